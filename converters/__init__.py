@@ -1,0 +1,1 @@
+"""Trace formats: one package each; nothing else knows about formats."""

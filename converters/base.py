@@ -1,0 +1,90 @@
+"""What a trace format offers to the rest of tracecols."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Columns = dict[str, NDArray[Any]]
+
+
+@dataclass
+class Clock:
+    """How to read the ticks of a trace.
+
+    Parameters
+    ----------
+    resolution : int
+        Ticks per second.
+    origin : int
+        Tick that counts as time zero of the recording.
+    length : int
+        Ticks from the origin to the end, as the source states it.
+    realtime : int
+        Nanoseconds since 1970 at the origin; -1 unknown.
+    """
+
+    resolution: int
+    origin: int = 0
+    length: int = 0
+    realtime: int = -1
+
+
+@dataclass
+class Batch:
+    """Consecutive events of one location as columns; side tables refer to events by their number in the location."""
+
+    events: Columns
+    sides: dict[str, Columns] = field(default_factory=dict)
+
+
+@dataclass
+class Loss:
+    """What could not be read of one location, with the words of the error."""
+
+    location: int
+    n_events: int
+    reason: str
+
+
+@dataclass
+class Report:
+    """What was read besides events: for the manifest."""
+
+    unknown: dict[str, int] = field(default_factory=dict)
+    lost: list[Loss] = field(default_factory=list)
+
+
+class Source(Protocol):
+    """An opened trace archive.
+
+    Attributes
+    ----------
+    format : str
+        Name of the format, with its version.
+    path : Path
+        Where it stands.
+    clock : Clock
+        Its clock.
+    properties : dict
+        Facts about it that belong into the manifest.
+    definitions : dict of str to dict of str to list
+        Columns of every definition table (`tracecols.schema.DEFINITIONS`), locations in process order.
+    metric_types : list of list of str
+        NumPy dtypes of the members of every metric class.
+    """
+
+    format: str
+    path: Path
+    clock: Clock
+    properties: dict[str, Any]
+    definitions: dict[str, dict[str, list[Any]]]
+    metric_types: list[list[str]]
+
+    def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
+        """Yield the events of one location in order; the arrays are reused by the next batch."""

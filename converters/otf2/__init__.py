@@ -1,0 +1,1 @@
+"""OTF2: the Open Trace Format, version 2."""

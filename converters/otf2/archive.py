@@ -1,0 +1,330 @@
+"""An OTF2 archive as a source of definition tables and event columns."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.converters.base import Batch, Columns, Loss, Report
+from tracecols.converters.otf2 import decode, sides, tables
+from tracecols.converters.otf2.definitions import Definitions, split_records
+from tracecols.converters.otf2.files import HEADER, Chunks, explain, read_anchor
+from tracecols.converters.otf2.records import MAPS
+from tracecols.errors import SourceError
+from tracecols.schema import EventKind
+
+ROWS = 1 << 20
+"""Events per batch, and so per row group of the store."""
+
+SALVAGE = "the archive is damaged; copy it again, or use --salvage to keep what precedes"
+
+_DIRECT = 1 << 16
+"""Identifiers below this are looked up in a table, larger ones by bisection."""
+
+
+class Translation:
+    """Local identifier to row, for every kind of identifier, as arrays for the kernels."""
+
+    def __init__(self, keys: list[NDArray[np.int64]], rows: list[NDArray[np.int64]]) -> None:
+        self.keys, self.rows = keys, rows
+        luts, self.lut_start, self.lut_size = [], np.zeros(len(MAPS), np.int64), np.zeros(len(MAPS), np.int64)
+        far_keys, far_rows, start = [], [], np.zeros(len(MAPS) + 1, np.int64)
+        at = 0
+        for m, (k, r) in enumerate(zip(keys, rows, strict=True)):
+            near = int(np.searchsorted(k, _DIRECT))
+            lut = np.full(int(k[near - 1]) + 1 if near else 0, -2, np.int64)
+            lut[k[:near]] = r[:near]
+            luts.append(lut)
+            self.lut_start[m], self.lut_size[m] = at, lut.size
+            at += lut.size
+            far_keys.append(k[near:])
+            far_rows.append(r[near:])
+            start[m + 1] = start[m] + k.size - near
+        self.lut = np.concatenate([*luts, np.zeros(1, np.int64)])
+        self.far_keys = np.concatenate([*far_keys, np.zeros(1, np.int64)])
+        self.far_rows = np.concatenate([*far_rows, np.zeros(1, np.int64)])
+        self.far_start = start
+
+    def with_mappings(self, mappings: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]) -> Translation:
+        """Put a location's mapping tables in front: local identifiers in them mean global ones, others mean themselves."""
+        keys, rows = list(self.keys), list(self.rows)
+        for m, (local, target) in mappings.items():
+            at = np.searchsorted(self.keys[m], target)
+            at[at == self.keys[m].size] = 0
+            found = self.keys[m][at] == target if self.keys[m].size else np.zeros(target.size, bool)
+            mapped = np.where(found, self.rows[m][at] if self.keys[m].size else -2, -2)
+            others = ~np.isin(self.keys[m], local)
+            k = np.concatenate([self.keys[m][others], local])
+            r = np.concatenate([self.rows[m][others], mapped])
+            order = np.argsort(k, kind="stable")
+            keys[m], rows[m] = k[order], r[order]
+        return Translation(keys, rows)
+
+    @property
+    def arrays(self) -> tuple[NDArray[np.int64], ...]:
+        """The arguments of the kernels."""
+        return self.lut, self.lut_start, self.lut_size, self.far_keys, self.far_rows, self.far_start
+
+
+class Buffers:
+    """The column buffers of one thread, reused from location to location; pages that are never touched cost nothing."""
+
+    def __init__(self) -> None:
+        self.events = np.empty(ROWS, np.int64), np.empty(ROWS, np.uint8), np.empty(ROWS, np.int32)
+        self.sides = np.empty(ROWS, np.int64), np.empty(ROWS, np.uint8), np.empty((ROWS, 6), np.int64)
+        self.extras = np.empty(4 * ROWS, np.int64), np.empty(4 * ROWS, np.uint8)
+        self.attributes = self._attributes(ROWS)
+        self.chunk: NDArray[np.uint8] | None = None
+
+    @staticmethod
+    def _attributes(n: int) -> tuple[NDArray[Any], ...]:
+        return np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.uint8), np.empty(n, np.int64)
+
+    def make_room(self, wanted: int) -> None:
+        """Let one record that lists `wanted` values fit into the empty buffers."""
+        if wanted > self.attributes[0].size:
+            self.attributes = self._attributes(2 * wanted)
+        if wanted + 255 > self.extras[0].size:
+            self.extras = np.empty(2 * wanted, np.int64), np.empty(2 * wanted, np.uint8)
+
+
+class Archive:
+    """An OTF2 archive (see `tracecols.converters.base.Source`)."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.anchor = read_anchor(path)
+        self.format = f"OTF2 {self.anchor.library} (trace format {self.anchor.trace_format})"
+        global_file = path.with_suffix(".def")
+        self._definitions = Definitions(global_file, self.anchor.definition_chunk, self.anchor.n_definitions)
+        self.clock = self._definitions.clock
+        self.definitions = self._definitions.tables
+        self.metric_types = self._definitions.metric_types
+        n = len(self.definitions["locations"]["id"])
+        if n != self.anchor.n_locations:
+            raise SourceError(
+                f"{global_file} defines {n} locations, the anchor file says {self.anchor.n_locations}\n"
+                "  the archive is damaged or was changed; copy it again"
+            )
+        self.properties: dict[str, Any] = {
+            "creator": self.anchor.creator,
+            "machine": self.anchor.machine,
+            "description": self.anchor.description,
+            **self.anchor.properties,
+        }
+        ids = [self._definitions.ids[m] for m in MAPS]
+        self._translation = Translation([i.keys for i in ids], [i.rows for i in ids])
+        self._context_region = np.array([*self.definitions["calling_contexts"]["region"], -1], np.int32)
+        programs = np.full(len(self.definitions["strings"]["id"]) + 1, self._definitions.any_program, np.int32)
+        for string, region in self._definitions.program_region.items():
+            programs[string] = region
+        self._program_region = programs
+        self._metric_class = np.array([*self.definitions["metric_sources"]["metric_class"], -1], np.int64)
+        self._local = threading.local()
+
+    def _file(self, location: int, suffix: str) -> Path:
+        return self.path.with_suffix("") / f"{self.definitions['locations']['id'][location]}{suffix}"
+
+    def _buffers(self) -> Buffers:
+        if not hasattr(self._local, "buffers"):
+            self._local.buffers = Buffers()
+        buffers: Buffers = self._local.buffers
+        return buffers
+
+    def _read_local(self, location: int) -> tuple[Translation, tuple[NDArray[Any], ...]]:
+        """Read the mapping tables and clock offsets of a location."""
+        no_clock = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float64), np.zeros(0, np.int64))
+        path = self._file(location, ".def")
+        if not path.exists():
+            return self._translation, no_clock
+        mappings: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        offsets = []
+        buffers = self._buffers()
+        with Chunks(path, self.anchor.definition_chunk, buffers.chunk) as file:
+            chunks, _ = split_records(file, tables.LOCAL)
+            if buffers.chunk is None or file.buffer.size > buffers.chunk.size:
+                buffers.chunk = file.buffer
+        for records, values, _ in chunks:
+            for code, start, _at in records.tolist():
+                if code == 5:
+                    which, mode, n = values[start : start + 3].tolist()
+                    numbers = values[start + 3 : start + 3 + n]
+                    if which >= len(MAPS):
+                        continue
+                    if mode == 1:
+                        mappings[which] = (numbers[0::2].copy(), numbers[1::2].copy())
+                    elif mode == 0:
+                        mappings[which] = (np.arange(n), numbers.copy())
+                    else:
+                        raise SourceError(f"{path}: mapping table of unknown mode {mode}\n  the archive is damaged")
+                elif code == 6:
+                    offsets.append(values[start : start + 2].tolist())
+        translation = self._translation.with_mappings(mappings) if mappings else self._translation
+        if len(offsets) < 2:
+            return translation, no_clock
+        at, by = (np.array(v, np.int64) for v in zip(*offsets, strict=True))
+        if (np.diff(at) <= 0).any():
+            raise SourceError(f"{path}: clock offsets are not in increasing order of time\n  the archive is damaged")
+        slope = np.diff(by).astype(np.float64) / np.diff(at).astype(np.float64)
+        return translation, (at[:-1].copy(), by[:-1].copy(), slope, at[1:].copy())
+
+    def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
+        """Yield the events of one location as batches of columns; the arrays are reused by the next batch.
+
+        Parameters
+        ----------
+        location : int
+            Row of the location.
+        report : Report
+            Takes what was not understood, and with `salvage` what was lost.
+        salvage : bool
+            Stop at the first fault instead of raising.
+
+        Raises
+        ------
+        SourceError
+            Naming file, chunk and byte, where the file cannot be read on or contradicts itself.
+        """
+        path = self._file(location, ".evt")
+        state = np.zeros(decode.N_STATE, np.int64)
+        unknown = np.zeros(256, np.int64)
+        try:
+            yield from self._batches(location, path, state, unknown)
+        except SourceError as error:
+            if not salvage:
+                raise
+            read = int(state[decode.BASE] + state[decode.EVENTS])
+            expected = self.definitions["locations"]["n_events"][location]
+            report.lost.append(Loss(location, max(expected - read, 0), str(error).splitlines()[0]))
+        if state[decode.EVENTS]:
+            yield self._batch(self._buffers(), state, path)
+        for code in np.flatnonzero(unknown).tolist():
+            name = f"event type {code}"
+            report.unknown[name] = report.unknown.get(name, 0) + int(unknown[code])
+
+    def _batches(self, location: int, path: Path, state: NDArray[np.int64], unknown: NDArray[np.int64]) -> Iterator[Batch]:
+        """Decode chunk by chunk and yield full buffers; what is left stays in them."""
+        expected = self.definitions["locations"]["n_events"][location]
+        buffers = self._buffers()
+        state[decode.RAW_TIME] = -1
+        if not path.exists():
+            if expected:
+                raise SourceError(
+                    f"{path} is missing, and should hold {expected} events\n"
+                    "  the archive is incomplete; copy it again, or use --salvage"
+                )
+            return
+        translation, clock = self._read_local(location)
+        ends = decode.END_OF_CHUNK
+        total = 0
+        with Chunks(path, self.anchor.event_chunk, buffers.chunk) as file:
+            while ends != decode.END_OF_FILE and file.next():
+                buffers.chunk = file.buffer
+                if file.first != total + 1 or file.last < total:
+                    raise file.error(
+                        2, f"its header says events {file.first} to {file.last}, but number {total + 1} is due", SALVAGE
+                    )
+                state[decode.POSITION] = HEADER
+                state[decode.CHUNK_EVENTS] = 0
+                while True:
+                    ends = decode.decode_events(
+                        file.buffer, file.n, file.big, state, *tables.EVENTS, *translation.arrays, *clock,
+                        *buffers.events, *buffers.sides, *buffers.extras, *buffers.attributes, unknown,
+                    )  # fmt: skip
+                    if ends != decode.BUFFERS_FULL:
+                        break
+                    yield self._batch(buffers, state, path)
+                    buffers.make_room(int(state[decode.FAULT_DETAIL]))
+                total += int(state[decode.CHUNK_EVENTS])
+                if ends not in (decode.END_OF_CHUNK, decode.END_OF_FILE):
+                    fault, detail = int(state[decode.FAULT]), int(state[decode.FAULT_DETAIL])
+                    raise file.error(fault, explain(ends, detail, MAPS), SALVAGE)
+                if total != file.last:
+                    raise file.error(
+                        int(state[decode.POSITION]), f"the chunk ends with event {total}, its header says {file.last}", SALVAGE
+                    )
+            if ends != decode.END_OF_FILE:
+                raise file.error(
+                    0, f"the file ends after {total} of {expected} events", "it is cut off; copy the archive again, or use --salvage"
+                )
+        if total != expected:
+            raise SourceError(f"{path} holds {total} events, the definitions say {expected}\n  {SALVAGE}")
+
+    def _batch(self, buffers: Buffers, state: NDArray[np.int64], path: Path) -> Batch:
+        """Turn filled buffers into columns, and empty them."""
+        n, n_sides, n_attributes = (int(state[i]) for i in (decode.EVENTS, decode.SIDES, decode.ATTRIBUTES))
+        base = int(state[decode.BASE])
+        time, kind, region = (a[:n] for a in buffers.events)
+        event, side_kind, values = (a[:n_sides] for a in buffers.sides)
+        batch = Batch({"time": time, "kind": kind, "region": region})
+        counts = np.bincount(side_kind, minlength=256)
+        self._enter_artificial_regions(region, event - base, side_kind, values, counts)
+        for family, (is_member, position, columns) in tables.SIDE_COLUMNS.items():
+            if counts[is_member.astype(bool)].any():
+                batch.sides[family] = sides.family_columns(event, side_kind, values, is_member, position, columns)
+        if counts[EventKind.METRIC]:
+            self._metric_columns(batch, event, side_kind, values, buffers.extras[0], path)
+        if counts[EventKind.PROGRAM_BEGIN]:
+            rows = np.flatnonzero(side_kind == EventKind.PROGRAM_BEGIN)
+            n_arguments = values[rows, 1]
+            if n_arguments.any():
+                position = sides.ranges(n_arguments)
+                batch.sides["program_arguments"] = {
+                    "row": np.repeat(event[rows], n_arguments),
+                    "position": position.astype(np.int32),
+                    "argument": buffers.extras[0][np.repeat(values[rows, 2], n_arguments) + position].astype(np.int32),
+                }
+        if n_attributes:
+            of, name, kind_of, value = (a[:n_attributes] for a in buffers.attributes)
+            batch.sides["attributes"] = {"row": of, "attribute": name.astype(np.int32), "type": kind_of, "value": value}
+        state[decode.BASE] += n
+        state[[decode.EVENTS, decode.SIDES, decode.EXTRAS, decode.ATTRIBUTES]] = 0
+        return batch
+
+    def _enter_artificial_regions(
+        self,
+        region: NDArray[np.int32],
+        event: NDArray[np.int64],
+        kind: NDArray[np.uint8],
+        values: NDArray[np.int64],
+        counts: NDArray[np.int64],
+    ) -> None:
+        """Fill in the regions of events that enter one without naming it."""
+        for k in (EventKind.CALLING_CONTEXT_ENTER, EventKind.CALLING_CONTEXT_EXIT):
+            if counts[k]:
+                rows = kind == k
+                region[event[rows]] = self._context_region[values[rows, 0]]
+        if counts[EventKind.MEASUREMENT_ON_OFF]:
+            rows = (kind == EventKind.MEASUREMENT_ON_OFF) & (values[:, 0] == 2)
+            region[event[rows]] = self._definitions.off_region
+        if counts[EventKind.BUFFER_FLUSH]:
+            region[event[kind == EventKind.BUFFER_FLUSH]] = self._definitions.flush_region
+        if counts[EventKind.PROGRAM_BEGIN]:
+            rows = kind == EventKind.PROGRAM_BEGIN
+            region[event[rows]] = self._program_region[values[rows, 0]]
+
+    def _metric_columns(
+        self, batch: Batch, event: NDArray[np.int64], kind: NDArray[np.uint8], values: NDArray[np.int64],
+        extra: NDArray[np.int64], path: Path,
+    ) -> None:  # fmt: skip
+        rows = np.flatnonzero(kind == EventKind.METRIC)
+        source, n_values, start = values[rows, 0], values[rows, 1], values[rows, 2]
+        of = self._metric_class[source]
+        for number in np.unique(of).tolist():
+            if number < 0:
+                raise SourceError(f"{path}: a METRIC event names a metric class that is not defined\n  {SALVAGE}")
+            mine = of == number
+            types = self.metric_types[number]
+            if (n_values[mine] != len(types)).any():
+                raise SourceError(
+                    f"{path}: METRIC events of class {number} hold {n_values[mine].max()} values, the class has {len(types)} members\n  {SALVAGE}"
+                )
+            table: Columns = {"row": event[rows[mine]], "source": source[mine].astype(np.int32)}
+            for i, dtype in enumerate(types):
+                table[f"value_{i}"] = extra[start[mine] + i].view(dtype)
+            batch.sides[f"metrics_{number}"] = table

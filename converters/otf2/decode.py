@@ -1,0 +1,638 @@
+"""Decode OTF2 chunks: event records into columns, definition records into flat values.
+
+One call decodes one chunk that lies in memory with 64 bytes of padding behind it, so that every load of a field stays in
+bounds with one check per record. All state that outlives a chunk is in `state`; when a column buffer is full the call
+returns at a record boundary, the caller empties the buffers and calls again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracecols.kernels.kernel import kernel
+
+PADDING = 64
+
+# state: what a location's decoding carries from call to call
+POSITION, EVENTS, SIDES, EXTRAS, ATTRIBUTES, BASE, CHUNK_EVENTS, RAW_TIME, TIME, INTERVAL, FAULT, FAULT_DETAIL, N_STATE = range(13)
+
+# how a call ends
+END_OF_CHUNK, END_OF_FILE, BUFFERS_FULL, RUNS_OUT, BAD_LENGTH, BAD_INTEGER, TIME_DECREASES, BAD_RECORD, UNKNOWN_ID, NO_TIME = range(10)
+
+# types of fields
+U8, C32, C64, S64, TS, F64, STR, U8S, C32S, C64S, IDMAP, VALUE = range(12)
+
+NO_MAP = 255
+UNKNOWN_KIND = 255
+
+
+@kernel
+def load(buffer, at, size, big):  # type: ignore[no-untyped-def]
+    """Read `size` bytes as an unsigned integer in the file's byte order."""
+    value = np.uint64(0)
+    if big:
+        for i in range(size):
+            value = (value << np.uint64(8)) | np.uint64(buffer[at + i])
+    else:
+        for i in range(size):
+            value |= np.uint64(buffer[at + i]) << np.uint64(8 * i)
+    return np.int64(value)
+
+
+@kernel
+def load8(buffer, at, big):  # type: ignore[no-untyped-def]
+    """Read eight bytes in the file's byte order."""
+    if big:
+        return load(buffer, at, 8, True)
+    value = np.uint64(buffer[at])
+    value |= np.uint64(buffer[at + 1]) << np.uint64(8)
+    value |= np.uint64(buffer[at + 2]) << np.uint64(16)
+    value |= np.uint64(buffer[at + 3]) << np.uint64(24)
+    value |= np.uint64(buffer[at + 4]) << np.uint64(32)
+    value |= np.uint64(buffer[at + 5]) << np.uint64(40)
+    value |= np.uint64(buffer[at + 6]) << np.uint64(48)
+    value |= np.uint64(buffer[at + 7]) << np.uint64(56)
+    return np.int64(value)
+
+
+@kernel
+def translate(value, which, lut, lut_start, lut_size, keys, targets, key_start):  # type: ignore[no-untyped-def]
+    """Turn a local identifier into a row of its table; -2 if it is not defined."""
+    if value == 0xFFFFFFFF or value == -1:
+        return np.int64(-1)
+    if 0 <= value < lut_size[which]:
+        return lut[lut_start[which] + value]
+    low, high = key_start[which], key_start[which + 1]
+    end = high
+    while low < high:
+        middle = (low + high) >> 1
+        if keys[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    if low < end and keys[low] == value:
+        return targets[low]
+    return np.int64(-2)
+
+
+@kernel
+def correct(raw, interval, clock_from, clock_offset, clock_slope, clock_until):  # type: ignore[no-untyped-def]
+    """Apply the clock offset of the interval a time stamp lies in (OTF2 ClockOffset)."""
+    n = clock_from.size
+    if n == 0:
+        return raw, interval
+    while interval < n - 1 and raw > clock_until[interval]:
+        interval += 1
+    return raw + clock_offset[interval] + np.int64(np.rint(clock_slope[interval] * (raw - clock_from[interval]))), interval
+
+
+@kernel
+def decode_events(  # type: ignore[no-untyped-def]
+    buffer, n, big, state,
+    has_length, n_fields, field_type, field_map, value_map,
+    lut, lut_start, lut_size, keys, targets, key_start,
+    clock_from, clock_offset, clock_slope, clock_until,
+    time, kind, region, side_event, side_kind, side_values, extra, extra_type,
+    attribute_event, attribute, attribute_type, attribute_value, unknown,
+):  # fmt: skip
+    """Decode the records of one chunk of an event file.
+
+    Parameters
+    ----------
+    buffer : (n + PADDING,) uint8
+        The chunk, its header included, and padding.
+    n : int
+        Bytes of the chunk.
+    big : bool
+        Byte order of the chunk.
+    state : (N_STATE,) int64
+        Carried from call to call; `state[POSITION]` is where to go on.
+    has_length, n_fields : (256,) uint8
+        By record type; `n_fields` is 255 for types that are not known.
+    field_type, field_map : (256, 8) uint8
+        Types and identifier maps of the fields.
+    value_map : (256,) uint8
+        Identifier map of an attribute value, by its type.
+    lut, lut_start, lut_size, keys, targets, key_start
+        Local identifier to row, per map: a table for small identifiers, sorted keys for others.
+    clock_from, clock_offset, clock_slope, clock_until
+        Clock offset intervals: int64, int64, float64, int64; empty without correction.
+    time, kind, region : (capacity,) int64, uint8, int32
+        Filled: one entry per event.
+    side_event, side_kind, side_values : (capacity,) int64, uint8; (capacity, 6) int64
+        Filled: one entry per event with attributes.
+    extra, extra_type : (capacity,) int64, uint8
+        Filled: metric values and program arguments.
+    attribute_event, attribute, attribute_type, attribute_value : (capacity,)
+        Filled: one entry per attribute of an attribute list.
+    unknown : (256,) int64
+        Counts of record types that are not known, by type.
+
+    Returns
+    -------
+    int
+        END_OF_CHUNK, END_OF_FILE, BUFFERS_FULL, or what is wrong with the record at `state[FAULT]`.
+    """
+    q = state[POSITION]
+    ne = state[EVENTS]
+    ns = state[SIDES]
+    nx = state[EXTRAS]
+    na = state[ATTRIBUTES]
+    base = state[BASE]
+    raw = state[RAW_TIME]
+    now = state[TIME]
+    interval = state[INTERVAL]
+    first = ne - state[CHUNK_EVENTS]
+    ends = BAD_RECORD
+    detail = np.int64(0)
+    n_regions = lut_size[3]
+    regions = lut[lut_start[3] : lut_start[3] + n_regions]
+    capacity = time.size
+    corrected = clock_from.size > 0
+    last_interval = clock_from.size - 1
+    since, shift, until = np.int64(0), np.int64(0), np.int64(0)
+    slope = 0.0
+    if corrected:
+        since, shift = clock_from[interval], clock_offset[interval]
+        slope, until = clock_slope[interval], clock_until[interval]
+    while True:
+        if q >= n:
+            ends = RUNS_OUT
+            break
+        start = q
+        code = buffer[q]
+        if code == 5:
+            if q + 9 > n:
+                ends = RUNS_OUT
+                break
+            # inlined load8 and correct: every event has a time stamp, calls cost more than the work
+            stamp = np.int64(
+                np.uint64(buffer[q + 1])
+                | np.uint64(buffer[q + 2]) << np.uint64(8)
+                | np.uint64(buffer[q + 3]) << np.uint64(16)
+                | np.uint64(buffer[q + 4]) << np.uint64(24)
+                | np.uint64(buffer[q + 5]) << np.uint64(32)
+                | np.uint64(buffer[q + 6]) << np.uint64(40)
+                | np.uint64(buffer[q + 7]) << np.uint64(48)
+                | np.uint64(buffer[q + 8]) << np.uint64(56)
+            )
+            if big:
+                stamp = load(buffer, q + 1, 8, True)
+            if stamp < raw:
+                ends = TIME_DECREASES
+                detail = stamp
+                break
+            raw = stamp
+            now = raw
+            if corrected:
+                while interval < last_interval and raw > until:
+                    interval += 1
+                    since, shift = clock_from[interval], clock_offset[interval]
+                    slope, until = clock_slope[interval], clock_until[interval]
+                now = raw + shift + np.int64(np.rint(slope * (raw - since)))
+            q += 9
+            continue
+        if code == 0:
+            ends = END_OF_CHUNK
+            q += 1
+            break
+        if code == 2:
+            ends = END_OF_FILE
+            q += 1
+            break
+        if code == 12 or code == 13:
+            if ne >= capacity:
+                ends = BUFFERS_FULL
+                break
+            size = np.int64(buffer[q + 1])
+            if size == 1:
+                value = np.int64(buffer[q + 2])
+            elif size == 255:
+                value = np.int64(0xFFFFFFFF)
+                size = 0
+            elif size <= 4:
+                value = load(buffer, q + 2, size, big)
+            else:
+                ends = BAD_INTEGER
+                break
+            q += 2 + size
+            if q > n:
+                ends = RUNS_OUT
+                break
+            if value < n_regions:
+                row = regions[value]
+            else:
+                row = translate(value, 3, lut, lut_start, lut_size, keys, targets, key_start)
+            if row < 0:
+                ends = UNKNOWN_ID
+                detail = (value << 8) | 3
+                break
+            if raw < 0:
+                ends = NO_TIME
+                break
+            time[ne] = now
+            kind[ne] = code
+            region[ne] = row
+            ne += 1
+            continue
+        if code < 5 or (code > 6 and code < 10):
+            ends = BAD_RECORD
+            detail = np.int64(code)
+            break
+
+        # every other record; those with a length state it first
+        end = n
+        q += 1
+        if has_length[code]:
+            length = np.int64(buffer[q])
+            q += 1
+            if length == 255:
+                length = load8(buffer, q, big)
+                q += 8
+            if length < 0 or q > n or length > n - q:
+                ends = BAD_LENGTH
+                detail = length
+                break
+            end = q + length
+        if code == 6:
+            size = np.int64(buffer[q])
+            if size > 4:
+                ends = BAD_INTEGER
+                break
+            count = load(buffer, q + 1, size, big)
+            q += 1 + size
+            if count > end - q:
+                ends = BAD_LENGTH
+                detail = count
+                break
+            if na + count > attribute.size:
+                ends = BUFFERS_FULL
+                detail = count
+                break
+            fine = True
+            for i in range(count):
+                if q >= end:
+                    fine = False
+                    break
+                size = np.int64(buffer[q])
+                if size > 4:
+                    fine = False
+                    break
+                value = load(buffer, q + 1, size, big)
+                q += 1 + size
+                row = translate(value, 1, lut, lut_start, lut_size, keys, targets, key_start)
+                if row < 0:
+                    ends = UNKNOWN_ID
+                    detail = (value << 8) | 1
+                    fine = False
+                    break
+                of = buffer[q]
+                q += 1
+                if of == 1 or of == 5:
+                    value = np.int64(buffer[q])
+                    if of == 5 and value > 127:
+                        value -= 256
+                    q += 1
+                elif of == 2 or of == 6:
+                    value = load(buffer, q, 2, big)
+                    if of == 6 and value > 32767:
+                        value -= 65536
+                    q += 2
+                elif of == 9:
+                    value = load(buffer, q, 4, big)
+                    q += 4
+                elif of == 10:
+                    value = load(buffer, q, 8, big)
+                    q += 8
+                elif of == 0 or of > 25:
+                    fine = False
+                    break
+                else:
+                    size = np.int64(buffer[q])
+                    wide = of == 4 or of == 8 or of == 13
+                    if size == 255:
+                        value = np.int64(-1) if wide else np.int64(0xFFFFFFFF)
+                        size = 0
+                    elif size > 8 or (size > 4 and not wide):
+                        fine = False
+                        break
+                    else:
+                        value = load(buffer, q + 1, size, big)
+                    q += 1 + size
+                    if of == 7 and value > 0x7FFFFFFF:
+                        value -= 0x100000000
+                    which = value_map[of]
+                    if which != NO_MAP:
+                        local = value
+                        value = translate(value, which, lut, lut_start, lut_size, keys, targets, key_start)
+                        if value < -1:
+                            ends = UNKNOWN_ID
+                            detail = (local << 8) | np.int64(which)
+                            fine = False
+                            break
+                if q > end:
+                    fine = False
+                    break
+                attribute_event[na + i] = base + ne
+                attribute[na + i] = row
+                attribute_type[na + i] = of
+                attribute_value[na + i] = value
+            if not fine:
+                break
+            na += count
+            q = end
+            continue
+
+        if ne >= time.size or ns >= side_event.size or nx + 255 > extra.size:
+            ends = BUFFERS_FULL
+            q = start
+            break
+        if raw < 0:
+            ends = NO_TIME
+            break
+        fields = n_fields[code]
+        if fields == 255:
+            unknown[code] += 1
+            time[ne] = now
+            kind[ne] = UNKNOWN_KIND
+            region[ne] = -1
+            ne += 1
+            q = end
+            continue
+        fine = True
+        for f in range(6):
+            if f >= fields:
+                side_values[ns, f] = 0
+                continue
+            of = field_type[code, f]
+            if of == U8:
+                value = np.int64(buffer[q])
+                q += 1
+            elif of == TS:
+                value = load8(buffer, q, big)
+                value, _ = correct(value, interval, clock_from, clock_offset, clock_slope, clock_until)
+                q += 8
+            else:
+                size = np.int64(buffer[q])
+                if size == 255:
+                    value = np.int64(0xFFFFFFFF) if of == C32 else np.int64(-1)
+                    size = 0
+                elif size > 8 or (of == C32 and size > 4):
+                    ends = BAD_INTEGER
+                    fine = False
+                    break
+                else:
+                    value = load(buffer, q + 1, size, big)
+                q += 1 + size
+                which = field_map[code, f]
+                if which != NO_MAP:
+                    local = value
+                    value = translate(value, which, lut, lut_start, lut_size, keys, targets, key_start)
+                    if value < -1:
+                        ends = UNKNOWN_ID
+                        detail = (local << 8) | np.int64(which)
+                        fine = False
+                        break
+                elif of == C32 and value == 0xFFFFFFFF:
+                    value = np.int64(-1)
+            if q > end:
+                fine = False
+                break
+            side_values[ns, f] = value
+        if fine and (code == 31 or code == 83):
+            # values of a metric, arguments of a program
+            count = side_values[ns, 1]
+            if count < 0 or count > end - q:
+                fine = False
+            elif nx + count > extra.size:
+                ends = BUFFERS_FULL
+                q = start
+                detail = count
+                break
+            else:
+                side_values[ns, 2] = nx
+                for i in range(count):
+                    of = np.uint8(0)
+                    if code == 31:
+                        of = buffer[q]
+                        q += 1
+                    size = np.int64(buffer[q])
+                    if size == 255:
+                        value = np.int64(-1)
+                        size = 0
+                    elif size > 8 or (code == 83 and size > 4):
+                        ends = BAD_INTEGER
+                        fine = False
+                        break
+                    else:
+                        value = load(buffer, q + 1, size, big)
+                    q += 1 + size
+                    if q > end:
+                        fine = False
+                        break
+                    if code == 83:
+                        local = value
+                        value = translate(value, 0, lut, lut_start, lut_size, keys, targets, key_start)
+                        if value < -1:
+                            ends = UNKNOWN_ID
+                            detail = local << 8
+                            fine = False
+                            break
+                    extra[nx + i] = value
+                    extra_type[nx + i] = of
+                if fine:
+                    nx += count
+        if not fine:
+            break
+        side_event[ns] = base + ne
+        side_kind[ns] = code
+        ns += 1
+        time[ne] = now
+        kind[ne] = code
+        region[ne] = -1
+        ne += 1
+        if has_length[code]:
+            q = end
+        elif q > n:
+            ends = RUNS_OUT
+            break
+    state[FAULT] = start
+    state[FAULT_DETAIL] = detail
+    state[POSITION] = start if ends == BUFFERS_FULL else q
+    state[EVENTS] = ne
+    state[SIDES] = ns
+    state[EXTRAS] = nx
+    state[ATTRIBUTES] = na
+    state[RAW_TIME] = raw
+    state[TIME] = now
+    state[INTERVAL] = interval
+    state[CHUNK_EVENTS] = ne - first
+    return ends
+
+
+@kernel
+def decode_definitions(buffer, at, n, big, n_fields, field_type, optional_from, values, records):  # type: ignore[no-untyped-def]
+    """Decode the records of one chunk of a definition file into flat values.
+
+    Parameters
+    ----------
+    buffer : (n + PADDING,) uint8
+        The chunk and padding.
+    at, n : int
+        Where the records begin and how many bytes the chunk has.
+    big : bool
+        Byte order.
+    n_fields, optional_from : (256,) uint8
+        By record type; 255 fields for types that are not known.
+    field_type : (256, 12) uint8
+        Types of the fields.
+    values : (capacity,) int64
+        Filled. A field is one value; text is its position and length; a list is its count and its elements;
+        an id map is its mode, the count of its numbers and the numbers; an attribute value is its type and its bits.
+    records : (capacity, 3) int64
+        Filled: type, first value, and position of every record.
+
+    Returns
+    -------
+    ends : int
+        END_OF_CHUNK, END_OF_FILE, BUFFERS_FULL, or what is wrong with the last record.
+    n_records, n_values, q : int
+        Records and values filled; where decoding stopped.
+    """
+    q = at
+    nr = np.int64(0)
+    nv = np.int64(0)
+    while True:
+        if q >= n:
+            return RUNS_OUT, nr, nv, q
+        code = buffer[q]
+        if code == 0:
+            return END_OF_CHUNK, nr, nv, q + 1
+        if code == 2:
+            return END_OF_FILE, nr, nv, q + 1
+        if code < 5:
+            return BAD_RECORD, nr, nv, q
+        start = q
+        q += 1
+        length = np.int64(buffer[q])
+        q += 1
+        if length == 255:
+            length = load8(buffer, q, big)
+            q += 8
+        if length < 0 or q > n or length > n - q:
+            return BAD_LENGTH, nr, nv, start
+        end = q + length
+        # a byte gives at most two values (a text's position and length), besides the counts
+        if nr >= records.shape[0] or nv + 2 * length + 64 > values.size:
+            return BUFFERS_FULL, nr, nv, start
+        records[nr, 0] = code
+        records[nr, 1] = nv
+        records[nr, 2] = start
+        nr += 1
+        fields = n_fields[code]
+        if fields == 255:
+            values[nv] = q
+            values[nv + 1] = length
+            nv += 2
+            q = end
+            continue
+        count = np.int64(0)
+        for f in range(fields):
+            of = field_type[code, f]
+            if q >= end and f >= optional_from[code]:
+                # an older writer ended here: absent
+                values[nv] = -1
+                nv += 1
+                if of == VALUE:
+                    values[nv] = -1
+                    nv += 1
+                continue
+            if of == U8:
+                count = np.int64(buffer[q])
+                q += 1
+                values[nv] = count
+                nv += 1
+            elif of == TS or of == F64:
+                values[nv] = load(buffer, q, 8, big)
+                q += 8
+                nv += 1
+            elif of == STR:
+                stop = q
+                while stop < end and buffer[stop] != 0:
+                    stop += 1
+                if stop >= end:
+                    return BAD_RECORD, nr, nv, start
+                values[nv] = q
+                values[nv + 1] = stop - q
+                nv += 2
+                q = stop + 1
+            elif of == C32S or of == C64S or of == U8S or of == IDMAP:
+                if of == IDMAP:
+                    # the count as a compressed number, then the mode: 0 dense, 1 sparse (pairs)
+                    size = np.int64(buffer[q])
+                    if size > 8:
+                        return BAD_INTEGER, nr, nv, start
+                    count = load(buffer, q + 1, size, big)
+                    q += 1 + size
+                    if count < 0 or count > end - q:
+                        return BAD_LENGTH, nr, nv, start
+                    values[nv] = buffer[q]
+                    nv += 1
+                    q += 1
+                    if values[nv - 1] == 1:
+                        count *= 2
+                values[nv] = count
+                nv += 1
+                if count < 0 or count > end - q:
+                    return BAD_LENGTH, nr, nv, start
+                for _ in range(count):
+                    if of == U8S:
+                        values[nv] = buffer[q]
+                        q += 1
+                    else:
+                        size = np.int64(buffer[q])
+                        if size == 255:
+                            values[nv] = 0xFFFFFFFF if of == C32S else -1
+                            size = 0
+                        elif size > 8:
+                            return BAD_INTEGER, nr, nv, start
+                        else:
+                            values[nv] = load(buffer, q + 1, size, big)
+                        q += 1 + size
+                    nv += 1
+                    if q > end:
+                        return BAD_RECORD, nr, nv, start
+            else:
+                if of == VALUE:
+                    of = buffer[q]
+                    q += 1
+                    values[nv] = of
+                    nv += 1
+                    if of == 1 or of == 5:
+                        size = np.int64(1)
+                    elif of == 2 or of == 6:
+                        size = np.int64(2)
+                    elif of == 9:
+                        size = np.int64(4)
+                    elif of == 10:
+                        size = np.int64(8)
+                    else:
+                        size = np.int64(-1)
+                    of = np.uint8(C64)
+                else:
+                    size = np.int64(-1)
+                if size < 0:
+                    size = np.int64(buffer[q])
+                    q += 1
+                if size == 255:
+                    count = np.int64(0xFFFFFFFF) if of == C32 else np.int64(-1)
+                elif size > 8 or (of == C32 and size > 4):
+                    return BAD_INTEGER, nr, nv, start
+                else:
+                    count = load(buffer, q, size, big)
+                    q += size
+                values[nv] = count
+                nv += 1
+            if q > end:
+                return BAD_RECORD, nr, nv, start
+        q = end

@@ -1,0 +1,182 @@
+"""Files of an OTF2 archive: the anchor, and chunked files read chunk by chunk into a reused buffer."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.converters.otf2 import decode
+from tracecols.errors import SourceError, UnsupportedError
+
+LITTLE, BIG = 0x42, 0x23
+HEADER = 18
+MAX_CHUNK = 1 << 30
+
+
+@dataclass
+class Anchor:
+    """What the anchor file says about the archive."""
+
+    trace_format: int = 2
+    library: str = ""
+    event_chunk: int = 1 << 20
+    definition_chunk: int = 1 << 22
+    n_locations: int = 0
+    n_definitions: int = 0
+    machine: str = ""
+    creator: str = ""
+    description: str = ""
+    properties: dict[str, str] = field(default_factory=dict)
+    trace_id: int = 0
+
+
+def read_anchor(path: Path) -> Anchor:
+    """Read the anchor file of an archive.
+
+    Raises
+    ------
+    SourceError
+        If it is not an anchor file or is damaged.
+    UnsupportedError
+        If the archive is a SIONlib container, compressed, or of a newer trace format.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise SourceError(f"cannot read {path}: {error.strerror}") from error
+    if len(data) < 8 or data[0] != 3 or data[1] not in (LITTLE, BIG) or data[2:7] != b"OTF2\0":
+        raise SourceError(f"{path} is not an OTF2 anchor file\n  expected 'OTF2' at byte 2, found {data[2:7]!r}")
+    order = "<" if data[1] == LITTLE else ">"
+    at = 7
+
+    def number(code: str) -> int:
+        nonlocal at
+        size = struct.calcsize(code)
+        if at + size > len(data):
+            raise SourceError(f"{path} is cut off at byte {len(data)}\n  it should go on; copy the archive again")
+        (value,) = struct.unpack_from(order + code, data, at)
+        at += size
+        return int(value)
+
+    def text() -> str:
+        nonlocal at
+        end = data.find(b"\0", at)
+        if end < 0:
+            raise SourceError(f"{path} is cut off at byte {len(data)}\n  a text does not end; copy the archive again")
+        value = data[at:end].decode("utf-8", "replace")
+        at = end + 1
+        return value
+
+    anchor_format = number("B")
+    result = Anchor(number("B"))
+    result.library = ".".join(str(number("B")) for _ in range(3))
+    if result.trace_format > 2:
+        raise UnsupportedError(
+            f"{path} has OTF2 trace format {result.trace_format}, which is newer than 2\n  tracecols reads formats 1 and 2; look for a newer tracecols"
+        )
+    result.event_chunk, result.definition_chunk = number("Q"), number("Q")
+    substrate, compression = number("B"), number("B")
+    if substrate == 2:
+        raise UnsupportedError(f"{path} is a SIONlib container, which is not supported\n  unpack it with 'sionsplit' or record with SCOREP_TRACING_USE_SION=false")
+    if substrate != 1:
+        raise UnsupportedError(f"{path} has file substrate {substrate}, which is not supported\n  only POSIX files (1) are")
+    if compression != 1:
+        raise UnsupportedError(f"{path} is compressed (compression {compression}), which is not supported\n  record it without compression")
+    result.n_locations, result.n_definitions = number("Q"), number("Q")
+    result.machine, result.creator, result.description = text(), text(), text()
+    if anchor_format >= 2:
+        for _ in range(number("I")):
+            name = text()
+            result.properties[name] = text()
+        result.trace_id = number("Q")
+    if anchor_format >= 3:
+        number("I"), number("I")
+    if at >= len(data) or data[at] != 2:
+        raise SourceError(f"{path} does not end as an anchor file at byte {at}\n  it is damaged; copy the archive again")
+    for name, size in (("event", result.event_chunk), ("definition", result.definition_chunk)):
+        if not HEADER < size <= MAX_CHUNK:
+            raise SourceError(f"{path} states an impossible {name} chunk size of {size} bytes\n  it is damaged; copy the archive again")
+    return result
+
+
+class Chunks:
+    """The chunks of one file, read one after the other into one buffer.
+
+    Parameters
+    ----------
+    path : Path
+        An event or definition file.
+    size : int
+        Size of its chunks, from the anchor.
+    buffer : (>= size + PADDING,) uint8, optional
+        Reused; made here if absent or too small.
+    """
+
+    def __init__(self, path: Path, size: int, buffer: NDArray[np.uint8] | None = None) -> None:
+        self.path = path
+        try:
+            self._file = path.open("rb", buffering=0)
+            self.n_bytes = path.stat().st_size
+        except OSError as error:
+            raise SourceError(f"cannot read {path}: {error.strerror}\n  the archive is incomplete; copy it again") from error
+        self.size = size
+        room = min(size, self.n_bytes) + decode.PADDING
+        if buffer is None or buffer.size < room:
+            buffer = np.zeros(room, np.uint8)
+        self.buffer = buffer
+        self.number = -1
+        self.n = 0
+        self.big = False
+        self.first = 1
+        self.last = 0
+
+    def __enter__(self) -> Chunks:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def next(self) -> bool:
+        """Read the next chunk; False at the end of the file."""
+        self.number += 1
+        start = self.number * self.size
+        if start >= self.n_bytes:
+            return False
+        want = min(self.size, self.n_bytes - start)
+        view = memoryview(self.buffer)[:want]
+        got = 0
+        while got < want:
+            more = self._file.readinto(view[got:])
+            if not more:
+                break
+            got += more
+        self.n = got
+        self.buffer[got : got + decode.PADDING] = 0
+        if got < HEADER:
+            raise self.error(0, f"has only {got} bytes of its header", "the file is cut off; copy the archive again")
+        if self.buffer[0] != 3 or self.buffer[1] not in (LITTLE, BIG):
+            raise self.error(0, f"does not begin with a chunk header (found {bytes(self.buffer[:2]).hex(' ')})")
+        self.big = bool(self.buffer[1] == BIG)
+        self.first, self.last = struct.unpack_from(">QQ" if self.big else "<QQ", self.buffer, 2)
+        return True
+
+    def error(self, at: int, what: str, todo: str = "the archive is damaged; copy it again") -> SourceError:
+        """Make an error that names file, chunk and byte."""
+        return SourceError(f"{self.path}: chunk {self.number}, byte {self.number * self.size + at}: {what}\n  {todo}")
+
+
+def explain(ends: int, detail: int, maps: tuple[str, ...]) -> str:
+    """Say in words why a kernel stopped."""
+    return {
+        decode.RUNS_OUT: "a record goes past the end of its chunk",
+        decode.BAD_LENGTH: f"a record states an impossible length or count ({detail})",
+        decode.BAD_INTEGER: "an integer states an impossible size",
+        decode.TIME_DECREASES: f"time decreases (to {detail})",
+        decode.BAD_RECORD: "a record does not fit its type",
+        decode.UNKNOWN_ID: f"identifier {detail >> 8} of kind {maps[min(detail & 255, len(maps) - 1)]} is not defined",
+        decode.NO_TIME: "an event comes before any time stamp",
+    }.get(ends, f"decoding stopped ({ends})")

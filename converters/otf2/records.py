@@ -1,0 +1,231 @@
+"""The record types of OTF2 as data: fields, their types, and the columns they fill.
+
+A field is written ``type:name@map``. Types: ``u8`` raw byte, ``c32`` ``c64`` compressed integer, ``s64`` compressed
+signed, ``f32`` ``f64`` raw floating point, ``ts`` fixed-width time stamp, ``str`` text, ``u8*`` ``c32*`` ``c64*`` as many
+as the field before says, ``idmap`` an id map, ``value`` an attribute value preceded by its type byte. After ``?`` fields
+are present only while the record has bytes left. ``map`` names the kind of identifier (`MAPS`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MAPS = (
+    "STRING", "ATTRIBUTE", "LOCATION", "REGION", "GROUP", "METRIC", "COMM", "PARAMETER", "RMA_WIN", "SCL",
+    "CALLING_CONTEXT", "INTERRUPT_GENERATOR", "IO_FILE", "IO_HANDLE", "LOCATION_GROUP",
+)  # fmt: skip
+"""Kinds of identifiers, numbered as in mapping tables."""
+
+VALUE_MAPS = {
+    11: "STRING", 12: "ATTRIBUTE", 13: "LOCATION", 14: "REGION", 15: "GROUP", 16: "METRIC", 17: "COMM", 18: "PARAMETER",
+    19: "RMA_WIN", 20: "SCL", 21: "CALLING_CONTEXT", 22: "INTERRUPT_GENERATOR", 23: "IO_FILE", 24: "IO_HANDLE",
+    25: "LOCATION_GROUP",
+}  # fmt: skip
+"""The kind of identifier an attribute value of each type holds."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a record."""
+
+    type: str
+    name: str
+    map: str = ""
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class Record:
+    """One record type: its code, name and fields."""
+
+    code: int
+    name: str
+    fields: tuple[Field, ...]
+    has_length: bool = True
+
+
+def _fields(text: str) -> tuple[Field, ...]:
+    fields, optional = [], False
+    for word in text.split():
+        if word == "?":
+            optional = True
+            continue
+        kind, name = word.split(":")
+        name, _, id_map = name.partition("@")
+        fields.append(Field(kind, name, id_map, optional))
+    return tuple(fields)
+
+
+# Columns of the side tables (tracecols.schema) are the field names. `-` drops nothing: every field has a column.
+EVENT_RECORDS: tuple[Record, ...] = tuple(
+    Record(code, name, _fields(text), length)
+    for code, name, length, text in (
+        (10, "BufferFlush", True, "ts:stop_time"),
+        (11, "MeasurementOnOff", True, "u8:mode"),
+        (12, "Enter", False, "c32:region@REGION"),
+        (13, "Leave", False, "c32:region@REGION"),
+        (14, "MpiSend", True, "c32:peer c32:communicator@COMM c32:tag c64:length"),
+        (15, "MpiIsend", True, "c32:peer c32:communicator@COMM c32:tag c64:length c64:request"),
+        (16, "MpiIsendComplete", False, "c64:request"),
+        (17, "MpiIrecvRequest", False, "c64:request"),
+        (18, "MpiRecv", True, "c32:peer c32:communicator@COMM c32:tag c64:length"),
+        (19, "MpiIrecv", True, "c32:peer c32:communicator@COMM c32:tag c64:length c64:request"),
+        (20, "MpiRequestTest", False, "c64:request"),
+        (21, "MpiRequestCancelled", False, "c64:request"),
+        (22, "MpiCollectiveBegin", True, ""),
+        (23, "MpiCollectiveEnd", True, "u8:op c32:communicator@COMM c32:root c64:sent c64:received"),
+        (24, "OmpFork", False, "c32:requested"),
+        (25, "OmpJoin", True, ""),
+        (26, "OmpAcquireLock", True, "c32:lock c32:acquisition"),
+        (27, "OmpReleaseLock", True, "c32:lock c32:acquisition"),
+        (28, "OmpTaskCreate", False, "c64:task"),
+        (29, "OmpTaskSwitch", False, "c64:task"),
+        (30, "OmpTaskComplete", False, "c64:task"),
+        (31, "Metric", True, "c32:source@METRIC u8:n_values"),
+        (32, "ParameterString", True, "c32:parameter@PARAMETER c32:string@STRING"),
+        (33, "ParameterInt", True, "c32:parameter@PARAMETER s64:value"),
+        (34, "ParameterUnsignedInt", True, "c32:parameter@PARAMETER c64:value"),
+        (35, "RmaWinCreate", True, "c32:window@RMA_WIN"),
+        (36, "RmaWinDestroy", True, "c32:window@RMA_WIN"),
+        (37, "RmaCollectiveBegin", True, ""),
+        (38, "RmaCollectiveEnd", True, "u8:op c32:level c32:window@RMA_WIN c32:root c64:sent c64:received"),
+        (39, "RmaGroupSync", True, "c32:level c32:window@RMA_WIN c32:group@GROUP"),
+        (40, "RmaRequestLock", True, "c32:window@RMA_WIN c32:remote c64:lock u8:lock_type"),
+        (41, "RmaAcquireLock", True, "c32:window@RMA_WIN c32:remote c64:lock u8:lock_type"),
+        (42, "RmaTryLock", True, "c32:window@RMA_WIN c32:remote c64:lock u8:lock_type"),
+        (43, "RmaReleaseLock", True, "c32:window@RMA_WIN c32:remote c64:lock"),
+        (44, "RmaSync", True, "c32:window@RMA_WIN c32:remote u8:sync"),
+        (45, "RmaWaitChange", True, "c32:window@RMA_WIN"),
+        (46, "RmaPut", True, "c32:window@RMA_WIN c32:remote c64:sent c64:matching"),
+        (47, "RmaGet", True, "c32:window@RMA_WIN c32:remote c64:received c64:matching"),
+        (48, "RmaAtomic", True, "c32:window@RMA_WIN c32:remote u8:atomic c64:sent c64:received c64:matching"),
+        (49, "RmaOpCompleteBlocking", True, "c32:window@RMA_WIN c64:matching"),
+        (50, "RmaOpCompleteNonBlocking", True, "c32:window@RMA_WIN c64:matching"),
+        (51, "RmaOpTest", True, "c32:window@RMA_WIN c64:matching"),
+        (52, "RmaOpCompleteRemote", True, "c32:window@RMA_WIN c64:matching"),
+        (53, "ThreadFork", True, "u8:model c32:requested"),
+        (54, "ThreadJoin", True, "u8:model"),
+        (55, "ThreadTeamBegin", True, "c32:team@COMM"),
+        (56, "ThreadTeamEnd", True, "c32:team@COMM"),
+        (57, "ThreadAcquireLock", True, "u8:model c32:lock c32:acquisition"),
+        (58, "ThreadReleaseLock", True, "u8:model c32:lock c32:acquisition"),
+        (59, "ThreadTaskCreate", True, "c32:team@COMM c32:creator c32:generation"),
+        (60, "ThreadTaskSwitch", True, "c32:team@COMM c32:creator c32:generation"),
+        (61, "ThreadTaskComplete", True, "c32:team@COMM c32:creator c32:generation"),
+        (62, "ThreadCreate", True, "c32:team@COMM c64:sequence"),
+        (63, "ThreadBegin", True, "c32:team@COMM c64:sequence"),
+        (64, "ThreadWait", True, "c32:team@COMM c64:sequence"),
+        (65, "ThreadEnd", True, "c32:team@COMM c64:sequence"),
+        (66, "CallingContextEnter", True, "c32:calling_context@CALLING_CONTEXT c32:unwind"),
+        (67, "CallingContextLeave", True, "c32:calling_context@CALLING_CONTEXT"),
+        (
+            68,
+            "CallingContextSample",
+            True,
+            "c32:calling_context@CALLING_CONTEXT c32:unwind c32:interrupt_generator@INTERRUPT_GENERATOR",
+        ),
+        (69, "IoCreateHandle", True, "c32:handle@IO_HANDLE u8:mode c32:creation_flags c32:status_flags"),
+        (70, "IoDestroyHandle", True, "c32:handle@IO_HANDLE"),
+        (71, "IoDuplicateHandle", True, "c32:handle@IO_HANDLE c32:new_handle@IO_HANDLE c32:status_flags"),
+        (72, "IoSeek", True, "c32:handle@IO_HANDLE s64:offset u8:whence c64:position"),
+        (73, "IoChangeStatusFlags", True, "c32:handle@IO_HANDLE c32:status_flags"),
+        (74, "IoDeleteFile", True, "u8:paradigm c32:file@IO_FILE"),
+        (75, "IoOperationBegin", True, "c32:handle@IO_HANDLE u8:mode c32:operation_flags c64:requested c64:matching"),
+        (76, "IoOperationTest", True, "c32:handle@IO_HANDLE c64:matching"),
+        (77, "IoOperationIssued", True, "c32:handle@IO_HANDLE c64:matching"),
+        (78, "IoOperationComplete", True, "c32:handle@IO_HANDLE c64:result c64:matching"),
+        (79, "IoOperationCancelled", True, "c32:handle@IO_HANDLE c64:matching"),
+        (80, "IoAcquireLock", True, "c32:handle@IO_HANDLE u8:lock_type"),
+        (81, "IoReleaseLock", True, "c32:handle@IO_HANDLE u8:lock_type"),
+        (82, "IoTryLock", True, "c32:handle@IO_HANDLE u8:lock_type"),
+        (83, "ProgramBegin", True, "c32:program@STRING c32:n_arguments"),
+        (84, "ProgramEnd", True, "s64:exit_status"),
+        (85, "NonBlockingCollectiveRequest", True, "c64:request"),
+        (
+            86,
+            "NonBlockingCollectiveComplete",
+            True,
+            "u8:op c32:communicator@COMM c32:root c64:sent c64:received c64:request",
+        ),
+        (87, "CommCreate", True, "c32:communicator@COMM"),
+        (88, "CommDestroy", True, "c32:communicator@COMM"),
+        (89, "MpiProbe", True, "c32:peer c32:communicator@COMM c32:tag c64:message"),
+        (90, "MpiMrecv", True, "c64:message c64:length"),
+        (91, "MpiImrecvRequest", True, "c64:message c64:request"),
+        (92, "MpiImrecv", True, "c64:request c64:length"),
+    )
+)
+
+DEFINITION_RECORDS: tuple[Record, ...] = tuple(
+    Record(code, name, _fields(text))
+    for code, name, text in (
+        (5, "ClockProperties", "c64:timer_resolution c64:global_offset c64:trace_length ? c64:realtime_timestamp"),
+        (6, "Paradigm", "u8:paradigm c32:name u8:paradigm_class"),
+        (7, "ParadigmProperty", "u8:paradigm u8:property value:value"),
+        (8, "IoParadigm", "u8:self c32:identification c32:name u8:io_paradigm_class c32:io_paradigm_flags"),
+        (10, "String", "c32:self str:string"),
+        (11, "Attribute", "c32:self c32:name u8:type ? c32:description"),
+        (12, "SystemTreeNode", "c32:self c32:name c32:class_name c32:parent"),
+        (
+            13,
+            "LocationGroup",
+            "c32:self c32:name u8:location_group_type c32:system_tree_parent ? c32:creating_location_group",
+        ),
+        (14, "Location", "c64:self c32:name u8:location_type c64:number_of_events c32:location_group"),
+        (
+            15,
+            "Region",
+            "c32:self c32:name c32:description u8:region_type c32:source_file c32:begin_line_number "
+            "c32:end_line_number ? c32:canonical_name u8:region_role u8:paradigm c32:region_flags",
+        ),
+        (16, "Callsite", "c32:self c32:source_file c32:line_number c32:entered_region c32:left_region"),
+        (17, "Callpath", "c32:self c32:parent c32:region"),
+        (
+            18,
+            "Group",
+            "c32:self c32:name u8:group_type_pre12 c32:number_of_members c64*:members "
+            "? u8:group_type u8:paradigm c32:group_flags",
+        ),
+        (
+            19,
+            "MetricMember",
+            "c32:self c32:name c32:description u8:metric_type u8:metric_mode u8:value_type u8:base s64:exponent c32:unit",
+        ),
+        (
+            20,
+            "MetricClass",
+            "c32:self u8:number_of_metrics c32*:metric_members u8:metric_occurrence ? u8:recorder_kind",
+        ),
+        (21, "MetricInstance", "c32:self c32:metric_class c64:recorder u8:metric_scope c64:scope"),
+        (22, "Comm", "c32:self c32:name c32:group c32:parent ? c32:flags"),
+        (23, "Parameter", "c32:self c32:name u8:parameter_type"),
+        (24, "RmaWin", "c32:self c32:name c32:comm ? c32:flags"),
+        (25, "MetricClassRecorder", "c32:metric c64:recorder"),
+        (26, "SystemTreeNodeProperty", "c32:of c32:name c32:string_value ? value:value"),
+        (27, "SystemTreeNodeDomain", "c32:of u8:domain"),
+        (28, "LocationGroupProperty", "c32:of c32:name c32:string_value ? value:value"),
+        (29, "LocationProperty", "c64:of c32:name c32:string_value ? value:value"),
+        (30, "CartDimension", "c32:self c32:name c32:size u8:cart_periodicity"),
+        (31, "CartTopology", "c32:self c32:name c32:communicator u8:number_of_dimensions c32*:cart_dimensions"),
+        (32, "CartCoordinate", "c32:cart_topology c32:rank u8:number_of_dimensions c32*:coordinates"),
+        (33, "SourceCodeLocation", "c32:self c32:file c32:line_number"),
+        (34, "CallingContext", "c32:self c32:region c32:source_code_location c32:parent"),
+        (35, "CallingContextProperty", "c32:of c32:name value:value"),
+        (36, "InterruptGenerator", "c32:self c32:name u8:mode u8:base s64:exponent c64:period"),
+        (37, "IoFileProperty", "c32:of c32:name value:value"),
+        (38, "IoRegularFile", "c32:self c32:name c32:scope"),
+        (39, "IoDirectory", "c32:self c32:name c32:scope"),
+        (40, "IoHandle", "c32:self c32:name c32:file u8:io_paradigm c32:io_handle_flags c32:comm c32:parent"),
+        (41, "IoPreCreatedHandleState", "c32:io_handle u8:mode c32:status_flags"),
+        (42, "CallpathParameter", "c32:callpath c32:parameter value:value"),
+        (43, "InterComm", "c32:self c32:name c32:group_a c32:group_b c32:common_communicator c32:flags"),
+    )
+)
+
+LOCAL_RECORDS: tuple[Record, ...] = tuple(
+    Record(code, name, _fields(text))
+    for code, name, text in (
+        (5, "MappingTable", "u8:mapping_type idmap:id_map"),
+        (6, "ClockOffset", "ts:time s64:offset f64:standard_deviation"),
+    )
+)

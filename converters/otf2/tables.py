@@ -1,0 +1,96 @@
+"""The field tables of the decoding kernels, made from the declared records."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.converters.otf2 import decode
+from tracecols.converters.otf2.records import DEFINITION_RECORDS, EVENT_RECORDS, LOCAL_RECORDS, MAPS, VALUE_MAPS, Record
+from tracecols.schema import KINDS, SIDE_TABLES
+
+_TYPES = {
+    "u8": decode.U8, "c32": decode.C32, "c64": decode.C64, "s64": decode.S64, "ts": decode.TS, "f64": decode.F64,
+    "str": decode.STR, "u8*": decode.U8S, "c32*": decode.C32S, "c64*": decode.C64S, "idmap": decode.IDMAP,
+    "value": decode.VALUE,
+}  # fmt: skip
+
+
+class EventTables(NamedTuple):
+    """What `decode_events` needs to know about record types."""
+
+    has_length: NDArray[np.uint8]
+    n_fields: NDArray[np.uint8]
+    field_type: NDArray[np.uint8]
+    field_map: NDArray[np.uint8]
+    value_map: NDArray[np.uint8]
+
+
+class DefinitionTables(NamedTuple):
+    """What `decode_definitions` needs to know about record types."""
+
+    n_fields: NDArray[np.uint8]
+    field_type: NDArray[np.uint8]
+    optional_from: NDArray[np.uint8]
+
+
+def _event_tables() -> EventTables:
+    has_length = np.ones(256, np.uint8)
+    n_fields = np.full(256, 255, np.uint8)
+    field_type = np.zeros((256, 8), np.uint8)
+    field_map = np.full((256, 8), decode.NO_MAP, np.uint8)
+    value_map = np.full(256, decode.NO_MAP, np.uint8)
+    for record in EVENT_RECORDS:
+        has_length[record.code] = record.has_length
+        n_fields[record.code] = len(record.fields)
+        for i, field in enumerate(record.fields):
+            field_type[record.code, i] = _TYPES[field.type]
+            if field.map:
+                field_map[record.code, i] = MAPS.index(field.map)
+    for code, name in VALUE_MAPS.items():
+        value_map[code] = MAPS.index(name)
+    return EventTables(has_length, n_fields, field_type, field_map, value_map)
+
+
+def _definition_tables(records: tuple[Record, ...]) -> DefinitionTables:
+    n_fields = np.full(256, 255, np.uint8)
+    field_type = np.zeros((256, 12), np.uint8)
+    optional_from = np.full(256, 255, np.uint8)
+    for record in records:
+        n_fields[record.code] = len(record.fields)
+        for i, field in enumerate(record.fields):
+            field_type[record.code, i] = _TYPES[field.type]
+        optional = [i for i, field in enumerate(record.fields) if field.optional]
+        if optional:
+            optional_from[record.code] = optional[0]
+    return DefinitionTables(n_fields, field_type, optional_from)
+
+
+EVENTS = _event_tables()
+GLOBAL = _definition_tables(DEFINITION_RECORDS)
+LOCAL = _definition_tables(LOCAL_RECORDS)
+
+
+def _side_columns() -> dict[str, tuple[NDArray[np.uint8], NDArray[np.int8], list[tuple[str, Any]]]]:
+    """Say which value of each record fills which column of its family's table."""
+    families = {k.number: k.family for k in KINDS}
+    result = {}
+    for family, table in SIDE_TABLES.items():
+        columns = [(c.name, np.dtype(c.dtype)) for c in table.columns if c.name not in ("row", "kind")]
+        is_member = np.zeros(256, np.uint8)
+        position = np.full((256, len(columns)), -1, np.int8)
+        names = [name for name, _ in columns]
+        for record in EVENT_RECORDS:
+            if families.get(record.code) != family:
+                continue
+            is_member[record.code] = 1
+            for i, field in enumerate(record.fields):
+                position[record.code, names.index(field.name)] = i
+        if is_member.any():
+            result[family] = (is_member, position, columns)
+    return result
+
+
+SIDE_COLUMNS = _side_columns()

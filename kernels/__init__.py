@@ -1,0 +1,1 @@
+"""Compiled sequential kernels: arrays in, arrays out, one subject per file."""

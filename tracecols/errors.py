@@ -1,0 +1,55 @@
+"""Everything tracecols raises on purpose.
+
+::
+
+    TracecolsError
+    ├── SourceError          a trace archive cannot be understood or is damaged
+    │   └── UnsupportedError the archive is sound but of a kind that is not read
+    ├── StoreError           a .trace store is missing, damaged or of another version
+    ├── SeverityError        a .severity cube is missing, damaged or of another version
+    ├── AnalysisError        the events contradict each other in a way that stops the analysis
+    └── MissingExtraError    an optional package is needed (also an ImportError)
+"""
+
+from __future__ import annotations
+
+
+class TracecolsError(Exception):
+    """The root of all errors raised on purpose; its text says what, where and what to do."""
+
+
+class SourceError(TracecolsError):
+    """A trace archive cannot be read: nonsense, truncated, inconsistent."""
+
+
+class UnsupportedError(SourceError):
+    """An archive of a kind that is not read (SIONlib container, compressed, newer trace format)."""
+
+
+class StoreError(TracecolsError):
+    """A store cannot be opened or written."""
+
+
+class SeverityError(TracecolsError):
+    """A severity cube cannot be opened, written or asked for what it does not hold."""
+
+
+class AnalysisError(TracecolsError):
+    """The events of a trace contradict each other so that no analysis is possible."""
+
+
+class MissingExtraError(TracecolsError, ImportError):
+    """An optional package is not installed.
+
+    Parameters
+    ----------
+    package : str
+        The module that could not be imported.
+    extra : str
+        The extra of tracecols that brings it.
+    purpose : str
+        What it is needed for.
+    """
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(f"{purpose} needs the package '{package}'\n  install it with: pip install 'tracecols[{extra}]'")

@@ -1,0 +1,51 @@
+"""Enumerations of the store: names by number."""
+
+from __future__ import annotations
+
+REGION_ROLES = (
+    "unknown", "function", "wrapper", "loop", "code", "parallel", "sections", "section", "workshare", "single",
+    "single_sblock", "master", "critical", "critical_sblock", "atomic", "barrier", "implicit_barrier", "flush", "ordered",
+    "ordered_sblock", "task", "task_create", "task_wait", "coll_one2all", "coll_all2one", "coll_all2all", "coll_other",
+    "file_io", "point2point", "rma", "data_transfer", "artificial", "thread_create", "thread_wait", "task_untied",
+    "allocate", "deallocate", "reallocate", "file_io_metadata", "cancel", "kernel",
+)  # fmt: skip
+
+PARADIGMS = (
+    "unknown", "user", "compiler", "openmp", "mpi", "cuda", "measurement_system", "pthread", "hmpp", "ompss", "hardware",
+    "gaspi", "upc", "shmem", "winthread", "qtthread", "acethread", "tbbthread", "openacc", "opencl", "mtapi", "sampling",
+    "none", "hip", "kokkos", "openmp_target",
+)  # fmt: skip
+
+COLLECTIVE_OPS = (
+    "barrier", "bcast", "gather", "gatherv", "scatter", "scatterv", "allgather", "allgatherv", "alltoall", "alltoallv",
+    "alltoallw", "allreduce", "reduce", "reduce_scatter", "scan", "exscan", "reduce_scatter_block", "create_handle",
+    "destroy_handle", "allocate", "deallocate", "create_handle_and_allocate", "destroy_handle_and_deallocate",
+)  # fmt: skip
+
+GROUP_TYPES = (
+    "unknown", "locations", "regions", "metric", "comm_locations", "comm_group", "comm_self", "comm_location_groups",
+)  # fmt: skip
+LOCATION_TYPES = ("unknown", "cpu_thread", "gpu", "metric")
+LOCATION_GROUP_TYPES = ("unknown", "process", "accelerator")
+METRIC_TYPES = ("other", "papi", "rusage", "user")
+METRIC_MODES = {
+    0: "accumulated_start", 16: "accumulated_point", 17: "absolute_point", 18: "relative_point", 32: "accumulated_last",
+    33: "absolute_last", 34: "relative_last", 48: "accumulated_next", 49: "absolute_next", 50: "relative_next",
+}  # fmt: skip
+METRIC_OCCURRENCES = ("synchronous_strict", "synchronous", "asynchronous")
+METRIC_SCOPES = ("location", "location_group", "system_tree_node", "group")
+RECORDER_KINDS = ("unknown", "abstract", "cpu", "gpu")
+PARAMETER_TYPES = ("string", "int64", "uint64")
+INTERRUPT_MODES = ("time", "count")
+VALUE_TYPES = (
+    "none", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float", "double", "string",
+    "attribute", "location", "region", "group", "metric", "comm", "parameter", "rma_win", "source_code_location",
+    "calling_context", "interrupt_generator", "io_file", "io_handle", "location_group",
+)  # fmt: skip
+
+
+def name_of(names: tuple[str, ...] | dict[int, str], number: int) -> str:
+    """Return the name of an enumerator, or its number as text where it is not known."""
+    if isinstance(names, dict):
+        return names.get(number, str(number))
+    return names[number] if 0 <= number < len(names) else str(number)

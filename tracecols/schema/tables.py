@@ -1,0 +1,378 @@
+"""Every table of a store, declared once; the writer, the reader, validation and the documentation follow it."""
+
+from __future__ import annotations
+
+from tracecols.schema.columns import Column, Table
+from tracecols.schema.kinds import KINDS
+
+FORMAT_VERSION = 1
+
+EVENTS = Table(
+    "events",
+    "one event; rows ordered by (location, time), row groups do not cross locations",
+    (
+        Column("time", "int64", "clock reading, corrected by the location's clock offsets", "ticks"),
+        Column("kind", "uint8", "event kind, `EventKind`"),
+        Column("region", "int32", "region entered or left; null for other kinds", "", "regions"),
+    ),
+)
+
+
+def _side(name: str, row: str, *columns: Column) -> Table:
+    kinds = ", ".join(k.name for k in KINDS if k.family == name)
+    head = (
+        Column("row", "int64", "the event these attributes belong to", "", "events"),
+        Column("kind", "uint8", "its kind, `EventKind`"),
+    )
+    return Table(name, row, head + columns, kinds)
+
+
+SIDE_TABLES: dict[str, Table] = {
+    t.name: t
+    for t in (
+        _side(
+            "p2p",
+            "the attributes of one point-to-point or request event",
+            Column("peer", "int32", "destination or source, a rank in the communicator", "rank"),
+            Column("communicator", "int32", "communicator of the message", "", "communicators"),
+            Column("tag", "int64", "message tag"),
+            Column("length", "int64", "message length", "bytes"),
+            Column("request", "int64", "request that starts or completes the operation; reused by the program"),
+            Column("message", "int64", "message found by a matching probe"),
+        ),
+        _side(
+            "collectives",
+            "the attributes of one event of a collective operation or a communicator",
+            Column("op", "int16", "operation, `CollectiveOp`"),
+            Column("communicator", "int32", "communicator", "", "communicators"),
+            Column("root", "int32", "root of the operation, a rank in the communicator; null if it has none", "rank"),
+            Column("sent", "int64", "bytes this participant sends", "bytes"),
+            Column("received", "int64", "bytes this participant receives", "bytes"),
+            Column("request", "int64", "request of a non-blocking operation"),
+        ),
+        _side(
+            "threads",
+            "the attributes of one event of thread management",
+            Column("team", "int32", "team, or contingent of created threads", "", "communicators"),
+            Column("model", "int16", "threading paradigm, `Paradigm`"),
+            Column("requested", "int64", "number of threads asked for", "occ"),
+            Column("sequence", "int64", "number of the created thread in its contingent"),
+        ),
+        _side(
+            "locks",
+            "the attributes of one lock event",
+            Column("model", "int16", "threading paradigm, `Paradigm`"),
+            Column("lock", "int64", "lock, unique in its process"),
+            Column("acquisition", "int64", "how many times the lock was acquired before and with this one"),
+        ),
+        _side(
+            "tasks",
+            "the attributes of one task event",
+            Column("team", "int32", "team that runs the task", "", "communicators"),
+            Column("creator", "int32", "thread of the team that created the task", "rank"),
+            Column("generation", "int64", "number of the task among those of its creator; 0 is the implicit task"),
+            Column("task", "int64", "task, in older recordings"),
+        ),
+        _side(
+            "rma",
+            "the attributes of one event of one-sided communication",
+            Column("window", "int32", "window", "", "windows"),
+            Column("remote", "int32", "target, a rank in the window's communicator", "rank"),
+            Column("group", "int32", "group that synchronises", "", "groups"),
+            Column("op", "int16", "collective operation, `CollectiveOp`"),
+            Column("level", "int64", "synchronisation level, a set of bits: 1 process, 2 memory"),
+            Column("root", "int32", "root of a collective operation", "rank"),
+            Column("sent", "int64", "bytes sent", "bytes"),
+            Column("received", "int64", "bytes received", "bytes"),
+            Column("matching", "int64", "joins an operation with its completion"),
+            Column("lock", "int64", "lock"),
+            Column("lock_type", "int16", "0 exclusive, 1 shared"),
+            Column("sync", "int16", "0 memory, 1 notify in, 2 notify out"),
+            Column("atomic", "int16", "atomic operation, `RmaAtomic`"),
+        ),
+        _side(
+            "io",
+            "the attributes of one I/O event",
+            Column("handle", "int32", "I/O handle", "", "io_handles"),
+            Column("new_handle", "int32", "I/O handle made by duplication", "", "io_handles"),
+            Column("file", "int32", "file", "", "io_files"),
+            Column("paradigm", "int16", "I/O paradigm"),
+            Column("mode", "int16", "access mode or kind of operation"),
+            Column("creation_flags", "int64", "flags of creation, a set of bits"),
+            Column("status_flags", "int64", "flags of status, a set of bits"),
+            Column("operation_flags", "int64", "flags of the operation, a set of bits"),
+            Column("lock_type", "int16", "0 exclusive, 1 shared"),
+            Column("requested", "int64", "bytes asked for", "bytes"),
+            Column("result", "int64", "bytes transferred", "bytes"),
+            Column("matching", "int64", "joins an operation with its completion"),
+            Column("offset", "int64", "offset asked for by a seek", "bytes"),
+            Column("whence", "int16", "where the offset counts from"),
+            Column("position", "int64", "position after a seek", "bytes"),
+        ),
+        _side(
+            "contexts",
+            "the attributes of one calling-context event",
+            Column("calling_context", "int32", "calling context", "", "calling_contexts"),
+            Column("unwind", "int64", "frames that are new since the event before", "occ"),
+            Column("interrupt_generator", "int32", "what interrupted", "", "interrupt_generators"),
+        ),
+        _side(
+            "parameters",
+            "the value of one parameter",
+            Column("parameter", "int32", "parameter", "", "parameter_definitions"),
+            Column("value", "int64", "an integer value; unsigned ones as their bits"),
+            Column("string", "int32", "a text value", "", "strings"),
+        ),
+        _side(
+            "control",
+            "the attributes of one event of the measurement system or of the program's start and end",
+            Column("stop_time", "int64", "end of a buffer flush", "ticks"),
+            Column("mode", "int16", "1 measurement on, 2 off"),
+            Column("program", "int32", "name of the program", "", "strings"),
+            Column("n_arguments", "int64", "number of its arguments", "occ"),
+            Column("exit_status", "int64", "exit status"),
+        ),
+        Table(
+            "program_arguments",
+            "one argument of a program",
+            (
+                Column("row", "int64", "its PROGRAM_BEGIN", "", "events"),
+                Column("position", "int32", "0 is the first"),
+                Column("argument", "int32", "the text", "", "strings"),
+            ),
+        ),
+        Table(
+            "attributes",
+            "one additional attribute of an event",
+            (
+                Column("row", "int64", "the event it is attached to", "", "events"),
+                Column("attribute", "int32", "attribute", "", "attribute_definitions"),
+                Column("type", "uint8", "type of the value, `ValueType`"),
+                Column("value", "int64", "the value's bits; references are rows of their table"),
+            ),
+        ),
+    )
+}
+
+
+def metric_table(number: int, types: list[str]) -> Table:
+    """Declare the table of one metric class: a row per METRIC event, a column per member.
+
+    Parameters
+    ----------
+    number : int
+        Row of the class in `metric_classes`.
+    types : list of str
+        NumPy dtype of each member, in order.
+    """
+    head = (
+        Column("row", "int64", "the METRIC event", "", "events"),
+        Column("source", "int32", "class or instance it was recorded for", "", "metric_sources"),
+    )
+    values = tuple(Column(f"value_{i}", t, "value of the class's member number i") for i, t in enumerate(types))
+    return Table(f"metrics_{number}", "the values of one METRIC event", head + values, "METRIC")
+
+
+def _definition(name: str, row: str, *columns: Column) -> Table:
+    return Table(name, row, (Column("id", "int64", "identifier in the source"), *columns))
+
+
+_NAME = Column("name", "string", "name")
+_DOC = Column("description", "string", "description")
+
+DEFINITIONS: dict[str, Table] = {
+    t.name: t
+    for t in (
+        _definition("strings", "one text", Column("string", "string", "the text")),
+        _definition(
+            "regions",
+            "one program region",
+            _NAME,
+            Column("canonical_name", "string", "mangled or full name"),
+            _DOC,
+            Column("role", "string", "what kind of region, `RegionRole`"),
+            Column("paradigm", "string", "what it belongs to, `Paradigm`"),
+            Column("flags", "int64", "1 dynamic, 2 phase"),
+            Column("file", "string", "source file"),
+            Column("begin_line", "int64", "first source line; 0 unknown"),
+            Column("end_line", "int64", "last source line; 0 unknown"),
+        ),
+        _definition(
+            "system_tree_nodes",
+            "one node of the machine",
+            _NAME,
+            Column("class_name", "string", "machine, node, rack, ..."),
+            Column("parent", "int32", "node above", "", "system_tree_nodes"),
+        ),
+        _definition(
+            "processes",
+            "one location group: what owns locations, a process or an accelerator",
+            _NAME,
+            Column("type", "string", "`LocationGroupType`"),
+            Column("node", "int32", "where it runs", "", "system_tree_nodes"),
+            Column("creator", "int32", "process that created it", "", "processes"),
+            Column("rank", "int32", "rank in MPI_COMM_WORLD, else its number", "rank"),
+        ),
+        _definition(
+            "locations",
+            "one stream of events, in process order",
+            _NAME,
+            Column("type", "string", "`LocationType`"),
+            Column("process", "int32", "what owns it", "", "processes"),
+            Column("thread", "int32", "number within its process"),
+            Column("first_row", "int64", "its first event", "", "events"),
+            Column("n_events", "int64", "number of its events", "occ"),
+        ),
+        _definition(
+            "groups",
+            "one group",
+            _NAME,
+            Column("type", "string", "`GroupType`"),
+            Column("paradigm", "string", "`Paradigm`"),
+            Column("flags", "int64", "1 members are global ranks"),
+            Column("members", "list[int64]", "rows of locations, processes, regions or metrics, in rank order, by type"),
+        ),
+        _definition(
+            "communicators",
+            "one communicator, or team of threads",
+            _NAME,
+            Column("kind", "string", "group, self, inter (two groups) or locations"),
+            Column("paradigm", "string", "`Paradigm`"),
+            Column("parent", "int32", "communicator it was made from", "", "communicators"),
+            Column("flags", "int64", "1 has creation and destruction events"),
+            Column("members", "list[int32]", "locations in rank order; empty for self", "", "locations"),
+            Column("remote_members", "list[int32]", "locations of the other group of an inter-communicator", "", "locations"),
+        ),
+        _definition(
+            "metric_members",
+            "one counter",
+            _NAME,
+            _DOC,
+            Column("type", "string", "where it comes from, `MetricType`"),
+            Column("mode", "string", "how values are to be read, `MetricMode`"),
+            Column("value_type", "string", "NumPy dtype of the values"),
+            Column("base", "int64", "0 binary, 1 decimal scale"),
+            Column("exponent", "int64", "values count in base ** exponent units"),
+            Column("unit", "string", "unit"),
+        ),
+        _definition(
+            "metric_classes",
+            "one set of counters that are recorded together",
+            Column("members", "list[int32]", "counters in order", "", "metric_members"),
+            Column("occurrence", "string", "`MetricOccurrence`"),
+            Column("recorder_kind", "string", "`RecorderKind`"),
+        ),
+        _definition(
+            "metric_sources",
+            "one metric class or instance as METRIC events name it",
+            Column("metric_class", "int32", "class", "", "metric_classes"),
+            Column("recorder", "int32", "location that records it; null for a class", "", "locations"),
+            Column("scope", "string", "what the values are about, `MetricScope`"),
+            Column("scope_id", "int64", "identifier of what they are about"),
+        ),
+        _definition(
+            "topologies",
+            "one Cartesian topology",
+            _NAME,
+            Column("communicator", "int32", "communicator it lies on", "", "communicators"),
+            Column("dimensions", "list[string]", "names"),
+            Column("sizes", "list[int64]", "sizes; 0 unknown", "occ"),
+            Column("periodic", "list[int64]", "1 where it wraps around"),
+        ),
+        Table(
+            "topology_coordinates",
+            "one position in a topology",
+            (
+                Column("topology", "int32", "topology", "", "topologies"),
+                Column("rank", "int32", "rank in the topology's communicator", "rank"),
+                Column("location", "int32", "location at that rank", "", "locations"),
+                Column("coordinates", "list[int64]", "coordinates"),
+            ),
+        ),
+        _definition(
+            "parameter_definitions", "one parameter of a region", _NAME, Column("type", "string", "string, int64 or uint64")
+        ),
+        _definition(
+            "attribute_definitions",
+            "one additional event attribute",
+            _NAME,
+            Column("type", "string", "`ValueType`"),
+            _DOC,
+        ),
+        _definition(
+            "windows",
+            "one window of one-sided communication",
+            _NAME,
+            Column("communicator", "int32", "communicator", "", "communicators"),
+            Column("flags", "int64", "1 has creation and destruction events"),
+        ),
+        _definition(
+            "calling_contexts",
+            "one calling context",
+            Column("region", "int32", "region", "", "regions"),
+            Column("source_code_location", "int32", "where", "", "source_code_locations"),
+            Column("parent", "int32", "calling context above", "", "calling_contexts"),
+        ),
+        _definition(
+            "source_code_locations",
+            "one source line",
+            Column("file", "string", "file"),
+            Column("line", "int64", "line"),
+        ),
+        _definition(
+            "interrupt_generators",
+            "one source of samples",
+            _NAME,
+            Column("mode", "string", "time or count"),
+            Column("base", "int64", "0 binary, 1 decimal"),
+            Column("exponent", "int64", "period counts in base ** exponent units"),
+            Column("period", "int64", "period"),
+        ),
+        _definition(
+            "io_files",
+            "one file or directory",
+            _NAME,
+            Column("type", "string", "file or directory"),
+            Column("scope", "int32", "where it is seen", "", "system_tree_nodes"),
+        ),
+        _definition(
+            "io_handles",
+            "one I/O handle",
+            _NAME,
+            Column("file", "int32", "file", "", "io_files"),
+            Column("paradigm", "int64", "I/O paradigm"),
+            Column("flags", "int64", "1 pre-created, 2 all processes"),
+            Column("communicator", "int32", "communicator", "", "communicators"),
+            Column("parent", "int32", "handle above", "", "io_handles"),
+        ),
+        Table(
+            "properties",
+            "one property of a definition",
+            (
+                Column("table", "string", "table of what it belongs to"),
+                Column("of", "int32", "row of that table"),
+                Column("name", "string", "name"),
+                Column("value", "string", "value as text"),
+            ),
+        ),
+        Table(
+            "other_definitions",
+            "one definition that has no table of its own, kept as it was read",
+            (
+                Column("record", "string", "name of the record type"),
+                Column("values", "string", "its fields as JSON"),
+            ),
+        ),
+        Table(
+            "segments",
+            "where the rows of one location stand in one table",
+            (
+                Column("table", "string", "table"),
+                Column("location", "int32", "location", "", "locations"),
+                Column("part", "int32", "number of the part file"),
+                Column("offset", "int64", "first row within that file"),
+                Column("n_rows", "int64", "number of rows", "occ"),
+            ),
+        ),
+    )
+}

@@ -1,0 +1,58 @@
+"""Where things stand in a store, and how a folder appears complete or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tracecols.errors import StoreError, TracecolsError
+
+MANIFEST = "manifest.json"
+
+
+def part_name(number: int) -> str:
+    """Return the file name of a part."""
+    return f"part-{number:05d}.parquet"
+
+
+@contextmanager
+def new_folder(path: Path, what: str, error: type[TracecolsError] = StoreError) -> Iterator[Path]:
+    """Build a folder beside its place and move it there when the block ends well; else leave nothing.
+
+    Parameters
+    ----------
+    path : Path
+        Where it is to stand; an older folder of the same kind (one with a manifest) is replaced.
+    what : str
+        What it is, for error messages.
+    error : type
+        The error to raise.
+    """
+    path = Path(path)
+    if path.exists() and not (path / MANIFEST).is_file():
+        raise error(f"{path} exists and is not {what}\n  give another name with -o, or remove it")
+    building = path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.partial"
+    try:
+        building.mkdir(parents=True)
+    except OSError as e:
+        raise error(f"cannot write {path}: {e.strerror}\n  choose a folder you may write to with -o") from e
+    try:
+        try:
+            yield building
+        except OSError as e:
+            if e.filename is not None and not str(e.filename).startswith(str(building)):
+                raise
+            raise error(f"cannot write {path}: {e.strerror or e}\n  nothing was left behind; make room or choose another folder") from e
+        if path.exists():
+            old = path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.old"
+            os.replace(path, old)
+            os.replace(building, path)
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            os.replace(building, path)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)

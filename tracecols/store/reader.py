@@ -1,0 +1,166 @@
+"""Open a store and read its columns, whole or by location, without copying more than asked for."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from tracecols.errors import StoreError
+from tracecols.schema import DEFINITIONS, EVENTS, FORMAT_VERSION, SIDE_TABLES, Column, Table
+from tracecols.store.arrow import arrow_schema
+from tracecols.store.layout import MANIFEST, part_name
+
+
+class Store:
+    """A store on disk.
+
+    Parameters
+    ----------
+    path : str or Path
+        The folder `NAME.trace`.
+
+    Raises
+    ------
+    StoreError
+        If it is no store, incomplete, or of a version this tracecols does not know.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        file = self.path / MANIFEST
+        try:
+            self.manifest: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+            is_store = self.manifest.get("format") == "tracecols store"
+        except (OSError, ValueError, AttributeError) as error:
+            if not self.path.exists():
+                raise StoreError(f"no such store: {self.path}\n  make one with: tracecols convert TRACE -o {self.path}") from error
+            raise StoreError(f"{self.path} is not a store: its {MANIFEST} is missing or unreadable\n  convert the trace again") from error
+        if not is_store:
+            raise StoreError(f"{self.path} is not a store of a trace (its manifest says {self.manifest.get('format')!r})")
+        version = self.manifest.get("version")
+        if version != FORMAT_VERSION:
+            raise StoreError(
+                f"{self.path} has store format {version}, this tracecols reads {FORMAT_VERSION}\n  convert the trace again, or use the tracecols that wrote it"
+            )
+        self.tables: dict[str, Table] = {"events": EVENTS}
+        for name, columns in self.manifest["tables"].items():
+            declared = SIDE_TABLES.get(name)
+            found = tuple(Column(c["name"], c["dtype"], "") for c in columns)
+            if declared is not None and [(c.name, c.dtype) for c in declared.columns] != [(c.name, c.dtype) for c in found]:
+                raise StoreError(f"{self.path}: table {name} has other columns than this tracecols knows\n  convert the trace again")
+            self.tables[name] = declared or Table(name, "the values of one METRIC event", found)
+        self._files: dict[tuple[str, int], tuple[pq.FileMetaData, NDArray[np.int64]]] = {}
+        self._recent: OrderedDict[tuple[Any, ...], pa.Table] = OrderedDict()
+        self._lock = Lock()
+
+    @cached_property
+    def definitions(self) -> dict[str, pa.Table]:
+        """All definition tables."""
+        return {name: self.definition(name) for name in DEFINITIONS}
+
+    def definition(self, name: str) -> pa.Table:
+        """Return one definition table.
+
+        Raises
+        ------
+        StoreError
+            If it is missing or does not have the declared columns.
+        """
+        path = self.path / "definitions" / f"{name}.parquet"
+        try:
+            table = pq.read_table(path)
+        except (OSError, pa.ArrowException) as error:
+            raise StoreError(f"{path} cannot be read: {error}\n  the store is damaged; convert the trace again") from error
+        if table.schema.names != list(DEFINITIONS[name].names):
+            raise StoreError(f"{path} has the columns {table.schema.names}, expected {list(DEFINITIONS[name].names)}\n  convert the trace again")
+        return table
+
+    @cached_property
+    def _segments(self) -> dict[str, dict[int, tuple[int, int, int]]]:
+        columns = self.definition("segments").to_pydict()
+        result: dict[str, dict[int, tuple[int, int, int]]] = {}
+        for table, *segment in zip(*columns.values(), strict=True):
+            location, part, offset, n = segment
+            result.setdefault(table, {})[location] = (part, offset, n)
+        return result
+
+    def n_rows(self, table: str, location: int | None = None) -> int:
+        """Count the rows of a table, of one location or of all."""
+        segments = self._segments.get(table, {})
+        if location is None:
+            return sum(s[2] for s in segments.values())
+        return segments.get(location, (0, 0, 0))[2]
+
+    def _file(self, table: str, part: int) -> tuple[pq.ParquetFile, NDArray[np.int64]]:
+        path = self.path / table / part_name(part)
+        try:
+            with self._lock:
+                known = self._files.get((table, part))
+            if known is None:
+                file = pq.ParquetFile(path)
+                meta = file.metadata
+                if file.schema_arrow != arrow_schema(self.tables[table]):
+                    raise StoreError(f"{path} has other columns than the manifest says\n  the store is damaged; convert the trace again")
+                starts = np.cumsum([0] + [meta.row_group(i).num_rows for i in range(meta.num_row_groups)])
+                with self._lock:
+                    self._files[table, part] = meta, starts
+                return file, starts
+            return pq.ParquetFile(path, metadata=known[0]), known[1]
+        except (OSError, pa.ArrowException) as error:
+            raise StoreError(f"{path} cannot be read: {error}\n  the store is damaged; convert the trace again") from error
+
+    def read(self, table: str, location: int, columns: list[str] | None = None, start: int = 0, stop: int | None = None) -> dict[str, NDArray[Any]]:
+        """Read the rows of one location.
+
+        Parameters
+        ----------
+        table : str
+            `events` or a side table.
+        location : int
+            Row of the location.
+        columns : list of str, optional
+            All by default.
+        start, stop : int, optional
+            Which of the location's rows of this table.
+
+        Returns
+        -------
+        dict of str to array
+            The columns; empty arrays if the location has no rows.
+        """
+        declared = self.tables.get(table) or SIDE_TABLES[table]
+        columns = list(declared.names) if columns is None else columns
+        part, offset, n = self._segments.get(table, {}).get(location, (0, 0, 0))
+        stop = n if stop is None else min(stop, n)
+        if start >= stop:
+            return {c: np.empty(0, declared[c].dtype) for c in columns}
+        file, starts = self._file(table, part)
+        first = int(np.searchsorted(starts, offset + start, "right")) - 1
+        last = int(np.searchsorted(starts, offset + stop, "left"))
+        key = (table, part, first, last, tuple(columns))
+        shared = table != "events"
+        with self._lock:
+            found = self._recent.get(key) if shared else None
+        if found is None:
+            try:
+                found = file.read_row_groups(range(first, last), columns=columns, use_threads=False)
+            except (OSError, pa.ArrowException) as error:
+                raise StoreError(f"{self.path / table / part_name(part)} cannot be read: {error}\n  the store is damaged; convert the trace again") from error
+            if shared:
+                # small locations share row groups of side tables
+                with self._lock:
+                    self._recent[key] = found
+                    while len(self._recent) > 32:
+                        self._recent.popitem(last=False)
+        begin = offset + start - int(starts[first])
+        part_of = found.slice(begin, stop - start)
+        return {c: part_of.column(c).to_numpy() if part_of.column(c).num_chunks != 1 else part_of.column(c).chunk(0).to_numpy() for c in columns}

@@ -1,0 +1,165 @@
+"""Write a store: definitions, and part files of events and side tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tracecols.schema import DEFINITIONS, EVENTS, FORMAT_VERSION, SIDE_TABLES, Table, metric_table
+from tracecols.store.arrow import arrow_schema, event_writer, write_table
+from tracecols.store.layout import MANIFEST, part_name
+
+SIDE_ROWS = 1 << 17
+"""Rows of a side table that are collected before they become a row group."""
+
+
+class PartWriter:
+    """One part file per table, for a range of whole locations.
+
+    Parameters
+    ----------
+    folder : Path
+        The store.
+    number : int
+        Number of the part.
+    tables : dict of str to Table
+        The side tables there may be.
+    """
+
+    def __init__(self, folder: Path, number: int, tables: dict[str, Table]) -> None:
+        self.folder, self.number, self.tables = folder, number, {"events": EVENTS, **tables}
+        self._writers: dict[str, Any] = {}
+        self._schemas: dict[str, pa.Schema] = {}
+        self._waiting: dict[str, list[dict[str, NDArray[Any]]]] = {}
+        self._written: dict[str, int] = {}
+        self.segments: list[tuple[str, int, int, int, int]] = []
+        self.counts = np.zeros(256, np.int64)
+        self.n_attributes = 0
+        self.first_time = np.iinfo(np.int64).max
+        self.last_time = np.iinfo(np.int64).min
+
+    def __enter__(self) -> PartWriter:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        for table in list(self._waiting):
+            if kind is None:
+                self._flush(table)
+        for writer in self._writers.values():
+            writer.close()
+
+    def _write(self, table: str, columns: dict[str, NDArray[Any]]) -> None:
+        if table not in self._writers:
+            folder = self.folder / table
+            folder.mkdir(exist_ok=True)
+            self._writers[table] = event_writer(folder / part_name(self.number), self.tables[table])
+            self._schemas[table] = arrow_schema(self.tables[table])
+        schema = self._schemas[table]
+        batch = pa.RecordBatch.from_arrays([pa.array(columns[f.name], type=f.type) for f in schema], schema=schema)
+        self._writers[table].write_table(pa.Table.from_batches([batch]), row_group_size=batch.num_rows)
+
+    def _flush(self, table: str) -> None:
+        waiting = self._waiting.pop(table, [])
+        if waiting:
+            self._write(table, {c: np.concatenate([w[c] for w in waiting]) for c in self.tables[table].names})
+
+    def _extend(self, table: str, location: int, n: int) -> None:
+        """Note that the next `n` rows of a table belong to a location."""
+        offset = self._written.get(table, 0)
+        self._written[table] = offset + n
+        last = self._last.get(table)
+        if last is not None and self.segments[last][1] == location:
+            t, of, part, start, m = self.segments[last]
+            self.segments[last] = (t, of, part, start, m + n)
+        else:
+            self._last[table] = len(self.segments)
+            self.segments.append((table, location, self.number, offset, n))
+
+    _last: dict[str, int]
+
+    def begin(self) -> None:
+        """Start a location."""
+        self._last = {}
+
+    def add(self, location: int, first_row: int, events: dict[str, NDArray[Any]], sides: dict[str, dict[str, NDArray[Any]]]) -> None:
+        """Write a batch of one location's events; side tables count events from the location's first.
+
+        Parameters
+        ----------
+        location : int
+            Row of the location.
+        first_row : int
+            Row of its first event.
+        events : dict of str to array
+            Columns of `tracecols.schema.EVENTS`.
+        sides : dict of str to dict of str to array
+            Columns of side tables, `row` counting from 0 at the location's first event.
+        """
+        time = events["time"]
+        if time.size:
+            self.first_time = min(self.first_time, int(time[0]))
+            self.last_time = max(self.last_time, int(time[-1]))
+            self.counts += np.bincount(events["kind"], minlength=256)
+            self._write("events", events)
+            self._extend("events", location, time.size)
+        for table, columns in sides.items():
+            n = columns["row"].size
+            if not n:
+                continue
+            # copied: the converter reuses its buffers
+            self._waiting.setdefault(table, []).append({c: v + first_row if c == "row" else v.copy() for c, v in columns.items()})
+            self._extend(table, location, n)
+            self.n_attributes += n if table == "attributes" else 0
+            if sum(w["row"].size for w in self._waiting[table]) >= SIDE_ROWS:
+                self._flush(table)
+
+
+class StoreWriter:
+    """Collect what the parts of a store say about themselves and complete it.
+
+    Parameters
+    ----------
+    folder : Path
+        An empty folder.
+    metric_types : list of list of str
+        Dtypes of the members of every metric class.
+    """
+
+    def __init__(self, folder: Path, metric_types: list[list[str]]) -> None:
+        self.folder = folder
+        metrics = [metric_table(i, types) for i, types in enumerate(metric_types)]
+        self.tables = {**SIDE_TABLES, **{t.name: t for t in metrics}}
+
+    def part(self, number: int) -> PartWriter:
+        """Open a part; parts may be written by different threads."""
+        return PartWriter(self.folder, number, self.tables)
+
+    def finish(self, definitions: dict[str, dict[str, Any]], parts: list[PartWriter], manifest: dict[str, Any]) -> None:
+        """Write definitions and manifest; the store is complete then."""
+        segments = sorted((s for p in parts for s in p.segments), key=lambda s: (s[0], s[1]))
+        names = DEFINITIONS["segments"].names
+        definitions = {**definitions, "segments": dict(zip(names, zip(*segments, strict=True), strict=True)) if segments else {n: [] for n in names}}
+        folder = self.folder / "definitions"
+        folder.mkdir()
+        for name, table in DEFINITIONS.items():
+            write_table(folder / f"{name}.parquet", table, definitions[name])
+        counts = sum((p.counts for p in parts), np.zeros(256, np.int64))
+        used = [p for p in parts if p.first_time <= p.last_time]
+        manifest = {
+            "format": "tracecols store",
+            "version": FORMAT_VERSION,
+            **manifest,
+            "n_events": int(counts.sum()),
+            "first_time": min((p.first_time for p in used), default=0),
+            "last_time": max((p.last_time for p in used), default=0),
+            "events_by_kind": {int(k): int(counts[k]) for k in np.flatnonzero(counts)},
+            "n_attributes": sum(p.n_attributes for p in parts),
+            "tables": {name: [{"name": c.name, "dtype": c.dtype} for c in self.tables[name].columns] for name in sorted({s[0] for s in segments} - {"events"})},
+        }
+        text = json.dumps(manifest, indent=1)
+        (self.folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
