@@ -1,0 +1,322 @@
+"""Walk through the events of one location: region stack, call paths, exclusive time, enclosing calls."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracecols.kernels.kernel import kernel
+
+# what an event kind does to the stack
+NOTHING, PUSH, POP, ON_OFF, FLUSH, NOTE, NOTE_CALL, TEAM_BEGIN, TEAM_END, TASK_SWITCH, TASK_COMPLETE = range(11)
+
+# state carried from batch to batch
+(
+    LAST, TOP, FREE, N_NODES, N_CALLS, N_NOTES, N_TEAMS, TEAM_DEPTH, BASE, PROGRAM, TASK, TASKS_DONE, N_FLUSHES, N_SWITCHES,
+    BAD_EXITS, FIRST_BAD_EXIT, OPEN, ROW, N_STATE,
+) = range(19)  # fmt: skip
+
+# why a call returned
+DONE, GROW, BLOCKED = range(3)
+
+# region flags
+IS_CALL, IS_ARTIFICIAL = 1, 2
+
+NO_PARENT = -1
+
+
+@kernel
+def find_call_path(parent, region, row, at, state, node_parent, node_region, node_row, node_time, node_recent, table):  # type: ignore[no-untyped-def]
+    """Find the call path that enters `region` from call path `parent`, or add it."""
+    mask = table.size - 1
+    h = (parent * np.int64(-7046029254386353131) ^ np.int64(region) * np.int64(-4417276706812531889)) & np.int64(0x7FFFFFFFFFFFFFFF)
+    slot = (h >> 20) & mask
+    while True:
+        node = table[slot] - 1
+        if node < 0:
+            break
+        if node_parent[node] == parent and node_region[node] == region:
+            return node
+        slot = (slot + 1) & mask
+    node = state[N_NODES]
+    state[N_NODES] = node + 1
+    table[slot] = node + 1
+    node_parent[node] = parent
+    node_region[node] = region
+    node_row[node] = row
+    node_time[node] = at
+    node_recent[node] = -1
+    return node
+
+
+@kernel
+def index_call_paths(node_parent, node_region, n, table):  # type: ignore[no-untyped-def]
+    """Fill an empty hash table with the first `n` call paths."""
+    mask = table.size - 1
+    for node in range(n):
+        h = (node_parent[node] * np.int64(-7046029254386353131) ^ np.int64(node_region[node]) * np.int64(-4417276706812531889)) & np.int64(
+            0x7FFFFFFFFFFFFFFF
+        )
+        slot = (h >> 20) & mask
+        while table[slot] != 0:
+            slot = (slot + 1) & mask
+        table[slot] = node + 1
+
+
+@kernel
+def scan_events(  # type: ignore[no-untyped-def]
+    time, kind, region, start, state, action, region_flags, tasks_region,
+    stop_times, team_parents, n_known_teams, task_slots,
+    frame_parent, frame_node, frame_time, frame_row, frame_call,
+    node_parent, node_region, node_row, node_time, node_recent, exclusive, visits, table,
+    call_node, call_enter_row, call_exit_row, call_enter, call_exit, call_team, call_tasks,
+    note_kind, note_time, note_call, note_node,
+    team_stack, task_top, task_time, task_stub,
+    enterptr, exitptr, call_path,
+):  # fmt: skip
+    """Walk through consecutive events of one location.
+
+    Parameters
+    ----------
+    time, kind, region : (n,) int64, uint8, int32
+        Events in order.
+    start : int
+        Index of the event to begin with; a call that returned GROW or BLOCKED is repeated with the index it returned.
+    state : (N_STATE,) int64
+        Carried along; `state[ROW]` is the row of event 0 of this batch.
+    action : (256,) uint8
+        What each kind does.
+    region_flags : (n_regions,) uint8
+        IS_CALL: every instance becomes a call; IS_ARTIFICIAL: no region of the program.
+    tasks_region : int
+        Region that stands above the call paths of explicit tasks.
+    stop_times, team_parents, task_slots : (any,) int64
+        Of the location's buffer flushes, team begins and task events, in order: end time, call path the thread inherits
+        (negative codes point into the master's call paths), number of the task (0 is the implicit task).
+    n_known_teams : int
+        How many of `team_parents` are known; a thread without a stack cannot begin in one that is not.
+    frame_* : (capacity,)
+        Pool of stack frames, linked by `frame_parent`.
+    node_*, exclusive, visits, table
+        Call paths: parent, region, first row and time; exclusive ticks, visits; hash table, twice as large.
+    call_* : (capacity,)
+        Region instances that matter to joins: call path, rows of ENTER and EXIT, their times, number of the team begin
+        the thread is in, ticks of explicit tasks completed inside.
+    note_* : (capacity,)
+        Events of side tables: kind, time, enclosing call, call path.
+    team_stack, task_* : (capacity,)
+        Teams the thread is in; per task the top frame, its ticks, its stub call path.
+    enterptr, exitptr, call_path : (n,) or (0,) int64, int64, int32
+        Filled if not empty (thesis 3.10): row of the enclosing ENTER, row of the EXIT of an ENTER, call path.
+
+    Returns
+    -------
+    why, i : int
+        DONE, GROW (a buffer is full) or BLOCKED (a team's parent is not known), and the event to go on with.
+    """
+    n = time.size
+    base_row = state[ROW]
+    last = state[LAST]
+    top = state[TOP]
+    task = state[TASK]
+    pointers = enterptr.size > 0
+    why = DONE
+    i = start
+    while i < n:
+        k = kind[i]
+        what = action[k]
+        t = time[i]
+        if what == ON_OFF:
+            what = np.uint8(PUSH) if region[i] >= 0 else np.uint8(POP)
+        if what == PUSH:
+            free = state[FREE]
+            if free < 0 or 2 * (state[N_NODES] + 4) > table.size or state[N_CALLS] >= call_node.size:
+                why = GROW
+                break
+            r = region[i]
+            if top >= 0:
+                parent = np.int64(frame_node[top])
+                if t > last:
+                    exclusive[parent] += t - last
+                    if task > 0:
+                        task_time[task] += t - last
+                node = node_recent[parent]
+                if node < 0 or node_region[node] != r:
+                    node = find_call_path(parent, r, base_row + i, t, state, node_parent, node_region, node_row, node_time, node_recent, table)
+                    node_recent[parent] = node
+            elif task > 0:
+                if t > last:
+                    task_time[task] += t - last
+                if task_stub[task] == -1 and not region_flags[r] & IS_ARTIFICIAL:
+                    origin = task_top[0]
+                    at = np.int64(frame_node[origin]) if origin >= 0 else state[BASE]
+                    task_stub[task] = find_call_path(at, r, base_row + i, t, state, node_parent, node_region, node_row, node_time, node_recent, table)
+                parent = find_call_path(
+                    state[PROGRAM], tasks_region, base_row + i, t, state, node_parent, node_region, node_row, node_time, node_recent, table
+                )
+                node = find_call_path(parent, r, base_row + i, t, state, node_parent, node_region, node_row, node_time, node_recent, table)
+            else:
+                node = find_call_path(state[BASE], r, base_row + i, t, state, node_parent, node_region, node_row, node_time, node_recent, table)
+                if k == 83 and state[PROGRAM] == NO_PARENT:
+                    state[PROGRAM] = node
+            if t > last:
+                last = t
+            visits[node] += 1
+            if pointers:
+                enterptr[i] = frame_row[top] if top >= 0 else -1
+                exitptr[i] = -1
+                call_path[i] = node
+            frame = free
+            state[FREE] = frame_parent[frame]
+            frame_parent[frame] = top
+            frame_node[frame] = node
+            frame_time[frame] = t
+            frame_row[frame] = base_row + i
+            frame_call[frame] = -1
+            top = frame
+            if region_flags[r] & IS_CALL:
+                c = state[N_CALLS]
+                state[N_CALLS] = c + 1
+                call_node[c] = node
+                call_enter_row[c] = base_row + i
+                call_enter[c] = t
+                call_exit[c] = -1
+                call_exit_row[c] = -1
+                call_team[c] = team_stack[state[TEAM_DEPTH]]
+                call_tasks[c] = state[TASKS_DONE]
+                frame_call[frame] = c
+        elif what == POP:
+            if top < 0 or (region[i] >= 0 and k != 84 and node_region[frame_node[top]] != region[i]):
+                state[BAD_EXITS] += 1
+                if state[FIRST_BAD_EXIT] < 0:
+                    state[FIRST_BAD_EXIT] = base_row + i
+            if pointers:
+                enterptr[i] = -1
+                exitptr[i] = -1
+                call_path[i] = -1
+            if top >= 0:
+                if t > last:
+                    exclusive[frame_node[top]] += t - last
+                    if task > 0:
+                        task_time[task] += t - last
+                    last = t
+                c = frame_call[top]
+                if c >= 0:
+                    call_exit[c] = t
+                    call_exit_row[c] = base_row + i
+                    call_tasks[c] = state[TASKS_DONE] - call_tasks[c]
+                if pointers:
+                    enterptr[i] = frame_row[top]
+                    call_path[i] = frame_node[top]
+                    if frame_row[top] >= base_row:
+                        exitptr[frame_row[top] - base_row] = base_row + i
+                above = frame_parent[top]
+                frame_parent[top] = state[FREE]
+                state[FREE] = top
+                top = above
+        else:
+            if pointers:
+                enterptr[i] = frame_row[top] if top >= 0 else -1
+                exitptr[i] = -1
+                call_path[i] = frame_node[top] if top >= 0 else -1
+            if what == NOTHING:
+                i += 1
+                continue
+            if what == FLUSH:
+                if 2 * (state[N_NODES] + 4) > table.size:
+                    why = GROW
+                    break
+                stop = max(stop_times[state[N_FLUSHES]], t)
+                state[N_FLUSHES] += 1
+                parent = np.int64(frame_node[top]) if top >= 0 else state[BASE]
+                if top >= 0 and t > last:
+                    exclusive[parent] += t - last
+                node = find_call_path(parent, region[i], base_row + i, t, state, node_parent, node_region, node_row, node_time, node_recent, table)
+                visits[node] += 1
+                exclusive[node] += stop - max(t, last)
+                if task > 0:
+                    task_time[task] += stop - last
+                last = max(last, stop)
+                i += 1
+                continue
+            if state[N_NOTES] >= note_kind.size or state[N_CALLS] >= call_node.size:
+                why = GROW
+                break
+            if what == TEAM_BEGIN:
+                j = state[N_TEAMS]
+                if top < 0 and task == 0:
+                    if j >= n_known_teams:
+                        why = BLOCKED
+                        break
+                    state[BASE] = team_parents[j]
+                    last = t
+                if state[TEAM_DEPTH] + 1 >= team_stack.size:
+                    why = GROW
+                    break
+                state[N_TEAMS] = j + 1
+                state[TEAM_DEPTH] += 1
+                team_stack[state[TEAM_DEPTH]] = j
+            elif what == TEAM_END:
+                if state[TEAM_DEPTH] > 0:
+                    state[TEAM_DEPTH] -= 1
+                if top < 0 and task == 0 and state[TEAM_DEPTH] == 0:
+                    state[BASE] = NO_PARENT
+            elif what == TASK_SWITCH or what == TASK_COMPLETE:
+                slot = task_slots[state[N_SWITCHES]]
+                state[N_SWITCHES] += 1
+                if t > last:
+                    if top >= 0:
+                        exclusive[frame_node[top]] += t - last
+                    if task > 0:
+                        task_time[task] += t - last
+                    last = t
+                task_top[task] = top
+                if what == TASK_COMPLETE:
+                    stub = task_stub[slot]
+                    if stub >= 0:
+                        exclusive[stub] += task_time[slot]
+                        visits[stub] += 1
+                    state[TASKS_DONE] += task_time[slot]
+                    task = np.int64(0)
+                else:
+                    task = slot
+                top = task_top[task]
+            m = state[N_NOTES]
+            state[N_NOTES] = m + 1
+            note_kind[m] = k
+            note_time[m] = t
+            c = np.int64(-1)
+            if top >= 0:
+                note_node[m] = frame_node[top]
+                c = frame_call[top]
+                if c < 0 and what == NOTE_CALL:
+                    c = state[N_CALLS]
+                    state[N_CALLS] = c + 1
+                    call_node[c] = frame_node[top]
+                    call_enter_row[c] = frame_row[top]
+                    call_enter[c] = frame_time[top]
+                    call_exit[c] = -1
+                    call_exit_row[c] = -1
+                    call_team[c] = team_stack[state[TEAM_DEPTH]]
+                    call_tasks[c] = state[TASKS_DONE]
+                    frame_call[top] = c
+            else:
+                note_node[m] = -1
+            note_call[m] = c
+        i += 1
+    state[LAST] = last
+    state[TOP] = top
+    state[TASK] = task
+    return why, i
+
+
+@kernel
+def close_frames(end, state, frame_parent, frame_node, frame_call, exclusive, call_exit):  # type: ignore[no-untyped-def]
+    """End what is still open when a location's events end, at the time of its last event."""
+    top = state[TOP]
+    if top >= 0 and end > state[LAST]:
+        exclusive[frame_node[top]] += end - state[LAST]
+    while top >= 0:
+        state[OPEN] += 1
+        if frame_call[top] >= 0:
+            call_exit[frame_call[top]] = end
+        top = frame_parent[top]

@@ -1,0 +1,128 @@
+"""Team instances and the OpenMP constructs their threads execute together (thesis 3.13, 3.19).
+
+Scope: exchange, within a process. One equality join on (team instance, role, k).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.compound import CompoundTable, pick
+from tracecols.enhance.grouping import Segments, combine, occurrence
+from tracecols.enhance.regions import CONSTRUCTS as ROLES
+from tracecols.enhance.teams import FORKS, JOINS
+from tracecols.schema.compound import CONSTRUCT_MEMBERS, CONSTRUCTS, TEAMS
+
+if TYPE_CHECKING:
+    from tracecols.enhance.model import Model
+
+
+def pair_nested(is_open: NDArray[np.bool_], is_close: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Pair brackets: for each opening element its closing one, -1 if it is never closed."""
+    depth = np.cumsum(is_open) - np.cumsum(is_close) + is_close
+    result = np.full(is_open.size, -1, np.int64)
+    chosen = np.flatnonzero(is_open | is_close)
+    order = chosen[np.argsort(depth[chosen], kind="stable")]
+    before, after = order[:-1], order[1:]
+    paired = (depth[before] == depth[after]) & is_open[before] & is_close[after]
+    result[before[paired]] = after[paired]
+    return result
+
+
+def match_teams(model: Model) -> CompoundTable:
+    """Build the table of team instances."""
+    teams = model.teams_of
+    n = teams.n_instances
+    master = pick(teams.location, teams.master).astype(np.int32)
+    fork_row, join_row, fork_time, join_time = (np.full(n, -1, np.int64) for _ in range(4))
+    call_path = np.full(n, -1, np.int32)
+    for location in np.unique(master[master >= 0]).tolist():
+        scan, notes = model.scans[location], model.scans[location].notes
+        mine = np.flatnonzero(np.isin(notes.kind, (*FORKS, *JOINS)))
+        is_fork = np.isin(notes.kind[mine], FORKS)
+        join = pair_nested(is_fork, ~is_fork)
+        events = teams.events[location]
+        row = events.row[np.isin(events.kind, (*FORKS, *JOINS))]
+        of = np.flatnonzero(master == location)
+        at = np.flatnonzero(is_fork)[teams.fork[of]]
+        fork_row[of], fork_time[of] = row[at], notes.time[mine[at]]
+        join_row[of] = pick(row, join[at])
+        join_time[of] = pick(notes.time[mine], join[at], scan.last_time)
+        node = notes.node[mine[at]]
+        call_path[of] = pick(model.call_paths.numbers[location].astype(np.int32), node)
+    head = np.zeros(n, np.int64)
+    head[teams.instance[::-1]] = np.arange(teams.instance.size)[::-1]
+    return CompoundTable(
+        TEAMS,
+        n,
+        {
+            "communicator": teams.team[head] if n else teams.team,
+            "master": master,
+            "fork": fork_row,
+            "join": join_row,
+            "fork_time": fork_time,
+            "join_time": join_time,
+            "call_path": call_path,
+            "n_threads": np.bincount(teams.instance, minlength=n).astype(np.int32),
+        },
+        {"teams that nobody forked": int((master < 0).sum())},
+    )
+
+
+def match_constructs(model: Model) -> tuple[CompoundTable, CompoundTable]:
+    """Build the tables of OpenMP constructs and of the threads in them."""
+    calls, teams = model.calls, model.teams_of
+    region = model.call_paths.region[calls.call_path] if calls.call_path.size else np.zeros(0, np.int32)
+    role = model.regions.construct[region]
+    rows = np.flatnonzero((role >= 0) & (calls.begin >= 0))
+    # calls are numbered in the order of their ENTER unless a note came first; order them by row
+    rows = rows[np.argsort(calls.enter_row[rows], kind="stable")]
+    role = role[rows]
+    begin = calls.begin[rows]
+    team = teams.instance[begin] if begin.size else begin
+    k = occurrence(combine(begin, role))
+    _, instance = np.unique(combine(team, role, k), return_inverse=True)
+    n = int(instance.max(initial=-1)) + 1
+    segments = Segments(instance, n)
+    # number instances by the time they were first entered
+    order = np.lexsort((np.arange(n), segments.min(calls.enter[rows]))) if n else np.zeros(0, np.int64)
+    number = np.empty(n, np.int64)
+    number[order] = np.arange(n)
+    instance = number[instance]
+    segments = Segments(instance, n)
+    head = segments.order[segments.starts] if n else np.zeros(0, np.int64)
+    n_members = np.bincount(instance, minlength=n)
+    n_threads = np.bincount(teams.instance, minlength=teams.n_instances)
+    names = np.array(ROLES, object)
+    table = CompoundTable(
+        CONSTRUCTS,
+        n,
+        {
+            "team": team[head],
+            "region": region[rows][head],
+            "role": names[role[head]] if n else np.zeros(0, object),
+            "n_members": n_members.astype(np.int32),
+            "latest_enter_time": segments.max(calls.enter[rows]),
+        },
+        {"constructs that lack threads": int((n_members < n_threads[team[head]]).sum()) if n else 0},
+    )
+    members = CompoundTable(
+        CONSTRUCT_MEMBERS,
+        rows.size,
+        {
+            "construct": instance,
+            "role": lambda: table.role[instance],
+            "latest_enter_time": lambda: table.latest_enter_time[instance],
+            "location": calls.location[rows],
+            "enter": calls.enter_row[rows],
+            "exit": calls.exit_row[rows],
+            "enter_time": calls.enter[rows],
+            "exit_time": calls.exit[rows],
+            "call_path": calls.call_path[rows],
+            "task_time": calls.tasks[rows],
+        },
+    )
+    return table, members

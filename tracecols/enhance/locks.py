@@ -1,0 +1,60 @@
+"""Follow the ownership of locks (thesis 3.15, 3.16).
+
+Scope: exchange, within a process. Joins on (process, lock) in order of time and on (process, lock, acquisition).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tracecols.enhance.compound import CompoundTable, pick
+from tracecols.enhance.grouping import combine, lookup
+from tracecols.schema import EventKind as K
+from tracecols.schema.compound import LOCK_ACQUISITIONS
+
+if TYPE_CHECKING:
+    from tracecols.enhance.model import Model
+
+
+def match_locks(model: Model) -> CompoundTable:
+    """Build the table of lock acquisitions."""
+    calls = model.calls
+    e = model.notes("locks", ["lock", "acquisition"])
+    process = model.process[e.location] if e.location.size else np.zeros(0, np.int32)
+    key = combine(process, e.lock)
+    order = np.lexsort((e.row, e.time, key))
+    same = key[order[1:]] == key[order[:-1]]
+    lockptr = np.full(key.size, -1, np.int64)
+    lockptr[order[1:][same]] = e.row[order[:-1][same]]
+
+    is_acquire = np.isin(e.kind, (K.THREAD_ACQUIRE_LOCK, K.OMP_ACQUIRE_LOCK))
+    acquire, release = np.flatnonzero(is_acquire), np.flatnonzero(~is_acquire)
+    # acquisitions count from 0 or 1; the order before is this one's less one
+    every = combine(process, e.lock, e.acquisition + 1)
+    before = combine(*(np.concatenate([a, b]) for a, b in ((process, process), (e.lock, e.lock), (e.acquisition + 1, e.acquisition))))
+    own = lookup(every[release], every[acquire])
+    previous = lookup(before[: key.size][release], before[key.size :][acquire])
+    own_release, previous_release = pick(release, own), pick(release, previous)
+    return CompoundTable(
+        LOCK_ACQUISITIONS,
+        acquire.size,
+        {
+            "process": process[acquire],
+            "lock": e.lock[acquire],
+            "acquisition": e.acquisition[acquire],
+            "location": e.location[acquire],
+            "acquire": e.row[acquire],
+            "acquire_time": e.time[acquire],
+            "release": pick(e.row, own_release),
+            "release_time": pick(e.time, own_release),
+            "previous_release_time": pick(e.time, previous_release),
+            "lockptr": lockptr[acquire],
+            "enter": lambda: pick(calls.enter_row, e.call[acquire]),
+            "enter_time": lambda: pick(calls.enter, e.call[acquire]),
+            "call_path": lambda: pick(calls.call_path, e.call[acquire]),
+            "has_previous": previous >= 0,
+        },
+        {"locks that were never released": int((own < 0).sum())},
+    )

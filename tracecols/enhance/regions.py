@@ -1,0 +1,64 @@
+"""What the regions of a trace are: parallel constructs, initialisation, artificial ones."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.kernels import stacks
+from tracecols.store import Store
+
+TASKS = "TASKS"
+"""Name of the artificial region above the call paths of explicit tasks."""
+
+CONSTRUCTS = ("parallel", "loop", "sections", "workshare", "single", "barrier", "implicit_barrier")
+"""Roles of OpenMP regions that a whole team executes (thesis 3.5)."""
+
+
+class Regions:
+    """The regions of a trace as columns; one artificial region, TASKS, is appended.
+
+    Attributes
+    ----------
+    name, role, paradigm : (n_regions,) object
+        Text.
+    lower : (n_regions,) object
+        Names in lower case without trailing underscores, for comparison (Fortran).
+    construct : (n_regions,) int8
+        Position in `CONSTRUCTS`, -1 for other regions.
+    is_init, is_finalize : (n_regions,) bool
+        MPI_Init or MPI_Init_thread; MPI_Finalize.
+    flags : (n_regions,) uint8
+        For `kernels.stacks.scan_events`.
+    tasks : int
+        The region TASKS.
+    """
+
+    def __init__(self, store: Store) -> None:
+        table = store.definitions["regions"]
+
+        def texts(column: str, tasks: str) -> NDArray[np.object_]:
+            return np.array([*table.column(column).to_pylist(), tasks], object)
+
+        self.name = texts("name", TASKS)
+        self.canonical_name = texts("canonical_name", TASKS)
+        self.role = texts("role", "artificial")
+        self.paradigm = texts("paradigm", "measurement_system")
+        self.file = texts("file", "")
+        self.description = texts("description", "tasks, whose times are also shown where they were scheduled")
+        self.begin_line = np.array([*table.column("begin_line").to_pylist(), 0], np.int64)
+        self.end_line = np.array([*table.column("end_line").to_pylist(), 0], np.int64)
+        self.tasks = len(self.name) - 1
+        self.lower = np.array([n.lower().rstrip("_") for n in self.name], object)
+        is_mpi = self.paradigm == "mpi"
+        self.is_init = is_mpi & np.isin(self.lower, ["mpi_init", "mpi_init_thread"])
+        self.is_finalize = is_mpi & (self.lower == "mpi_finalize")
+        openmp = self.paradigm == "openmp"
+        self.construct = np.full(self.name.size, -1, np.int8)
+        for i, role in enumerate(CONSTRUCTS):
+            self.construct[openmp & (self.role == role)] = i
+        is_call = (self.construct >= 0) | self.is_init | self.is_finalize
+        self.flags = (is_call * stacks.IS_CALL + (self.role == "artificial") * stacks.IS_ARTIFICIAL).astype(np.uint8)
+
+    def __len__(self) -> int:
+        return len(self.name)

@@ -1,0 +1,287 @@
+"""The pass over each location's events: call paths, profile, and the calls and notes that joins need.
+
+Scope: one location; the only thing it needs of another is the call path a thread inherits from the one that forked it
+(thesis 3.20). A location that meets a team whose master has not come that far stops there and is taken up again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.regions import Regions
+from tracecols.enhance.teams import FORKS, JOINS, Teams
+from tracecols.kernels import stacks
+from tracecols.schema import KINDS, EventKind
+from tracecols.store import Store
+
+BATCH = 1 << 20
+"""Events per kernel call."""
+
+FOREIGN = -2
+"""Codes below refer to call paths of other locations: FOREIGN - (location << 32 | call path)."""
+
+
+def _actions() -> NDArray[np.uint8]:
+    action = np.zeros(256, np.uint8)
+    for kind in KINDS:
+        if kind.family in ("p2p", "collectives", "locks"):
+            action[kind.number] = stacks.NOTE_CALL
+        elif kind.family == "metrics":
+            action[kind.number] = stacks.NOTE
+    for k in (EventKind.ENTER, EventKind.PROGRAM_BEGIN, EventKind.CALLING_CONTEXT_ENTER):
+        action[k] = stacks.PUSH
+    for k in (EventKind.EXIT, EventKind.PROGRAM_END, EventKind.CALLING_CONTEXT_EXIT):
+        action[k] = stacks.POP
+    for k in (*FORKS, *JOINS):
+        action[k] = stacks.NOTE
+    action[EventKind.MEASUREMENT_ON_OFF] = stacks.ON_OFF
+    action[EventKind.BUFFER_FLUSH] = stacks.FLUSH
+    action[EventKind.THREAD_TEAM_BEGIN] = stacks.TEAM_BEGIN
+    action[EventKind.THREAD_TEAM_END] = stacks.TEAM_END
+    action[[EventKind.THREAD_TASK_SWITCH, EventKind.OMP_TASK_SWITCH]] = stacks.TASK_SWITCH
+    action[[EventKind.THREAD_TASK_COMPLETE, EventKind.OMP_TASK_COMPLETE]] = stacks.TASK_COMPLETE
+    return action
+
+
+ACTION = _actions()
+
+
+@dataclass
+class Calls:
+    """Region instances that matter to joins.
+
+    Attributes
+    ----------
+    node : (n,) int32
+        Call path, the location's own number.
+    enter_row, exit_row : (n,) int64
+        Rows of ENTER and EXIT; -1 where it was never left.
+    enter, exit : (n,) int64
+        Their times, ticks.
+    team : (n,) int64
+        Number of the location's team begin the thread was in; -1 none.
+    tasks : (n,) int64
+        Ticks of explicit tasks completed inside (for regions that are calls by themselves).
+    """
+
+    node: NDArray[np.int32]
+    enter_row: NDArray[np.int64]
+    exit_row: NDArray[np.int64]
+    enter: NDArray[np.int64]
+    exit: NDArray[np.int64]
+    team: NDArray[np.int64]
+    tasks: NDArray[np.int64]
+
+
+@dataclass
+class Notes:
+    """Events of side tables in order: kind, time (ticks), number of the enclosing call, call path."""
+
+    kind: NDArray[np.uint8]
+    time: NDArray[np.int64]
+    call: NDArray[np.int64]
+    node: NDArray[np.int32]
+
+
+class LocationScan:
+    """The pass over one location; `advance` until `done`.
+
+    Attributes
+    ----------
+    node_parent, node_region, node_row, node_time, exclusive, visits
+        The location's call paths after the pass: parent (own number, -1, or a FOREIGN code), region, row and time of the
+        first ENTER, exclusive ticks, visits.
+    calls : Calls
+    notes : Notes
+    first_time, last_time : int
+        Ticks of the first and last event.
+    bad_exits, open : int
+        EXITs that do not match their ENTER; region instances that never end.
+    """
+
+    def __init__(self, store: Store, regions: Regions, teams: Teams, location: int, first_row: int) -> None:
+        self.store, self.regions, self.teams, self.location = store, regions, teams, location
+        self.n = store.n_rows("events", location)
+        self.done = False
+        self.at = 0
+        self._begins = teams.begins_of(location)
+        self._master, self._fork = teams.masters_of(location)
+        self.depends = np.unique(self._master[self._master >= 0])
+        self._parents = np.full(self._master.size, stacks.NO_PARENT, np.int64)
+        self._known = int((np.cumsum(self._master >= 0) == 0).sum())
+        state = np.zeros(stacks.N_STATE, np.int64)
+        state[[stacks.TOP, stacks.BASE, stacks.PROGRAM, stacks.FIRST_BAD_EXIT]] = -1
+        self.state = state
+        self.first_row = first_row
+        self.fork_nodes = np.zeros(0, np.int32)
+        self.first_time = self.last_time = 0
+        self._frames = self._empty(64, np.int64, np.int32, np.int64, np.int64, np.int64)
+        self._frames[0][:] = np.arange(1, 65)
+        self._frames[0][-1] = -1
+        self._nodes = self._empty(256, np.int64, np.int32, np.int64, np.int64, np.int32, np.int64, np.int64)
+        self._table = np.zeros(512, np.int32)
+        self._calls = self._empty(256, np.int32, np.int64, np.int64, np.int64, np.int64, np.int64, np.int64)
+        self._notes = self._empty(256, np.uint8, np.int64, np.int64, np.int32)
+        self._team_stack = np.full(16, -1, np.int64)
+        self._stop_times, self._task_slots = self._side_columns()
+        n_tasks = int(self._task_slots.max(initial=0)) + 1
+        self._tasks = np.full(n_tasks, -1, np.int64), np.zeros(n_tasks, np.int64), np.full(n_tasks, -1, np.int64)
+
+    @staticmethod
+    def _empty(n: int, *dtypes: Any) -> list[NDArray[Any]]:
+        return [np.zeros(n, d) for d in dtypes]
+
+    @staticmethod
+    def _doubled(arrays: list[NDArray[Any]]) -> list[NDArray[Any]]:
+        return [np.concatenate([a, np.zeros_like(a)]) for a in arrays]
+
+    def _side_columns(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        control = self.store.read("control", self.location, ["kind", "stop_time"])
+        stops = control["stop_time"][control["kind"] == EventKind.BUFFER_FLUSH]
+        tasks = self.store.read("tasks", self.location, ["kind", "creator", "generation", "task"])
+        kinds = (EventKind.THREAD_TASK_SWITCH, EventKind.THREAD_TASK_COMPLETE, EventKind.OMP_TASK_SWITCH, EventKind.OMP_TASK_COMPLETE)
+        mine = np.isin(tasks["kind"], kinds)
+        creator, generation, task = (tasks[c][mine].astype(np.int64) for c in ("creator", "generation", "task"))
+        old = np.isin(tasks["kind"][mine], (EventKind.OMP_TASK_SWITCH, EventKind.OMP_TASK_COMPLETE))
+        key = np.where(old, task, (creator << 32) + generation)
+        implicit = np.where(old, task == 0, generation == 0)
+        slots = np.zeros(key.size, np.int64)
+        _, slots[~implicit] = np.unique(key[~implicit], return_inverse=True)
+        slots[~implicit] += 1
+        return stops.astype(np.int64), slots
+
+    @property
+    def progress(self) -> int:
+        """A number that grows with every step."""
+        return self.at + self._known + self.done
+
+    def _inherit(self, others: list[LocationScan], give_up: bool) -> None:
+        """Look up the call paths of teams whose masters have come far enough by now."""
+        n = self._master.size
+        while self._known < n:
+            master = int(self._master[self._known])
+            if master >= 0:
+                nodes = others[master].fork_nodes
+                fork = int(self._fork[self._known])
+                if fork >= nodes.size:
+                    if not give_up:
+                        break
+                elif nodes[fork] >= 0:
+                    self._parents[self._known] = FOREIGN - (master << 32 | int(nodes[fork]))
+                    if self.state[stacks.PROGRAM] == stacks.NO_PARENT:
+                        program = int(others[master].state[stacks.PROGRAM])
+                        if program >= 0:
+                            program = FOREIGN - (master << 32 | program)
+                        self.state[stacks.PROGRAM] = program
+            self._known += 1
+
+    def advance(self, others: list[LocationScan], give_up: bool = False) -> None:
+        """Go on until the end or until a team's master has to come first."""
+        self._inherit(others, give_up)
+        while self.at < self.n:
+            columns = self.store.read("events", self.location, None, self.at, self.at + BATCH)
+            if self.at == 0:
+                self.first_time = int(columns["time"][0])
+                self.state[stacks.LAST] = self.first_time
+            self.state[stacks.ROW] = self.first_row + self.at
+            nothing = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int32)
+            blocked = self.run(columns["time"], columns["kind"], columns["region"], nothing)
+            if blocked >= 0:
+                self.at += blocked
+                self._publish()
+                return
+            self.at += columns["time"].size
+            self.last_time = int(columns["time"][-1])
+        self._finish()
+
+    def run(self, time: NDArray[np.int64], kind: NDArray[np.uint8], region: NDArray[np.int32], pointers: tuple[NDArray[Any], ...]) -> int:
+        """Scan a batch; -1, or the event at which the pass has to wait."""
+        at = 0
+        while True:
+            why, at = stacks.scan_events(
+                time, kind, region, at, self.state, ACTION, self.regions.flags, self.regions.tasks,
+                self._stop_times, self._parents, self._known, self._task_slots,
+                *self._frames, *self._nodes, self._table, *self._calls, *self._notes,
+                self._team_stack, *self._tasks, *pointers,
+            )  # fmt: skip
+            if why == stacks.DONE:
+                return -1
+            if why == stacks.BLOCKED:
+                return int(at)
+            self._grow()
+
+    def _grow(self) -> None:
+        state = self.state
+        if state[stacks.FREE] < 0:
+            n = self._frames[0].size
+            self._frames = self._doubled(self._frames)
+            self._frames[0][n:] = np.arange(n + 1, 2 * n + 1)
+            self._frames[0][-1] = -1
+            state[stacks.FREE] = n
+        if 2 * (state[stacks.N_NODES] + 4) > self._table.size:
+            self._nodes = self._doubled(self._nodes)
+            self._table = np.zeros(2 * self._table.size, np.int32)
+            stacks.index_call_paths(self._nodes[0], self._nodes[1], state[stacks.N_NODES], self._table)
+        if state[stacks.N_CALLS] >= self._calls[0].size:
+            self._calls = self._doubled(self._calls)
+        if state[stacks.N_NOTES] >= self._notes[0].size:
+            self._notes = self._doubled(self._notes)
+        if state[stacks.TEAM_DEPTH] + 1 >= self._team_stack.size:
+            self._team_stack = np.concatenate([self._team_stack, np.full_like(self._team_stack, -1)])
+
+    def _publish(self) -> None:
+        """Let threads that were forked here know where."""
+        n = int(self.state[stacks.N_NOTES])
+        kind, _, _, node = (a[:n] for a in self._notes)
+        self.fork_nodes = node[np.isin(kind, FORKS)]
+
+    def _finish(self) -> None:
+        state = self.state
+        stacks.close_frames(
+            self.last_time, state, self._frames[0], self._frames[1], self._frames[4], self._nodes[5], self._calls[4]
+        )
+        self._publish()
+        self.node_parent, self.node_region, self.node_row, self.node_time, _, self.exclusive, self.visits = (
+            a[: state[stacks.N_NODES]] for a in self._nodes
+        )
+        self.calls = Calls(*(a[: state[stacks.N_CALLS]] for a in self._calls))
+        self.notes = Notes(*(a[: state[stacks.N_NOTES]] for a in self._notes))
+        self.bad_exits, self.open = int(state[stacks.BAD_EXITS]), int(state[stacks.OPEN])
+        self.done = True
+        del self._frames, self._nodes, self._calls, self._notes, self._table, self._tasks
+
+
+def scan_locations(
+    store: Store, regions: Regions, teams: Teams, first_rows: NDArray[np.int64], jobs: int, progress: Callable[[int, int], None] | None = None
+) -> list[LocationScan]:
+    """Scan all locations, those that inherit from others after them.
+
+    Returns
+    -------
+    list of LocationScan
+        In the order of the locations; the same for every number of jobs.
+    """
+    scans = [LocationScan(store, regions, teams, i, int(row)) for i, row in enumerate(first_rows)]
+    total = sum(s.n for s in scans)
+    waiting = scans
+    ready = [s for s in scans if not s.depends.size]
+    with ThreadPoolExecutor(jobs) as pool:
+        while waiting:
+            before = sum(s.progress for s in scans)
+            list(pool.map(lambda s: s.advance(scans), sorted(ready, key=lambda s: -s.n)))
+            waiting = [s for s in waiting if not s.done]
+            if ready and sum(s.progress for s in scans) == before:
+                # the masters of these teams never fork: their threads have no call path above
+                for s in waiting:
+                    s.advance(scans, give_up=True)
+                waiting = [s for s in waiting if not s.done]
+            ready = waiting
+            if progress is not None:
+                progress(sum(s.at for s in scans), total)
+    return scans

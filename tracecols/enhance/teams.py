@@ -1,0 +1,91 @@
+"""Team instances: which threads run together, between which FORK and JOIN (EARL 2; thesis 3.5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.grouping import occurrence
+from tracecols.schema import EventKind
+from tracecols.store import Store
+
+FORKS = (EventKind.THREAD_FORK, EventKind.OMP_FORK)
+JOINS = (EventKind.THREAD_JOIN, EventKind.OMP_JOIN)
+
+
+@dataclass
+class ThreadEvents:
+    """The thread events of one location, in order."""
+
+    row: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    team: NDArray[np.int32]
+
+    @property
+    def is_begin(self) -> NDArray[np.bool_]:
+        """Which begin a team."""
+        return self.kind == EventKind.THREAD_TEAM_BEGIN
+
+
+class Teams:
+    """All team instances of a trace; instance k of a team is the k-th time each of its threads begins in it.
+
+    Attributes
+    ----------
+    events : list of ThreadEvents
+        By location.
+    begin_start : (n_locations + 1,) int64
+        First of each location's team begins among all.
+    location, row, team, instance : (n_begins,)
+        Location and row of each team begin, its team, and the team instance it belongs to.
+    master : (n_instances,) int64
+        Team begin of the thread that forked; -1 if none did.
+    fork : (n_instances,) int64
+        Number of the FORK among those of the master's location.
+    """
+
+    def __init__(self, store: Store, n_locations: int) -> None:
+        self.events = []
+        for location in range(n_locations):
+            columns = store.read("threads", location, ["row", "kind", "team"])
+            kept = np.isin(columns["kind"], [*FORKS, *JOINS, EventKind.THREAD_TEAM_BEGIN, EventKind.THREAD_TEAM_END])
+            self.events.append(ThreadEvents(*(columns[c][kept] for c in ("row", "kind", "team"))))
+        begins = [e.is_begin for e in self.events]
+        counts = np.array([b.sum() for b in begins], np.int64)
+        self.begin_start = np.concatenate([[0], np.cumsum(counts)])
+        self.location = np.repeat(np.arange(n_locations, dtype=np.int32), counts)
+        self.row = np.concatenate([e.row[b] for e, b in zip(self.events, begins, strict=True)] or [np.zeros(0, np.int64)])
+        self.team = np.concatenate([e.team[b] for e, b in zip(self.events, begins, strict=True)] or [np.zeros(0, np.int32)])
+        # the thread that forked begins in the team right after its FORK
+        after_fork, fork = [], []
+        for e, b in zip(self.events, begins, strict=True):
+            is_fork = np.isin(e.kind, FORKS)
+            before = np.concatenate([[False], is_fork[:-1]]) if is_fork.size else is_fork
+            after_fork.append(before[b])
+            fork.append((np.cumsum(is_fork) - 1)[b])
+        is_master = np.concatenate(after_fork) if after_fork else np.zeros(0, bool)
+        forks = np.concatenate(fork) if fork else np.zeros(0, np.int64)
+        n_teams = int(self.team.max(initial=-1)) + 2
+        k = occurrence(self.location.astype(np.int64) * n_teams + self.team)
+        keys = k * n_teams + self.team
+        unique, self.instance = np.unique(keys, return_inverse=True)
+        self.n_instances = unique.size
+        self.master = np.full(self.n_instances, -1, np.int64)
+        masters = np.flatnonzero(is_master)
+        self.master[self.instance[masters]] = masters
+        self.fork = np.where(self.master >= 0, forks[self.master] if forks.size else 0, -1)
+        self.is_master = is_master
+
+    def begins_of(self, location: int) -> slice:
+        """Return which team begins are a location's."""
+        return slice(int(self.begin_start[location]), int(self.begin_start[location + 1]))
+
+    def masters_of(self, location: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return for each team begin of a location the location that forked and the number of its FORK; -1 for none or itself."""
+        mine = self.begins_of(location)
+        master = self.master[self.instance[mine]]
+        of = np.where(master >= 0, self.location[master] if self.location.size else -1, -1).astype(np.int64)
+        of[self.is_master[mine]] = -1
+        return of, self.fork[self.instance[mine]]

@@ -1,0 +1,1 @@
+"""Patterns and properties: what is searched for, declared one by one."""

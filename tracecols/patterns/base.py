@@ -1,0 +1,205 @@
+"""The words patterns are declared in.
+
+A property is a place in the property tree with a title and a meaning. Its severity comes from one of
+
+* a *pattern*: a function that narrows its parent's matches on a compound table,
+* a *region rule*: the time (or visits) of call paths whose region fits,
+* its children: their sum,
+* its siblings: what they leave of the parent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.severity.cells import Cells
+
+if TYPE_CHECKING:
+    from tracecols.enhance.compound import CompoundTable
+    from tracecols.enhance.model import Model
+    from tracecols.enhance.regions import Regions
+
+
+@dataclass
+class Matches:
+    """Rows of a compound table that show a behaviour, and what each costs.
+
+    Attributes
+    ----------
+    row : (n,) int64
+        Rows of the table.
+    severity : (n,) int64
+        Ticks, occurrences or bytes.
+    call_path, location : (n,) int32
+        Where it is charged.
+    """
+
+    row: NDArray[np.int64]
+    severity: NDArray[np.int64]
+    call_path: NDArray[np.int32]
+    location: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return self.row.size
+
+    def where(self, mask: NDArray[np.bool_], **changed: NDArray[Any]) -> Matches:
+        """Keep the matches a mask selects; `severity`, `call_path`, `location` may be given anew, for all before masking."""
+        columns = {name: changed.get(name, getattr(self, name))[mask] for name in ("severity", "call_path", "location")}
+        return Matches(self.row[mask], **columns)
+
+    def cells(self) -> Cells:
+        """Add up the severities per call path and location."""
+        found = (self.call_path >= 0) & (self.severity != 0)
+        return Cells.sum(self.call_path[found], self.location[found], self.severity[found])
+
+
+@dataclass(frozen=True)
+class Property:
+    """A node of the property tree and how its severity is found.
+
+    Attributes
+    ----------
+    id : str
+        The name the field's tools use.
+    parent : str
+        Id of the property above; empty for roots.
+    title : str
+        Name for people.
+    unit : str
+        sec, occ or bytes; a counter's own unit.
+    summary, advice : str
+        What it means; what to do about it.
+    regions : callable, optional
+        Region rule: mask over regions.
+    measure : str
+        What a region rule collects: `execution` or `visits`.
+    match : callable, optional
+        Pattern: `match(model, table, parent, *used)` returns the matches.
+    table : str
+        The compound table it matches on.
+    uses : tuple of str
+        Properties whose matches are handed to the pattern besides its parent's.
+    cells : callable, optional
+        Function of the model and the findings so far, for the basic properties.
+    of : str
+        `children`: the sum of its children; `rest`: what its siblings leave of the parent.
+    confidence : float
+        How reliably a match proves the behaviour (thesis 4.4), 0 to 1.
+    conventions : tuple of str
+        Under which conventions the property exists.
+    """
+
+    id: str
+    parent: str
+    title: str
+    unit: str
+    summary: str
+    advice: str = ""
+    regions: RegionRule | None = None
+    measure: str = "execution"
+    match: PatternFunction | None = None
+    table: str = ""
+    uses: tuple[str, ...] = ()
+    cells: CellFunction | None = None
+    of: str = ""
+    confidence: float = 1.0
+    conventions: tuple[str, ...] = ("scalasca",)
+
+
+@dataclass
+class Findings:
+    """What has been found so far: cells and matches by property, and the model's basic measures."""
+
+    model: Model
+    cells: dict[str, Cells] = field(default_factory=dict)
+    matches: dict[str, Matches] = field(default_factory=dict)
+    cache: dict[str, Any] = field(default_factory=dict)
+
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """Compute something several properties need, once."""
+        if name not in self.cache:
+            self.cache[name] = make()
+        return self.cache[name]
+
+
+class Family:
+    """A list of properties that stand in one module; its methods declare them.
+
+    Parameters
+    ----------
+    name : str
+        What the properties are about.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.properties: list[Property] = []
+
+    def add(self, id: str, parent: str, title: str, summary: str, *, unit: str = "sec", **more: Any) -> None:
+        """Declare a property that needs no function of its own."""
+        self.properties.append(Property(id, parent, title, unit, summary, **more))
+
+    def pattern(
+        self, id: str, parent: str, title: str, *, table: str, summary: str, unit: str = "sec", **more: Any
+    ) -> Callable[[PatternFunction], PatternFunction]:
+        """Declare a property whose matches a function finds; use as a decorator."""
+
+        def declare(function: PatternFunction) -> PatternFunction:
+            self.properties.append(Property(id, parent, title, unit, summary, match=function, table=table, **more))
+            return function
+
+        return declare
+
+    def basic(self, id: str, parent: str, title: str, *, summary: str, unit: str = "sec", **more: Any) -> Callable[[CellFunction], CellFunction]:
+        """Declare a property whose cells a function computes from the model; use as a decorator."""
+
+        def declare(function: CellFunction) -> CellFunction:
+            self.properties.append(Property(id, parent, title, unit, summary, cells=function, **more))
+            return function
+
+        return declare
+
+
+def named(pattern: str, paradigm: str) -> RegionRule:
+    """Make a region rule: regions of a paradigm whose whole name, in lower case, matches a regular expression."""
+    import re
+
+    compiled = re.compile(pattern)
+
+    def rule(regions: Regions) -> NDArray[np.bool_]:
+        fits = np.fromiter((compiled.fullmatch(n) is not None for n in regions.lower), bool, len(regions))
+        return fits & (regions.paradigm == paradigm)
+
+    return rule
+
+
+def in_role(roles: Iterable[str], paradigm: str) -> RegionRule:
+    """Make a region rule: regions of a paradigm with one of some roles."""
+    wanted = list(roles)
+
+    def rule(regions: Regions) -> NDArray[np.bool_]:
+        return np.isin(regions.role, wanted) & (regions.paradigm == paradigm)
+
+    return rule
+
+
+def either(*rules: RegionRule) -> RegionRule:
+    """Make a region rule that fits where any of some does."""
+
+    def rule(regions: Regions) -> NDArray[np.bool_]:
+        return np.logical_or.reduce([r(regions) for r in rules])
+
+    return rule
+
+
+def region_of(model: Model, call_path: NDArray[np.int32], rule: RegionRule) -> NDArray[np.bool_]:
+    """Whether the regions of call paths fit a rule; false for null."""
+    fits = np.append(rule(model.regions), False)
+    region = np.append(model.call_paths.region, np.int32(-1))
+    mask: NDArray[np.bool_] = fits[region[call_path]]
+    return mask

@@ -1,0 +1,246 @@
+"""Wait states of collective operations, and their numbers and volumes.
+
+Times are those of the begin and end events of the operation. Communicators of size 1 and MPI_Alltoallv and -w are left
+out, like operations that move no bytes (barriers excepted).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.compound import CompoundTable
+from tracecols.enhance.grouping import Segments
+from tracecols.enhance.model import Model
+from tracecols.patterns.base import Family, Matches
+from tracecols.schema.enums import COLLECTIVE_OPS
+
+FAMILY = Family("collective")
+pattern = FAMILY.pattern
+
+BARRIER = ("barrier",)
+ONE_TO_N = ("bcast", "scatter", "scatterv")
+N_TO_ONE = ("reduce", "gather", "gatherv")
+N_TO_N = ("allgather", "allgatherv", "alltoall", "allreduce", "reduce_scatter", "reduce_scatter_block")
+SCAN = ("scan", "exscan")
+
+EARLY, LATE = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+class Chosen:
+    """The members of the operations of some kinds on communicators of two or more.
+
+    Attributes
+    ----------
+    row : (n,) int64
+        Rows of `collective_members`.
+    begin, end, sent, received : (n,) int64
+    segments : Segments
+        By instance.
+    """
+
+    def __init__(self, model: Model, m: CompoundTable, ops: Iterable[str]) -> None:
+        wanted = [COLLECTIVE_OPS.index(o) for o in ops]
+        c = model.collectives
+        of = m.collective
+        self.row = np.flatnonzero(np.isin(c.op[of], wanted) & (c.size[of] > 1))
+        _, instance = np.unique(of[self.row], return_inverse=True)
+        self.segments = Segments(instance, int(instance.max(initial=-1)) + 1)
+        self.begin, self.end = m.begin_time[self.row], m.end_time[self.row]
+        self.sent, self.received = m.sent[self.row], m.received[self.row]
+        self.is_root, self.rank = m.is_root[self.row], m.rank[self.row]
+
+    def max(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Largest value of each member's instance."""
+        return self.segments.max(values)[self.segments.group]
+
+    def min(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Smallest value of each member's instance."""
+        return self.segments.min(values)[self.segments.group]
+
+    def sum(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Sum over each member's instance."""
+        return self.segments.sum(values)[self.segments.group]
+
+    def matches(self, parent: Matches, severity: NDArray[np.int64]) -> Matches:
+        """Narrow the parent's matches to members with a positive severity."""
+        all_rows = np.zeros(len(parent), np.int64)
+        all_rows[self.row] = severity
+        return parent.where(all_rows > 0, severity=all_rows)
+
+
+@pattern(
+    "mpi_barrier_wait", "mpi_sync_collective", "Wait at Barrier", table="collective_members",
+    summary="Time in a barrier until the last process has reached it.",
+    advice="Balance the work in front of the barrier, or remove it.",
+)  # fmt: skip
+def barrier_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """From own begin to the latest begin, within the operation."""
+    c = Chosen(model, m, BARRIER)
+    return c.matches(parent, np.minimum(c.max(c.begin), c.end) - c.begin)
+
+
+@pattern(
+    "mpi_barrier_completion", "mpi_sync_collective", "Barrier Completion", table="collective_members",
+    summary="Time in a barrier after the first process has left it.",
+    advice="Usually small; large values point to the MPI library or to disturbance by others.",
+)  # fmt: skip
+def barrier_completion(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """From the earliest end to own end."""
+    c = Chosen(model, m, BARRIER)
+    waited = np.minimum(c.max(c.begin), c.end)
+    return c.matches(parent, c.end - np.maximum(c.min(c.end), waited))
+
+
+@pattern(
+    "mpi_earlyreduce", "mpi_collective", "Early Reduce", table="collective_members",
+    summary="Time the root of an n-to-1 operation waits because the others send late.",
+    advice="Let the root do other work first, or balance the work of the others.",
+)  # fmt: skip
+def early_reduce(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """From the root's begin to the latest begin of those that send."""
+    c = Chosen(model, m, N_TO_ONE)
+    latest = c.max(np.where(c.sent > 0, c.begin, EARLY))
+    return c.matches(parent, np.where(c.is_root & (c.received > 0), np.minimum(latest, c.end) - c.begin, 0))
+
+
+@pattern(
+    "mpi_earlyscan", "mpi_collective", "Early Scan", table="collective_members",
+    summary="Time a process waits in a scan because processes of lower rank begin later.",
+    advice="Balance the work in front of the scan.",
+)  # fmt: skip
+def early_scan(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """From own begin to the latest begin of ranks up to the own one that send."""
+    c = Chosen(model, m, SCAN)
+    n = c.row.size
+    order = np.lexsort((c.rank, c.segments.group))
+    # a running maximum over ranks that starts anew with every operation: ranks of begin times keep the numbers small
+    times, place = np.unique(np.where(c.sent > 0, c.begin, EARLY), return_inverse=True)
+    offset = c.segments.group[order] * (n + 1)
+    latest = np.empty(n, np.int64)
+    latest[order] = times[np.maximum.accumulate(place[order] + offset) - offset] if n else 0
+    moves = (c.sent > 0) | (c.received > 0)
+    return c.matches(parent, np.where(moves, np.minimum(latest, c.end) - c.begin, 0))
+
+
+@pattern(
+    "mpi_latebroadcast", "mpi_collective", "Late Broadcast", table="collective_members",
+    summary="Time receivers of a 1-to-n operation wait because its root begins late.",
+    advice="Let the root begin earlier, or choose the process that is ready first.",
+)  # fmt: skip
+def late_broadcast(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """From own begin to the root's begin."""
+    c = Chosen(model, m, ONE_TO_N)
+    root = c.max(np.where(c.is_root & (c.sent > 0), c.begin, EARLY))
+    receives = ~c.is_root & (c.received > 0) & (root != EARLY)
+    return c.matches(parent, np.where(receives, np.minimum(root, c.end) - c.begin, 0))
+
+
+def synchronised(c: Chosen) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Find until when members of n-to-n operations wait.
+
+    Returns
+    -------
+    until : (n,) int64
+        The latest begin: of all if all were inside at the same time, else of those that send.
+    earliest_end : (n,) int64
+        Of those that take part.
+    takes_part : (n,) bool
+    """
+    latest, earliest = c.max(c.begin), c.min(c.end)
+    overlap = earliest > latest
+    late_sender = c.max(np.where(c.sent > 0, c.begin, EARLY))
+    until = np.where(overlap, latest, late_sender)
+    takes_part = overlap | ((c.received > 0) & (c.begin < late_sender)) | ((c.sent > 0) & (c.begin == late_sender))
+    takes_part &= c.sum(c.sent + c.received) > 0
+    return until, c.min(np.where(takes_part, c.end, LATE)), takes_part
+
+
+@pattern(
+    "mpi_wait_nxn", "mpi_collective", "Wait at N x N", table="collective_members",
+    summary="Time in an n-to-n operation until the last process has reached it.",
+    advice="Balance the work in front of the operation.",
+)  # fmt: skip
+def wait_at_n_to_n(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """From own begin to the latest begin of the senders, within the operation."""
+    c = Chosen(model, m, N_TO_N)
+    until, _, takes_part = synchronised(c)
+    return c.matches(parent, np.where(takes_part, np.minimum(until, c.end) - c.begin, 0))
+
+
+@pattern(
+    "mpi_nxn_completion", "mpi_collective", "N x N Completion", table="collective_members",
+    summary="Time in an n-to-n operation after the first process has left it.",
+    advice="Usually small; large values point to the MPI library or to disturbance by others.",
+)  # fmt: skip
+def n_to_n_completion(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """From the earliest end to own end."""
+    c = Chosen(model, m, N_TO_N)
+    until, earliest_end, takes_part = synchronised(c)
+    waited = np.minimum(until, c.end)
+    return c.matches(parent, np.where(takes_part, c.end - np.maximum(earliest_end, waited), 0))
+
+
+@pattern(
+    "mpi_init_completion", "mpi_init_exit", "Initialization Completion", table="startups",
+    summary="Time in MPI initialisation after the first process has left it.",
+)  # fmt: skip
+def init_completion(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """From the earliest exit to own exit."""
+    late = m.exit_time - np.maximum(m.latest_enter_time, m.earliest_exit_time)
+    return parent.where(m.is_init & (late > 0), severity=late)
+
+
+@pattern(
+    "mpi_finalize_wait", "mpi_init_exit", "Wait at Finalize", table="startups",
+    summary="Time in MPI finalisation until the last process has reached it.",
+    advice="Processes that have nothing left to do: balance the whole program.",
+)  # fmt: skip
+def finalize_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """From own enter to the latest enter."""
+    wait = np.minimum(m.latest_enter_time, m.exit_time) - m.enter_time
+    return parent.where(~m.is_init & (wait > 0), severity=wait)
+
+
+def _counted(parent: Matches, keep: NDArray[np.bool_]) -> Matches:
+    return parent.where(keep, severity=np.ones(len(parent), np.int64))
+
+
+@pattern(
+    "syncs_coll", "syncs", "Collective", table="collective_members", unit="occ", summary="Number of collective operations without payload."
+)
+def syncs_coll(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """Neither sends nor receives."""
+    return _counted(parent, (m.sent == 0) & (m.received == 0))
+
+
+@pattern("comms_cxch", "comms_coll", "Exchange", table="collective_members", unit="occ", summary="Number of collective operations as sender and receiver.")
+def exchanges(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """Sends and receives."""
+    return _counted(parent, (m.sent != 0) & (m.received != 0))
+
+
+@pattern("comms_csrc", "comms_coll", "As Source", table="collective_members", unit="occ", summary="Number of collective operations as sender only.")
+def as_source(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """Sends only."""
+    return _counted(parent, (m.sent != 0) & (m.received == 0))
+
+
+@pattern("comms_cdst", "comms_coll", "As Destination", table="collective_members", unit="occ", summary="Number of collective operations as receiver only.")
+def as_destination(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """Receives only."""
+    return _counted(parent, (m.sent == 0) & (m.received != 0))
+
+
+@pattern("bytes_cout", "bytes_coll", "Outgoing", table="collective_members", unit="bytes", summary="Bytes sent in collective operations.")
+def bytes_out(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """Bytes sent."""
+    return parent.where(m.sent > 0, severity=m.sent)
+
+
+@pattern("bytes_cin", "bytes_coll", "Incoming", table="collective_members", unit="bytes", summary="Bytes received in collective operations.")
+def bytes_in(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """Bytes received."""
+    return parent.where(m.received > 0, severity=m.received)

@@ -1,0 +1,82 @@
+"""Hardware and software counters: one root property per counter that accumulates (EXPERT's measured metrics)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.model import Model
+from tracecols.patterns.base import Findings, Property
+from tracecols.schema import EventKind
+from tracecols.severity.cells import Cells
+
+
+def counter_properties(model: Model) -> list[Property]:
+    """Declare the counters of a trace as properties.
+
+    A counter counts if its values add up: those that accumulate from the start, of which differences between two
+    consecutive events of a location belong to the call path in between, and relative ones, which are such differences.
+    Absolute values (a temperature, a queue's length) cannot be added and stay in the metric tables.
+    """
+    definitions = model.store.definitions
+    members = definitions["metric_members"].to_pylist()
+    classes = definitions["metric_classes"].to_pylist()
+    places: dict[int, list[tuple[int, int]]] = {}
+    for number, metric_class in enumerate(classes):
+        if f"metrics_{number}" not in model.store.tables:
+            continue
+        for position, member in enumerate(metric_class["members"]):
+            places.setdefault(member, []).append((number, position))
+    result = []
+    for member, where in sorted(places.items()):
+        mode = members[member]["mode"]
+        if not mode.startswith(("accumulated", "relative")):
+            continue
+
+        def cells(model: Model, findings: Findings, where: list[tuple[int, int]] = where, mode: str = mode) -> Cells:
+            return counter_cells(model, where, mode)
+
+        result.append(
+            Property(
+                members[member]["name"], "", members[member]["name"], members[member]["unit"] or "occ",
+                members[member]["description"] or "Counter recorded with the trace.", cells=cells,
+            )
+        )  # fmt: skip
+    return result
+
+
+def counter_cells(model: Model, places: list[tuple[int, int]], mode: str) -> Cells:
+    """Add up a counter per call path and location."""
+    call_paths: list[NDArray[Any]] = []
+    locations: list[NDArray[Any]] = []
+    values: list[NDArray[Any]] = []
+    for location, scan in enumerate(model.scans):
+        notes = scan.notes
+        node = notes.node[notes.kind == EventKind.METRIC]
+        if not node.size:
+            continue
+        rows = metric_rows(model, location)
+        for number, position in places:
+            side = model.store.read(f"metrics_{number}", location, ["row", "source", f"value_{position}"])
+            if not side["row"].size:
+                continue
+            at = node[np.searchsorted(rows, side["row"])]
+            value = side[f"value_{position}"]
+            value = value.astype(np.float64) if value.dtype.kind == "f" else value.view(np.int64)
+            if mode.startswith("accumulated"):
+                value = np.concatenate([value[:1] * 0, value[1:] - value[:-1]])
+            inside = at >= 0
+            call_paths.append(model.call_paths.numbers[location][at[inside]])
+            locations.append(np.full(int(inside.sum()), location, np.int64))
+            values.append(value[inside])
+    if not values:
+        return Cells.empty()
+    return Cells.sum(np.concatenate(call_paths), np.concatenate(locations), np.concatenate(values))
+
+
+def metric_rows(model: Model, location: int) -> NDArray[np.int64]:
+    """Return the rows of all METRIC events of a location, in order."""
+    tables = [t for t in model.store.tables if t.startswith("metrics_")]
+    return np.sort(np.concatenate([model.store.read(t, location, ["row"])["row"] for t in tables]))

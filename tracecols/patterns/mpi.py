@@ -1,0 +1,110 @@
+"""MPI groups by region, and properties that count calls: times and visits of MPI regions."""
+
+from __future__ import annotations
+
+from tracecols.patterns.base import Family, either, in_role, named
+
+FAMILY = Family("MPI groups")
+add = FAMILY.add
+
+COMMUNICATOR = (
+    "mpi_(cart_(coords|create|get|map|rank|shift|sub)|cartdim_get"
+    "|comm_(accept|compare|connect|create(_group|_keyval)?|delete_attr|disconnect|dup(_with_info)?|free(_keyval)?"
+    "|get_(attr|info|name|parent)|group|idup|join|rank|remote_(group|size)|set_(attr|info|name)|size|spawn(_multiple)?"
+    "|split(_type)?|test_inter)"
+    "|dims_create|dist_graph_(create(_adjacent)?|neighbors(_count)?)|graph_(create|get|map|neighbors(_count)?)|graphdims_get"
+    "|intercomm_(create|merge)|topo_test|(close|open)_port|(lookup|publish|unpublish)_name)"
+)
+FILE = (
+    "mpi_file_(close|delete|get_(amode|atomicity|byte_offset|group|info|position(_shared)?|size|type_extent|view)|open"
+    "|preallocate|seek(_shared)?|set_(atomicity|info|size|view)|sync)"
+)
+FILE_INDIVIDUAL = "mpi_file_(delete|get_(amode|atomicity|byte_offset|group|info|position(_shared)?|size|type_extent|view)|seek(_shared)?)"
+FILE_COLLECTIVE = "mpi_file_(close|open|preallocate|set_(atomicity|info|size|view)|sync)"
+WINDOW = (
+    "mpi_win_(allocate(_shared)?|attach|create(_dynamic|_keyval)?|delete_attr|detach|free(_keyval)?|get_(attr|group|info|name)"
+    "|set_(attr|info|name)|shared_query)"
+)
+ACTIVE = "mpi_win_(complete|fence|post|start|test|wait)"
+PASSIVE = "mpi_win_((flush(_local)?|lock|unlock)(_all)?|sync)"
+TEST_OR_WAIT = "mpi_(test|wait)(all|any|some)?"
+INDIVIDUAL_IO = "mpi_file_i?(read|write)(_at|_shared)?"
+COLLECTIVE_IO = "mpi_file_((iread|iwrite)_(all|at_all)|(read|write)_(all|at_all|ordered)(_begin|_end)?)"
+
+
+def mpi(pattern: str):  # type: ignore[no-untyped-def]
+    """Regions of MPI by name."""
+    return named(pattern, "mpi")
+
+
+add("mpi", "execution", "MPI", "Time spent in MPI calls.", regions=mpi("(?!parallel$).*"))
+add("mpi_management", "mpi", "Management", "Time spent in MPI calls that manage objects: start and end, communicators, files, windows.", of="children")
+add(
+    "mpi_init_exit", "mpi_management", "Init/Finalize", "Time spent in MPI initialisation and finalisation.",
+    regions=mpi("mpi_(init(_thread|ialized)?|finalized?)"),
+)  # fmt: skip
+add(
+    "mpi_mgmt_comm", "mpi_management", "Communicator", "Time spent in management of communicators, groups and topologies.",
+    regions=mpi(COMMUNICATOR),
+    advice="Creating communicators synchronises their members; do it once and reuse them.",
+)  # fmt: skip
+add("mpi_mgmt_file", "mpi_management", "File", "Time spent in management of files.", regions=mpi(FILE))
+add("mpi_mgmt_win", "mpi_management", "Window", "Time spent in management of windows.", regions=mpi(WINDOW))
+add("mpi_synchronization", "mpi", "Synchronization", "Time spent in MPI calls that synchronise processes.", of="children")
+add(
+    "mpi_sync_collective", "mpi_synchronization", "Collective", "Time spent in MPI barriers.", regions=in_role(["barrier"], "mpi"),
+    advice="Remove barriers that correctness does not need; balance the work in front of the others.",
+)  # fmt: skip
+add("mpi_rma_synchronization", "mpi_synchronization", "One-sided", "Time spent in synchronisation of one-sided communication.", of="children")
+add("mpi_rma_sync_active", "mpi_rma_synchronization", "Active Target", "Time spent in fences and general active target synchronisation.", regions=mpi(ACTIVE))
+add("mpi_rma_sync_passive", "mpi_rma_synchronization", "Passive Target", "Time spent in locks and flushes of windows.", regions=mpi(PASSIVE))
+add("mpi_communication", "mpi", "Communication", "Time spent in MPI calls that transfer data.", of="children")
+add(
+    "mpi_point2point", "mpi_communication", "Point-to-point", "Time spent in point-to-point communication.",
+    regions=either(in_role(["point2point"], "mpi"), mpi(TEST_OR_WAIT)),
+    advice="Compare with the number and size of messages; overlap transfers with computation.",
+)  # fmt: skip
+add(
+    "mpi_collective", "mpi_communication", "Collective", "Time spent in collective communication.",
+    regions=in_role(["coll_one2all", "coll_all2one", "coll_all2all", "coll_other"], "mpi"),
+    advice="Much of it may be waiting for the last participant: see the properties below and the balance of the work before.",
+)  # fmt: skip
+add("mpi_rma_communication", "mpi_communication", "One-sided", "Time spent in one-sided communication.", regions=in_role(["rma", "atomic"], "mpi"))
+add("mpi_io", "mpi", "File I/O", "Time spent in MPI file I/O.", of="children")
+add("mpi_io_individual", "mpi_io", "Individual", "Time spent in individual file I/O.", regions=mpi(INDIVIDUAL_IO))
+add("mpi_io_collective", "mpi_io", "Collective", "Time spent in collective file I/O.", regions=mpi(COLLECTIVE_IO))
+
+add("syncs", "", "Synchronizations", "Number of synchronisation operations.", unit="occ", of="children")
+add("syncs_p2p", "syncs", "Point-to-point", "Number of point-to-point operations without payload.", unit="occ", of="children")
+add("syncs_rma", "syncs", "One-sided", "Number of one-sided synchronisation operations.", unit="occ", of="children")
+add("syncs_rma_active", "syncs_rma", "Active Target", "Number of active target synchronisation operations.", unit="occ", measure="visits", regions=mpi(ACTIVE))
+add("syncs_rma_passive", "syncs_rma", "Passive Target", "Number of passive target synchronisation operations.", unit="occ", measure="visits", regions=mpi(PASSIVE))
+add("comms", "", "Communications", "Number of communication operations.", unit="occ", of="children")
+add("comms_p2p", "comms", "Point-to-point", "Number of point-to-point operations with payload.", unit="occ", of="children")
+add("comms_coll", "comms", "Collective", "Number of collective operations with payload.", unit="occ", of="children")
+add("comms_rma", "comms", "One-sided", "Number of one-sided operations.", unit="occ", of="children")
+add("comms_rma_puts", "comms_rma", "Puts", "Number of put operations.", unit="occ", measure="visits", regions=mpi("mpi_r?put"))
+add("comms_rma_gets", "comms_rma", "Gets", "Number of get operations.", unit="occ", measure="visits", regions=mpi("mpi_r?get"))
+add("comms_rma_atomics", "comms_rma", "Atomics", "Number of atomic one-sided operations.", unit="occ", measure="visits", regions=in_role(["atomic"], "mpi"))
+add("bytes", "", "Bytes Transferred", "Number of bytes transferred.", unit="bytes", of="children")
+add("bytes_p2p", "bytes", "Point-to-point", "Bytes transferred in point-to-point operations.", unit="bytes", of="children")
+add("bytes_coll", "bytes", "Collective", "Bytes transferred in collective operations.", unit="bytes", of="children")
+add("mpi_file_ops", "", "MPI File Operations", "Number of MPI file operations.", unit="occ", of="children")
+add(
+    "mpi_file_iops", "mpi_file_ops", "Individual", "Number of individual MPI file operations.", unit="occ", measure="visits",
+    regions=mpi(f"{FILE_INDIVIDUAL}|{INDIVIDUAL_IO}"),
+)  # fmt: skip
+add("mpi_file_irops", "mpi_file_iops", "Reads", "Number of individual reads.", unit="occ", measure="visits", regions=mpi(INDIVIDUAL_IO.replace("(read|write)", "read")))
+add("mpi_file_iwops", "mpi_file_iops", "Writes", "Number of individual writes.", unit="occ", measure="visits", regions=mpi(INDIVIDUAL_IO.replace("(read|write)", "write")))
+add(
+    "mpi_file_cops", "mpi_file_ops", "Collective", "Number of collective MPI file operations.", unit="occ", measure="visits",
+    regions=mpi(f"{FILE_COLLECTIVE}|{COLLECTIVE_IO}"),
+)  # fmt: skip
+add(
+    "mpi_file_crops", "mpi_file_cops", "Reads", "Number of collective reads.", unit="occ", measure="visits",
+    regions=mpi("mpi_file_(iread_(all|at_all)|read_(all|at_all|ordered)(_begin|_end)?)"),
+)  # fmt: skip
+add(
+    "mpi_file_cwops", "mpi_file_cops", "Writes", "Number of collective writes.", unit="occ", measure="visits",
+    regions=mpi("mpi_file_(iwrite_(all|at_all)|write_(all|at_all|ordered)(_begin|_end)?)"),
+)  # fmt: skip

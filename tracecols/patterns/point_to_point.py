@@ -1,0 +1,194 @@
+"""Wait states of point-to-point communication: Late Sender, Late Receiver, and messages in wrong order."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.compound import CompoundTable
+from tracecols.enhance.model import Model
+from tracecols.kernels.orders import first_smaller
+from tracecols.patterns.base import Family, Matches, named, region_of
+
+FAMILY = Family("point-to-point")
+pattern = FAMILY.pattern
+
+TEST = named("mpi_test(all|any|some)?", "mpi")
+WAIT_FOR_SEVERAL = named("mpi_wait(all|some)", "mpi")
+WAIT_FOR_ONE = named("mpi_wait(any)?", "mpi")
+BLOCKING_SEND = named("mpi_s?send", "mpi")
+MPI = named(".*", "mpi")
+
+
+def largest_per_call(call: NDArray[np.int64], severity: NDArray[np.int64], last: bool = False) -> NDArray[np.int64]:
+    """Choose in each call the element with the largest severity; of equals the first, or the last.
+
+    Parameters
+    ----------
+    call : (n,) int64
+        ENTER row of the call.
+    severity : (n,) int64
+        Ticks.
+    """
+    index = np.arange(call.size)
+    order = np.lexsort((-index if last else index, -severity, call))
+    first = np.concatenate([[True], call[order][1:] != call[order][:-1]]) if call.size else np.zeros(0, bool)
+    return np.sort(order[first])
+
+
+@pattern(
+    "mpi_latesender", "mpi_point2point", "Late Sender", table="messages",
+    summary="Time a receive waits because its message was sent late.",
+    advice="Send earlier, or post the receive early without blocking and overlap it with computation.",
+)  # fmt: skip
+def late_sender(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """Wait from the receiving call's ENTER to the sending call's ENTER, within the call; of several, the largest."""
+    wait = np.minimum(m.send_enter_time, m.recv_exit_time) - m.recv_enter_time
+    waits = (wait > 0) & region_of(model, m.recv_call_path, MPI) & ~region_of(model, m.recv_call_path, TEST)
+    several = waits & region_of(model, m.recv_call_path, WAIT_FOR_SEVERAL)
+    rows = np.flatnonzero(several)
+    waits[rows] = False
+    waits[rows[largest_per_call(m.recv_enter[rows], wait[rows])]] = True
+    return parent.where(waits, severity=wait)
+
+
+def overtaking(model: Model, m: CompoundTable, late: Matches) -> NDArray[np.int64]:
+    """Find for late senders the first message that was received after the call and had been sent before.
+
+    Returns
+    -------
+    (n_late,) int64
+        Row of `messages`, -1 if there is none.
+    """
+    row = late.row
+    several = region_of(model, m.recv_call_path[row], WAIT_FOR_SEVERAL)
+    after_call = np.searchsorted(m.recv, m.recv_exit[row], "right")
+    after_call = np.where(m.recv_exit[row] < 0, len(m), after_call)
+    start = np.where(several, np.maximum(after_call, row + 1), row + 1)
+    stop = np.searchsorted(m.recv_location, m.recv_location[row], "right")
+    found: NDArray[np.int64] = first_smaller(m.send_time, row, start, stop)
+    return found
+
+
+@pattern(
+    "mpi_latesender_wo", "mpi_latesender", "Messages in Wrong Order", table="messages",
+    summary="Late Sender time because messages are received in another order than they were sent.",
+    advice="Receive in the order of sending, or from any source as messages arrive.",
+)  # fmt: skip
+def late_sender_wrong_order(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """Late senders that a message sent earlier and received later could have preceded."""
+    return parent.where(overtaking(model, m, parent) >= 0)
+
+
+@pattern(
+    "mpi_lswo_different", "mpi_latesender_wo", "From Different Sources", table="messages",
+    summary="The overtaking message comes from another process.",
+    advice="Receive from any source, or swap the order in which processes are served.",
+)  # fmt: skip
+def from_different_sources(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """Ranks of both senders differ."""
+    return parent.where(m.source[overtaking(model, m, parent)] != m.source[parent.row])
+
+
+@pattern(
+    "mpi_lswo_same", "mpi_latesender_wo", "From Same Source", table="messages",
+    summary="The overtaking message comes from the same process.",
+    advice="Send and receive in the same order, or use any tag.",
+)  # fmt: skip
+def from_same_source(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """Ranks of both senders are the same."""
+    return parent.where(m.source[overtaking(model, m, parent)] == m.source[parent.row])
+
+
+@pattern(
+    "mpi_latereceiver", "mpi_point2point", "Late Receiver", table="messages",
+    summary="Time a send waits because the receive was posted late.",
+    advice="Post receives earlier; let sends not block. That the send waited for this reason is likely, not certain.",
+    confidence=0.8,
+)  # fmt: skip
+def late_receiver(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """Wait from the completing call's ENTER to the receive's posting, if the call did not end before; of several, the largest."""
+    call_path = m.send_done_call_path
+    wait = np.where(m.send_done_exit_time > m.recv_post_enter_time, m.recv_post_enter_time - m.send_done_enter_time, 0)
+    done = (m.send_done_enter >= 0) & (wait > 0)
+    waits = done & (region_of(model, call_path, BLOCKING_SEND) | region_of(model, call_path, WAIT_FOR_ONE))
+    # a call that waits for several operations waits for a late sender first
+    late = np.minimum(m.send_enter_time, m.recv_exit_time) > m.recv_enter_time
+    late &= region_of(model, m.recv_call_path, WAIT_FOR_SEVERAL)
+    several = done & region_of(model, call_path, WAIT_FOR_SEVERAL) & ~np.isin(m.send_done_enter, m.recv_enter[late])
+    rows = np.flatnonzero(several)
+    rows = rows[np.argsort(m.send[rows], kind="stable")]
+    waits[rows[largest_per_call(m.send_done_enter[rows], wait[rows], last=True)]] = True
+    return parent.where(waits, severity=wait, call_path=call_path, location=m.send_location)
+
+
+@pattern(
+    "mpi_latereceiver_wo", "mpi_latereceiver", "Messages in Wrong Order", table="messages",
+    summary="Late Receiver time because another message of the same sender, sent before, is received still later.",
+    advice="Send in the order in which the receivers get ready.",
+    confidence=0.8,
+)  # fmt: skip
+def late_receiver_wrong_order(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """Messages from that sender are still in flight that were sent earlier."""
+    order = np.lexsort((m.send, m.send_location))
+    arrival = np.empty(len(m), np.int64)
+    arrival[np.lexsort((m.recv, m.recv_time))] = np.arange(len(m))
+    # latest arrival among the messages a sender sent so far: a running maximum that starts anew with every sender
+    sender = m.send_location[order].astype(np.int64)
+    latest = np.empty(len(m), np.int64)
+    latest[order] = np.maximum.accumulate(arrival[order] + sender * len(m)) - sender * len(m) if len(m) else 0
+    return parent.where(latest[parent.row] > arrival[parent.row])
+
+
+def _counted(of: Matches, keep: NDArray[np.bool_]) -> Matches:
+    return of.where(keep, severity=np.ones(len(of), np.int64))
+
+
+for name, late, overtaken, waits_long, title in (
+    ("comms", "mpi_cls_count", "mpi_clswo_count", "mpi_clr_count", "communications"),
+    ("syncs", "mpi_sls_count", "mpi_slswo_count", "mpi_slr_count", "synchronizations"),
+):
+    has_payload = name == "comms"
+
+    @pattern(f"{name}_send", f"{name}_p2p", "Sends", table="sends", unit="occ", summary=f"Number of sends ({title}).")
+    def sends(model: Model, s: CompoundTable, parent: Matches, has_payload: bool = has_payload) -> Matches:
+        """Sends with or without payload."""
+        return _counted(parent, (s.length != 0) == has_payload)
+
+    @pattern(
+        waits_long, f"{name}_send", "Late Receivers", table="messages", unit="occ", uses=("mpi_latereceiver",),
+        summary=f"Number of Late Receivers in {title}.",
+    )  # fmt: skip
+    def late_receivers(model: Model, m: CompoundTable, parent: Matches, late: Matches, has_payload: bool = has_payload) -> Matches:
+        """Late Receiver instances."""
+        return _counted(late, (m.length[late.row] != 0) == has_payload)
+
+    @pattern(f"{name}_recv", f"{name}_p2p", "Receives", table="messages", unit="occ", summary=f"Number of receives ({title}).")
+    def receives(model: Model, m: CompoundTable, parent: Matches, has_payload: bool = has_payload) -> Matches:
+        """Receives with or without payload."""
+        return _counted(parent, (m.length != 0) == has_payload)
+
+    @pattern(late, f"{name}_recv", "Late Senders", table="messages", unit="occ", uses=("mpi_latesender",), summary=f"Number of Late Senders in {title}.")
+    def late_senders(model: Model, m: CompoundTable, parent: Matches, late: Matches, has_payload: bool = has_payload) -> Matches:
+        """Late Sender instances."""
+        return _counted(late, (m.length[late.row] != 0) == has_payload)
+
+    @pattern(
+        overtaken, late, "Messages in Wrong Order", table="messages", unit="occ", uses=("mpi_latesender_wo",),
+        summary=f"Number of Late Senders in {title} where messages are received in wrong order.",
+    )  # fmt: skip
+    def wrong_order(model: Model, m: CompoundTable, parent: Matches, late: Matches, has_payload: bool = has_payload) -> Matches:
+        """Late Sender instances with messages in wrong order."""
+        return _counted(late, (m.length[late.row] != 0) == has_payload)
+
+
+@pattern("bytes_sent", "bytes_p2p", "Sent", table="sends", unit="bytes", summary="Bytes sent in point-to-point operations.")
+def bytes_sent(model: Model, s: CompoundTable, parent: Matches) -> Matches:
+    """Length of every message, at the call that starts its send."""
+    return parent.where(s.length > 0, severity=s.length)
+
+
+@pattern("bytes_rcvd", "bytes_p2p", "Received", table="messages", unit="bytes", summary="Bytes received in point-to-point operations.")
+def bytes_received(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """Length of every message as sent, at the call that completes its receive."""
+    return parent.where(m.length > 0, severity=m.length)

@@ -1,0 +1,196 @@
+"""Time, execution, overhead, idle threads, visits: what does not depend on a match."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.constructs import ROLES
+from tracecols.enhance.model import Model
+from tracecols.patterns.base import Family, Findings, Matches, named
+from tracecols.severity.cells import Cells
+
+FAMILY = Family("profile")
+OVERHEAD_NAMES = "trace buffer flush|tracing"
+
+
+def team_management(model: Model, findings: Findings) -> tuple[Matches, Matches]:
+    """Find the time between FORK and ENTER, and between EXIT and JOIN, of every thread of every parallel region.
+
+    Returns
+    -------
+    fork, join : Matches
+        On `construct_members`; charged to the parallel region.
+    """
+
+    def make() -> tuple[Matches, Matches]:
+        members, constructs, teams = model.construct_members, model.constructs, model.teams
+        team = constructs.team[members.construct]
+        parallel = (constructs.role[members.construct] == ROLES[0]) & (teams.master[team] >= 0)
+        row = np.flatnonzero(parallel)
+        team = team[row]
+        fork = np.maximum(members.enter_time[row] - teams.fork_time[team], 0)
+        join = np.maximum(teams.join_time[team] - members.exit_time[row], 0)
+        call_path, location = members.call_path[row], members.location[row]
+        return Matches(row, fork, call_path, location), Matches(row, join, call_path, location)
+
+    result: tuple[Matches, Matches] = findings.once("team_management", make)
+    return result
+
+
+def execution_cells(model: Model, findings: Findings) -> Cells:
+    """Return each location's own time per call path.
+
+    Team management counts for the parallel region, and not for the call path that forked, where the master spent it.
+    """
+
+    def make() -> Cells:
+        profile = model.profile
+        cells = Cells.sum(profile.call_path, profile.location, profile.exclusive)
+        if not model.teams_of.n_instances:
+            return cells
+        fork, join = team_management(model, findings)
+        constructs, members, teams = model.constructs, model.construct_members, model.teams
+        spent = fork.severity + join.severity
+        cells = cells + Cells.sum(fork.call_path, fork.location, spent)
+        team = constructs.team[members.construct[fork.row]]
+        mine = teams.master[team] == fork.location
+        above = model.call_paths.parent[fork.call_path]
+        mine &= above >= 0
+        return cells - Cells.sum(above[mine], fork.location[mine], spent[mine])
+
+    result: Cells = findings.once("execution_cells", make)
+    return result
+
+
+def openmp_subtrees(model: Model) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Find the call paths inside outermost OpenMP regions.
+
+    Returns
+    -------
+    inside : (n_call_paths,) bool
+    root : (n_call_paths,) int64
+        The outermost OpenMP call path around each that is inside.
+    """
+    tree = model.call_paths
+    index = np.arange(len(tree))
+    openmp = (model.regions.paradigm == "openmp")[tree.region]
+    reach = np.maximum.accumulate(np.where(openmp, tree.end, 0)) if len(tree) else index
+    inside = reach > index
+    before = np.concatenate([[0], reach[:-1]])
+    root = np.maximum.accumulate(np.where(openmp & (before <= index), index, -1)) if len(tree) else index
+    return inside, root
+
+
+def idle_cells(model: Model, findings: Findings) -> tuple[Cells, Cells]:
+    """Find the time worker threads are reserved but not used.
+
+    Returns
+    -------
+    serial : Cells
+        Outside parallel regions: the master's time on the same call path, for every other thread of the process.
+    limited : Cells
+        Of an outermost OpenMP region: how much less time a thread spent in it than the master.
+    """
+
+    def make() -> tuple[Cells, Cells]:
+        master_of, workers = processes(model)
+        if not workers.size or not (model.regions.paradigm == "openmp")[model.call_paths.region].any():
+            return Cells.empty(), Cells.empty()
+        cells = execution_cells(model, findings)
+        inside, root = openmp_subtrees(model)
+        serial = cells.on(~inside)
+        is_master = np.zeros(model.n_locations, bool)
+        is_master[master_of[workers]] = True
+        serial = serial.where(is_master[serial.location])
+        limited = cells.on(inside)
+        limited = Cells.sum(root[limited.call_path], limited.location, limited.value)
+        full = limited.where(is_master[limited.location])
+
+        # every worker of the process gets its master's cells
+        by_master = np.argsort(master_of[workers], kind="stable")
+        workers = workers[by_master]
+        first = np.searchsorted(master_of[workers], np.arange(model.n_locations))
+        count = np.searchsorted(master_of[workers], np.arange(model.n_locations), "right") - first
+
+        def spread(of: Cells) -> Cells:
+            n = count[of.location]
+            ends = np.cumsum(n)
+            at = np.repeat(first[of.location], n) + np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - n, n)
+            return Cells.sum(np.repeat(of.call_path, n), workers[at], np.repeat(of.value, n))
+
+        reserved = spread(full)
+        missing = reserved.value - limited.at(reserved.key)
+        return spread(serial), Cells(reserved.key, missing).where(missing > 0)
+
+    result: tuple[Cells, Cells] = findings.once("idle_cells", make)
+    return result
+
+
+def processes(model: Model) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the master of every location (the first CPU thread of its process), and all locations that are workers."""
+    cpu = np.flatnonzero(model.is_cpu)
+    process, first = np.unique(model.process[cpu], return_index=True)
+    master = np.full(int(model.process.max(initial=0)) + 1, -1, np.int64)
+    master[process] = cpu[first]
+    master_of = master[model.process]
+    return master_of, cpu[master_of[cpu] != cpu]
+
+
+@FAMILY.basic(
+    "time", "", "Time",
+    summary="Total CPU allocation time, including time in which worker threads idle.",
+    advice="Expand the property tree to see how much of it is computation, communication, synchronisation and waiting.",
+)  # fmt: skip
+def time(model: Model, findings: Findings) -> Cells:
+    """Own time of every location, and idle time of workers."""
+    serial, limited = idle_cells(model, findings)
+    return execution_cells(model, findings) + serial + limited
+
+
+FAMILY.add(
+    "execution", "time", "Execution",
+    "Time spent on program execution, without idle threads and without measurement overhead.",
+    regions=lambda r: ~named(OVERHEAD_NAMES, "measurement_system")(r),
+)  # fmt: skip
+FAMILY.add(
+    "comp", "execution", "Computation",
+    "Time spent on computation, outside the run-time systems of MPI, OpenMP and POSIX threads.",
+    of="rest",
+    advice="Look at differences between locations on the call paths with the largest shares.",
+)  # fmt: skip
+FAMILY.add(
+    "overhead", "time", "Overhead",
+    "Time spent on measurement itself, such as writing trace buffers.",
+    regions=named(OVERHEAD_NAMES, "measurement_system"),
+    advice="Enlarge the trace buffers or filter small functions; flushes in the middle of a run perturb all other results.",
+)  # fmt: skip
+
+
+@FAMILY.basic(
+    "omp_idle_threads", "time", "Idle Threads",
+    summary="CPUs reserved for worker threads while the process runs serially or with fewer threads.",
+    advice="Parallelise the serial parts with the largest shares, or run with fewer threads.",
+)  # fmt: skip
+def omp_idle_threads(model: Model, findings: Findings) -> Cells:
+    """Idle time of workers outside and inside parallel regions."""
+    serial, limited = idle_cells(model, findings)
+    return serial + limited
+
+
+@FAMILY.basic(
+    "omp_limited_parallelism", "omp_idle_threads", "Limited Parallelism",
+    summary="CPUs reserved for worker threads that do not take part in a parallel region, or not all the time.",
+    advice="Give all threads work, or ask for fewer threads where there is not enough.",
+)  # fmt: skip
+def omp_limited_parallelism(model: Model, findings: Findings) -> Cells:
+    """Difference to the master's time in outermost OpenMP regions."""
+    return idle_cells(model, findings)[1]
+
+
+@FAMILY.basic("visits", "", "Visits", unit="occ", summary="How often a call path was entered.")
+def visits(model: Model, findings: Findings) -> Cells:
+    """Number of ENTER events."""
+    profile = model.profile
+    return Cells.sum(profile.call_path, profile.location, profile.visits)
+

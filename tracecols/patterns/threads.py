@@ -1,0 +1,149 @@
+"""OpenMP and POSIX threads: management, barriers, locks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracecols.enhance.compound import CompoundTable
+from tracecols.enhance.model import Model
+from tracecols.patterns.base import Family, Findings, Matches, in_role, named, region_of
+from tracecols.patterns.profile import team_management
+from tracecols.severity.cells import Cells
+
+FAMILY = Family("threads")
+add, pattern = FAMILY.add, FAMILY.pattern
+
+CRITICAL = in_role(["critical", "critical_sblock"], "openmp")
+OPENMP = named(".*", "openmp")
+MUTEX = named("pthread_mutex_(lock|trylock)", "pthread")
+CONDITION = named("pthread_cond_(timedwait|wait)", "pthread")
+
+add("omp_time", "execution", "OpenMP", "Time spent in the OpenMP run-time system and API.", of="children")
+
+
+@FAMILY.basic(
+    "omp_management", "omp_time", "Management",
+    summary="Time spent creating teams of threads and ending them.",
+    advice="Join small parallel regions to larger ones, or use fewer threads in them.",
+)  # fmt: skip
+def omp_management(model: Model, findings: Findings) -> Cells:
+    """From FORK to each thread's ENTER, and from its EXIT to JOIN."""
+    if not model.teams_of.n_instances:
+        return Cells.empty()
+    fork, join = team_management(model, findings)
+    return fork.cells() + join.cells()
+
+
+@FAMILY.basic("omp_fork", "omp_management", "Fork", summary="Time spent creating and starting teams of threads.")
+def omp_fork(model: Model, findings: Findings) -> Cells:
+    """From FORK to each thread's ENTER."""
+    return team_management(model, findings)[0].cells() if model.teams_of.n_instances else Cells.empty()
+
+
+add("omp_synchronization", "omp_time", "Synchronization", "Time spent in OpenMP synchronisation.", of="children")
+add("omp_barrier", "omp_synchronization", "Barrier", "Time spent in OpenMP barriers.", of="children")
+add("omp_ebarrier", "omp_barrier", "Explicit", "Time spent in explicit OpenMP barriers.", regions=in_role(["barrier"], "openmp"))
+add("omp_ibarrier", "omp_barrier", "Implicit", "Time spent in implicit OpenMP barriers.", regions=in_role(["implicit_barrier"], "openmp"))
+
+
+def barrier_wait(m: CompoundTable, parent: Matches, role: str) -> Matches:
+    """From own enter to the latest enter of the team, without tasks that were executed in the barrier."""
+    wait = m.latest_enter_time - m.enter_time - m.task_time
+    return parent.where((m.role == role) & (wait > 0), severity=wait)
+
+
+@pattern(
+    "omp_ebarrier_wait", "omp_ebarrier", "Wait at Explicit Barrier", table="construct_members",
+    summary="Time in an explicit barrier until the last thread of the team has reached it.",
+    advice="Balance the work in front of the barrier.",
+)  # fmt: skip
+def explicit_barrier_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """Wait at barriers of role barrier."""
+    return barrier_wait(m, parent, "barrier")
+
+
+@pattern(
+    "omp_ibarrier_wait", "omp_ibarrier", "Wait at Implicit Barrier", table="construct_members",
+    summary="Time in an implicit barrier until the last thread of the team has reached it.",
+    advice="Try another schedule, balance the work, or use nowait where the barrier is not needed.",
+)  # fmt: skip
+def implicit_barrier_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """Wait at barriers of role implicit barrier."""
+    return barrier_wait(m, parent, "implicit_barrier")
+
+
+add("omp_critical", "omp_synchronization", "Critical", "Time spent waiting at critical sections and in atomics.", regions=in_role(["critical", "atomic"], "openmp"))
+add(
+    "omp_lock_api", "omp_synchronization", "Lock API", "Time spent in calls of the OpenMP lock API.",
+    regions=named("omp_(destroy|init|set|test|unset)(_nest)?_lock", "openmp"),
+)  # fmt: skip
+
+
+def contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """From entering the call that acquires the lock to the release by its owner before."""
+    wait = np.where(m.has_previous, m.previous_release_time - m.enter_time, 0)
+    return parent.where((wait > 0) & (m.enter >= 0), severity=wait)
+
+
+@pattern(
+    "omp_lock_contention_critical", "omp_critical", "Contention", table="lock_acquisitions",
+    summary="Time lost before a critical section because another thread is inside.",
+    advice="Make critical sections shorter or fewer, or stagger the arrival of threads.",
+)  # fmt: skip
+def critical_contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """Locks acquired by a critical region."""
+    found = contention(model, m, parent)
+    return found.where(region_of(model, found.call_path, CRITICAL))
+
+
+@pattern(
+    "omp_lock_contention_api", "omp_lock_api", "Contention", table="lock_acquisitions",
+    summary="Time lost waiting for a lock that another thread holds.",
+    advice="Hold locks shorter, use more of them, or data structures without locks.",
+)  # fmt: skip
+def lock_contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """Locks acquired by any other OpenMP region."""
+    found = contention(model, m, parent)
+    return found.where(region_of(model, found.call_path, OPENMP) & ~region_of(model, found.call_path, CRITICAL))
+
+
+add("omp_ordered", "omp_synchronization", "Ordered", "Time spent waiting to enter ordered sections.", regions=in_role(["ordered"], "openmp"))
+add("omp_taskwait", "omp_synchronization", "Taskwait", "Time spent waiting for child tasks.", regions=in_role(["task_wait"], "openmp"))
+add("omp_flush", "omp_time", "Flush", "Time spent in OpenMP flush directives.", regions=in_role(["flush"], "openmp"))
+
+add("pthread_time", "execution", "POSIX Threads", "Time spent in calls of the POSIX threads API.", of="children")
+add(
+    "pthread_management", "pthread_time", "Management", "Time spent in management of POSIX threads.",
+    regions=named("pthread_(cancel|create|detach|exit|join)", "pthread"),
+)  # fmt: skip
+add("pthread_synchronization", "pthread_time", "Synchronization", "Time spent in synchronisation of POSIX threads.", of="children")
+add(
+    "pthread_lock_api", "pthread_synchronization", "Mutex", "Time spent in the mutex API.",
+    regions=named("pthread_mutex_(destroy|init|lock|trylock|unlock)", "pthread"),
+)  # fmt: skip
+
+
+@pattern(
+    "pthread_lock_contention_mutex_lock", "pthread_lock_api", "Contention", table="lock_acquisitions",
+    summary="Time lost waiting for a mutex that another thread holds.",
+)  # fmt: skip
+def mutex_contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """Locks acquired by mutex calls."""
+    found = contention(model, m, parent)
+    return found.where(region_of(model, found.call_path, MUTEX))
+
+
+add(
+    "pthread_conditional", "pthread_synchronization", "Condition", "Time spent in the condition variable API.",
+    regions=named("pthread_cond_(broadcast|destroy|init|signal|timedwait|wait)", "pthread"),
+)  # fmt: skip
+
+
+@pattern(
+    "pthread_lock_contention_conditional", "pthread_conditional", "Contention", table="lock_acquisitions",
+    summary="Time lost waiting for a mutex after a condition was signalled.",
+)  # fmt: skip
+def condition_contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """Locks acquired by waiting for a condition."""
+    found = contention(model, m, parent)
+    return found.where(region_of(model, found.call_path, CONDITION))

@@ -1,0 +1,210 @@
+"""Compound events (thesis 3.7): tables whose rows join several events."""
+
+from __future__ import annotations
+
+from tracecols.schema.columns import Column, Table
+
+
+def _call(role: str, what: str, *, exit_row: bool = True) -> tuple[Column, ...]:
+    columns = (
+        Column(f"{role}_enter", "int64", f"ENTER of {what}", "", "events"),
+        Column(f"{role}_exit", "int64", f"EXIT of {what}", "", "events"),
+        Column(f"{role}_enter_time", "int64", "time of that ENTER", "ticks"),
+        Column(f"{role}_exit_time", "int64", "time of that EXIT", "ticks"),
+        Column(f"{role}_call_path", "int32", f"call path of {what}", "", "call_paths"),
+    )
+    return columns if exit_row else (columns[0], *columns[2:])
+
+
+MESSAGES = Table(
+    "messages",
+    "one point-to-point message; sends and receives that found no partner are counted, not listed here",
+    (
+        Column("send", "int64", "the SEND (sendptr of the receive, thesis 3.11)", "", "events"),
+        Column("recv", "int64", "the RECV", "", "events"),
+        Column("send_location", "int32", "location of the SEND", "", "locations"),
+        Column("recv_location", "int32", "location of the RECV", "", "locations"),
+        Column("communicator", "int32", "communicator", "", "communicators"),
+        Column("source", "int32", "rank of the sender in the communicator", "rank"),
+        Column("destination", "int32", "rank of the receiver in the communicator", "rank"),
+        Column("tag", "int64", "message tag"),
+        Column("length", "int64", "length, as the sender states it", "bytes"),
+        Column("send_time", "int64", "time of the SEND", "ticks"),
+        Column("recv_time", "int64", "time of the RECV", "ticks"),
+        *_call("send", "the call that starts the send"),
+        *_call("send_done", "the call that completes the send; null if none did"),
+        *_call("recv_post", "the call that posts the receive"),
+        *_call("recv", "the call that completes the receive"),
+    ),
+    "SEMANTICS 3; OTF2 MpiSend, MpiIsend, MpiRecv, MpiIrecv, MpiMrecv, MpiImrecv and their requests",
+)
+
+SENDS = Table(
+    "sends",
+    "one send, whether or not it found its receive",
+    (
+        Column("send", "int64", "the SEND", "", "events"),
+        Column("location", "int32", "its location", "", "locations"),
+        Column("communicator", "int32", "communicator", "", "communicators"),
+        Column("destination", "int32", "rank of the receiver in the communicator", "rank"),
+        Column("tag", "int64", "message tag"),
+        Column("length", "int64", "length", "bytes"),
+        Column("send_time", "int64", "time of the SEND", "ticks"),
+        Column("is_cancelled", "bool", "whether the send was cancelled"),
+        Column("call_path", "int32", "call path of the call that starts it", "", "call_paths"),
+    ),
+    "OTF2 MpiSend, MpiIsend",
+)
+
+COLLECTIVES = Table(
+    "collectives",
+    "one instance of an MPI collective operation",
+    (
+        Column("communicator", "int32", "communicator", "", "communicators"),
+        Column("op", "int16", "operation, `CollectiveOp`"),
+        Column("n_members", "int32", "participants found", "occ"),
+        Column("size", "int32", "size of the communicator", "occ"),
+        Column("root", "int32", "root, a rank in the communicator", "rank"),
+        Column("latest_begin_time", "int64", "when the last participant began", "ticks"),
+        Column("earliest_end_time", "int64", "when the first participant ended", "ticks"),
+        Column("sent", "int64", "bytes sent by all participants", "bytes"),
+        Column("received", "int64", "bytes received by all participants", "bytes"),
+    ),
+    "k-th collective of each member on a communicator (thesis 3.8, 3.9)",
+)
+
+COLLECTIVE_MEMBERS = Table(
+    "collective_members",
+    "one participant of a collective operation",
+    (
+        Column("collective", "int64", "the instance", "", "collectives"),
+        Column("rank", "int32", "rank in the communicator", "rank"),
+        Column("location", "int32", "location", "", "locations"),
+        Column("end", "int64", "the event that ends the operation", "", "events"),
+        Column("begin_time", "int64", "when it began", "ticks"),
+        Column("end_time", "int64", "when it ended", "ticks"),
+        Column("sent", "int64", "bytes sent", "bytes"),
+        Column("received", "int64", "bytes received", "bytes"),
+        Column("is_root", "bool", "whether it is the root"),
+        Column("enter", "int64", "ENTER of the call", "", "events"),
+        Column("exit", "int64", "EXIT of the call", "", "events"),
+        Column("enter_time", "int64", "time of that ENTER", "ticks"),
+        Column("exit_time", "int64", "time of that EXIT", "ticks"),
+        Column("call_path", "int32", "call path of the call", "", "call_paths"),
+    ),
+    "OTF2 MpiCollectiveBegin, MpiCollectiveEnd",
+)
+
+CONSTRUCTS = Table(
+    "constructs",
+    "one instance of an OpenMP construct that a whole team executes",
+    (
+        Column("team", "int64", "team instance", "", "teams"),
+        Column("region", "int32", "region the first thread executes", "", "regions"),
+        Column("role", "string", "parallel, loop, sections, workshare, single, barrier or implicit_barrier"),
+        Column("n_members", "int32", "threads found", "occ"),
+        Column("latest_enter_time", "int64", "when the last thread entered", "ticks"),
+    ),
+    "k-th construct of its role of each thread within one team instance (thesis 3.13, 3.19)",
+)
+
+CONSTRUCT_MEMBERS = Table(
+    "construct_members",
+    "one thread in a construct",
+    (
+        Column("construct", "int64", "the instance", "", "constructs"),
+        Column("role", "string", "role of the construct"),
+        Column("latest_enter_time", "int64", "when the last thread entered", "ticks"),
+        Column("location", "int32", "location", "", "locations"),
+        Column("enter", "int64", "ENTER", "", "events"),
+        Column("exit", "int64", "EXIT", "", "events"),
+        Column("enter_time", "int64", "time of ENTER", "ticks"),
+        Column("exit_time", "int64", "time of EXIT", "ticks"),
+        Column("call_path", "int32", "call path", "", "call_paths"),
+        Column("task_time", "int64", "explicit tasks completed inside", "ticks"),
+    ),
+)
+
+TEAMS = Table(
+    "teams",
+    "one team instance: a fork, the threads that ran, a join",
+    (
+        Column("communicator", "int32", "the team's definition", "", "communicators"),
+        Column("master", "int32", "location that forked; null if none did", "", "locations"),
+        Column("fork", "int64", "its FORK", "", "events"),
+        Column("join", "int64", "its JOIN (forkptr of it points to the FORK)", "", "events"),
+        Column("fork_time", "int64", "time of FORK", "ticks"),
+        Column("join_time", "int64", "time of JOIN", "ticks"),
+        Column("call_path", "int32", "call path of the FORK", "", "call_paths"),
+        Column("n_threads", "int32", "threads that began in the team", "occ"),
+    ),
+    "OTF2 ThreadFork, ThreadTeamBegin, ThreadJoin",
+)
+
+LOCK_ACQUISITIONS = Table(
+    "lock_acquisitions",
+    "one acquisition of a lock",
+    (
+        Column("process", "int32", "process that owns the lock", "", "processes"),
+        Column("lock", "int64", "lock, unique in its process"),
+        Column("acquisition", "int64", "order of acquisition"),
+        Column("location", "int32", "location that acquired it", "", "locations"),
+        Column("acquire", "int64", "the event", "", "events"),
+        Column("acquire_time", "int64", "its time", "ticks"),
+        Column("release", "int64", "release of this acquisition; null if none", "", "events"),
+        Column("release_time", "int64", "its time", "ticks"),
+        Column("previous_release_time", "int64", "release of the acquisition before; null if none", "ticks"),
+        Column("lockptr", "int64", "last event of the same lock before (thesis 3.16)", "", "events"),
+        Column("enter", "int64", "ENTER of the call that acquires", "", "events"),
+        Column("enter_time", "int64", "its time", "ticks"),
+        Column("call_path", "int32", "call path of that call", "", "call_paths"),
+    ),
+    "OTF2 ThreadAcquireLock, ThreadReleaseLock",
+)
+
+STARTUPS = Table(
+    "startups",
+    "one process in MPI_Init or MPI_Finalize, which synchronise MPI_COMM_WORLD without a collective event",
+    (
+        Column("is_init", "bool", "MPI_Init or MPI_Init_thread, else MPI_Finalize"),
+        Column("location", "int32", "location", "", "locations"),
+        Column("enter_time", "int64", "time of ENTER", "ticks"),
+        Column("exit_time", "int64", "time of EXIT", "ticks"),
+        Column("latest_enter_time", "int64", "when the last process entered", "ticks"),
+        Column("earliest_exit_time", "int64", "when the first process left", "ticks"),
+        Column("call_path", "int32", "call path", "", "call_paths"),
+    ),
+)
+
+PROFILE = Table(
+    "profile",
+    "one call path on one location",
+    (
+        Column("call_path", "int32", "call path", "", "call_paths"),
+        Column("location", "int32", "location", "", "locations"),
+        Column("exclusive", "int64", "time in the call path itself, without those below", "ticks"),
+        Column("visits", "int64", "how often it was entered", "occ"),
+    ),
+)
+
+REGION_INSTANCES = Table(
+    "region_instances",
+    "one execution of a region",
+    (
+        Column("location", "int32", "location", "", "locations"),
+        Column("enter", "int64", "ENTER", "", "events"),
+        Column("exit", "int64", "EXIT; null if it never ended", "", "events"),
+        Column("region", "int32", "region", "", "regions"),
+        Column("call_path", "int32", "call path", "", "call_paths"),
+        Column("enter_time", "int64", "time of ENTER", "ticks"),
+        Column("exit_time", "int64", "time of EXIT", "ticks"),
+    ),
+)
+
+COMPOUND_TABLES: dict[str, Table] = {
+    t.name: t
+    for t in (
+        PROFILE, REGION_INSTANCES, SENDS, MESSAGES, COLLECTIVES, COLLECTIVE_MEMBERS, TEAMS, CONSTRUCTS, CONSTRUCT_MEMBERS,
+        LOCK_ACQUISITIONS, STARTUPS,
+    )
+}  # fmt: skip

@@ -1,0 +1,187 @@
+"""The three trees a cube hangs on: properties, call paths, and the system."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from tracecols.enhance.call_paths import CallPaths
+    from tracecols.enhance.regions import Regions
+    from tracecols.store import Store
+
+
+@dataclass
+class PropertyAxis:
+    """Properties in depth-first order.
+
+    Attributes
+    ----------
+    id, parent, title, unit, summary, advice : list of str
+    confidence : list of float
+    """
+
+    id: list[str]
+    parent: list[str]
+    title: list[str]
+    unit: list[str]
+    summary: list[str]
+    advice: list[str]
+    confidence: list[float]
+
+    @classmethod
+    def of(cls, properties: Iterable[Any]) -> PropertyAxis:
+        """Take the columns from declared properties."""
+        declared = list(properties)
+        return cls(*([getattr(p, c) for p in declared] for c in cls.__dataclass_fields__))
+
+    @cached_property
+    def number(self) -> dict[str, int]:
+        """Position by id."""
+        return {name: i for i, name in enumerate(self.id)}
+
+    @cached_property
+    def children(self) -> dict[str, list[str]]:
+        """Ids below each id; roots below the empty one."""
+        result: dict[str, list[str]] = {name: [] for name in ["", *self.id]}
+        for name, parent in zip(self.id, self.parent, strict=True):
+            result[parent].append(name)
+        return result
+
+    @property
+    def roots(self) -> list[str]:
+        """Ids without parent."""
+        return self.children[""]
+
+    def root_of(self, name: str) -> str:
+        """Return the root above a property."""
+        while self.parent[self.number[name]]:
+            name = self.parent[self.number[name]]
+        return name
+
+
+@dataclass
+class CallAxis:
+    """Call paths in depth-first order.
+
+    Attributes
+    ----------
+    parent, depth : (n,) int32
+    end : (n,) int64
+        The subtree of i is i .. end[i] - 1.
+    name, role, paradigm, file : (n,) object
+        Of the region entered.
+    line : (n,) int64
+        First source line of the region; 0 unknown.
+    """
+
+    parent: NDArray[np.int32]
+    depth: NDArray[np.int32]
+    end: NDArray[np.int64]
+    name: NDArray[np.object_]
+    role: NDArray[np.object_]
+    paradigm: NDArray[np.object_]
+    file: NDArray[np.object_]
+    line: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, tree: CallPaths, regions: Regions) -> CallAxis:
+        """Take the columns from the merged call tree of a trace."""
+        r = tree.region
+        return cls(
+            tree.parent, tree.depth, tree.end, regions.name[r], regions.role[r], regions.paradigm[r], regions.file[r], regions.begin_line[r]
+        )
+
+    def __len__(self) -> int:
+        return self.parent.size
+
+    @cached_property
+    def path(self) -> list[str]:
+        """Names from the root joined by slashes."""
+        result: list[str] = []
+        for parent, name in zip(self.parent.tolist(), self.name, strict=True):
+            result.append(name if parent < 0 else f"{result[parent]}/{name}")
+        return result
+
+
+@dataclass
+class SystemAxis:
+    """The system tree in depth-first order: machine, node, process, thread.
+
+    Attributes
+    ----------
+    kind, name : list of str
+    parent : list of int
+        -1 for roots.
+    location : list of int
+        Row of the location for threads, -1 for others.
+    rank, thread : (n_locations,) int32
+        Of every location.
+    location_name, location_type : list of str
+    """
+
+    kind: list[str]
+    name: list[str]
+    parent: list[int]
+    location: list[int]
+    rank: NDArray[np.int32]
+    thread: NDArray[np.int32]
+    location_name: list[str]
+    location_type: list[str]
+
+    @classmethod
+    def of(cls, store: Store) -> SystemAxis:
+        """Take the tree from the definitions of a store."""
+        nodes = store.definitions["system_tree_nodes"].to_pydict()
+        processes = store.definitions["processes"].to_pydict()
+        locations = store.definitions["locations"].to_pydict()
+        below: dict[int, list[int]] = {}
+        for i, parent in enumerate(nodes["parent"]):
+            below.setdefault(parent, []).append(i)
+        of_node: dict[int, list[int]] = {}
+        for i, node in enumerate(processes["node"]):
+            of_node.setdefault(node, []).append(i)
+        of_process: dict[int, list[int]] = {}
+        for i, process in enumerate(locations["process"]):
+            of_process.setdefault(process, []).append(i)
+        kind: list[str] = []
+        name: list[str] = []
+        parents: list[int] = []
+        location: list[int] = []
+
+        def add(k: str, n: str, parent: int, row: int = -1) -> int:
+            kind.append(k)
+            name.append(n)
+            parents.append(parent)
+            location.append(row)
+            return len(kind) - 1
+
+        def visit_process(process: int, parent: int) -> None:
+            own = add("process", f"{processes['name'][process]}", parent)
+            for row in of_process.get(process, []):
+                add("thread", locations["name"][row], own, row)
+
+        # an explicit stack: a damaged archive may hold a node that is its own ancestor, which is not reached then
+        stack = [(node, -1) for node in reversed(below.get(-1, []))]
+        while stack:
+            node, parent = stack.pop()
+            own = add(nodes["class_name"][node] or "node", nodes["name"][node], parent)
+            for process in of_node.get(node, []):
+                visit_process(process, own)
+            stack += [(child, own) for child in reversed(below.get(node, []))]
+        placed = {row for row in location if row >= 0}
+        for process in range(len(processes["id"])):
+            if any(row not in placed for row in of_process.get(process, [])):
+                visit_process(process, -1)
+        rank = np.array(processes["rank"], np.int32)[np.array(locations["process"], np.int64)] if locations["process"] else np.zeros(0, np.int32)
+        return cls(kind, name, parents, location, rank, np.array(locations["thread"], np.int32), locations["name"], locations["type"])
+
+    @property
+    def n_locations(self) -> int:
+        """Number of locations."""
+        return self.rank.size

@@ -1,0 +1,81 @@
+"""Sparse values per (call path, location)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Cells:
+    """Sparse sums per (call path, location), sorted, without zeros and duplicates.
+
+    Attributes
+    ----------
+    key : (n,) int64
+        `call_path << 32 | location`.
+    value : (n,) int64 or float64
+        Ticks, occurrences, bytes or counts.
+    """
+
+    __slots__ = ("key", "value")
+
+    def __init__(self, key: NDArray[np.int64], value: NDArray[Any]) -> None:
+        self.key, self.value = key, value
+
+    @classmethod
+    def empty(cls) -> Cells:
+        """No cells."""
+        return cls(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+    @classmethod
+    def sum(cls, call_path: NDArray[Any], location: NDArray[Any], value: NDArray[Any]) -> Cells:
+        """Add up values per cell; the order of the input does not matter for integers."""
+        return cls._reduced((call_path.astype(np.int64) << 32) | location.astype(np.int64), value)
+
+    @classmethod
+    def _reduced(cls, key: NDArray[np.int64], value: NDArray[Any]) -> Cells:
+        if not key.size:
+            return cls.empty()
+        order = np.argsort(key, kind="stable")
+        key, value = key[order], value[order]
+        starts = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
+        sums = np.add.reduceat(value, starts)
+        kept = sums != 0
+        return cls(key[starts][kept], sums[kept])
+
+    @property
+    def call_path(self) -> NDArray[np.int32]:
+        """Call path of every cell; (n,) int32."""
+        return (self.key >> 32).astype(np.int32)
+
+    @property
+    def location(self) -> NDArray[np.int32]:
+        """Location of every cell; (n,) int32."""
+        return (self.key & 0xFFFFFFFF).astype(np.int32)
+
+    def __len__(self) -> int:
+        return self.key.size
+
+    def __add__(self, other: Cells) -> Cells:
+        return self._reduced(np.concatenate([self.key, other.key]), np.concatenate([self.value, other.value]))
+
+    def __sub__(self, other: Cells) -> Cells:
+        return self._reduced(np.concatenate([self.key, other.key]), np.concatenate([self.value, -other.value]))
+
+    def where(self, mask: NDArray[np.bool_]) -> Cells:
+        """Keep the cells a mask selects."""
+        return Cells(self.key[mask], self.value[mask])
+
+    def on(self, call_paths: NDArray[np.bool_]) -> Cells:
+        """Keep the cells of some call paths, given as a mask over all of them."""
+        return self.where(call_paths[self.call_path]) if len(self) else self
+
+    def at(self, key: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the values of given cells, 0 where there is none."""
+        if not self.key.size:
+            return np.zeros(key.size, self.value.dtype)
+        position = np.searchsorted(self.key, key)
+        position[position == self.key.size] = 0
+        return np.where(self.key[position] == key, self.value[position], 0)
