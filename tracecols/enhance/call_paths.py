@@ -27,6 +27,8 @@ class CallPaths:
         Row of the least recent ENTER with this call path (cnodeptr, thesis 3.26); ties go to the lower location.
     end : (n,) int64
         One past the last call path below; the subtree of i is i .. end[i] - 1.
+    creation : (n,) int64
+        All call paths in the order they are met when going through the locations one after the other.
     numbers : list of (n_location,) int64
         By location: number of each of its own call paths.
     """
@@ -36,6 +38,7 @@ class CallPaths:
     depth: NDArray[np.int32]
     representative: NDArray[np.int64]
     end: NDArray[np.int64]
+    creation: NDArray[np.int64]
     numbers: list[NDArray[np.int64]]
 
     def __len__(self) -> int:
@@ -96,7 +99,7 @@ def merge_call_paths(scans: Sequence[LocationScan]) -> CallPaths:
         level = by_parent[np.repeat(first[level + 1], spans) + np.arange(ends[-1]) - np.repeat(ends - spans, spans)]
     if not n_merged:
         empty = np.zeros(0, np.int64)
-        return CallPaths(empty.astype(np.int32), empty.astype(np.int32), empty.astype(np.int32), empty, empty, [empty for _ in scans])
+        return CallPaths(empty.astype(np.int32), empty.astype(np.int32), empty.astype(np.int32), empty, empty, empty, [empty for _ in scans])
     parent, merged_region, merged_row, merged_time = (np.concatenate(v) for v in (parents, regions, rows, times))
 
     # depth-first numbers: sizes from the leaves up, positions from the roots down
@@ -113,6 +116,8 @@ def merge_call_paths(scans: Sequence[LocationScan]) -> CallPaths:
         within = before - np.repeat(before[is_first], np.diff(np.append(np.flatnonzero(is_first), order.size)))
         position[order] = within + (np.where(up >= 0, position[up] + 1, 0))
         depth[members] = d
+    met = np.full(n_merged, n, np.int64)
+    np.minimum.at(met, position[number], np.arange(n))
     order = np.argsort(position)
     return CallPaths(
         np.where(parent[order] >= 0, position[parent[order]], -1).astype(np.int32),
@@ -120,5 +125,6 @@ def merge_call_paths(scans: Sequence[LocationScan]) -> CallPaths:
         depth[order],
         merged_row[order],
         np.arange(n_merged) + size[order],
+        np.argsort(met),
         [position[number[a:b]] for a, b in zip(start[:-1], start[1:], strict=True)],
     )

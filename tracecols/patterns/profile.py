@@ -38,6 +38,21 @@ def team_management(model: Model, findings: Findings) -> tuple[Matches, Matches]
     return result
 
 
+def task_cells(model: Model, cells: Cells) -> Cells:
+    """Return the time of explicit tasks, at the call path above the artificial region TASKS.
+
+    Tasks appear twice: where they were scheduled, and below TASKS, which keeps their own call trees. The reference takes
+    the second appearance off the program's root, whose value may become negative; sums over the tree stay right.
+    """
+    tree = model.call_paths
+    heads = np.flatnonzero((tree.region == model.regions.tasks) & (tree.parent >= 0))
+    result = Cells.empty()
+    for head in heads.tolist():
+        below = cells.where((cells.call_path >= head) & (cells.call_path < tree.end[head]))
+        result = result + Cells.sum(np.full(len(below), tree.parent[head]), below.location, below.value)
+    return result
+
+
 def execution_cells(model: Model, findings: Findings) -> Cells:
     """Return each location's own time per call path.
 
@@ -47,6 +62,7 @@ def execution_cells(model: Model, findings: Findings) -> Cells:
     def make() -> Cells:
         profile = model.profile
         cells = Cells.sum(profile.call_path, profile.location, profile.exclusive)
+        cells = cells - task_cells(model, cells)
         if not model.teams_of.n_instances:
             return cells
         fork, join = team_management(model, findings)
@@ -63,23 +79,30 @@ def execution_cells(model: Model, findings: Findings) -> Cells:
     return result
 
 
-def openmp_subtrees(model: Model) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Find the call paths inside outermost OpenMP regions.
+def openmp_subtrees(model: Model) -> NDArray[np.int64]:
+    """Find for every call path the outermost OpenMP call path it is counted with, as the reference analyser does.
+
+    The reference goes once through the list of call paths and takes what follows a parallel region or an OpenMP API call
+    at a deeper level for its subtree. The list is in order of creation, location by location, so a call path that only
+    another thread visits stands at the end and is counted with whatever precedes it there, or as serial
+    (docs/decisions/limited-parallelism.md; tests/test_references.py shows it).
 
     Returns
     -------
-    inside : (n_call_paths,) bool
-    root : (n_call_paths,) int64
-        The outermost OpenMP call path around each that is inside.
+    (n_call_paths,) int64
+        -1 for call paths counted as serial.
     """
     tree = model.call_paths
-    index = np.arange(len(tree))
-    openmp = (model.regions.paradigm == "openmp")[tree.region]
-    reach = np.maximum.accumulate(np.where(openmp, tree.end, 0)) if len(tree) else index
-    inside = reach > index
-    before = np.concatenate([[0], reach[:-1]])
-    root = np.maximum.accumulate(np.where(openmp & (before <= index), index, -1)) if len(tree) else index
-    return inside, root
+    regions = model.regions
+    outermost = (regions.paradigm == "openmp") & np.isin(regions.role, ["parallel", "wrapper", "function"])
+    root = np.full(len(tree), -1, np.int64)
+    level, current = np.iinfo(np.int32).max, -1
+    order = tree.creation.tolist()
+    for i, depth, opens in zip(order, tree.depth[order].tolist(), outermost[tree.region[order]].tolist(), strict=True):
+        if depth <= level:
+            level, current = (depth, i) if opens else (np.iinfo(np.int32).max, -1)
+        root[i] = current
+    return root
 
 
 def idle_cells(model: Model, findings: Findings) -> tuple[Cells, Cells]:
@@ -98,7 +121,8 @@ def idle_cells(model: Model, findings: Findings) -> tuple[Cells, Cells]:
         if not workers.size or not (model.regions.paradigm == "openmp")[model.call_paths.region].any():
             return Cells.empty(), Cells.empty()
         cells = execution_cells(model, findings)
-        inside, root = openmp_subtrees(model)
+        root = openmp_subtrees(model)
+        inside = root >= 0
         serial = cells.on(~inside)
         is_master = np.zeros(model.n_locations, bool)
         is_master[master_of[workers]] = True
