@@ -12,17 +12,26 @@ from tracecols.version import __version__
 
 if TYPE_CHECKING:
     from tracecols.conversion import convert
+    from tracecols.severity.cube import SeverityCube
+    from tracecols.trace import Trace
+    from tracecols.trace import open_trace as open
 
 _LAZY = {
-    "convert": "tracecols.conversion",
+    "SeverityCube": ("tracecols.severity.cube", "SeverityCube"),
+    "Trace": ("tracecols.trace", "Trace"),
+    "convert": ("tracecols.conversion", "convert"),
+    "errors": ("tracecols.errors", ""),
+    "open": ("tracecols.trace", "open_trace"),
 }
 
-__all__ = ["__version__", *_LAZY]
+__all__ = ["SeverityCube", "Trace", "__version__", "convert", "errors", "open"]
 
 
 def __getattr__(name: str) -> object:
     if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
+        module, attribute = _LAZY[name]
+        loaded = import_module(module)
+        return getattr(loaded, attribute) if attribute else loaded
     raise AttributeError(f"module 'tracecols' has no attribute {name!r}")
 
 

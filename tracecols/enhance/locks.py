@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tracecols.enhance.compound import CompoundTable, pick
 from tracecols.enhance.grouping import combine, lookup
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from tracecols.enhance.model import Model
 
 
-def match_locks(model: Model) -> CompoundTable:
-    """Build the table of lock acquisitions."""
+def match_locks(model: Model) -> tuple[CompoundTable, tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Build the table of lock acquisitions, and lockptr of all lock events: their rows and what they point to."""
     calls = model.calls
     e = model.notes("locks", ["lock", "acquisition"])
     process = model.process[e.location] if e.location.size else np.zeros(0, np.int32)
@@ -37,7 +38,7 @@ def match_locks(model: Model) -> CompoundTable:
     own = lookup(every[release], every[acquire])
     previous = lookup(before[: key.size][release], before[key.size :][acquire])
     own_release, previous_release = pick(release, own), pick(release, previous)
-    return CompoundTable(
+    table = CompoundTable(
         LOCK_ACQUISITIONS,
         acquire.size,
         {
@@ -58,3 +59,4 @@ def match_locks(model: Model) -> CompoundTable:
         },
         {"locks that were never released": int((own < 0).sum())},
     )
+    return table, (e.row, lockptr)

@@ -218,8 +218,17 @@ class Model:
         return self._constructs[1]
 
     @cached_property
-    def lock_acquisitions(self) -> CompoundTable:
-        """Acquisitions of locks."""
+    def _locks(self) -> tuple[CompoundTable, tuple[NDArray[np.int64], NDArray[np.int64]]]:
         from tracecols.enhance.locks import match_locks
 
         return match_locks(self)
+
+    @property
+    def lock_acquisitions(self) -> CompoundTable:
+        """Acquisitions of locks."""
+        return self._locks[0]
+
+    @property
+    def lockptr(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Rows of all lock events and the lock events before them; -1 null."""
+        return self._locks[1]

@@ -181,14 +181,20 @@ class LocationScan:
                         self.state[stacks.PROGRAM] = program
             self._known += 1
 
+    def prepare(self, others: list[LocationScan], first_time: int) -> None:
+        """Get ready for the first event; `others` say what can be inherited by now."""
+        self._inherit(others, False)
+        self.first_time = first_time
+        self.state[stacks.LAST] = first_time
+        self.state[stacks.ROW] = self.first_row
+
     def advance(self, others: list[LocationScan], give_up: bool = False) -> None:
         """Go on until the end or until a team's master has to come first."""
         self._inherit(others, give_up)
         while self.at < self.n:
             columns = self.store.read("events", self.location, None, self.at, self.at + BATCH)
             if self.at == 0:
-                self.first_time = int(columns["time"][0])
-                self.state[stacks.LAST] = self.first_time
+                self.prepare(others, int(columns["time"][0]))
             self.state[stacks.ROW] = self.first_row + self.at
             nothing = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int32)
             blocked = self.run(columns["time"], columns["kind"], columns["region"], nothing)

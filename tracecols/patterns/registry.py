@@ -8,6 +8,9 @@ from tracecols.patterns.base import Family, Property
 
 FAMILIES: tuple[Family, ...] = (profile.FAMILY, mpi.FAMILY, point_to_point.FAMILY, collective.FAMILY, threads.FAMILY)
 
+CONVENTIONS = ("scalasca",)
+"""Whose rules can be followed."""
+
 # Order of roots and siblings, as in the reports of the field's tools; what is not named follows in order of declaration.
 ORDER = (
     "time", "execution", "comp", "mpi", "mpi_management", "mpi_init_exit", "mpi_mgmt_comm", "mpi_mgmt_file", "mpi_mgmt_win",

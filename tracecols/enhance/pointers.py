@@ -1,0 +1,60 @@
+"""Pointer columns of the events of one location (thesis 3.10, 3.11, 3.16, 3.24, 3.26; EARL 2)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.compound import pick
+from tracecols.enhance.scan import ACTION, LocationScan
+from tracecols.kernels import stacks
+
+if TYPE_CHECKING:
+    from tracecols.enhance.model import Model
+
+POINTERS = ("enterptr", "exitptr", "sendptr", "lockptr", "forkptr", "cnodeptr", "cedgeptr", "call_path")
+
+
+def scan_pointers(model: Model, location: int) -> dict[str, NDArray[np.int64]]:
+    """Compute the pointer columns of all events of a location.
+
+    Returns
+    -------
+    dict of str to (n_events,) int64
+        `enterptr`, `exitptr`, `sendptr`, `lockptr`, `forkptr`, `cnodeptr`, `cedgeptr` hold rows, `call_path` numbers of
+        call paths; -1 is null. 64 B per event of the location, plus its columns.
+    """
+    done = model.scans[location]
+    scan = LocationScan(model.store, model.regions, model.teams_of, location, done.first_row)
+    columns = model.store.read("events", location)
+    n = columns["time"].size
+    enterptr, exitptr, node = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int32)
+    if n:
+        scan.prepare(model.scans, int(columns["time"][0]))
+        scan.run(columns["time"], columns["kind"], columns["region"], (enterptr, exitptr, node))
+    number = model.call_paths.numbers[location]
+    call_path = pick(number, node.astype(np.int64))
+    tree = model.call_paths
+    # an ENTER is where its own call path begins and that of the region around it is left
+    is_enter = (ACTION[columns["kind"]] == stacks.PUSH) | (exitptr >= 0)
+    parent = pick(tree.parent.astype(np.int64), np.where(is_enter, call_path, -1))
+    result = {
+        "enterptr": enterptr,
+        "exitptr": exitptr,
+        "cnodeptr": pick(tree.representative, np.where(is_enter, call_path, -1)),
+        "cedgeptr": pick(tree.representative, parent),
+        "call_path": call_path,
+    }
+    first = done.first_row
+    for name, (rows, targets) in {
+        "sendptr": (model.messages.recv, model.messages.send),
+        "lockptr": model.lockptr,
+        "forkptr": (model.teams.join, model.teams.fork),
+    }.items():
+        column = np.full(n, -1, np.int64)
+        mine = (rows >= first) & (rows < first + n)
+        column[rows[mine] - first] = targets[mine]
+        result[name] = column
+    return result

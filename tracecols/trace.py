@@ -1,0 +1,403 @@
+"""The object a notebook holds: a trace with its events, definitions, compound tables and analysis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from tracecols.enhance.model import Model
+from tracecols.enhance.pointers import POINTERS, scan_pointers
+from tracecols.errors import AnalysisError, MissingExtraError, StoreError
+from tracecols.jobs import n_jobs
+from tracecols.patterns.engine import analyze_model
+from tracecols.patterns.registry import CONVENTIONS
+from tracecols.schema import EVENTS, NAMES, SIDE_TABLES
+from tracecols.schema.compound import REGION_INSTANCES
+from tracecols.store import Store
+
+if TYPE_CHECKING:
+    from tracecols.severity import SeverityCube
+
+EVENT_COLUMNS = ("location", *EVENTS.names, *POINTERS, "pos")
+"""Columns of `Trace.events`."""
+
+
+class Trace:
+    """A trace, opened from its store.
+
+    Nothing is read until it is asked for. Data frames have the row of their table as index; columns named like a table in
+    the singular hold rows of that table; -1 is null. Times are integer ticks; `seconds` converts them.
+
+    Parameters
+    ----------
+    path : str or Path
+        The store `NAME.trace`.
+    jobs : int, optional
+        Threads for scanning; by default one per core.
+
+    Examples
+    --------
+    >>> trace = tracecols.open("hybrid.trace")  # doctest: +SKIP
+    >>> late = trace.messages.query("send_enter_time > recv_enter_time")  # doctest: +SKIP
+    >>> trace.analyze().total("mpi_latesender")  # doctest: +SKIP
+    """
+
+    def __init__(self, path: str | Path, *, jobs: int | None = None, progress: Callable[[int, int], None] | None = None) -> None:
+        self.store = Store(path)
+        self._jobs = n_jobs(jobs)
+        self._progress = progress
+
+    @property
+    def path(self) -> Path:
+        """The store's folder."""
+        return self.store.path
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What the store says about itself: source, clock, counts, what was not understood or lost."""
+        return self.store.manifest
+
+    @cached_property
+    def model(self) -> Model:
+        """The enhanced model: made by one pass over all events when first needed."""
+        return Model(self.store, self._jobs, self._progress)
+
+    def __repr__(self) -> str:
+        m = self.manifest
+        return (
+            f"<Trace {self.path.name}: {m['n_events']:,} events, {m['n_locations']} locations, "
+            f"{(m['last_time'] - m['first_time']) / m['clock']['resolution']:.6f} s, {m['source']['format']}>"
+        )
+
+    def seconds(self, ticks: Any) -> Any:
+        """Convert clock readings to seconds since the start of the recording."""
+        clock = self.manifest["clock"]
+        return (np.asarray(ticks) - clock["origin"]) / clock["resolution"]
+
+    def ticks(self, seconds: float) -> int:
+        """Convert seconds since the start of the recording to a clock reading."""
+        clock = self.manifest["clock"]
+        return round(seconds * clock["resolution"]) + int(clock["origin"])
+
+    # -- definitions -----------------------------------------------------------------------------------------------
+
+    def definition(self, name: str) -> pd.DataFrame:
+        """Return a definition table (`tracecols.schema.DEFINITIONS`)."""
+        if name not in self.store.definitions:
+            raise StoreError(f"no definition table {name!r}\n  there are {', '.join(self.store.definitions)}")
+        return self.store.definitions[name].to_pandas()
+
+    @property
+    def regions(self) -> pd.DataFrame:
+        """Program regions."""
+        return self.definition("regions")
+
+    @property
+    def locations(self) -> pd.DataFrame:
+        """Streams of events, with the rank of their process."""
+        table = self.definition("locations")
+        table["rank"] = self.definition("processes")["rank"].to_numpy()[table["process"].to_numpy()]
+        return table
+
+    @property
+    def processes(self) -> pd.DataFrame:
+        """Location groups."""
+        return self.definition("processes")
+
+    @property
+    def communicators(self) -> pd.DataFrame:
+        """Communicators and teams, their members as locations in rank order."""
+        return self.definition("communicators")
+
+    @property
+    def topologies(self) -> pd.DataFrame:
+        """Cartesian topologies."""
+        return self.definition("topologies")
+
+    @property
+    def topology_coordinates(self) -> pd.DataFrame:
+        """Positions of locations in the topologies."""
+        return self.definition("topology_coordinates")
+
+    @cached_property
+    def call_paths(self) -> pd.DataFrame:
+        """The call tree in depth-first order: parent, region, depth, representative (cnodeptr), path."""
+        tree = self.model.call_paths
+        return pd.DataFrame(
+            {
+                "parent": tree.parent,
+                "region": tree.region,
+                "depth": tree.depth,
+                "representative": tree.representative,
+                "path": tree.names(list(self.model.regions.name)),
+            }
+        )
+
+    # -- events ----------------------------------------------------------------------------------------------------
+
+    @property
+    def events(self) -> pd.DataFrame:
+        """All events with all pointer columns: about 100 B per event. For large traces see `read_events`."""
+        return self.read_events()
+
+    def read_events(
+        self,
+        locations: int | Iterable[int] | None = None,
+        start: float | None = None,
+        stop: float | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        names: bool = False,
+    ) -> pd.DataFrame:
+        """Read events, or a part of them.
+
+        Parameters
+        ----------
+        locations : int or iterable of int, optional
+            Rows of locations; all by default.
+        start, stop : float, optional
+            Seconds since the start of the recording: events with start <= time < stop.
+        columns : sequence of str, optional
+            Of `location`, `time`, `kind`, `region`, `enterptr`, `exitptr`, `sendptr`, `lockptr`, `forkptr`, `cnodeptr`,
+            `cedgeptr`, `call_path`, `pos`; all by default. Pointers cost a pass over the whole of each chosen location,
+            `pos` (place in global time order, thesis 3.1) a sort of all times of the trace.
+        names : bool, optional
+            Add the columns `location_name`, `kind_name`, `region_name`, and `path` if `call_path` is there.
+
+        Returns
+        -------
+        DataFrame
+            One row per event, the event's row as index.
+        """
+        wanted = list(EVENT_COLUMNS if columns is None else columns)
+        unknown = set(wanted) - set(EVENT_COLUMNS)
+        if unknown:
+            raise StoreError(f"events have no column {', '.join(sorted(unknown))}\n  there are {', '.join(EVENT_COLUMNS)}")
+        n_locations = int(self.manifest["n_locations"])
+        chosen = list(range(n_locations)) if locations is None else [locations] if isinstance(locations, int) else list(locations)
+        for location in chosen:
+            if not 0 <= location < n_locations:
+                raise StoreError(f"no location {location}\n  there are {n_locations}, numbered from 0 (see trace.locations)")
+        first_rows = self.store.definitions["locations"].column("first_row").to_pylist()
+        pointed = [c for c in wanted if c in POINTERS]
+        stored = [c for c in EVENTS.names if c in wanted or (c == "time" and (start is not None or stop is not None))]
+        position = self._positions() if "pos" in wanted else None
+        parts: list[dict[str, NDArray[Any]]] = []
+        for location in chosen:
+            part = self.store.read("events", location, stored or ["kind"])
+            n = next(iter(part.values())).size
+            part["row"] = first_rows[location] + np.arange(n)
+            if pointed:
+                part.update({c: v for c, v in scan_pointers(self.model, location).items() if c in pointed})
+            if start is not None or stop is not None:
+                low = 0 if start is None else int(np.searchsorted(part["time"], self.ticks(start)))
+                high = n if stop is None else int(np.searchsorted(part["time"], self.ticks(stop)))
+                part = {c: v[low:high] for c, v in part.items()}
+            part["location"] = np.full(part["row"].size, location, np.int32)
+            if position is not None:
+                part["pos"] = position[part["row"]]
+            parts.append(part)
+        joined = {c: np.concatenate([p[c] for p in parts]) if parts else np.zeros(0, np.int64) for c in [*wanted, "row"]}
+        index = pd.Index(joined.pop("row"), name="row")
+        frame = pd.DataFrame(joined, index=index, columns=wanted, copy=False)
+        return self.with_names(frame) if names else frame
+
+    def _positions(self) -> NDArray[np.int64]:
+        n_locations = int(self.manifest["n_locations"])
+        times = np.concatenate([self.store.read("events", i, ["time"])["time"] for i in range(n_locations)])
+        position = np.empty(times.size, np.int64)
+        position[np.argsort(times, kind="stable")] = np.arange(times.size)
+        return position
+
+    def with_names(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Join the names of what a table's columns refer to: locations, kinds, regions, communicators, call paths.
+
+        A column `x` that refers to a table gets a companion `x_name` (`path` for call paths) as a category.
+        """
+        result = frame.copy()
+        for column in frame.columns:
+            what = next((w for w in ("location", "region", "communicator", "call_path") if column == w or column.endswith(f"_{w}")), "")
+            if column == "kind":
+                result["kind_name"] = pd.Categorical.from_codes(
+                    pd.Index(list(NAMES)).get_indexer(frame[column]), categories=list(NAMES.values())
+                )
+            elif what == "call_path":
+                result[column.removesuffix("call_path") + "path"] = self._named(frame[column], self.call_paths["path"])
+            elif what:
+                table = {"location": self.locations, "region": self.regions, "communicator": self.communicators}[what]
+                result[f"{column}_name"] = self._named(frame[column], table["name"])
+        return result
+
+    @staticmethod
+    def _named(codes: pd.Series, names: pd.Series) -> pd.Categorical:
+        numbers, unique = pd.factorize(names)
+        return pd.Categorical.from_codes(np.append(numbers, -1)[codes.to_numpy()], categories=unique)
+
+    def table(self, name: str, locations: int | Iterable[int] | None = None) -> pd.DataFrame:
+        """Return a side table: the attributes of a family of events (`tracecols.schema.SIDE_TABLES`).
+
+        Parameters
+        ----------
+        name : str
+            `p2p`, `collectives`, `threads`, `locks`, `tasks`, `rma`, `io`, `contexts`, `parameters`, `control`,
+            `attributes`, `program_arguments`, or `metrics_N` for metric class N.
+        locations : int or iterable of int, optional
+            All by default.
+        """
+        if name not in self.store.tables and name not in SIDE_TABLES:
+            raise StoreError(f"no side table {name!r}\n  this trace has {', '.join(t for t in self.store.tables if t != 'events')}")
+        n = int(self.manifest["n_locations"])
+        chosen = range(n) if locations is None else [locations] if isinstance(locations, int) else locations
+        parts = [self.store.read(name, i) for i in chosen]
+        return pd.DataFrame({c: np.concatenate([p[c] for p in parts]) for c in parts[0]} if parts else {})
+
+    def region_instances(self, locations: int | Iterable[int] | None = None) -> pd.DataFrame:
+        """Return one row per execution of a region, of all or of some locations."""
+        events = self.read_events(locations, columns=["location", "time", "region", "exitptr", "cnodeptr", "call_path"])
+        enters = events[events["cnodeptr"].to_numpy() >= 0]
+        rows, exits = enters.index.to_numpy(), enters["exitptr"].to_numpy()
+        at = np.searchsorted(events.index.to_numpy(), exits)
+        times = np.append(events["time"].to_numpy(), -1)
+        columns = {
+            "location": enters["location"].to_numpy(),
+            "enter": rows,
+            "exit": exits,
+            "region": enters["region"].to_numpy(),
+            "call_path": enters["call_path"].to_numpy().astype(np.int32),
+            "enter_time": enters["time"].to_numpy(),
+            "exit_time": np.where(exits >= 0, times[np.where(exits >= 0, at, -1)], -1),
+        }
+        return pd.DataFrame({c.name: columns[c.name] for c in REGION_INSTANCES.columns})
+
+    # -- compound events -------------------------------------------------------------------------------------------
+
+    @property
+    def profile(self) -> pd.DataFrame:
+        """Exclusive time and visits per call path and location."""
+        return self.model.profile.frame()
+
+    @property
+    def messages(self) -> pd.DataFrame:
+        """Point-to-point messages, with the calls that start and complete both sides."""
+        return self.model.messages.frame()
+
+    @property
+    def sends(self) -> pd.DataFrame:
+        """All sends, received or not."""
+        return self.model.sends.frame()
+
+    @property
+    def collectives(self) -> pd.DataFrame:
+        """MPI collective operations."""
+        return self.model.collectives.frame()
+
+    @property
+    def collective_members(self) -> pd.DataFrame:
+        """Participants of MPI collective operations."""
+        return self.model.collective_members.frame()
+
+    @property
+    def teams(self) -> pd.DataFrame:
+        """Team instances: fork, threads, join."""
+        return self.model.teams.frame()
+
+    @property
+    def constructs(self) -> pd.DataFrame:
+        """OpenMP constructs that a team executed together."""
+        return self.model.constructs.frame()
+
+    @property
+    def construct_members(self) -> pd.DataFrame:
+        """Threads in OpenMP constructs."""
+        return self.model.construct_members.frame()
+
+    @property
+    def lock_acquisitions(self) -> pd.DataFrame:
+        """Acquisitions of locks."""
+        return self.model.lock_acquisitions.frame()
+
+    # -- analysis --------------------------------------------------------------------------------------------------
+
+    def analyze(self, conventions: str = "scalasca") -> SeverityCube:
+        """Search for all patterns.
+
+        Parameters
+        ----------
+        conventions : str
+            Whose rules to follow where analysers differ.
+
+        Returns
+        -------
+        SeverityCube
+
+        Raises
+        ------
+        AnalysisError
+            If there are no such conventions.
+        """
+        if conventions not in CONVENTIONS:
+            raise AnalysisError(f"no conventions {conventions!r}\n  there are {', '.join(CONVENTIONS)}")
+        return analyze_model(self.model, conventions)
+
+    def sql(self, query: str) -> pd.DataFrame:
+        """Query the store's Parquet files with SQL (extra `sql`).
+
+        Parameters
+        ----------
+        query : str
+            DuckDB SQL over the views `events` (row, location, time, kind, region), the side tables, and the definitions.
+
+        Examples
+        --------
+        >>> trace.sql("select r.name, count(*) from events e join regions r on r.row = e.region group by 1")  # doctest: +SKIP
+        """
+        try:
+            import duckdb
+        except ImportError as error:
+            raise MissingExtraError("duckdb", "sql", "Trace.sql") from error
+        with duckdb.connect() as db:
+            for name in self.store.definitions:
+                path = self._quoted(self.path / "definitions" / f"{name}.parquet")
+                db.sql(f"create view {name} as select file_row_number as row, * exclude (file_row_number) from read_parquet({path}, file_row_number = true)")
+            for name in self.store.tables:
+                # a side table may be called like a definition table of the same family
+                view = name if name not in self.store.definitions else f"{name}_events"
+                files = self._quoted(self.path / name / "*.parquet")
+                if name != "events":
+                    db.sql(f"create view {view} as select * from read_parquet({files})")
+                    continue
+                db.sql(
+                    "create view events as select l.first_row + f.file_row_number - s.offset as row, s.location, f.time, f.kind, f.region "
+                    f"from read_parquet({files}, filename = true, file_row_number = true) f "
+                    "join segments s on s.\"table\" = 'events' and s.part = cast(regexp_extract(f.filename, 'part-(\\d+)', 1) as int) "
+                    "and f.file_row_number >= s.offset and f.file_row_number < s.offset + s.n_rows join locations l on l.row = s.location"
+                )
+            return db.sql(query).df()
+
+    @staticmethod
+    def _quoted(path: Path) -> str:
+        return "'" + str(path).replace("'", "''") + "'"
+
+
+def open_trace(path: str | Path, *, jobs: int | None = None) -> Trace:
+    """Open a store.
+
+    Parameters
+    ----------
+    path : str or Path
+        The store `NAME.trace`.
+    jobs : int, optional
+        Threads; by default one per core.
+
+    Raises
+    ------
+    StoreError
+        If it is no store, damaged, or of another version.
+    """
+    return Trace(path, jobs=jobs)
