@@ -58,7 +58,14 @@ class SeverityCube:
         """Ticks per second."""
         return int(self.facts["resolution"])
 
-    def _property(self, name: str) -> str:
+    def find_property(self, name: str) -> str:
+        """Return the id of a property given by id or title.
+
+        Raises
+        ------
+        SeverityError
+            If there is none, with the nearest ids.
+        """
         if name in self.properties.number:
             return name
         titles = [i for i, t in zip(self.properties.id, self.properties.title, strict=True) if t.lower() == name.lower()]
@@ -86,7 +93,7 @@ class SeverityCube:
         """
         if len(view) != 3 or set(view) - set("ie"):
             raise SeverityError(f"view {view!r} is not three letters i or e\n  the default is 'iee': property inclusive, call path and system exclusive")
-        name = self._property(name)
+        name = self.find_property(name)
         cells = self.cells[name]
         if view[0] == "e":
             for child in self.properties.children[name]:
@@ -108,7 +115,7 @@ class SeverityCube:
 
     def total(self, name: str) -> float:
         """Return the sum over all call paths and locations, in seconds, occurrences or bytes."""
-        name = self._property(name)
+        name = self.find_property(name)
         return float(self.cells[name].value.sum() * self.scale(name))
 
     def by_call_path(self, name: str, view: str = "iee") -> NDArray[np.float64]:
@@ -116,11 +123,11 @@ class SeverityCube:
         cells = self.view(name, view)
         sums = np.zeros(len(self.call_paths), cells.value.dtype)
         np.add.at(sums, cells.call_path, cells.value)
-        return sums * self.scale(self._property(name))
+        return sums * self.scale(self.find_property(name))
 
     def by_location(self, name: str, call_paths: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
         """Return the sum over call paths, or over some given as a mask, per location; (n_locations,) float64."""
-        name = self._property(name)
+        name = self.find_property(name)
         cells = self.cells[name] if call_paths is None else self.cells[name].on(call_paths)
         sums = np.zeros(self.system.n_locations, cells.value.dtype)
         np.add.at(sums, cells.location, cells.value)
@@ -189,7 +196,7 @@ class SeverityCube:
 
         if isinstance(properties, str):
             properties = [properties]
-        names = [self._property(p) for p in properties] if properties is not None else self.properties.id
+        names = [self.find_property(p) for p in properties] if properties is not None else self.properties.id
         keep = self.find_call_paths(call_path) if call_path is not None else None
         at = np.ones(self.system.n_locations, bool)
         if rank is not None:
@@ -226,7 +233,7 @@ class SeverityCube:
             import xarray as xr
         except ImportError as error:
             raise MissingExtraError("xarray", "xarray", "SeverityCube.to_xarray") from error
-        names = [self._property(p) for p in properties] if properties is not None else self.properties.id
+        names = [self.find_property(p) for p in properties] if properties is not None else self.properties.id
         values = np.zeros((len(names), len(self.call_paths), self.system.n_locations))
         for i, name in enumerate(names):
             cells = self.cells[name]
@@ -245,12 +252,17 @@ class SeverityCube:
             name="severity",
         )
 
+    def summary(self) -> str:
+        """Return one line: size, conventions, waiting."""
+        found = sum(len(self.cells[n]) > 0 for n in self.properties.id)
+        return (
+            f"{found} properties x {len(self.call_paths)} call paths x {self.system.n_locations} locations, "
+            f"{self.facts['conventions']} conventions"
+        )
+
     def __repr__(self) -> str:
-        trace = self.facts.get("trace", {})
-        lines = [
-            f"<SeverityCube {len(self.properties.id)} properties x {len(self.call_paths)} call paths x {self.system.n_locations} locations, "
-            f"{self.facts['conventions']} conventions>"
-        ]
+        lines = [f"<SeverityCube {self.summary()}>"]
+        trace = self.facts.get("trace")
         if trace:
             lines.append(f"  of {trace['source']['path']}, {trace['n_events']:,} events")
         whole = self.total("time") if "time" in self.cells else 0.0

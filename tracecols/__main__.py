@@ -1,0 +1,5 @@
+"""Run the command line with ``python -m tracecols``."""
+
+from tracecols.cli import main
+
+main()

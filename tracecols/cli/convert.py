@@ -1,0 +1,28 @@
+"""tracecols convert"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("source", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="NAME.trace", help="The store to make.  [default: the archive's name, here]")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
+@click.option("--salvage", is_flag=True, help="Of a damaged archive keep what can be read, and say what was lost.")
+def convert(source: Path, output: Path | None, jobs: int | None, salvage: bool) -> None:
+    """Convert the trace archive SOURCE (its anchor file or folder) to a store."""
+    from tracecols.cli.progress import progress
+    from tracecols.conversion import convert as run
+    from tracecols.store import Store
+
+    with progress("converting") as report:
+        path = run(source, output, jobs=jobs, salvage=salvage, progress=report)
+    manifest = Store(path).manifest
+    click.echo(f"{path}: {manifest['n_events']:,} events, {manifest['n_locations']:,} locations")
+    for what, n in manifest["not_understood"].items():
+        click.echo(f"warning: {n:,} records of {what} were not understood; they are kept as events of kind UNKNOWN", err=True)
+    for loss in manifest["lost"]:
+        click.echo(f"warning: location {loss['location']}: {loss['n_events']:,} events lost: {loss['reason']}", err=True)

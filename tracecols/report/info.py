@@ -1,0 +1,101 @@
+"""What a person wants to know about a store, for the terminal."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+
+from tracecols.schema import NAMES
+from tracecols.store import Store
+
+
+def _pairs(rows: list[tuple[str, str]]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _listing(title: str, columns: list[str], rows: list[list[Any]], right: int = 0) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, header_style="dim", padding=(0, 2, 0, 0))
+    for i, c in enumerate(columns):
+        table.add_column(c, justify="right" if i < right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(f"{v:,}" if isinstance(v, int) else str(v) for v in row))
+    return table
+
+
+def describe(store: Store) -> RenderableType:
+    """Describe a store: source, span, locations, events by kind, regions, communicators, topologies, counters, losses."""
+    m, d = store.manifest, store.definitions
+    clock, source = m["clock"], m["source"]
+    span = (m["last_time"] - m["first_time"]) / clock["resolution"]
+    locations, processes = d["locations"].to_pydict(), d["processes"].to_pydict()
+    size = sum(f.stat().st_size for f in store.path.rglob("*.parquet"))
+    rows = [
+        ("source", source["path"]),
+        ("format", source["format"] + (f", written by {source['creator']}" if source.get("creator") else "")),
+        ("span", f"{span:.6f} s, clock of {clock['resolution']:,} ticks per second"),
+        ("events", f"{m['n_events']:,} in {m['n_locations']:,} locations of {len(processes['id']):,} processes"),
+        ("store", f"{size:,} bytes, {size / max(m['n_events'], 1):.1f} per event"),
+    ]
+    if clock["realtime"] > 0:
+        rows.insert(3, ("recorded", time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(clock["realtime"] / 1e9))))
+    parts: list[RenderableType] = [_pairs(rows), ""]
+
+    kinds: dict[str, int] = {}
+    for kind in locations["type"]:
+        kinds[kind] = kinds.get(kind, 0) + 1
+    shown = list(zip(processes["rank"], locations_by_process(locations, len(processes["id"])), processes["name"], strict=True))
+    listed = [[rank, threads, n, name] for rank, (threads, n), name in shown]
+    parts.append(_listing(f"Processes ({', '.join(f'{n} {k}' for k, n in kinds.items())})", ["rank", "locations", "events", "name"], shorten(listed), 3))
+    events = sorted(m["events_by_kind"].items(), key=lambda kv: -kv[1])
+    parts += ["", _listing("Events by kind", ["number", "kind"], [[n, NAMES.get(int(k), str(k))] for k, n in events], 1)]
+
+    regions = d["regions"].to_pydict()
+    by_paradigm: dict[str, int] = {}
+    for paradigm in regions["paradigm"]:
+        by_paradigm[paradigm] = by_paradigm.get(paradigm, 0) + 1
+    parts += ["", _listing("Regions defined", ["number", "paradigm"], [[n, p] for p, n in sorted(by_paradigm.items(), key=lambda kv: -kv[1])], 1)]
+    comms = d["communicators"].to_pydict()
+    if comms["id"]:
+        of = [
+            [len(members), kind, paradigm, name or f"number {i}"]
+            for i, (members, kind, paradigm, name) in enumerate(zip(comms["members"], comms["kind"], comms["paradigm"], comms["name"], strict=True))
+        ]
+        parts += ["", _listing("Communicators and teams", ["members", "kind", "paradigm", "name"], shorten(of), 1)]
+    topologies = d["topologies"].to_pydict()
+    if topologies["id"]:
+        listed = [
+            [name, " x ".join(f"{s} {n}{' (periodic)' if p else ''}" for s, n, p in zip(sizes, names, periodic, strict=True))]
+            for name, sizes, names, periodic in zip(topologies["name"], topologies["sizes"], topologies["dimensions"], topologies["periodic"], strict=True)
+        ]
+        parts += ["", _listing("Topologies", ["name", "dimensions"], shorten(listed))]
+    counters = d["metric_members"].to_pydict()
+    if counters["id"]:
+        listed = [list(r) for r in zip(counters["name"], counters["unit"], counters["mode"], counters["type"], strict=True)]
+        parts += ["", _listing("Counters", ["name", "unit", "mode", "type"], shorten(listed))]
+    trouble = [[n, f"records of {what}, kept as events of kind UNKNOWN"] for what, n in m["not_understood"].items()]
+    trouble += [[loss["n_events"], f"events of location {loss['location']} lost: {loss['reason']}"] for loss in m["lost"]]
+    parts += ["", _listing("Not understood or lost", ["number", "what"], trouble, 1) if trouble else "Everything was understood."]
+    return Group(*parts)
+
+
+def locations_by_process(locations: dict[str, list[Any]], n: int) -> list[tuple[int, int]]:
+    """Count locations and events of every process."""
+    threads, events = [0] * n, [0] * n
+    for process, count in zip(locations["process"], locations["n_events"], strict=True):
+        threads[process] += 1
+        events[process] += count
+    return list(zip(threads, events, strict=True))
+
+
+def shorten(rows: list[list[Any]], most: int = 16) -> list[list[Any]]:
+    """Leave out the middle of a long listing, and say so."""
+    if len(rows) <= most:
+        return rows
+    return [*rows[: most - 2], ["..."] + [f"({len(rows) - most + 1} more)" if i == len(rows[0]) - 2 else "" for i in range(len(rows[0]) - 1)], rows[-1]]

@@ -1,0 +1,144 @@
+"""Severity trees in the terminal (thesis 4.5): properties, the call tree of one, the locations of a call path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import RenderableType
+from rich.text import Text
+from rich.tree import Tree
+
+from tracecols.errors import SeverityError
+from tracecols.severity.cube import SeverityCube
+
+# From little to much; readable on dark and light ground, and in order of brightness for those who do not see the hues.
+COLOURS = ((0.5, "bold bright_red"), (0.2, "bright_red"), (0.1, "yellow"), (0.05, "green"), (0.01, "cyan"), (0.0, "bright_black"))
+
+
+class Display:
+    """Turn a cube into trees of text.
+
+    Parameters
+    ----------
+    cube : SeverityCube
+    relative : bool
+        Percentages of the selection to the left instead of the property's root.
+    plain : bool
+        Seconds, occurrences or bytes instead of percentages.
+    threshold : float
+        Leave out what is less than this share of the whole.
+    """
+
+    def __init__(self, cube: SeverityCube, *, relative: bool = False, plain: bool = False, threshold: float = 0.005) -> None:
+        self.cube, self.relative, self.plain, self.threshold = cube, relative, plain, threshold
+
+    def render(self, name: str | None, call_path: str | None) -> Iterator[RenderableType]:
+        """Yield the trees that belong to a selection."""
+        if name is None:
+            yield from self.property_trees()
+            return
+        name = self.cube.find_property(name)
+        if call_path is None:
+            yield from self.call_tree(name)
+        else:
+            yield from self.system_tree(name, call_path)
+
+    def _label(self, value: float, whole: float, unit: str, name: str, own: float | None = None) -> Text:
+        share = value / whole if whole else 0.0
+        style = next(s for limit, s in COLOURS if abs(share) >= limit)
+        number = self._number(value, unit) if self.plain else f"{share:8.2%}"
+        text = Text(number, style)
+        if own is not None:
+            text.append("  " + (self._number(own, unit) if self.plain else f"{own / whole if whole else 0.0:8.2%}"), "dim")
+        return text.append(f"  {name}", "" if share >= self.threshold else "bright_black")
+
+    @staticmethod
+    def _number(value: float, unit: str) -> str:
+        return f"{value:14.6f} s" if unit == "sec" else f"{value:16,.0f} {unit}"
+
+    def property_trees(self) -> Iterator[RenderableType]:
+        """Yield one tree per root property that has a value; inclusive values."""
+        cube, axis = self.cube, self.cube.properties
+        yield Text(cube.summary(), "bold")
+        yield Text("Inclusive severity of properties" + ("" if self.plain else ", percent of the root") + "; -p shows where\n", "dim")
+        for root in axis.roots:
+            whole = cube.total(root)
+            if not whole:
+                continue
+            unit = axis.unit[axis.number[root]]
+
+            def label(name: str, whole: float = whole, unit: str = unit) -> Text:
+                number = axis.number[name]
+                text = self._label(cube.total(name), whole, unit, axis.title[number])
+                return text.append(f"  {name}", "dim")
+
+            head = label(root)
+            if not self.plain:
+                head.append("  " + self._number(whole, unit).strip(), "bold")
+            tree = Tree(head, guide_style="bright_black")
+
+            def grow(branch: Tree, name: str, whole: float = whole, label=label) -> None:  # type: ignore[no-untyped-def]
+                for child in axis.children[name]:
+                    if cube.total(child) and abs(cube.total(child)) >= self.threshold * whole:
+                        grow(branch.add(label(child)), child)
+
+            grow(tree, root)
+            yield tree
+            yield ""
+
+    def _whole(self, name: str) -> float:
+        return self.cube.total(name if self.relative else self.cube.properties.root_of(name))
+
+    def call_tree(self, name: str) -> Iterator[RenderableType]:
+        """Yield the call tree of a property: inclusive and exclusive values."""
+        cube, axis = self.cube, self.cube.call_paths
+        number = cube.properties.number[name]
+        whole, unit = self._whole(name), cube.properties.unit[number]
+        inclusive, exclusive = cube.by_call_path(name, "iie"), cube.by_call_path(name)
+        base = name if self.relative else cube.properties.root_of(name)
+        yield Text(f"{cube.properties.title[number]} ({name})", "bold").append(
+            "  " + self._number(cube.total(name), unit).strip() + ("" if self.plain else f", percent of {base}"), ""
+        )
+        yield Text(f"{cube.properties.summary[number]}\n{cube.properties.advice[number]}".strip() + "\nCall tree: with and without what is called; -c shows the locations\n", "dim")
+        yield from self._forest(axis.parent, inclusive, whole, lambda i: self._label(inclusive[i], whole, unit, axis.name[i], exclusive[i]))
+
+    def system_tree(self, name: str, call_path: str) -> Iterator[RenderableType]:
+        """Yield the system tree of a property on selected call paths."""
+        cube, axis = self.cube, self.cube.system
+        number = cube.properties.number[name]
+        unit = cube.properties.unit[number]
+        mask = cube.find_call_paths(call_path)
+        values = cube.by_system(name, mask)
+        selected = float(cube.by_location(name, mask).sum())
+        whole = selected if self.relative else self._whole(name)
+        base = "the selection" if self.relative else cube.properties.root_of(name)
+        yield Text(f"{cube.properties.title[number]} ({name})", "bold").append("  " + self._number(selected, unit).strip() + ("" if self.plain else f", percent of {base}"), "")
+        paths = [p for p, m in zip(cube.call_paths.path, mask, strict=True) if m]
+        yield Text("\n".join(paths[:5] + ([f"... and {len(paths) - 5} more call paths"] if len(paths) > 5 else [])) + "\n", "dim")
+        if not selected:
+            yield Text("nothing here")
+            return
+
+        def label(i: int) -> Text:
+            row = axis.location[i]
+            where = f"rank {axis.rank[row]} thread {axis.thread[row]}  {axis.name[i]}" if row >= 0 else f"{axis.kind[i]} {axis.name[i]}"
+            return self._label(values[i], whole, unit, where)
+
+        yield from self._forest(np.array(axis.parent), values, whole, label)
+
+    def _forest(self, parent: NDArray[np.int32], values: NDArray[np.float64], whole: float, label) -> Iterator[RenderableType]:  # type: ignore[no-untyped-def]
+        """Yield trees of the nodes above the threshold; parents come before their children."""
+        branches: dict[int, Tree] = {}
+        trees = []
+        for i in np.flatnonzero(np.abs(values) >= self.threshold * abs(whole)).tolist() if whole else []:
+            above = branches.get(int(parent[i]))
+            if above is None and parent[i] >= 0:
+                continue
+            branches[i] = Tree(label(i), guide_style="bright_black") if above is None else above.add(label(i))
+            if above is None:
+                trees.append(branches[i])
+        if not trees:
+            raise SeverityError("nothing is above the threshold\n  lower it with --threshold 0")
+        yield from trees
