@@ -8,7 +8,7 @@ from tracecols.kernels.kernel import kernel
 
 
 @kernel
-def first_smaller(values, item, start, stop):  # type: ignore[no-untyped-def]
+def first_smaller(values, item, start, stop):
     """For some elements find the first smaller one within a range that lies behind them.
 
     Parameters

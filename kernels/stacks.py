@@ -25,10 +25,12 @@ NO_PARENT = -1
 
 
 @kernel
-def find_call_path(parent, region, row, at, state, node_parent, node_region, node_row, node_time, node_recent, table):  # type: ignore[no-untyped-def]
+def find_call_path(parent, region, row, at, state, node_parent, node_region, node_row, node_time, node_recent, table):
     """Find the call path that enters `region` from call path `parent`, or add it."""
     mask = table.size - 1
-    h = (parent * np.int64(-7046029254386353131) ^ np.int64(region) * np.int64(-4417276706812531889)) & np.int64(0x7FFFFFFFFFFFFFFF)
+    h = (parent * np.int64(-7046029254386353131) ^ np.int64(region) * np.int64(-4417276706812531889)) & np.int64(
+        0x7FFFFFFFFFFFFFFF
+    )
     slot = (h >> 20) & mask
     while True:
         node = table[slot] - 1
@@ -49,13 +51,14 @@ def find_call_path(parent, region, row, at, state, node_parent, node_region, nod
 
 
 @kernel
-def index_call_paths(node_parent, node_region, n, table):  # type: ignore[no-untyped-def]
+def index_call_paths(node_parent, node_region, n, table):
     """Fill an empty hash table with the first `n` call paths."""
     mask = table.size - 1
     for node in range(n):
-        h = (node_parent[node] * np.int64(-7046029254386353131) ^ np.int64(node_region[node]) * np.int64(-4417276706812531889)) & np.int64(
-            0x7FFFFFFFFFFFFFFF
-        )
+        h = (
+            node_parent[node] * np.int64(-7046029254386353131)
+            ^ np.int64(node_region[node]) * np.int64(-4417276706812531889)
+        ) & np.int64(0x7FFFFFFFFFFFFFFF)
         slot = (h >> 20) & mask
         while table[slot] != 0:
             slot = (slot + 1) & mask
@@ -63,7 +66,7 @@ def index_call_paths(node_parent, node_region, n, table):  # type: ignore[no-unt
 
 
 @kernel
-def scan_events(  # type: ignore[no-untyped-def]
+def scan_events(
     time, kind, region, start, state, action, region_flags, tasks_region,
     stop_times, team_parents, n_known_teams, task_slots,
     frame_parent, frame_node, frame_time, frame_row, frame_call,
@@ -141,7 +144,19 @@ def scan_events(  # type: ignore[no-untyped-def]
                         task_time[task] += t - last
                 node = node_recent[parent]
                 if node < 0 or node_region[node] != r:
-                    node = find_call_path(parent, r, base_row + i, t, state, node_parent, node_region, node_row, node_time, node_recent, table)
+                    node = find_call_path(
+                        parent,
+                        r,
+                        base_row + i,
+                        t,
+                        state,
+                        node_parent,
+                        node_region,
+                        node_row,
+                        node_time,
+                        node_recent,
+                        table,
+                    )
                     node_recent[parent] = node
             elif task > 0:
                 if t > last:
@@ -149,13 +164,39 @@ def scan_events(  # type: ignore[no-untyped-def]
                 if task_stub[task] == -1 and not region_flags[r] & IS_ARTIFICIAL:
                     origin = task_top[0]
                     at = np.int64(frame_node[origin]) if origin >= 0 else state[BASE]
-                    task_stub[task] = find_call_path(at, r, base_row + i, t, state, node_parent, node_region, node_row, node_time, node_recent, table)
+                    task_stub[task] = find_call_path(
+                        at, r, base_row + i, t, state, node_parent, node_region, node_row, node_time, node_recent, table
+                    )
                 parent = find_call_path(
-                    state[PROGRAM], tasks_region, base_row + i, t, state, node_parent, node_region, node_row, node_time, node_recent, table
+                    state[PROGRAM],
+                    tasks_region,
+                    base_row + i,
+                    t,
+                    state,
+                    node_parent,
+                    node_region,
+                    node_row,
+                    node_time,
+                    node_recent,
+                    table,
                 )
-                node = find_call_path(parent, r, base_row + i, t, state, node_parent, node_region, node_row, node_time, node_recent, table)
+                node = find_call_path(
+                    parent, r, base_row + i, t, state, node_parent, node_region, node_row, node_time, node_recent, table
+                )
             else:
-                node = find_call_path(state[BASE], r, base_row + i, t, state, node_parent, node_region, node_row, node_time, node_recent, table)
+                node = find_call_path(
+                    state[BASE],
+                    r,
+                    base_row + i,
+                    t,
+                    state,
+                    node_parent,
+                    node_region,
+                    node_row,
+                    node_time,
+                    node_recent,
+                    table,
+                )
                 if k == 83 and state[PROGRAM] == NO_PARENT:
                     state[PROGRAM] = node
             if t > last:
@@ -230,7 +271,19 @@ def scan_events(  # type: ignore[no-untyped-def]
                 parent = np.int64(frame_node[top]) if top >= 0 else state[BASE]
                 if top >= 0 and t > last:
                     exclusive[parent] += t - last
-                node = find_call_path(parent, region[i], base_row + i, t, state, node_parent, node_region, node_row, node_time, node_recent, table)
+                node = find_call_path(
+                    parent,
+                    region[i],
+                    base_row + i,
+                    t,
+                    state,
+                    node_parent,
+                    node_region,
+                    node_row,
+                    node_time,
+                    node_recent,
+                    table,
+                )
                 visits[node] += 1
                 exclusive[node] += stop - max(t, last)
                 if task > 0:
@@ -310,7 +363,7 @@ def scan_events(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def close_frames(end, state, frame_parent, frame_node, frame_call, exclusive, call_exit):  # type: ignore[no-untyped-def]
+def close_frames(end, state, frame_parent, frame_node, frame_call, exclusive, call_exit):
     """End what is still open when a location's events end, at the time of its last event."""
     top = state[TOP]
     if top >= 0 and end > state[LAST]:

@@ -52,4 +52,6 @@ class MissingExtraError(TracecolsError, ImportError):
     """
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
-        super().__init__(f"{purpose} needs the package '{package}'\n  install it with: pip install 'tracecols[{extra}]'")
+        super().__init__(
+            f"{purpose} needs the package '{package}'\n  install it with: pip install 'tracecols[{extra}]'"
+        )

@@ -48,7 +48,9 @@ class Trace:
     >>> trace.analyze().total("mpi_latesender")  # doctest: +SKIP
     """
 
-    def __init__(self, path: str | Path, *, jobs: int | None = None, progress: Callable[[int, int], None] | None = None) -> None:
+    def __init__(
+        self, path: str | Path, *, jobs: int | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> None:
         self.store = Store(path)
         self._jobs = n_jobs(jobs)
         self._progress = progress
@@ -178,12 +180,22 @@ class Trace:
         wanted = list(EVENT_COLUMNS if columns is None else columns)
         unknown = set(wanted) - set(EVENT_COLUMNS)
         if unknown:
-            raise StoreError(f"events have no column {', '.join(sorted(unknown))}\n  there are {', '.join(EVENT_COLUMNS)}")
+            raise StoreError(
+                f"events have no column {', '.join(sorted(unknown))}\n  there are {', '.join(EVENT_COLUMNS)}"
+            )
         n_locations = int(self.manifest["n_locations"])
-        chosen = list(range(n_locations)) if locations is None else [locations] if isinstance(locations, int) else list(locations)
+        chosen = (
+            list(range(n_locations))
+            if locations is None
+            else [locations]
+            if isinstance(locations, int)
+            else list(locations)
+        )
         for location in chosen:
             if not 0 <= location < n_locations:
-                raise StoreError(f"no location {location}\n  there are {n_locations}, numbered from 0 (see trace.locations)")
+                raise StoreError(
+                    f"no location {location}\n  there are {n_locations}, numbered from 0 (see trace.locations)"
+                )
         first_rows = self.store.definitions["locations"].column("first_row").to_pylist()
         pointed = [c for c in wanted if c in POINTERS]
         stored = [c for c in EVENTS.names if c in wanted or (c == "time" and (start is not None or stop is not None))]
@@ -203,7 +215,9 @@ class Trace:
             if position is not None:
                 part["pos"] = position[part["row"]]
             parts.append(part)
-        joined = {c: np.concatenate([p[c] for p in parts]) if parts else np.zeros(0, np.int64) for c in [*wanted, "row"]}
+        joined = {
+            c: np.concatenate([p[c] for p in parts]) if parts else np.zeros(0, np.int64) for c in [*wanted, "row"]
+        }
         index = pd.Index(joined.pop("row"), name="row")
         frame = pd.DataFrame(joined, index=index, columns=wanted, copy=False)
         return self.with_names(frame) if names else frame
@@ -222,7 +236,14 @@ class Trace:
         """
         result = frame.copy()
         for column in frame.columns:
-            what = next((w for w in ("location", "region", "communicator", "call_path") if column == w or column.endswith(f"_{w}")), "")
+            what = next(
+                (
+                    w
+                    for w in ("location", "region", "communicator", "call_path")
+                    if column == w or column.endswith(f"_{w}")
+                ),
+                "",
+            )
             if column == "kind":
                 result["kind_name"] = pd.Categorical.from_codes(
                     pd.Index(list(NAMES)).get_indexer(frame[column]), categories=list(NAMES.values())
@@ -251,7 +272,9 @@ class Trace:
             All by default.
         """
         if name not in self.store.tables and name not in SIDE_TABLES:
-            raise StoreError(f"no side table {name!r}\n  this trace has {', '.join(t for t in self.store.tables if t != 'events')}")
+            raise StoreError(
+                f"no side table {name!r}\n  this trace has {', '.join(t for t in self.store.tables if t != 'events')}"
+            )
         n = int(self.manifest["n_locations"])
         chosen = range(n) if locations is None else [locations] if isinstance(locations, int) else locations
         parts = [self.store.read(name, i) for i in chosen]
@@ -364,7 +387,9 @@ class Trace:
         with duckdb.connect() as db:
             for name in self.store.definitions:
                 path = self._quoted(self.path / "definitions" / f"{name}.parquet")
-                db.sql(f"create view {name} as select file_row_number as row, * exclude (file_row_number) from read_parquet({path}, file_row_number = true)")
+                db.sql(
+                    f"create view {name} as select file_row_number as row, * exclude (file_row_number) from read_parquet({path}, file_row_number = true)"
+                )
             for name in self.store.tables:
                 # a side table may be called like a definition table of the same family
                 view = name if name not in self.store.definitions else f"{name}_events"

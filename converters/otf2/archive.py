@@ -75,8 +75,16 @@ class Buffers:
     """The column buffers of one thread, reused from location to location; pages that are never touched cost nothing."""
 
     def __init__(self) -> None:
-        self.events = np.empty(ROWS, np.int64), np.empty(ROWS, np.uint8), np.empty(ROWS, np.int32)
-        self.sides = np.empty(ROWS, np.int64), np.empty(ROWS, np.uint8), np.empty((ROWS, 6), np.int64)
+        self.events: tuple[NDArray[Any], ...] = (
+            np.empty(ROWS, np.int64),
+            np.empty(ROWS, np.uint8),
+            np.empty(ROWS, np.int32),
+        )
+        self.sides: tuple[NDArray[Any], ...] = (
+            np.empty(ROWS, np.int64),
+            np.empty(ROWS, np.uint8),
+            np.empty((ROWS, 6), np.int64),
+        )
         self.extras = np.empty(4 * ROWS, np.int64), np.empty(4 * ROWS, np.uint8)
         self.attributes = self._attributes(ROWS)
         self.chunk: NDArray[np.uint8] | None = None
@@ -207,7 +215,9 @@ class Archive:
             name = f"event type {code}"
             report.unknown[name] = report.unknown.get(name, 0) + int(unknown[code])
 
-    def _batches(self, location: int, path: Path, state: NDArray[np.int64], unknown: NDArray[np.int64]) -> Iterator[Batch]:
+    def _batches(
+        self, location: int, path: Path, state: NDArray[np.int64], unknown: NDArray[np.int64]
+    ) -> Iterator[Batch]:
         """Decode chunk by chunk and yield full buffers; what is left stays in them."""
         expected = self.definitions["locations"]["n_events"][location]
         buffers = self._buffers()
@@ -246,11 +256,15 @@ class Archive:
                     raise file.error(fault, explain(ends, detail, MAPS), SALVAGE)
                 if total != file.last:
                     raise file.error(
-                        int(state[decode.POSITION]), f"the chunk ends with event {total}, its header says {file.last}", SALVAGE
+                        int(state[decode.POSITION]),
+                        f"the chunk ends with event {total}, its header says {file.last}",
+                        SALVAGE,
                     )
             if ends != decode.END_OF_FILE:
                 raise file.error(
-                    0, f"the file ends after {total} of {expected} events", "it is cut off; copy the archive again, or use --salvage"
+                    0,
+                    f"the file ends after {total} of {expected} events",
+                    "it is cut off; copy the archive again, or use --salvage",
                 )
         if total != expected:
             raise SourceError(f"{path} holds {total} events, the definitions say {expected}\n  {SALVAGE}")
@@ -273,11 +287,11 @@ class Archive:
             rows = np.flatnonzero(side_kind == EventKind.PROGRAM_BEGIN)
             n_arguments = values[rows, 1]
             if n_arguments.any():
-                position = sides.ranges(n_arguments)
+                number = sides.ranges(n_arguments)
                 batch.sides["program_arguments"] = {
                     "row": np.repeat(event[rows], n_arguments),
-                    "position": position.astype(np.int32),
-                    "argument": buffers.extras[0][np.repeat(values[rows, 2], n_arguments) + position].astype(np.int32),
+                    "position": number.astype(np.int32),
+                    "argument": buffers.extras[0][np.repeat(values[rows, 2], n_arguments) + number].astype(np.int32),
                 }
         if n_attributes:
             of, name, kind_of, value = (a[:n_attributes] for a in buffers.attributes)

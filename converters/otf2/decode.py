@@ -14,10 +14,35 @@ from tracecols.kernels.kernel import kernel
 PADDING = 64
 
 # state: what a location's decoding carries from call to call
-POSITION, EVENTS, SIDES, EXTRAS, ATTRIBUTES, BASE, CHUNK_EVENTS, RAW_TIME, TIME, INTERVAL, FAULT, FAULT_DETAIL, N_STATE = range(13)
+(
+    POSITION,
+    EVENTS,
+    SIDES,
+    EXTRAS,
+    ATTRIBUTES,
+    BASE,
+    CHUNK_EVENTS,
+    RAW_TIME,
+    TIME,
+    INTERVAL,
+    FAULT,
+    FAULT_DETAIL,
+    N_STATE,
+) = range(13)
 
 # how a call ends
-END_OF_CHUNK, END_OF_FILE, BUFFERS_FULL, RUNS_OUT, BAD_LENGTH, BAD_INTEGER, TIME_DECREASES, BAD_RECORD, UNKNOWN_ID, NO_TIME = range(10)
+(
+    END_OF_CHUNK,
+    END_OF_FILE,
+    BUFFERS_FULL,
+    RUNS_OUT,
+    BAD_LENGTH,
+    BAD_INTEGER,
+    TIME_DECREASES,
+    BAD_RECORD,
+    UNKNOWN_ID,
+    NO_TIME,
+) = range(10)
 
 # types of fields
 U8, C32, C64, S64, TS, F64, STR, U8S, C32S, C64S, IDMAP, VALUE = range(12)
@@ -27,7 +52,7 @@ UNKNOWN_KIND = 255
 
 
 @kernel
-def load(buffer, at, size, big):  # type: ignore[no-untyped-def]
+def load(buffer, at, size, big):
     """Read `size` bytes as an unsigned integer in the file's byte order."""
     value = np.uint64(0)
     if big:
@@ -40,7 +65,7 @@ def load(buffer, at, size, big):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def load8(buffer, at, big):  # type: ignore[no-untyped-def]
+def load8(buffer, at, big):
     """Read eight bytes in the file's byte order."""
     if big:
         return load(buffer, at, 8, True)
@@ -56,7 +81,7 @@ def load8(buffer, at, big):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def translate(value, which, lut, lut_start, lut_size, keys, targets, key_start):  # type: ignore[no-untyped-def]
+def translate(value, which, lut, lut_start, lut_size, keys, targets, key_start):
     """Turn a local identifier into a row of its table; -2 if it is not defined."""
     if value == 0xFFFFFFFF or value == -1:
         return np.int64(-1)
@@ -76,18 +101,20 @@ def translate(value, which, lut, lut_start, lut_size, keys, targets, key_start):
 
 
 @kernel
-def correct(raw, interval, clock_from, clock_offset, clock_slope, clock_until):  # type: ignore[no-untyped-def]
+def correct(raw, interval, clock_from, clock_offset, clock_slope, clock_until):
     """Apply the clock offset of the interval a time stamp lies in (OTF2 ClockOffset)."""
     n = clock_from.size
     if n == 0:
         return raw, interval
     while interval < n - 1 and raw > clock_until[interval]:
         interval += 1
-    return raw + clock_offset[interval] + np.int64(np.rint(clock_slope[interval] * (raw - clock_from[interval]))), interval
+    return raw + clock_offset[interval] + np.int64(
+        np.rint(clock_slope[interval] * (raw - clock_from[interval]))
+    ), interval
 
 
 @kernel
-def decode_events(  # type: ignore[no-untyped-def]
+def decode_events(
     buffer, n, big, state,
     has_length, n_fields, field_type, field_map, value_map,
     lut, lut_start, lut_size, keys, targets, key_start,
@@ -471,7 +498,7 @@ def decode_events(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def decode_definitions(buffer, at, n, big, n_fields, field_type, optional_from, values, records):  # type: ignore[no-untyped-def]
+def decode_definitions(buffer, at, n, big, n_fields, field_type, optional_from, values, records):
     """Decode the records of one chunk of a definition file into flat values.
 
     Parameters

@@ -54,7 +54,15 @@ def split_records(
             values = np.empty(room, np.int64)
             records = np.empty((room // 4, 3), np.int64)
             ends, n_records, n_values, stop = decode.decode_definitions(
-                ends_of.buffer, at, ends_of.n, ends_of.big, table.n_fields, table.field_type, table.optional_from, values, records
+                ends_of.buffer,
+                at,
+                ends_of.n,
+                ends_of.big,
+                table.n_fields,
+                table.field_type,
+                table.optional_from,
+                values,
+                records,
             )
             if ends not in (decode.END_OF_CHUNK, decode.END_OF_FILE, decode.BUFFERS_FULL):
                 raise ends_of.error(int(stop), explain(ends, 0, MAPS))
@@ -68,7 +76,9 @@ def split_records(
         if ends == decode.END_OF_FILE:
             break
     if ends != decode.END_OF_FILE:
-        raise ends_of.error(ends_of.n, "the file ends before its end-of-file record", "it is cut off; copy the archive again")
+        raise ends_of.error(
+            ends_of.n, "the file ends before its end-of-file record", "it is cut off; copy the archive again"
+        )
     return result, big
 
 
@@ -101,7 +111,8 @@ def read_records(path: Path, chunk_size: int) -> tuple[dict[str, dict[str, list[
                 for field in record.fields:
                     if field.type == "str":
                         columns[field.name] += [
-                            text[p : p + m].decode("utf-8", "replace") for p, m in zip(matrix[at], matrix[at + 1], strict=True)
+                            text[p : p + m].decode("utf-8", "replace")
+                            for p, m in zip(matrix[at], matrix[at + 1], strict=True)
                         ]
                         at += 2
                     elif field.type == "value":
@@ -165,17 +176,23 @@ class Definitions:
                 f"{path} holds {n} definitions, the anchor file says {n_expected}\n  the archive is damaged or was changed; copy it again"
             )
         if "ClockProperties" not in found:
-            raise SourceError(f"{path} has no ClockProperties\n  without the clock's resolution times have no meaning; the archive is damaged")
+            raise SourceError(
+                f"{path} has no ClockProperties\n  without the clock's resolution times have no meaning; the archive is damaged"
+            )
         self.path = path
         self._found = found
         c = {k: v[0] for k, v in found["ClockProperties"].items()}
         if c["timer_resolution"] <= 0:
-            raise SourceError(f"{path} states a clock resolution of {c['timer_resolution']} ticks per second\n  the archive is damaged")
+            raise SourceError(
+                f"{path} states a clock resolution of {c['timer_resolution']} ticks per second\n  the archive is damaged"
+            )
         self.clock = Clock(c["timer_resolution"], c["global_offset"], c["trace_length"], c["realtime_timestamp"])
         strings = found["String"]
         self._text = dict(zip(strings["self"], strings["string"], strict=True))
         self.ids = {name: Ids([]) for name in MAPS}
-        self.tables: dict[str, dict[str, list[Any]]] = {name: {c: [] for c in t.names} for name, t in DEFINITIONS.items()}
+        self.tables: dict[str, dict[str, list[Any]]] = {
+            name: {c: [] for c in t.names} for name, t in DEFINITIONS.items()
+        }
         self.tables["strings"] = {"id": strings["self"], "string": strings["string"]}
         self.ids["STRING"] = Ids(strings["self"])
         self._system()
@@ -189,7 +206,9 @@ class Definitions:
             if name not in _TABLED:
                 for values in zip(*columns.values(), strict=True):
                     self.tables["other_definitions"]["record"].append(name)
-                    self.tables["other_definitions"]["values"].append(json.dumps(dict(zip(columns, values, strict=True))))
+                    self.tables["other_definitions"]["values"].append(
+                        json.dumps(dict(zip(columns, values, strict=True)))
+                    )
 
     def _texts(self, ids: list[int]) -> list[str]:
         text = self._text
@@ -217,7 +236,9 @@ class Definitions:
         known = set(groups["self"])
         for location, group in group_of.items():
             if group not in known:
-                raise SourceError(f"{self.path}: location {location} belongs to location group {group}, which is not defined\n  the archive is damaged")
+                raise SourceError(
+                    f"{self.path}: location {location} belongs to location group {group}, which is not defined\n  the archive is damaged"
+                )
         rank_of: dict[int, int] = {}
         g = self._found["Group"]
         for members, kind, paradigm in zip(g["members"], self._group_types(), g["paradigm"], strict=True):
@@ -246,7 +267,8 @@ class Definitions:
             "rank": [rank_of[i] for i in ids],
         }
         order = sorted(
-            range(len(locations["self"])), key=lambda i: (processes(locations["location_group"][i]), locations["self"][i])
+            range(len(locations["self"])),
+            key=lambda i: (processes(locations["location_group"][i]), locations["self"][i]),
         )
         process = processes.of([locations["location_group"][i] for i in order])
         counts = [locations["number_of_events"][i] for i in order]
@@ -358,23 +380,25 @@ class Definitions:
         )  # fmt: skip
         group = self.ids["GROUP"]
 
-        c, i = self._found["Comm"], self._found["InterComm"]
-        ids = c["self"] + i["self"]
+        c, inter = self._found["Comm"], self._found["InterComm"]
+        ids = c["self"] + inter["self"]
         comm = Ids(ids)
         self.ids["COMM"] = comm
         n_plain = len(c["self"])
-        of = group.of(c["group"]) + group.of(i["group_a"])
-        remote = [-1] * n_plain + group.of(i["group_b"])
-        flags = c["flags"] + i["flags"]
+        of = group.of(c["group"]) + group.of(inter["group_a"])
+        remote = [-1] * n_plain + group.of(inter["group_b"])
+        flags = c["flags"] + inter["flags"]
         self.tables["communicators"] = {
             "id": ids,
-            "name": self._texts(c["name"] + i["name"]),
+            "name": self._texts(c["name"] + inter["name"]),
             "kind": [
-                "inter" if k >= n_plain else {"comm_self": "self", "comm_group": "group"}.get(kinds[r] if r >= 0 else "", "locations")
+                "inter"
+                if k >= n_plain
+                else {"comm_self": "self", "comm_group": "group"}.get(kinds[r] if r >= 0 else "", "locations")
                 for k, r in enumerate(of)
             ],
             "paradigm": [paradigms[r] if r >= 0 else "unknown" for r in of],
-            "parent": comm.of(c["parent"] + i["common_communicator"]),
+            "parent": comm.of(c["parent"] + inter["common_communicator"]),
             "flags": [max(f, 0) for f in flags],
             "members": [rows[r] if r >= 0 and kinds[r] != "comm_self" else [] for r in of],
             "remote_members": [rows[r] if r >= 0 else [] for r in remote],

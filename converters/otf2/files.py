@@ -81,11 +81,17 @@ def read_anchor(path: Path) -> Anchor:
     result.event_chunk, result.definition_chunk = number("Q"), number("Q")
     substrate, compression = number("B"), number("B")
     if substrate == 2:
-        raise UnsupportedError(f"{path} is a SIONlib container, which is not supported\n  unpack it with 'sionsplit' or record with SCOREP_TRACING_USE_SION=false")
+        raise UnsupportedError(
+            f"{path} is a SIONlib container, which is not supported\n  unpack it with 'sionsplit' or record with SCOREP_TRACING_USE_SION=false"
+        )
     if substrate != 1:
-        raise UnsupportedError(f"{path} has file substrate {substrate}, which is not supported\n  only POSIX files (1) are")
+        raise UnsupportedError(
+            f"{path} has file substrate {substrate}, which is not supported\n  only POSIX files (1) are"
+        )
     if compression != 1:
-        raise UnsupportedError(f"{path} is compressed (compression {compression}), which is not supported\n  record it without compression")
+        raise UnsupportedError(
+            f"{path} is compressed (compression {compression}), which is not supported\n  record it without compression"
+        )
     result.n_locations, result.n_definitions = number("Q"), number("Q")
     result.machine, result.creator, result.description = text(), text(), text()
     if anchor_format >= 2:
@@ -96,10 +102,14 @@ def read_anchor(path: Path) -> Anchor:
     if anchor_format >= 3:
         number("I"), number("I")
     if at >= len(data) or data[at] != 2:
-        raise SourceError(f"{path} does not end as an anchor file at byte {at}\n  it is damaged; copy the archive again")
+        raise SourceError(
+            f"{path} does not end as an anchor file at byte {at}\n  it is damaged; copy the archive again"
+        )
     for name, size in (("event", result.event_chunk), ("definition", result.definition_chunk)):
         if not HEADER < size <= MAX_CHUNK:
-            raise SourceError(f"{path} states an impossible {name} chunk size of {size} bytes\n  it is damaged; copy the archive again")
+            raise SourceError(
+                f"{path} states an impossible {name} chunk size of {size} bytes\n  it is damaged; copy the archive again"
+            )
     return result
 
 
@@ -122,7 +132,9 @@ class Chunks:
             self._file = path.open("rb", buffering=0)
             self.n_bytes = path.stat().st_size
         except OSError as error:
-            raise SourceError(f"cannot read {path}: {error.strerror}\n  the archive is incomplete; copy it again") from error
+            raise SourceError(
+                f"cannot read {path}: {error.strerror}\n  the archive is incomplete; copy it again"
+            ) from error
         self.size = size
         room = min(size, self.n_bytes) + decode.PADDING
         if buffer is None or buffer.size < room:
@@ -147,7 +159,7 @@ class Chunks:
         if start >= self.n_bytes:
             return False
         want = min(self.size, self.n_bytes - start)
-        view = memoryview(self.buffer)[:want]
+        view = self.buffer.data[:want]
         got = 0
         while got < want:
             more = self._file.readinto(view[got:])
@@ -161,7 +173,7 @@ class Chunks:
         if self.buffer[0] != 3 or self.buffer[1] not in (LITTLE, BIG):
             raise self.error(0, f"does not begin with a chunk header (found {bytes(self.buffer[:2]).hex(' ')})")
         self.big = bool(self.buffer[1] == BIG)
-        self.first, self.last = struct.unpack_from(">QQ" if self.big else "<QQ", self.buffer, 2)
+        self.first, self.last = struct.unpack(">QQ" if self.big else "<QQ", self.buffer[2:HEADER].tobytes())
         return True
 
     def error(self, at: int, what: str, todo: str = "the archive is damaged; copy it again") -> SourceError:

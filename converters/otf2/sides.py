@@ -12,7 +12,7 @@ from tracecols.kernels.kernel import kernel
 
 
 @kernel
-def gather_fields(event, kind, values, is_member, position, row, row_kind, columns):  # type: ignore[no-untyped-def]
+def gather_fields(event, kind, values, is_member, position, row, row_kind, columns):
     """Collect the events of one family: value `position[kind, c]` of each becomes column c, -1 where it has none."""
     n = 0
     for i in range(kind.size):

@@ -75,7 +75,7 @@ LOCAL = _definition_tables(LOCAL_RECORDS)
 
 def _side_columns() -> dict[str, tuple[NDArray[np.uint8], NDArray[np.int8], list[tuple[str, Any]]]]:
     """Say which value of each record fills which column of its family's table."""
-    families = {k.number: k.family for k in KINDS}
+    families = {int(k.number): k.family for k in KINDS}
     result = {}
     for family, table in SIDE_TABLES.items():
         columns = [(c.name, np.dtype(c.dtype)) for c in table.columns if c.name not in ("row", "kind")]

@@ -10,8 +10,20 @@ import click
 
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="NAME.severity", help="The cube to make.  [default: the trace's name, here]")
-@click.option("--conventions", type=click.Choice(["scalasca"]), default="scalasca", show_default=True, help="Whose rules to follow where analysers differ.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="NAME.severity",
+    help="The cube to make.  [default: the trace's name, here]",
+)
+@click.option(
+    "--conventions",
+    type=click.Choice(["scalasca"]),
+    default="scalasca",
+    show_default=True,
+    help="Whose rules to follow where analysers differ.",
+)
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
 def analyze(source: Path, output: Path | None, conventions: str, jobs: int | None) -> None:
     """Find wait states in SOURCE, a store or a trace archive, and write the severity cube.
@@ -26,7 +38,7 @@ def analyze(source: Path, output: Path | None, conventions: str, jobs: int | Non
     from tracecols.store import Store
     from tracecols.store.layout import MANIFEST
 
-    if (source / MANIFEST).is_file() or not source.exists() and source.suffix == ".trace":
+    if (source / MANIFEST).is_file() or (not source.exists() and source.suffix == ".trace"):
         name, archive = source.with_suffix(".severity").name, None
     else:
         name, archive = store_name(source).with_suffix(".severity").name, source

@@ -9,7 +9,13 @@ import click
 
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="NAME.trace", help="The store to make.  [default: the archive's name, here]")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="NAME.trace",
+    help="The store to make.  [default: the archive's name, here]",
+)
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
 @click.option("--salvage", is_flag=True, help="Of a damaged archive keep what can be read, and say what was lost.")
 def convert(source: Path, output: Path | None, jobs: int | None, salvage: bool) -> None:
@@ -23,6 +29,10 @@ def convert(source: Path, output: Path | None, jobs: int | None, salvage: bool) 
     manifest = Store(path).manifest
     click.echo(f"{path}: {manifest['n_events']:,} events, {manifest['n_locations']:,} locations")
     for what, n in manifest["not_understood"].items():
-        click.echo(f"warning: {n:,} records of {what} were not understood; they are kept as events of kind UNKNOWN", err=True)
+        click.echo(
+            f"warning: {n:,} records of {what} were not understood; they are kept as events of kind UNKNOWN", err=True
+        )
     for loss in manifest["lost"]:
-        click.echo(f"warning: location {loss['location']}: {loss['n_events']:,} events lost: {loss['reason']}", err=True)
+        click.echo(
+            f"warning: location {loss['location']}: {loss['n_events']:,} events lost: {loss['reason']}", err=True
+        )

@@ -10,7 +10,13 @@ import click
 @click.command()
 @click.argument("source", metavar="SEVERITY|STORE", type=click.Path(path_type=Path))
 @click.argument("output", type=click.Path(path_type=Path))
-@click.option("--table", metavar="NAME", default="events", show_default=True, help="Of a store: events, messages, collectives, ...")
+@click.option(
+    "--table",
+    metavar="NAME",
+    default="events",
+    show_default=True,
+    help="Of a store: events, messages, collectives, ...",
+)
 def export(source: Path, output: Path, table: str) -> None:
     """Write a SEVERITY cube, or a table of a STORE, to OUTPUT; its ending says the format: .parquet, .csv, .json.
 

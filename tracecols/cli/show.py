@@ -10,11 +10,28 @@ import click
 @click.command()
 @click.argument("severity", type=click.Path(path_type=Path))
 @click.option("-p", "--property", "name", metavar="P", help="A property, by id or title: print its call tree.")
-@click.option("-c", "--call-path", "call_path", metavar="C", help="A call path, or a pattern such as '*/MPI_Recv': print its locations.")
-@click.option("--relative", is_flag=True, help="Percentages of the selected property or call path instead of the whole.")
+@click.option(
+    "-c",
+    "--call-path",
+    "call_path",
+    metavar="C",
+    help="A call path, or a pattern such as '*/MPI_Recv': print its locations.",
+)
+@click.option(
+    "--relative", is_flag=True, help="Percentages of the selected property or call path instead of the whole."
+)
 @click.option("--seconds", is_flag=True, help="Seconds, occurrences or bytes instead of percentages.")
-@click.option("--threshold", type=click.FloatRange(0, 100), default=0.5, show_default=True, metavar="PERCENT", help="Leave out what is smaller.")
-def show(severity: Path, name: str | None, call_path: str | None, relative: bool, seconds: bool, threshold: float) -> None:
+@click.option(
+    "--threshold",
+    type=click.FloatRange(0, 100),
+    default=0.5,
+    show_default=True,
+    metavar="PERCENT",
+    help="Leave out what is smaller.",
+)
+def show(
+    severity: Path, name: str | None, call_path: str | None, relative: bool, seconds: bool, threshold: float
+) -> None:
     """Print a SEVERITY cube: the property tree; with -p the call tree of a property; with -c the locations of a call path."""
     from rich.console import Console
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,7 +69,11 @@ def merge_call_paths(scans: Sequence[LocationScan]) -> CallPaths:
     row = np.concatenate([s.node_row for s in scans]) if scans else local
     time = np.concatenate([s.node_time for s in scans]) if scans else local
     code = FOREIGN - local
-    above = np.where(local >= 0, local + start[location], np.where(local == -1, -1, start[np.where(local < -1, code >> 32, 0)] + (code & 0xFFFFFFFF)))
+    above = np.where(
+        local >= 0,
+        local + start[location],
+        np.where(local == -1, -1, start[np.where(local < -1, code >> 32, 0)] + (code & 0xFFFFFFFF)),
+    )
 
     # children of every call path, to go down level by level
     by_parent = np.argsort(above, kind="stable")
@@ -99,7 +104,15 @@ def merge_call_paths(scans: Sequence[LocationScan]) -> CallPaths:
         level = by_parent[np.repeat(first[level + 1], spans) + np.arange(ends[-1]) - np.repeat(ends - spans, spans)]
     if not n_merged:
         empty = np.zeros(0, np.int64)
-        return CallPaths(empty.astype(np.int32), empty.astype(np.int32), empty.astype(np.int32), empty, empty, empty, [empty for _ in scans])
+        return CallPaths(
+            empty.astype(np.int32),
+            empty.astype(np.int32),
+            empty.astype(np.int32),
+            empty,
+            empty,
+            empty,
+            [empty for _ in scans],
+        )
     parent, merged_region, merged_row, merged_time = (np.concatenate(v) for v in (parents, regions, rows, times))
 
     # depth-first numbers: sizes from the leaves up, positions from the roots down
@@ -126,5 +139,5 @@ def merge_call_paths(scans: Sequence[LocationScan]) -> CallPaths:
         merged_row[order],
         np.arange(n_merged) + size[order],
         np.argsort(met),
-        [position[number[a:b]] for a, b in zip(start[:-1], start[1:], strict=True)],
+        [position[number[a:b]] for a, b in pairwise(start)],
     )

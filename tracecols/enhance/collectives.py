@@ -27,7 +27,12 @@ def match_collectives(model: Model) -> tuple[CompoundTable, CompoundTable]:
     is_end = e.kind[blocking] == K.MPI_COLLECTIVE_END
     end = blocking[is_end]
     before = np.concatenate([[-1], blocking[:-1]])[is_end]
-    begun = (before >= 0) & (e.kind[before] == K.MPI_COLLECTIVE_BEGIN) & (e.call[before] == e.call[end]) & (e.location[before] == e.location[end])
+    begun = (
+        (before >= 0)
+        & (e.kind[before] == K.MPI_COLLECTIVE_BEGIN)
+        & (e.call[before] == e.call[end])
+        & (e.location[before] == e.location[end])
+    )
     call = e.call[end]
     begin_time = np.where(begun, e.time[before], pick(calls.enter, call))
     location = e.location[end]

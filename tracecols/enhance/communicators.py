@@ -54,7 +54,9 @@ class Communicators:
         valid = (communicator >= 0) & (communicator < self._n)
         return np.where(valid & self.is_self[communicator] if self._n else False, 0, np.where(valid, rank, -1))
 
-    def process_of(self, communicator: NDArray[np.int32], rank: NDArray[np.int64], own: NDArray[np.int32]) -> NDArray[np.int64]:
+    def process_of(
+        self, communicator: NDArray[np.int32], rank: NDArray[np.int64], own: NDArray[np.int32]
+    ) -> NDArray[np.int64]:
         """Return the process at a rank, seen from a process of the communicator; -1 if there is none.
 
         In an inter-communicator a rank counts in the other group.
@@ -73,7 +75,9 @@ class Communicators:
         return np.where(valid, result, -1)
 
     @staticmethod
-    def _take(members: NDArray[np.int64], start: NDArray[np.int64], n: NDArray[np.int64], rank: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _take(
+        members: NDArray[np.int64], start: NDArray[np.int64], n: NDArray[np.int64], rank: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
         if not members.size:
             return np.full(rank.size, -1, np.int64)
         inside = (rank >= 0) & (rank < n)

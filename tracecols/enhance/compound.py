@@ -31,7 +31,9 @@ class CompoundTable:
         What could not be matched, by words.
     """
 
-    def __init__(self, table: Table, n: int, columns: Mapping[str, Column], counts: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, table: Table, n: int, columns: Mapping[str, Column], counts: Mapping[str, int] | None = None
+    ) -> None:
         missing = set(table.names) - set(columns)
         if missing:
             raise TypeError(f"table {table.name} lacks the columns {sorted(missing)}")
@@ -50,7 +52,9 @@ class CompoundTable:
 
     def __getattr__(self, name: str) -> NDArray[Any]:
         if name.startswith("_") or name not in self._columns:
-            raise AttributeError(f"table {self.__dict__['table'].name if 'table' in self.__dict__ else ''} has no column {name!r}")
+            raise AttributeError(
+                f"table {self.__dict__['table'].name if 'table' in self.__dict__ else ''} has no column {name!r}"
+            )
         return self[name]
 
     def frame(self) -> pd.DataFrame:

@@ -18,7 +18,9 @@ def occurrence(key: NDArray[np.int64]) -> NDArray[np.int64]:
     """
     order = np.argsort(key, kind="stable")
     ordered = key[order]
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])) if key.size else np.zeros(0, np.int64)
+    starts = (
+        np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])) if key.size else np.zeros(0, np.int64)
+    )
     counts = np.diff(np.append(starts, key.size))
     result = np.empty(key.size, np.int64)
     result[order] = np.arange(key.size) - np.repeat(starts, counts)

@@ -34,7 +34,9 @@ def match_locks(model: Model) -> tuple[CompoundTable, tuple[NDArray[np.int64], N
     acquire, release = np.flatnonzero(is_acquire), np.flatnonzero(~is_acquire)
     # acquisitions count from 0 or 1; the order before is this one's less one
     every = combine(process, e.lock, e.acquisition + 1)
-    before = combine(*(np.concatenate([a, b]) for a, b in ((process, process), (e.lock, e.lock), (e.acquisition + 1, e.acquisition))))
+    before = combine(
+        *(np.concatenate([a, b]) for a, b in ((process, process), (e.lock, e.lock), (e.acquisition + 1, e.acquisition)))
+    )
     own = lookup(every[release], every[acquire])
     previous = lookup(before[: key.size][release], before[key.size :][acquire])
     own_release, previous_release = pick(release, own), pick(release, previous)

@@ -6,15 +6,17 @@ receives in the order in which they were posted.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.compound import CompoundTable, pick
+from tracecols.enhance.compound import Column, CompoundTable, pick
 from tracecols.enhance.grouping import combine
 from tracecols.schema import EventKind as K
-from tracecols.schema.compound import MESSAGES, SENDS as SENDS_TABLE
+from tracecols.schema.compound import MESSAGES
+from tracecols.schema.compound import SENDS as SENDS_TABLE
 
 if TYPE_CHECKING:
     from tracecols.enhance.model import Model
@@ -25,7 +27,9 @@ STARTS = (K.MPI_ISEND, K.MPI_IRECV_REQUEST, K.MPI_IMRECV_REQUEST)
 ENDS = (K.MPI_ISEND_COMPLETE, K.MPI_IRECV, K.MPI_IMRECV, K.MPI_REQUEST_CANCELLED)
 
 
-def pair_with_previous(key: NDArray[np.int64], is_first: NDArray[np.bool_], is_second: NDArray[np.bool_]) -> NDArray[np.int64]:
+def pair_with_previous(
+    key: NDArray[np.int64], is_first: NDArray[np.bool_], is_second: NDArray[np.bool_]
+) -> NDArray[np.int64]:
     """Pair each second with the first that directly precedes it among the elements of the same key.
 
     Identifiers are reused: a pair is two neighbours, so an identifier may serve any number of times.
@@ -52,9 +56,7 @@ def pair_with_previous(key: NDArray[np.int64], is_first: NDArray[np.bool_], is_s
     return result
 
 
-def join_occurrences(
-    left: NDArray[np.int64], right: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def join_occurrences(left: NDArray[np.int64], right: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Join the k-th element of each key on the left with the k-th on the right.
 
     Returns
@@ -84,7 +86,19 @@ def match_messages(model: Model) -> tuple[CompoundTable, CompoundTable]:
     threads = np.unique(combine(of_process, e.location)).size
     if threads != np.unique(of_process).size:
         order = np.lexsort((e.row, e.time, of_process))
-        for name in ("location", "row", "kind", "time", "call", "peer", "communicator", "tag", "length", "request", "message"):
+        for name in (
+            "location",
+            "row",
+            "kind",
+            "time",
+            "call",
+            "peer",
+            "communicator",
+            "tag",
+            "length",
+            "request",
+            "message",
+        ):
             setattr(e, name, getattr(e, name)[order])
         of_process = of_process[order]
 
@@ -95,7 +109,11 @@ def match_messages(model: Model) -> tuple[CompoundTable, CompoundTable]:
 
     # a matched probe knows the envelope of the message that a later call receives
     posts = np.isin(kind, (K.MPI_MRECV, K.MPI_IMRECV_REQUEST))
-    probe = pair_with_previous(combine(of_process, e.message), kind == K.MPI_PROBE, posts) if posts.any() else np.full(kind.size, -1, np.int64)
+    probe = (
+        pair_with_previous(combine(of_process, e.message), kind == K.MPI_PROBE, posts)
+        if posts.any()
+        else np.full(kind.size, -1, np.int64)
+    )
 
     is_send = np.isin(kind, SENDS) & ~cancelled
     sends = np.flatnonzero(is_send)
@@ -131,7 +149,7 @@ def match_messages(model: Model) -> tuple[CompoundTable, CompoundTable]:
         "recv_post": e.call[posted],
         "recv": e.call[recv],
     }
-    columns: dict[str, object] = {
+    columns: dict[str, Column] = {
         "send": e.row[send],
         "recv": e.row[recv],
         "send_location": e.location[send],
@@ -152,7 +170,7 @@ def match_messages(model: Model) -> tuple[CompoundTable, CompoundTable]:
             ("exit_time", calls.exit),
             ("call_path", calls.call_path),
         ):
-            columns[f"{role}_{name}"] = lambda v=values, c=call: pick(v, c)
+            columns[f"{role}_{name}"] = partial(pick, values, call)
         columns[f"{role}_call"] = call
     counts = {
         "sends without receive": int(n - send.size),
@@ -177,4 +195,4 @@ def match_messages(model: Model) -> tuple[CompoundTable, CompoundTable]:
             "call_path": lambda: pick(calls.call_path, e.call[every]),
         },
     )
-    return CompoundTable(MESSAGES, send.size, columns, counts), all_sends  # type: ignore[arg-type]
+    return CompoundTable(MESSAGES, send.size, columns, counts), all_sends

@@ -35,7 +35,9 @@ class AllCalls:
         First call of each location.
     """
 
-    def __init__(self, scans: list[LocationScan], numbers: list[NDArray[np.int64]], begin_start: NDArray[np.int64]) -> None:
+    def __init__(
+        self, scans: list[LocationScan], numbers: list[NDArray[np.int64]], begin_start: NDArray[np.int64]
+    ) -> None:
         counts = [s.calls.node.size for s in scans]
         self.start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self.location = np.repeat(np.arange(len(scans), dtype=np.int32), counts)
@@ -44,9 +46,15 @@ class AllCalls:
             return np.concatenate([of(s) for s in scans]) if scans else np.zeros(0, np.int64)
 
         self.enter_row, self.exit_row = joined(lambda s: s.calls.enter_row), joined(lambda s: s.calls.exit_row)
-        self.enter, self.exit, self.tasks = joined(lambda s: s.calls.enter), joined(lambda s: s.calls.exit), joined(lambda s: s.calls.tasks)
+        self.enter, self.exit, self.tasks = (
+            joined(lambda s: s.calls.enter),
+            joined(lambda s: s.calls.exit),
+            joined(lambda s: s.calls.tasks),
+        )
         self.call_path = (
-            np.concatenate([n[s.calls.node] for s, n in zip(scans, numbers, strict=True)]).astype(np.int32) if scans else np.zeros(0, np.int32)
+            np.concatenate([n[s.calls.node] for s, n in zip(scans, numbers, strict=True)]).astype(np.int32)
+            if scans
+            else np.zeros(0, np.int32)
         )
         team = joined(lambda s: s.calls.team)
         self.begin = np.where(team >= 0, team + begin_start[self.location], -1)
@@ -61,7 +69,9 @@ class FamilyNotes:
         Location and row; kind; time in ticks; number of the enclosing call in `AllCalls`, -1 none.
     """
 
-    def __init__(self, store: Store, scans: list[LocationScan], calls: AllCalls, family: str, columns: list[str]) -> None:
+    def __init__(
+        self, store: Store, scans: list[LocationScan], calls: AllCalls, family: str, columns: list[str]
+    ) -> None:
         member = np.zeros(256, bool)
         member[[k.number for k in KINDS if k.family == family]] = True
         parts: list[dict[str, NDArray[Any]]] = []

@@ -145,7 +145,12 @@ class LocationScan:
         control = self.store.read("control", self.location, ["kind", "stop_time"])
         stops = control["stop_time"][control["kind"] == EventKind.BUFFER_FLUSH]
         tasks = self.store.read("tasks", self.location, ["kind", "creator", "generation", "task"])
-        kinds = (EventKind.THREAD_TASK_SWITCH, EventKind.THREAD_TASK_COMPLETE, EventKind.OMP_TASK_SWITCH, EventKind.OMP_TASK_COMPLETE)
+        kinds = (
+            EventKind.THREAD_TASK_SWITCH,
+            EventKind.THREAD_TASK_COMPLETE,
+            EventKind.OMP_TASK_SWITCH,
+            EventKind.OMP_TASK_COMPLETE,
+        )
         mine = np.isin(tasks["kind"], kinds)
         creator, generation, task = (tasks[c][mine].astype(np.int64) for c in ("creator", "generation", "task"))
         old = np.isin(tasks["kind"][mine], (EventKind.OMP_TASK_SWITCH, EventKind.OMP_TASK_COMPLETE))
@@ -206,7 +211,13 @@ class LocationScan:
             self.last_time = int(columns["time"][-1])
         self._finish()
 
-    def run(self, time: NDArray[np.int64], kind: NDArray[np.uint8], region: NDArray[np.int32], pointers: tuple[NDArray[Any], ...]) -> int:
+    def run(
+        self,
+        time: NDArray[np.int64],
+        kind: NDArray[np.uint8],
+        region: NDArray[np.int32],
+        pointers: tuple[NDArray[Any], ...],
+    ) -> int:
         """Scan a batch; -1, or the event at which the pass has to wait."""
         at = 0
         while True:
@@ -264,7 +275,12 @@ class LocationScan:
 
 
 def scan_locations(
-    store: Store, regions: Regions, teams: Teams, first_rows: NDArray[np.int64], jobs: int, progress: Callable[[int, int], None] | None = None
+    store: Store,
+    regions: Regions,
+    teams: Teams,
+    first_rows: NDArray[np.int64],
+    jobs: int,
+    progress: Callable[[int, int], None] | None = None,
 ) -> list[LocationScan]:
     """Scan all locations, those that inherit from others after them.
 

@@ -56,8 +56,12 @@ class Teams:
         counts = np.array([b.sum() for b in begins], np.int64)
         self.begin_start = np.concatenate([[0], np.cumsum(counts)])
         self.location = np.repeat(np.arange(n_locations, dtype=np.int32), counts)
-        self.row = np.concatenate([e.row[b] for e, b in zip(self.events, begins, strict=True)] or [np.zeros(0, np.int64)])
-        self.team = np.concatenate([e.team[b] for e, b in zip(self.events, begins, strict=True)] or [np.zeros(0, np.int32)])
+        self.row = np.concatenate(
+            [e.row[b] for e, b in zip(self.events, begins, strict=True)] or [np.zeros(0, np.int64)]
+        )
+        self.team = np.concatenate(
+            [e.team[b] for e, b in zip(self.events, begins, strict=True)] or [np.zeros(0, np.int32)]
+        )
         # the thread that forked begins in the team right after its FORK
         after_fork, fork = [], []
         for e, b in zip(self.events, begins, strict=True):

@@ -35,7 +35,9 @@ def new_file(path: Path) -> Iterator[Path]:
         yield building
         os.replace(building, path)
     except OSError as error:
-        raise ExportError(f"cannot write {path}: {error.strerror or error}\n  choose another name, or make room") from error
+        raise ExportError(
+            f"cannot write {path}: {error.strerror or error}\n  choose another name, or make room"
+        ) from error
     finally:
         building.unlink(missing_ok=True)
 
@@ -57,7 +59,11 @@ def write_json(frame: pd.DataFrame, path: Path) -> None:
     frame.to_json(path, orient="records", lines=False)
 
 
-TABLES: dict[str, Callable[[pd.DataFrame, Path], None]] = {".parquet": write_parquet, ".csv": write_csv, ".json": write_json}
+TABLES: dict[str, Callable[[pd.DataFrame, Path], None]] = {
+    ".parquet": write_parquet,
+    ".csv": write_csv,
+    ".json": write_json,
+}
 
 
 def trees(cube: SeverityCube) -> dict[str, Any]:
@@ -68,18 +74,34 @@ def trees(cube: SeverityCube) -> dict[str, Any]:
         found = cube.cells[name]
         scale = cube.scale(name)
         values = (found.value * scale).tolist()
-        cells += [[i, a, b, v] for a, b, v in zip(found.call_path.tolist(), found.location.tolist(), values, strict=True)]
+        cells += [
+            [i, a, b, v] for a, b, v in zip(found.call_path.tolist(), found.location.tolist(), values, strict=True)
+        ]
     return {
         "format": "tracecols severity",
         "facts": cube.facts,
-        "properties": [dict(zip(p.__dataclass_fields__, row, strict=True)) for row in zip(*(getattr(p, f) for f in p.__dataclass_fields__), strict=True)],
+        "properties": [
+            dict(zip(p.__dataclass_fields__, row, strict=True))
+            for row in zip(*(getattr(p, f) for f in p.__dataclass_fields__), strict=True)
+        ],
         "call_paths": [
-            {"parent": int(c.parent[i]), "name": c.name[i], "paradigm": c.paradigm[i], "role": c.role[i], "file": c.file[i], "line": int(c.line[i])}
+            {
+                "parent": int(c.parent[i]),
+                "name": c.name[i],
+                "paradigm": c.paradigm[i],
+                "role": c.role[i],
+                "file": c.file[i],
+                "line": int(c.line[i]),
+            }
             for i in range(len(c))
         ],
-        "system": [{"kind": k, "name": n, "parent": a, "location": b} for k, n, a, b in zip(s.kind, s.name, s.parent, s.location, strict=True)],
+        "system": [
+            {"kind": k, "name": n, "parent": a, "location": b}
+            for k, n, a, b in zip(s.kind, s.name, s.parent, s.location, strict=True)
+        ],
         "locations": [
-            {"rank": int(r), "thread": int(t), "name": n, "type": k} for r, t, n, k in zip(s.rank, s.thread, s.location_name, s.location_type, strict=True)
+            {"rank": int(r), "thread": int(t), "name": n, "type": k}
+            for r, t, n, k in zip(s.rank, s.thread, s.location_name, s.location_type, strict=True)
         ],
         "cells": cells,
     }
@@ -103,7 +125,9 @@ def export(source: Path, output: Path, table: str = "events") -> None:
         If the format is not known or the file cannot be written.
     """
     if output.suffix not in TABLES:
-        raise ExportError(f"cannot export to {output.name}: no format ends in '{output.suffix}'\n  there are {', '.join(TABLES)}")
+        raise ExportError(
+            f"cannot export to {output.name}: no format ends in '{output.suffix}'\n  there are {', '.join(TABLES)}"
+        )
     try:
         kind = json.loads((source / MANIFEST).read_text(encoding="utf-8")).get("format", "")
     except (OSError, ValueError, AttributeError):

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from tracecols.severity.cells import Cells
 
 if TYPE_CHECKING:
-    from tracecols.enhance.compound import CompoundTable
     from tracecols.enhance.model import Model
     from tracecols.enhance.regions import Regions
 
@@ -56,6 +55,11 @@ class Matches:
         """Add up the severities per call path and location."""
         found = (self.call_path >= 0) & (self.severity != 0)
         return Cells.sum(self.call_path[found], self.location[found], self.severity[found])
+
+
+RegionRule = Callable[["Regions"], NDArray[np.bool_]]
+PatternFunction = Callable[..., Matches]
+CellFunction = Callable[["Model", "Findings"], Cells]
 
 
 @dataclass(frozen=True)
@@ -155,7 +159,9 @@ class Family:
 
         return declare
 
-    def basic(self, id: str, parent: str, title: str, *, summary: str, unit: str = "sec", **more: Any) -> Callable[[CellFunction], CellFunction]:
+    def basic(
+        self, id: str, parent: str, title: str, *, summary: str, unit: str = "sec", **more: Any
+    ) -> Callable[[CellFunction], CellFunction]:
         """Declare a property whose cells a function computes from the model; use as a decorator."""
 
         def declare(function: CellFunction) -> CellFunction:

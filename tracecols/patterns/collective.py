@@ -209,38 +209,78 @@ def _counted(parent: Matches, keep: NDArray[np.bool_]) -> Matches:
 
 
 @pattern(
-    "syncs_coll", "syncs", "Collective", table="collective_members", unit="occ", summary="Number of collective operations without payload."
+    "syncs_coll",
+    "syncs",
+    "Collective",
+    table="collective_members",
+    unit="occ",
+    summary="Number of collective operations without payload.",
 )
 def syncs_coll(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Neither sends nor receives."""
     return _counted(parent, (m.sent == 0) & (m.received == 0))
 
 
-@pattern("comms_cxch", "comms_coll", "Exchange", table="collective_members", unit="occ", summary="Number of collective operations as sender and receiver.")
+@pattern(
+    "comms_cxch",
+    "comms_coll",
+    "Exchange",
+    table="collective_members",
+    unit="occ",
+    summary="Number of collective operations as sender and receiver.",
+)
 def exchanges(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Sends and receives."""
     return _counted(parent, (m.sent != 0) & (m.received != 0))
 
 
-@pattern("comms_csrc", "comms_coll", "As Source", table="collective_members", unit="occ", summary="Number of collective operations as sender only.")
+@pattern(
+    "comms_csrc",
+    "comms_coll",
+    "As Source",
+    table="collective_members",
+    unit="occ",
+    summary="Number of collective operations as sender only.",
+)
 def as_source(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Sends only."""
     return _counted(parent, (m.sent != 0) & (m.received == 0))
 
 
-@pattern("comms_cdst", "comms_coll", "As Destination", table="collective_members", unit="occ", summary="Number of collective operations as receiver only.")
+@pattern(
+    "comms_cdst",
+    "comms_coll",
+    "As Destination",
+    table="collective_members",
+    unit="occ",
+    summary="Number of collective operations as receiver only.",
+)
 def as_destination(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Receives only."""
     return _counted(parent, (m.sent == 0) & (m.received != 0))
 
 
-@pattern("bytes_cout", "bytes_coll", "Outgoing", table="collective_members", unit="bytes", summary="Bytes sent in collective operations.")
+@pattern(
+    "bytes_cout",
+    "bytes_coll",
+    "Outgoing",
+    table="collective_members",
+    unit="bytes",
+    summary="Bytes sent in collective operations.",
+)
 def bytes_out(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Bytes sent."""
     return parent.where(m.sent > 0, severity=m.sent)
 
 
-@pattern("bytes_cin", "bytes_coll", "Incoming", table="collective_members", unit="bytes", summary="Bytes received in collective operations.")
+@pattern(
+    "bytes_cin",
+    "bytes_coll",
+    "Incoming",
+    table="collective_members",
+    unit="bytes",
+    summary="Bytes received in collective operations.",
+)
 def bytes_in(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Bytes received."""
     return parent.where(m.received > 0, severity=m.received)

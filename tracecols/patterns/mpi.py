@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracecols.patterns.base import Family, either, in_role, named
+from tracecols.patterns.base import Family, RegionRule, either, in_role, named
 
 FAMILY = Family("MPI groups")
 add = FAMILY.add
@@ -32,13 +32,19 @@ INDIVIDUAL_IO = "mpi_file_i?(read|write)(_at|_shared)?"
 COLLECTIVE_IO = "mpi_file_((iread|iwrite)_(all|at_all)|(read|write)_(all|at_all|ordered)(_begin|_end)?)"
 
 
-def mpi(pattern: str):  # type: ignore[no-untyped-def]
+def mpi(pattern: str) -> RegionRule:
     """Regions of MPI by name."""
     return named(pattern, "mpi")
 
 
 add("mpi", "execution", "MPI", "Time spent in MPI calls.", regions=mpi("(?!parallel$).*"))
-add("mpi_management", "mpi", "Management", "Time spent in MPI calls that manage objects: start and end, communicators, files, windows.", of="children")
+add(
+    "mpi_management",
+    "mpi",
+    "Management",
+    "Time spent in MPI calls that manage objects: start and end, communicators, files, windows.",
+    of="children",
+)
 add(
     "mpi_init_exit", "mpi_management", "Init/Finalize", "Time spent in MPI initialisation and finalisation.",
     regions=mpi("mpi_(init(_thread|ialized)?|finalized?)"),
@@ -50,14 +56,38 @@ add(
 )  # fmt: skip
 add("mpi_mgmt_file", "mpi_management", "File", "Time spent in management of files.", regions=mpi(FILE))
 add("mpi_mgmt_win", "mpi_management", "Window", "Time spent in management of windows.", regions=mpi(WINDOW))
-add("mpi_synchronization", "mpi", "Synchronization", "Time spent in MPI calls that synchronise processes.", of="children")
+add(
+    "mpi_synchronization",
+    "mpi",
+    "Synchronization",
+    "Time spent in MPI calls that synchronise processes.",
+    of="children",
+)
 add(
     "mpi_sync_collective", "mpi_synchronization", "Collective", "Time spent in MPI barriers.", regions=in_role(["barrier"], "mpi"),
     advice="Remove barriers that correctness does not need; balance the work in front of the others.",
 )  # fmt: skip
-add("mpi_rma_synchronization", "mpi_synchronization", "One-sided", "Time spent in synchronisation of one-sided communication.", of="children")
-add("mpi_rma_sync_active", "mpi_rma_synchronization", "Active Target", "Time spent in fences and general active target synchronisation.", regions=mpi(ACTIVE))
-add("mpi_rma_sync_passive", "mpi_rma_synchronization", "Passive Target", "Time spent in locks and flushes of windows.", regions=mpi(PASSIVE))
+add(
+    "mpi_rma_synchronization",
+    "mpi_synchronization",
+    "One-sided",
+    "Time spent in synchronisation of one-sided communication.",
+    of="children",
+)
+add(
+    "mpi_rma_sync_active",
+    "mpi_rma_synchronization",
+    "Active Target",
+    "Time spent in fences and general active target synchronisation.",
+    regions=mpi(ACTIVE),
+)
+add(
+    "mpi_rma_sync_passive",
+    "mpi_rma_synchronization",
+    "Passive Target",
+    "Time spent in locks and flushes of windows.",
+    regions=mpi(PASSIVE),
+)
 add("mpi_communication", "mpi", "Communication", "Time spent in MPI calls that transfer data.", of="children")
 add(
     "mpi_point2point", "mpi_communication", "Point-to-point", "Time spent in point-to-point communication.",
@@ -69,33 +99,116 @@ add(
     regions=in_role(["coll_one2all", "coll_all2one", "coll_all2all", "coll_other"], "mpi"),
     advice="Much of it may be waiting for the last participant: see the properties below and the balance of the work before.",
 )  # fmt: skip
-add("mpi_rma_communication", "mpi_communication", "One-sided", "Time spent in one-sided communication.", regions=in_role(["rma", "atomic"], "mpi"))
+add(
+    "mpi_rma_communication",
+    "mpi_communication",
+    "One-sided",
+    "Time spent in one-sided communication.",
+    regions=in_role(["rma", "atomic"], "mpi"),
+)
 add("mpi_io", "mpi", "File I/O", "Time spent in MPI file I/O.", of="children")
 add("mpi_io_individual", "mpi_io", "Individual", "Time spent in individual file I/O.", regions=mpi(INDIVIDUAL_IO))
 add("mpi_io_collective", "mpi_io", "Collective", "Time spent in collective file I/O.", regions=mpi(COLLECTIVE_IO))
 
 add("syncs", "", "Synchronizations", "Number of synchronisation operations.", unit="occ", of="children")
-add("syncs_p2p", "syncs", "Point-to-point", "Number of point-to-point operations without payload.", unit="occ", of="children")
+add(
+    "syncs_p2p",
+    "syncs",
+    "Point-to-point",
+    "Number of point-to-point operations without payload.",
+    unit="occ",
+    of="children",
+)
 add("syncs_rma", "syncs", "One-sided", "Number of one-sided synchronisation operations.", unit="occ", of="children")
-add("syncs_rma_active", "syncs_rma", "Active Target", "Number of active target synchronisation operations.", unit="occ", measure="visits", regions=mpi(ACTIVE))
-add("syncs_rma_passive", "syncs_rma", "Passive Target", "Number of passive target synchronisation operations.", unit="occ", measure="visits", regions=mpi(PASSIVE))
+add(
+    "syncs_rma_active",
+    "syncs_rma",
+    "Active Target",
+    "Number of active target synchronisation operations.",
+    unit="occ",
+    measure="visits",
+    regions=mpi(ACTIVE),
+)
+add(
+    "syncs_rma_passive",
+    "syncs_rma",
+    "Passive Target",
+    "Number of passive target synchronisation operations.",
+    unit="occ",
+    measure="visits",
+    regions=mpi(PASSIVE),
+)
 add("comms", "", "Communications", "Number of communication operations.", unit="occ", of="children")
-add("comms_p2p", "comms", "Point-to-point", "Number of point-to-point operations with payload.", unit="occ", of="children")
+add(
+    "comms_p2p",
+    "comms",
+    "Point-to-point",
+    "Number of point-to-point operations with payload.",
+    unit="occ",
+    of="children",
+)
 add("comms_coll", "comms", "Collective", "Number of collective operations with payload.", unit="occ", of="children")
 add("comms_rma", "comms", "One-sided", "Number of one-sided operations.", unit="occ", of="children")
-add("comms_rma_puts", "comms_rma", "Puts", "Number of put operations.", unit="occ", measure="visits", regions=mpi("mpi_r?put"))
-add("comms_rma_gets", "comms_rma", "Gets", "Number of get operations.", unit="occ", measure="visits", regions=mpi("mpi_r?get"))
-add("comms_rma_atomics", "comms_rma", "Atomics", "Number of atomic one-sided operations.", unit="occ", measure="visits", regions=in_role(["atomic"], "mpi"))
+add(
+    "comms_rma_puts",
+    "comms_rma",
+    "Puts",
+    "Number of put operations.",
+    unit="occ",
+    measure="visits",
+    regions=mpi("mpi_r?put"),
+)
+add(
+    "comms_rma_gets",
+    "comms_rma",
+    "Gets",
+    "Number of get operations.",
+    unit="occ",
+    measure="visits",
+    regions=mpi("mpi_r?get"),
+)
+add(
+    "comms_rma_atomics",
+    "comms_rma",
+    "Atomics",
+    "Number of atomic one-sided operations.",
+    unit="occ",
+    measure="visits",
+    regions=in_role(["atomic"], "mpi"),
+)
 add("bytes", "", "Bytes Transferred", "Number of bytes transferred.", unit="bytes", of="children")
-add("bytes_p2p", "bytes", "Point-to-point", "Bytes transferred in point-to-point operations.", unit="bytes", of="children")
+add(
+    "bytes_p2p",
+    "bytes",
+    "Point-to-point",
+    "Bytes transferred in point-to-point operations.",
+    unit="bytes",
+    of="children",
+)
 add("bytes_coll", "bytes", "Collective", "Bytes transferred in collective operations.", unit="bytes", of="children")
 add("mpi_file_ops", "", "MPI File Operations", "Number of MPI file operations.", unit="occ", of="children")
 add(
     "mpi_file_iops", "mpi_file_ops", "Individual", "Number of individual MPI file operations.", unit="occ", measure="visits",
     regions=mpi(f"{FILE_INDIVIDUAL}|{INDIVIDUAL_IO}"),
 )  # fmt: skip
-add("mpi_file_irops", "mpi_file_iops", "Reads", "Number of individual reads.", unit="occ", measure="visits", regions=mpi(INDIVIDUAL_IO.replace("(read|write)", "read")))
-add("mpi_file_iwops", "mpi_file_iops", "Writes", "Number of individual writes.", unit="occ", measure="visits", regions=mpi(INDIVIDUAL_IO.replace("(read|write)", "write")))
+add(
+    "mpi_file_irops",
+    "mpi_file_iops",
+    "Reads",
+    "Number of individual reads.",
+    unit="occ",
+    measure="visits",
+    regions=mpi(INDIVIDUAL_IO.replace("(read|write)", "read")),
+)
+add(
+    "mpi_file_iwops",
+    "mpi_file_iops",
+    "Writes",
+    "Number of individual writes.",
+    unit="occ",
+    measure="visits",
+    regions=mpi(INDIVIDUAL_IO.replace("(read|write)", "write")),
+)
 add(
     "mpi_file_cops", "mpi_file_ops", "Collective", "Number of collective MPI file operations.", unit="occ", measure="visits",
     regions=mpi(f"{FILE_COLLECTIVE}|{COLLECTIVE_IO}"),

@@ -159,17 +159,36 @@ for name, late, overtaken, waits_long, title in (
         waits_long, f"{name}_send", "Late Receivers", table="messages", unit="occ", uses=("mpi_latereceiver",),
         summary=f"Number of Late Receivers in {title}.",
     )  # fmt: skip
-    def late_receivers(model: Model, m: CompoundTable, parent: Matches, late: Matches, has_payload: bool = has_payload) -> Matches:
+    def late_receivers(
+        model: Model, m: CompoundTable, parent: Matches, late: Matches, has_payload: bool = has_payload
+    ) -> Matches:
         """Late Receiver instances."""
         return _counted(late, (m.length[late.row] != 0) == has_payload)
 
-    @pattern(f"{name}_recv", f"{name}_p2p", "Receives", table="messages", unit="occ", summary=f"Number of receives ({title}).")
+    @pattern(
+        f"{name}_recv",
+        f"{name}_p2p",
+        "Receives",
+        table="messages",
+        unit="occ",
+        summary=f"Number of receives ({title}).",
+    )
     def receives(model: Model, m: CompoundTable, parent: Matches, has_payload: bool = has_payload) -> Matches:
         """Receives with or without payload."""
         return _counted(parent, (m.length != 0) == has_payload)
 
-    @pattern(late, f"{name}_recv", "Late Senders", table="messages", unit="occ", uses=("mpi_latesender",), summary=f"Number of Late Senders in {title}.")
-    def late_senders(model: Model, m: CompoundTable, parent: Matches, late: Matches, has_payload: bool = has_payload) -> Matches:
+    @pattern(
+        late,
+        f"{name}_recv",
+        "Late Senders",
+        table="messages",
+        unit="occ",
+        uses=("mpi_latesender",),
+        summary=f"Number of Late Senders in {title}.",
+    )
+    def late_senders(
+        model: Model, m: CompoundTable, parent: Matches, late: Matches, has_payload: bool = has_payload
+    ) -> Matches:
         """Late Sender instances."""
         return _counted(late, (m.length[late.row] != 0) == has_payload)
 
@@ -177,18 +196,29 @@ for name, late, overtaken, waits_long, title in (
         overtaken, late, "Messages in Wrong Order", table="messages", unit="occ", uses=("mpi_latesender_wo",),
         summary=f"Number of Late Senders in {title} where messages are received in wrong order.",
     )  # fmt: skip
-    def wrong_order(model: Model, m: CompoundTable, parent: Matches, late: Matches, has_payload: bool = has_payload) -> Matches:
+    def wrong_order(
+        model: Model, m: CompoundTable, parent: Matches, late: Matches, has_payload: bool = has_payload
+    ) -> Matches:
         """Late Sender instances with messages in wrong order."""
         return _counted(late, (m.length[late.row] != 0) == has_payload)
 
 
-@pattern("bytes_sent", "bytes_p2p", "Sent", table="sends", unit="bytes", summary="Bytes sent in point-to-point operations.")
+@pattern(
+    "bytes_sent", "bytes_p2p", "Sent", table="sends", unit="bytes", summary="Bytes sent in point-to-point operations."
+)
 def bytes_sent(model: Model, s: CompoundTable, parent: Matches) -> Matches:
     """Length of every message, at the call that starts its send."""
     return parent.where(s.length > 0, severity=s.length)
 
 
-@pattern("bytes_rcvd", "bytes_p2p", "Received", table="messages", unit="bytes", summary="Bytes received in point-to-point operations.")
+@pattern(
+    "bytes_rcvd",
+    "bytes_p2p",
+    "Received",
+    table="messages",
+    unit="bytes",
+    summary="Bytes received in point-to-point operations.",
+)
 def bytes_received(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Length of every message as sent, at the call that completes its receive."""
     return parent.where(m.length > 0, severity=m.length)

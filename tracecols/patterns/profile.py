@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.constructs import ROLES
 from tracecols.enhance.model import Model
+from tracecols.enhance.regions import CONSTRUCTS
 from tracecols.patterns.base import Family, Findings, Matches, named
 from tracecols.severity.cells import Cells
 
@@ -26,7 +26,7 @@ def team_management(model: Model, findings: Findings) -> tuple[Matches, Matches]
     def make() -> tuple[Matches, Matches]:
         members, constructs, teams = model.construct_members, model.constructs, model.teams
         team = constructs.team[members.construct]
-        parallel = (constructs.role[members.construct] == ROLES[0]) & (teams.master[team] >= 0)
+        parallel = (constructs.role[members.construct] == CONSTRUCTS[0]) & (teams.master[team] >= 0)
         row = np.flatnonzero(parallel)
         team = team[row]
         fork = np.maximum(members.enter_time[row] - teams.fork_time[team], 0)
@@ -217,4 +217,3 @@ def visits(model: Model, findings: Findings) -> Cells:
     """Number of ENTER events."""
     profile = model.profile
     return Cells.sum(profile.call_path, profile.location, profile.visits)
-

@@ -50,5 +50,7 @@ def properties(conventions: str, more: list[Property] | None = None) -> list[Pro
     visit("")
     if len(result) != len(found):
         lost = sorted(set(by_id) - {p.id for p in result})
-        raise AnalysisError(f"properties {', '.join(lost)} are their own ancestors\n  give them a parent that leads to a root")
+        raise AnalysisError(
+            f"properties {', '.join(lost)} are their own ancestors\n  give them a parent that leads to a root"
+        )
     return result

@@ -42,8 +42,20 @@ def omp_fork(model: Model, findings: Findings) -> Cells:
 
 add("omp_synchronization", "omp_time", "Synchronization", "Time spent in OpenMP synchronisation.", of="children")
 add("omp_barrier", "omp_synchronization", "Barrier", "Time spent in OpenMP barriers.", of="children")
-add("omp_ebarrier", "omp_barrier", "Explicit", "Time spent in explicit OpenMP barriers.", regions=in_role(["barrier"], "openmp"))
-add("omp_ibarrier", "omp_barrier", "Implicit", "Time spent in implicit OpenMP barriers.", regions=in_role(["implicit_barrier"], "openmp"))
+add(
+    "omp_ebarrier",
+    "omp_barrier",
+    "Explicit",
+    "Time spent in explicit OpenMP barriers.",
+    regions=in_role(["barrier"], "openmp"),
+)
+add(
+    "omp_ibarrier",
+    "omp_barrier",
+    "Implicit",
+    "Time spent in implicit OpenMP barriers.",
+    regions=in_role(["implicit_barrier"], "openmp"),
+)
 
 
 def barrier_wait(m: CompoundTable, parent: Matches, role: str) -> Matches:
@@ -72,7 +84,13 @@ def implicit_barrier_wait(model: Model, m: CompoundTable, parent: Matches) -> Ma
     return barrier_wait(m, parent, "implicit_barrier")
 
 
-add("omp_critical", "omp_synchronization", "Critical", "Time spent waiting at critical sections and in atomics.", regions=in_role(["critical", "atomic"], "openmp"))
+add(
+    "omp_critical",
+    "omp_synchronization",
+    "Critical",
+    "Time spent waiting at critical sections and in atomics.",
+    regions=in_role(["critical", "atomic"], "openmp"),
+)
 add(
     "omp_lock_api", "omp_synchronization", "Lock API", "Time spent in calls of the OpenMP lock API.",
     regions=named("omp_(destroy|init|set|test|unset)(_nest)?_lock", "openmp"),
@@ -107,8 +125,20 @@ def lock_contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     return found.where(region_of(model, found.call_path, OPENMP) & ~region_of(model, found.call_path, CRITICAL))
 
 
-add("omp_ordered", "omp_synchronization", "Ordered", "Time spent waiting to enter ordered sections.", regions=in_role(["ordered"], "openmp"))
-add("omp_taskwait", "omp_synchronization", "Taskwait", "Time spent waiting for child tasks.", regions=in_role(["task_wait"], "openmp"))
+add(
+    "omp_ordered",
+    "omp_synchronization",
+    "Ordered",
+    "Time spent waiting to enter ordered sections.",
+    regions=in_role(["ordered"], "openmp"),
+)
+add(
+    "omp_taskwait",
+    "omp_synchronization",
+    "Taskwait",
+    "Time spent waiting for child tasks.",
+    regions=in_role(["task_wait"], "openmp"),
+)
 add("omp_flush", "omp_time", "Flush", "Time spent in OpenMP flush directives.", regions=in_role(["flush"], "openmp"))
 
 add("pthread_time", "execution", "POSIX Threads", "Time spent in calls of the POSIX threads API.", of="children")
@@ -116,7 +146,13 @@ add(
     "pthread_management", "pthread_time", "Management", "Time spent in management of POSIX threads.",
     regions=named("pthread_(cancel|create|detach|exit|join)", "pthread"),
 )  # fmt: skip
-add("pthread_synchronization", "pthread_time", "Synchronization", "Time spent in synchronisation of POSIX threads.", of="children")
+add(
+    "pthread_synchronization",
+    "pthread_time",
+    "Synchronization",
+    "Time spent in synchronisation of POSIX threads.",
+    of="children",
+)
 add(
     "pthread_lock_api", "pthread_synchronization", "Mutex", "Time spent in the mutex API.",
     regions=named("pthread_mutex_(destroy|init|lock|trylock|unlock)", "pthread"),

@@ -21,7 +21,9 @@ def _pairs(rows: list[tuple[str, str]]) -> Table:
 
 
 def _listing(title: str, columns: list[str], rows: list[list[Any]], right: int = 0) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, header_style="dim", padding=(0, 2, 0, 0))
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=None, header_style="dim", padding=(0, 2, 0, 0)
+    )
     for i, c in enumerate(columns):
         table.add_column(c, justify="right" if i < right else "left", overflow="fold")
     for row in rows:
@@ -50,38 +52,74 @@ def describe(store: Store) -> RenderableType:
     kinds: dict[str, int] = {}
     for kind in locations["type"]:
         kinds[kind] = kinds.get(kind, 0) + 1
-    shown = list(zip(processes["rank"], locations_by_process(locations, len(processes["id"])), processes["name"], strict=True))
+    shown = list(
+        zip(processes["rank"], locations_by_process(locations, len(processes["id"])), processes["name"], strict=True)
+    )
     listed = [[rank, threads, n, name] for rank, (threads, n), name in shown]
-    parts.append(_listing(f"Processes ({', '.join(f'{n} {k}' for k, n in kinds.items())})", ["rank", "locations", "events", "name"], shorten(listed), 3))
+    parts.append(
+        _listing(
+            f"Processes ({', '.join(f'{n} {k}' for k, n in kinds.items())})",
+            ["rank", "locations", "events", "name"],
+            shorten(listed),
+            3,
+        )
+    )
     events = sorted(m["events_by_kind"].items(), key=lambda kv: -kv[1])
-    parts += ["", _listing("Events by kind", ["number", "kind"], [[n, NAMES.get(int(k), str(k))] for k, n in events], 1)]
+    parts += [
+        "",
+        _listing("Events by kind", ["number", "kind"], [[n, NAMES.get(int(k), str(k))] for k, n in events], 1),
+    ]
 
     regions = d["regions"].to_pydict()
     by_paradigm: dict[str, int] = {}
     for paradigm in regions["paradigm"]:
         by_paradigm[paradigm] = by_paradigm.get(paradigm, 0) + 1
-    parts += ["", _listing("Regions defined", ["number", "paradigm"], [[n, p] for p, n in sorted(by_paradigm.items(), key=lambda kv: -kv[1])], 1)]
+    parts += [
+        "",
+        _listing(
+            "Regions defined",
+            ["number", "paradigm"],
+            [[n, p] for p, n in sorted(by_paradigm.items(), key=lambda kv: -kv[1])],
+            1,
+        ),
+    ]
     comms = d["communicators"].to_pydict()
     if comms["id"]:
         of = [
             [len(members), kind, paradigm, name or f"number {i}"]
-            for i, (members, kind, paradigm, name) in enumerate(zip(comms["members"], comms["kind"], comms["paradigm"], comms["name"], strict=True))
+            for i, (members, kind, paradigm, name) in enumerate(
+                zip(comms["members"], comms["kind"], comms["paradigm"], comms["name"], strict=True)
+            )
         ]
         parts += ["", _listing("Communicators and teams", ["members", "kind", "paradigm", "name"], shorten(of), 1)]
     topologies = d["topologies"].to_pydict()
     if topologies["id"]:
         listed = [
-            [name, " x ".join(f"{s} {n}{' (periodic)' if p else ''}" for s, n, p in zip(sizes, names, periodic, strict=True))]
-            for name, sizes, names, periodic in zip(topologies["name"], topologies["sizes"], topologies["dimensions"], topologies["periodic"], strict=True)
+            [
+                name,
+                " x ".join(
+                    f"{s} {n}{' (periodic)' if p else ''}" for s, n, p in zip(sizes, names, periodic, strict=True)
+                ),
+            ]
+            for name, sizes, names, periodic in zip(
+                topologies["name"], topologies["sizes"], topologies["dimensions"], topologies["periodic"], strict=True
+            )
         ]
         parts += ["", _listing("Topologies", ["name", "dimensions"], shorten(listed))]
     counters = d["metric_members"].to_pydict()
     if counters["id"]:
-        listed = [list(r) for r in zip(counters["name"], counters["unit"], counters["mode"], counters["type"], strict=True)]
+        listed = [
+            list(r) for r in zip(counters["name"], counters["unit"], counters["mode"], counters["type"], strict=True)
+        ]
         parts += ["", _listing("Counters", ["name", "unit", "mode", "type"], shorten(listed))]
     trouble = [[n, f"records of {what}, kept as events of kind UNKNOWN"] for what, n in m["not_understood"].items()]
-    trouble += [[loss["n_events"], f"events of location {loss['location']} lost: {loss['reason']}"] for loss in m["lost"]]
-    parts += ["", _listing("Not understood or lost", ["number", "what"], trouble, 1) if trouble else "Everything was understood."]
+    trouble += [
+        [loss["n_events"], f"events of location {loss['location']} lost: {loss['reason']}"] for loss in m["lost"]
+    ]
+    parts += [
+        "",
+        _listing("Not understood or lost", ["number", "what"], trouble, 1) if trouble else "Everything was understood.",
+    ]
     return Group(*parts)
 
 
@@ -98,4 +136,8 @@ def shorten(rows: list[list[Any]], most: int = 16) -> list[list[Any]]:
     """Leave out the middle of a long listing, and say so."""
     if len(rows) <= most:
         return rows
-    return [*rows[: most - 2], ["..."] + [f"({len(rows) - most + 1} more)" if i == len(rows[0]) - 2 else "" for i in range(len(rows[0]) - 1)], rows[-1]]
+    return [
+        *rows[: most - 2],
+        ["..."] + [f"({len(rows) - most + 1} more)" if i == len(rows[0]) - 2 else "" for i in range(len(rows[0]) - 1)],
+        rows[-1],
+    ]

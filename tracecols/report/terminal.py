@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,14 @@ from tracecols.errors import SeverityError
 from tracecols.severity.cube import SeverityCube
 
 # From little to much; readable on dark and light ground, and in order of brightness for those who do not see the hues.
-COLOURS = ((0.5, "bold bright_red"), (0.2, "bright_red"), (0.1, "yellow"), (0.05, "green"), (0.01, "cyan"), (0.0, "bright_black"))
+COLOURS = (
+    (0.5, "bold bright_red"),
+    (0.2, "bright_red"),
+    (0.1, "yellow"),
+    (0.05, "green"),
+    (0.01, "cyan"),
+    (0.0, "bright_black"),
+)
 
 
 class Display:
@@ -31,7 +38,9 @@ class Display:
         Leave out what is less than this share of the whole.
     """
 
-    def __init__(self, cube: SeverityCube, *, relative: bool = False, plain: bool = False, threshold: float = 0.005) -> None:
+    def __init__(
+        self, cube: SeverityCube, *, relative: bool = False, plain: bool = False, threshold: float = 0.005
+    ) -> None:
         self.cube, self.relative, self.plain, self.threshold = cube, relative, plain, threshold
 
     def render(self, name: str | None, call_path: str | None) -> Iterator[RenderableType]:
@@ -51,7 +60,9 @@ class Display:
         number = self._number(value, unit) if self.plain else f"{share:8.2%}"
         text = Text(number, style)
         if own is not None:
-            text.append("  " + (self._number(own, unit) if self.plain else f"{own / whole if whole else 0.0:8.2%}"), "dim")
+            text.append(
+                "  " + (self._number(own, unit) if self.plain else f"{own / whole if whole else 0.0:8.2%}"), "dim"
+            )
         return text.append(f"  {name}", "" if share >= self.threshold else "bright_black")
 
     @staticmethod
@@ -62,7 +73,10 @@ class Display:
         """Yield one tree per root property that has a value; inclusive values."""
         cube, axis = self.cube, self.cube.properties
         yield Text(cube.summary(), "bold")
-        yield Text("Inclusive severity of properties" + ("" if self.plain else ", percent of the root") + "; -p shows where\n", "dim")
+        yield Text(
+            "Inclusive severity of properties" + ("" if self.plain else ", percent of the root") + "; -p shows where\n",
+            "dim",
+        )
         for root in axis.roots:
             whole = cube.total(root)
             if not whole:
@@ -79,7 +93,7 @@ class Display:
                 head.append("  " + self._number(whole, unit).strip(), "bold")
             tree = Tree(head, guide_style="bright_black")
 
-            def grow(branch: Tree, name: str, whole: float = whole, label=label) -> None:  # type: ignore[no-untyped-def]
+            def grow(branch: Tree, name: str, whole: float = whole, label: Callable[[str], Text] = label) -> None:
                 for child in axis.children[name]:
                     if cube.total(child) and abs(cube.total(child)) >= self.threshold * whole:
                         grow(branch.add(label(child)), child)
@@ -101,8 +115,17 @@ class Display:
         yield Text(f"{cube.properties.title[number]} ({name})", "bold").append(
             "  " + self._number(cube.total(name), unit).strip() + ("" if self.plain else f", percent of {base}"), ""
         )
-        yield Text(f"{cube.properties.summary[number]}\n{cube.properties.advice[number]}".strip() + "\nCall tree: with and without what is called; -c shows the locations\n", "dim")
-        yield from self._forest(axis.parent, inclusive, whole, lambda i: self._label(inclusive[i], whole, unit, axis.name[i], exclusive[i]))
+        yield Text(
+            f"{cube.properties.summary[number]}\n{cube.properties.advice[number]}".strip()
+            + "\nCall tree: with and without what is called; -c shows the locations\n",
+            "dim",
+        )
+        yield from self._forest(
+            axis.parent,
+            inclusive,
+            whole,
+            lambda i: self._label(float(inclusive[i]), whole, unit, str(axis.name[i]), float(exclusive[i])),
+        )
 
     def system_tree(self, name: str, call_path: str) -> Iterator[RenderableType]:
         """Yield the system tree of a property on selected call paths."""
@@ -114,21 +137,32 @@ class Display:
         selected = float(cube.by_location(name, mask).sum())
         whole = selected if self.relative else self._whole(name)
         base = "the selection" if self.relative else cube.properties.root_of(name)
-        yield Text(f"{cube.properties.title[number]} ({name})", "bold").append("  " + self._number(selected, unit).strip() + ("" if self.plain else f", percent of {base}"), "")
+        yield Text(f"{cube.properties.title[number]} ({name})", "bold").append(
+            "  " + self._number(selected, unit).strip() + ("" if self.plain else f", percent of {base}"), ""
+        )
         paths = [p for p, m in zip(cube.call_paths.path, mask, strict=True) if m]
-        yield Text("\n".join(paths[:5] + ([f"... and {len(paths) - 5} more call paths"] if len(paths) > 5 else [])) + "\n", "dim")
+        yield Text(
+            "\n".join(paths[:5] + ([f"... and {len(paths) - 5} more call paths"] if len(paths) > 5 else [])) + "\n",
+            "dim",
+        )
         if not selected:
             yield Text("nothing here")
             return
 
         def label(i: int) -> Text:
             row = axis.location[i]
-            where = f"rank {axis.rank[row]} thread {axis.thread[row]}  {axis.name[i]}" if row >= 0 else f"{axis.kind[i]} {axis.name[i]}"
+            where = (
+                f"rank {axis.rank[row]} thread {axis.thread[row]}  {axis.name[i]}"
+                if row >= 0
+                else f"{axis.kind[i]} {axis.name[i]}"
+            )
             return self._label(values[i], whole, unit, where)
 
-        yield from self._forest(np.array(axis.parent), values, whole, label)
+        yield from self._forest(np.array(axis.parent), values, selected, label)
 
-    def _forest(self, parent: NDArray[np.int32], values: NDArray[np.float64], whole: float, label) -> Iterator[RenderableType]:  # type: ignore[no-untyped-def]
+    def _forest(
+        self, parent: NDArray[np.int32], values: NDArray[np.float64], whole: float, label: Callable[[int], Text]
+    ) -> Iterator[RenderableType]:
         """Yield trees of the nodes above the threshold; parents come before their children."""
         branches: dict[int, Tree] = {}
         trees = []

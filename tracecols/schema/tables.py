@@ -230,7 +230,9 @@ DEFINITIONS: dict[str, Table] = {
             Column("type", "string", "`GroupType`"),
             Column("paradigm", "string", "`Paradigm`"),
             Column("flags", "int64", "1 members are global ranks"),
-            Column("members", "list[int64]", "rows of locations, processes, regions or metrics, in rank order, by type"),
+            Column(
+                "members", "list[int64]", "rows of locations, processes, regions or metrics, in rank order, by type"
+            ),
         ),
         _definition(
             "communicators",
@@ -241,7 +243,13 @@ DEFINITIONS: dict[str, Table] = {
             Column("parent", "int32", "communicator it was made from", "", "communicators"),
             Column("flags", "int64", "1 has creation and destruction events"),
             Column("members", "list[int32]", "locations in rank order; empty for self", "", "locations"),
-            Column("remote_members", "list[int32]", "locations of the other group of an inter-communicator", "", "locations"),
+            Column(
+                "remote_members",
+                "list[int32]",
+                "locations of the other group of an inter-communicator",
+                "",
+                "locations",
+            ),
         ),
         _definition(
             "metric_members",
@@ -290,7 +298,10 @@ DEFINITIONS: dict[str, Table] = {
             ),
         ),
         _definition(
-            "parameter_definitions", "one parameter of a region", _NAME, Column("type", "string", "string, int64 or uint64")
+            "parameter_definitions",
+            "one parameter of a region",
+            _NAME,
+            Column("type", "string", "string, int64 or uint64"),
         ),
         _definition(
             "attribute_definitions",

@@ -94,7 +94,14 @@ class CallAxis:
         """Take the columns from the merged call tree of a trace."""
         r = tree.region
         return cls(
-            tree.parent, tree.depth, tree.end, regions.name[r], regions.role[r], regions.paradigm[r], regions.file[r], regions.begin_line[r]
+            tree.parent,
+            tree.depth,
+            tree.end,
+            regions.name[r],
+            regions.role[r],
+            regions.paradigm[r],
+            regions.file[r],
+            regions.begin_line[r],
         )
 
     def __len__(self) -> int:
@@ -178,8 +185,21 @@ class SystemAxis:
         for process in range(len(processes["id"])):
             if any(row not in placed for row in of_process.get(process, [])):
                 visit_process(process, -1)
-        rank = np.array(processes["rank"], np.int32)[np.array(locations["process"], np.int64)] if locations["process"] else np.zeros(0, np.int32)
-        return cls(kind, name, parents, location, rank, np.array(locations["thread"], np.int32), locations["name"], locations["type"])
+        rank = (
+            np.array(processes["rank"], np.int32)[np.array(locations["process"], np.int64)]
+            if locations["process"]
+            else np.zeros(0, np.int32)
+        )
+        return cls(
+            kind,
+            name,
+            parents,
+            location,
+            rank,
+            np.array(locations["thread"], np.int32),
+            locations["name"],
+            locations["type"],
+        )
 
     @property
     def n_locations(self) -> int:

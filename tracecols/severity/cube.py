@@ -47,9 +47,20 @@ class SeverityCube:
     """
 
     def __init__(
-        self, properties: PropertyAxis, call_paths: CallAxis, system: SystemAxis, cells: dict[str, Cells], facts: dict[str, Any]
+        self,
+        properties: PropertyAxis,
+        call_paths: CallAxis,
+        system: SystemAxis,
+        cells: dict[str, Cells],
+        facts: dict[str, Any],
     ) -> None:
-        self.properties, self.call_paths, self.system, self.cells, self.facts = properties, call_paths, system, cells, facts
+        self.properties, self.call_paths, self.system, self.cells, self.facts = (
+            properties,
+            call_paths,
+            system,
+            cells,
+            facts,
+        )
 
     # -- looking at it ---------------------------------------------------------------------------------------------
 
@@ -68,7 +79,9 @@ class SeverityCube:
         """
         if name in self.properties.number:
             return name
-        titles = [i for i, t in zip(self.properties.id, self.properties.title, strict=True) if t.lower() == name.lower()]
+        titles = [
+            i for i, t in zip(self.properties.id, self.properties.title, strict=True) if t.lower() == name.lower()
+        ]
         if len(titles) == 1:
             return titles[0]
         import difflib
@@ -92,7 +105,9 @@ class SeverityCube:
             Letters for property, call path and system; the system's is for `by_system`.
         """
         if len(view) != 3 or set(view) - set("ie"):
-            raise SeverityError(f"view {view!r} is not three letters i or e\n  the default is 'iee': property inclusive, call path and system exclusive")
+            raise SeverityError(
+                f"view {view!r} is not three letters i or e\n  the default is 'iee': property inclusive, call path and system exclusive"
+            )
         name = self.find_property(name)
         cells = self.cells[name]
         if view[0] == "e":
@@ -133,7 +148,9 @@ class SeverityCube:
         np.add.at(sums, cells.location, cells.value)
         return sums * self.scale(name)
 
-    def by_system(self, name: str, call_paths: NDArray[np.bool_] | None = None, view: str = "iei") -> NDArray[np.float64]:
+    def by_system(
+        self, name: str, call_paths: NDArray[np.bool_] | None = None, view: str = "iei"
+    ) -> NDArray[np.float64]:
         """Return values per node of the system tree, inclusive or exclusive; (n_system,) float64."""
         of_location = self.by_location(name, call_paths)
         values = np.array([of_location[row] if row >= 0 else 0.0 for row in self.system.location])
@@ -161,7 +178,9 @@ class SeverityCube:
                 fits = compile(translate(pattern))
                 exact = np.fromiter((fits.match(p) is not None for p in self.call_paths.path), bool, len(mask))
             if not exact.any():
-                raise SeverityError(f"no call path matches {pattern!r}\n  give a whole path, or a pattern such as '*/MPI_Recv'")
+                raise SeverityError(
+                    f"no call path matches {pattern!r}\n  give a whole path, or a pattern such as '*/MPI_Recv'"
+                )
             mask |= exact
         return mask
 
@@ -211,14 +230,20 @@ class SeverityCube:
         lengths = [len(c) for _, c in parts]
         call_paths = np.concatenate([c.call_path for _, c in parts] or [np.zeros(0, np.int32)])
         locations = np.concatenate([c.location for _, c in parts] or [np.zeros(0, np.int32)])
-        unique, codes = np.unique(np.array(self.call_paths.path, object), return_inverse=True) if len(self.call_paths) else (np.zeros(0, object), np.zeros(0, np.int64))
+        unique, codes = (
+            np.unique(np.array(self.call_paths.path, object), return_inverse=True)
+            if len(self.call_paths)
+            else (np.zeros(0, object), np.zeros(0, np.int64))
+        )
         return pd.DataFrame(
             {
                 "property": pd.Categorical.from_codes(np.repeat(np.arange(len(names)), lengths), categories=names),
                 "call_path": pd.Categorical.from_codes(codes[call_paths], categories=unique),
                 "rank": self.system.rank[locations],
                 "thread": self.system.thread[locations],
-                "value": np.concatenate([c.value * self.scale(n) for n, c in parts] or [np.zeros(0)]).astype(np.float64),
+                "value": np.concatenate([c.value * self.scale(n) for n, c in parts] or [np.zeros(0)]).astype(
+                    np.float64
+                ),
             }
         )
 
@@ -267,10 +292,16 @@ class SeverityCube:
             lines.append(f"  of {trace['source']['path']}, {trace['n_events']:,} events")
         whole = self.total("time") if "time" in self.cells else 0.0
         if whole:
-            waits = [(self.total(n), n) for n in self.properties.id if not self.properties.children[n] and self.properties.root_of(n) == "time"]
+            waits = [
+                (self.total(n), n)
+                for n in self.properties.id
+                if not self.properties.children[n] and self.properties.root_of(n) == "time"
+            ]
             for value, name in sorted(waits, reverse=True)[:5]:
                 if value > 0:
-                    lines.append(f"  {value / whole:7.2%} {value:12.6f} s  {self.properties.title[self.properties.number[name]]} ({name})")
+                    lines.append(
+                        f"  {value / whole:7.2%} {value:12.6f} s  {self.properties.title[self.properties.number[name]]} ({name})"
+                    )
         return "\n".join(lines)
 
     # -- checks ----------------------------------------------------------------------------------------------------
@@ -336,7 +367,12 @@ class SeverityCube:
                 },
             )
             floats = [name for name in p.id if self.cells[name].value.dtype.kind == "f"]
-            manifest = {"format": "tracecols severity", "version": VERSION, "float_properties": floats, "facts": self.facts}
+            manifest = {
+                "format": "tracecols severity",
+                "version": VERSION,
+                "float_properties": floats,
+                "facts": self.facts,
+            }
             (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
         return path
 
@@ -357,22 +393,38 @@ class SeverityCube:
             manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
             kind, version = manifest.get("format"), manifest.get("version")
         except (OSError, ValueError, AttributeError) as error:
-            raise SeverityError(f"{path} is not a severity cube\n  make one with: tracecols analyze TRACE -o {path}") from error
+            raise SeverityError(
+                f"{path} is not a severity cube\n  make one with: tracecols analyze TRACE -o {path}"
+            ) from error
         if kind != "tracecols severity":
-            raise SeverityError(f"{path} is not a severity cube (its manifest says {kind!r})\n  make one with: tracecols analyze {path}")
+            raise SeverityError(
+                f"{path} is not a severity cube (its manifest says {kind!r})\n  make one with: tracecols analyze {path}"
+            )
         if version != VERSION:
-            raise SeverityError(f"{path} has severity format {version}, this tracecols reads {VERSION}\n  analyze the trace again")
+            raise SeverityError(
+                f"{path} has severity format {version}, this tracecols reads {VERSION}\n  analyze the trace again"
+            )
         try:
-            tables = {n: pq.read_table(path / f"{n}.parquet") for n in ("properties", "call_paths", "system", "locations", "cells")}
+            tables = {
+                n: pq.read_table(path / f"{n}.parquet")
+                for n in ("properties", "call_paths", "system", "locations", "cells")
+            }
             p = PropertyAxis(*(tables["properties"].column(f).to_pylist() for f in PropertyAxis.__dataclass_fields__))
             columns = {f: tables["call_paths"].column(f) for f in CallAxis.__dataclass_fields__}
-            c = CallAxis(**{f: v.to_numpy() if f in ("parent", "depth", "end", "line") else np.array(v.to_pylist(), object) for f, v in columns.items()})
+            c = CallAxis(
+                **{
+                    f: v.to_numpy() if f in ("parent", "depth", "end", "line") else np.array(v.to_pylist(), object)
+                    for f, v in columns.items()
+                }
+            )
             t, where = tables["system"].to_pydict(), tables["locations"]
             s = SystemAxis(
                 t["kind"], t["name"], t["parent"], t["location"], where.column("rank").to_numpy(), where.column("thread").to_numpy(),
                 where.column("name").to_pylist(), where.column("type").to_pylist(),
             )  # fmt: skip
-            prop, call_path, location, value = (tables["cells"].column(n).to_numpy() for n in ("property", "call_path", "location", "value"))
+            prop, call_path, location, value = (
+                tables["cells"].column(n).to_numpy() for n in ("property", "call_path", "location", "value")
+            )
         except (OSError, KeyError, pa.ArrowException) as error:
             raise SeverityError(f"{path} is damaged: {error}\n  analyze the trace again") from error
         key = (call_path.astype(np.int64) << 32) | location.astype(np.int64)

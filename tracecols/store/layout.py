@@ -46,7 +46,9 @@ def new_folder(path: Path, what: str, error: type[TracecolsError] = StoreError) 
         except OSError as e:
             if e.filename is not None and not str(e.filename).startswith(str(building)):
                 raise
-            raise error(f"cannot write {path}: {e.strerror or e}\n  nothing was left behind; make room or choose another folder") from e
+            raise error(
+                f"cannot write {path}: {e.strerror or e}\n  nothing was left behind; make room or choose another folder"
+            ) from e
         if path.exists():
             old = path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.old"
             os.replace(path, old)

@@ -42,10 +42,16 @@ class Store:
             is_store = self.manifest.get("format") == "tracecols store"
         except (OSError, ValueError, AttributeError) as error:
             if not self.path.exists():
-                raise StoreError(f"no such store: {self.path}\n  make one with: tracecols convert TRACE -o {self.path}") from error
-            raise StoreError(f"{self.path} is not a store: its {MANIFEST} is missing or unreadable\n  convert the trace again") from error
+                raise StoreError(
+                    f"no such store: {self.path}\n  make one with: tracecols convert TRACE -o {self.path}"
+                ) from error
+            raise StoreError(
+                f"{self.path} is not a store: its {MANIFEST} is missing or unreadable\n  convert the trace again"
+            ) from error
         if not is_store:
-            raise StoreError(f"{self.path} is not a store of a trace (its manifest says {self.manifest.get('format')!r})")
+            raise StoreError(
+                f"{self.path} is not a store of a trace (its manifest says {self.manifest.get('format')!r})"
+            )
         version = self.manifest.get("version")
         if version != FORMAT_VERSION:
             raise StoreError(
@@ -55,8 +61,12 @@ class Store:
         for name, columns in self.manifest["tables"].items():
             declared = SIDE_TABLES.get(name)
             found = tuple(Column(c["name"], c["dtype"], "") for c in columns)
-            if declared is not None and [(c.name, c.dtype) for c in declared.columns] != [(c.name, c.dtype) for c in found]:
-                raise StoreError(f"{self.path}: table {name} has other columns than this tracecols knows\n  convert the trace again")
+            if declared is not None and [(c.name, c.dtype) for c in declared.columns] != [
+                (c.name, c.dtype) for c in found
+            ]:
+                raise StoreError(
+                    f"{self.path}: table {name} has other columns than this tracecols knows\n  convert the trace again"
+                )
             self.tables[name] = declared or Table(name, "the values of one METRIC event", found)
         self._files: dict[tuple[str, int], tuple[pq.FileMetaData, NDArray[np.int64]]] = {}
         self._recent: OrderedDict[tuple[Any, ...], pa.Table] = OrderedDict()
@@ -79,9 +89,13 @@ class Store:
         try:
             table = pq.read_table(path)
         except (OSError, pa.ArrowException) as error:
-            raise StoreError(f"{path} cannot be read: {error}\n  the store is damaged; convert the trace again") from error
+            raise StoreError(
+                f"{path} cannot be read: {error}\n  the store is damaged; convert the trace again"
+            ) from error
         if table.schema.names != list(DEFINITIONS[name].names):
-            raise StoreError(f"{path} has the columns {table.schema.names}, expected {list(DEFINITIONS[name].names)}\n  convert the trace again")
+            raise StoreError(
+                f"{path} has the columns {table.schema.names}, expected {list(DEFINITIONS[name].names)}\n  convert the trace again"
+            )
         return table
 
     @cached_property
@@ -109,16 +123,22 @@ class Store:
                 file = pq.ParquetFile(path)
                 meta = file.metadata
                 if file.schema_arrow != arrow_schema(self.tables[table]):
-                    raise StoreError(f"{path} has other columns than the manifest says\n  the store is damaged; convert the trace again")
+                    raise StoreError(
+                        f"{path} has other columns than the manifest says\n  the store is damaged; convert the trace again"
+                    )
                 starts = np.cumsum([0] + [meta.row_group(i).num_rows for i in range(meta.num_row_groups)])
                 with self._lock:
                     self._files[table, part] = meta, starts
                 return file, starts
             return pq.ParquetFile(path, metadata=known[0]), known[1]
         except (OSError, pa.ArrowException) as error:
-            raise StoreError(f"{path} cannot be read: {error}\n  the store is damaged; convert the trace again") from error
+            raise StoreError(
+                f"{path} cannot be read: {error}\n  the store is damaged; convert the trace again"
+            ) from error
 
-    def read(self, table: str, location: int, columns: list[str] | None = None, start: int = 0, stop: int | None = None) -> dict[str, NDArray[Any]]:
+    def read(
+        self, table: str, location: int, columns: list[str] | None = None, start: int = 0, stop: int | None = None
+    ) -> dict[str, NDArray[Any]]:
         """Read the rows of one location.
 
         Parameters
@@ -154,7 +174,9 @@ class Store:
             try:
                 found = file.read_row_groups(range(first, last), columns=columns, use_threads=False)
             except (OSError, pa.ArrowException) as error:
-                raise StoreError(f"{self.path / table / part_name(part)} cannot be read: {error}\n  the store is damaged; convert the trace again") from error
+                raise StoreError(
+                    f"{self.path / table / part_name(part)} cannot be read: {error}\n  the store is damaged; convert the trace again"
+                ) from error
             if shared:
                 # small locations share row groups of side tables
                 with self._lock:
@@ -163,4 +185,9 @@ class Store:
                         self._recent.popitem(last=False)
         begin = offset + start - int(starts[first])
         part_of = found.slice(begin, stop - start)
-        return {c: part_of.column(c).to_numpy() if part_of.column(c).num_chunks != 1 else part_of.column(c).chunk(0).to_numpy() for c in columns}
+        return {
+            c: part_of.column(c).to_numpy()
+            if part_of.column(c).num_chunks != 1
+            else part_of.column(c).chunk(0).to_numpy()
+            for c in columns
+        }

@@ -86,7 +86,9 @@ class PartWriter:
         """Start a location."""
         self._last = {}
 
-    def add(self, location: int, first_row: int, events: dict[str, NDArray[Any]], sides: dict[str, dict[str, NDArray[Any]]]) -> None:
+    def add(
+        self, location: int, first_row: int, events: dict[str, NDArray[Any]], sides: dict[str, dict[str, NDArray[Any]]]
+    ) -> None:
         """Write a batch of one location's events; side tables count events from the location's first.
 
         Parameters
@@ -112,7 +114,9 @@ class PartWriter:
             if not n:
                 continue
             # copied: the converter reuses its buffers
-            self._waiting.setdefault(table, []).append({c: v + first_row if c == "row" else v.copy() for c, v in columns.items()})
+            self._waiting.setdefault(table, []).append(
+                {c: v + first_row if c == "row" else v.copy() for c, v in columns.items()}
+            )
             self._extend(table, location, n)
             self.n_attributes += n if table == "attributes" else 0
             if sum(w["row"].size for w in self._waiting[table]) >= SIDE_ROWS:
@@ -143,7 +147,12 @@ class StoreWriter:
         """Write definitions and manifest; the store is complete then."""
         segments = sorted((s for p in parts for s in p.segments), key=lambda s: (s[0], s[1]))
         names = DEFINITIONS["segments"].names
-        definitions = {**definitions, "segments": dict(zip(names, zip(*segments, strict=True), strict=True)) if segments else {n: [] for n in names}}
+        definitions = {
+            **definitions,
+            "segments": dict(zip(names, zip(*segments, strict=True), strict=True))
+            if segments
+            else {n: [] for n in names},
+        }
         folder = self.folder / "definitions"
         folder.mkdir()
         for name, table in DEFINITIONS.items():
@@ -159,7 +168,10 @@ class StoreWriter:
             "last_time": max((p.last_time for p in used), default=0),
             "events_by_kind": {int(k): int(counts[k]) for k in np.flatnonzero(counts)},
             "n_attributes": sum(p.n_attributes for p in parts),
-            "tables": {name: [{"name": c.name, "dtype": c.dtype} for c in self.tables[name].columns] for name in sorted({s[0] for s in segments} - {"events"})},
+            "tables": {
+                name: [{"name": c.name, "dtype": c.dtype} for c in self.tables[name].columns]
+                for name in sorted({s[0] for s in segments} - {"events"})
+            },
         }
         text = json.dumps(manifest, indent=1)
         (self.folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
