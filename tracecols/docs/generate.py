@@ -65,7 +65,11 @@ PAGES = {"schema.md": schema_page, "properties.md": properties_page}
 
 def main() -> None:
     """Write the pages; with --check only compare them, and exit 1 if one is out of date."""
-    stale = [name for name, make in PAGES.items() if not (HERE / name).exists() or (HERE / name).read_text(encoding="utf-8") != make()]
+    stale = [
+        name
+        for name, make in PAGES.items()
+        if not (HERE / name).exists() or (HERE / name).read_text(encoding="utf-8") != make()
+    ]
     if "--check" in sys.argv[1:]:
         if stale:
             sys.exit(f"out of date: {', '.join(stale)}; run python -m tracecols.docs.generate")

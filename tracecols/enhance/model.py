@@ -18,6 +18,7 @@ from tracecols.enhance.teams import Teams
 from tracecols.schema import KINDS
 from tracecols.schema.compound import PROFILE
 from tracecols.store import Store
+from tracecols.store.arrow import to_numpy
 
 
 class AllCalls:
@@ -128,10 +129,10 @@ class Model:
         self.regions = Regions(store)
         locations = store.definitions["locations"]
         self.n_locations = locations.num_rows
-        self.process = np.array(locations.column("process"), np.int32)
-        self.thread = np.array(locations.column("thread"), np.int32)
+        self.process = to_numpy(locations.column("process"))
+        self.thread = to_numpy(locations.column("thread"))
         self.is_cpu = np.array(locations.column("type").to_pylist(), object) != "metric"
-        first_rows = np.array(locations.column("first_row"), np.int64)
+        first_rows = to_numpy(locations.column("first_row"))
         self.communicators = Communicators(store, self.process)
         self.teams_of = Teams(store, self.n_locations)
         self.scans = scan_locations(store, self.regions, self.teams_of, first_rows, jobs, progress)

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.errors import MissingExtraError, SeverityError
+from tracecols.errors import MissingExtraError, SeverityError, StoreError
+from tracecols.schema.severity import FORMAT_VERSION, SEVERITY_TABLES
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
+from tracecols.store.arrow import read_table, write_table
 from tracecols.store.layout import MANIFEST, new_folder
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
-
-VERSION = 1
 
 
 class SeverityCube:
@@ -342,34 +342,28 @@ class SeverityCube:
         SeverityError
             If the folder cannot be written, or exists and is not a cube.
         """
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         path = Path(path)
+        p, c, s = self.properties, self.call_paths, self.system
+        cells = [self.cells[name] for name in p.id]
+        tables: dict[str, dict[str, Any]] = {
+            "properties": vars(p),
+            "call_paths": vars(c),
+            "system": vars(s),
+            "locations": {"rank": s.rank, "thread": s.thread, "name": s.location_name, "type": s.location_type},
+            "cells": {
+                "property": np.repeat(np.arange(len(cells), dtype=np.int32), [len(v) for v in cells]),
+                "call_path": np.concatenate([v.call_path for v in cells]),
+                "location": np.concatenate([v.location for v in cells]),
+                "value": np.concatenate([v.value.view(np.int64) for v in cells]),
+            },
+        }
         with new_folder(path, "a severity cube", SeverityError) as folder:
-
-            def write(name: str, columns: dict[str, Any]) -> None:
-                pq.write_table(pa.table(columns), folder / f"{name}.parquet", compression="lz4")
-
-            p, c, s = self.properties, self.call_paths, self.system
-            write("properties", {f: getattr(p, f) for f in p.__dataclass_fields__})
-            write("call_paths", {f: pa.array(getattr(c, f)) for f in c.__dataclass_fields__})
-            write("system", {f: getattr(s, f) for f in ("kind", "name", "parent", "location")})
-            write("locations", {"rank": s.rank, "thread": s.thread, "name": s.location_name, "type": s.location_type})
-            cells = [self.cells[name] for name in p.id]
-            write(
-                "cells",
-                {
-                    "property": np.repeat(np.arange(len(cells), dtype=np.int32), [len(v) for v in cells]),
-                    "call_path": np.concatenate([v.call_path for v in cells]),
-                    "location": np.concatenate([v.location for v in cells]),
-                    "value": np.concatenate([v.value.view(np.int64) for v in cells]),
-                },
-            )
+            for name, table in SEVERITY_TABLES.items():
+                write_table(folder / f"{name}.parquet", table, tables[name])
             floats = [name for name in p.id if self.cells[name].value.dtype.kind == "f"]
             manifest = {
                 "format": "tracecols severity",
-                "version": VERSION,
+                "version": FORMAT_VERSION,
                 "float_properties": floats,
                 "facts": self.facts,
             }
@@ -385,9 +379,6 @@ class SeverityCube:
         SeverityError
             If it is no cube, damaged, or of a version this tracecols does not know.
         """
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         path = Path(path)
         try:
             manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
@@ -400,33 +391,21 @@ class SeverityCube:
             raise SeverityError(
                 f"{path} is not a severity cube (its manifest says {kind!r})\n  make one with: tracecols analyze {path}"
             )
-        if version != VERSION:
+        if version != FORMAT_VERSION:
             raise SeverityError(
-                f"{path} has severity format {version}, this tracecols reads {VERSION}\n  analyze the trace again"
+                f"{path} has severity format {version}, this tracecols reads {FORMAT_VERSION}\n  analyze the trace again"
             )
         try:
-            tables = {
-                n: pq.read_table(path / f"{n}.parquet")
-                for n in ("properties", "call_paths", "system", "locations", "cells")
-            }
-            p = PropertyAxis(*(tables["properties"].column(f).to_pylist() for f in PropertyAxis.__dataclass_fields__))
-            columns = {f: tables["call_paths"].column(f) for f in CallAxis.__dataclass_fields__}
-            c = CallAxis(
-                **{
-                    f: v.to_numpy() if f in ("parent", "depth", "end", "line") else np.array(v.to_pylist(), object)
-                    for f, v in columns.items()
-                }
-            )
-            t, where = tables["system"].to_pydict(), tables["locations"]
-            s = SystemAxis(
-                t["kind"], t["name"], t["parent"], t["location"], where.column("rank").to_numpy(), where.column("thread").to_numpy(),
-                where.column("name").to_pylist(), where.column("type").to_pylist(),
-            )  # fmt: skip
-            prop, call_path, location, value = (
-                tables["cells"].column(n).to_numpy() for n in ("property", "call_path", "location", "value")
-            )
-        except (OSError, KeyError, pa.ArrowException) as error:
+            tables = {n: read_table(path / f"{n}.parquet", t) for n, t in SEVERITY_TABLES.items()}
+        except StoreError as error:
             raise SeverityError(f"{path} is damaged: {error}\n  analyze the trace again") from error
+        t, where = tables["system"], tables["locations"]
+        p = PropertyAxis(**{n: v.tolist() for n, v in tables["properties"].items()})
+        c = CallAxis(**tables["call_paths"])
+        names, types = where["name"].tolist(), where["type"].tolist()
+        nodes = [t[n].tolist() for n in ("kind", "name", "parent", "location")]
+        s = SystemAxis(nodes[0], nodes[1], nodes[2], nodes[3], where["rank"], where["thread"], names, types)
+        prop, call_path, location, value = tables["cells"].values()
         key = (call_path.astype(np.int64) << 32) | location.astype(np.int64)
         starts = np.searchsorted(prop, np.arange(len(p.id) + 1))
         floats = set(manifest["float_properties"])

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tracecols.schema import DEFINITIONS, EVENTS, FORMAT_VERSION, SIDE_TABLES, Table, metric_table
-from tracecols.store.arrow import arrow_schema, event_writer, write_table
+from tracecols.store.arrow import arrow_schema, event_writer, to_arrow, write_table
 from tracecols.store.layout import MANIFEST, part_name
 
 SIDE_ROWS = 1 << 17
@@ -60,7 +60,7 @@ class PartWriter:
             self._writers[table] = event_writer(folder / part_name(self.number), self.tables[table])
             self._schemas[table] = arrow_schema(self.tables[table])
         schema = self._schemas[table]
-        batch = pa.RecordBatch.from_arrays([pa.array(columns[f.name], type=f.type) for f in schema], schema=schema)
+        batch = pa.RecordBatch.from_arrays([to_arrow(columns[f.name], f.type) for f in schema], schema=schema)
         self._writers[table].write_table(pa.Table.from_batches([batch]), row_group_size=batch.num_rows)
 
     def _flush(self, table: str) -> None:

@@ -1,0 +1,74 @@
+"""The tables of a severity cube on disk."""
+
+from __future__ import annotations
+
+from tracecols.schema.columns import Column, Table
+
+FORMAT_VERSION = 1
+
+SEVERITY_TABLES: dict[str, Table] = {
+    t.name: t
+    for t in (
+        Table(
+            "properties",
+            "one property, in depth-first order",
+            (
+                Column("id", "string", "name the field's tools use"),
+                Column("parent", "string", "id of the property above; empty for roots"),
+                Column("title", "string", "name for people"),
+                Column("unit", "string", "sec, occ, bytes, or a counter's own"),
+                Column("summary", "string", "what it means"),
+                Column("advice", "string", "what to do about it"),
+                Column("confidence", "float64", "how reliably a match proves the behaviour, 0 to 1"),
+            ),
+        ),
+        Table(
+            "call_paths",
+            "one call path, in depth-first order",
+            (
+                Column("parent", "int32", "call path above", "", "call_paths"),
+                Column("depth", "int32", "0 for roots"),
+                Column("end", "int64", "one past the last call path below", "", "call_paths"),
+                Column("name", "string", "name of the region entered"),
+                Column("role", "string", "its role"),
+                Column("paradigm", "string", "its paradigm"),
+                Column("file", "string", "its source file"),
+                Column("line", "int64", "its first source line; 0 unknown"),
+            ),
+        ),
+        Table(
+            "system",
+            "one node of the system tree, in depth-first order",
+            (
+                Column("kind", "string", "machine, node, ..., process, thread"),
+                Column("name", "string", "name"),
+                Column("parent", "int32", "node above", "", "system"),
+                Column("location", "int32", "location of a thread", "", "locations"),
+            ),
+        ),
+        Table(
+            "locations",
+            "one location",
+            (
+                Column("rank", "int32", "rank of its process", "rank"),
+                Column("thread", "int32", "number in its process"),
+                Column("name", "string", "name"),
+                Column("type", "string", "`LocationType`"),
+            ),
+        ),
+        Table(
+            "cells",
+            "one value that is not zero, ordered by property, call path and location",
+            (
+                Column("property", "int32", "property", "", "properties"),
+                Column("call_path", "int32", "call path", "", "call_paths"),
+                Column("location", "int32", "location", "", "locations"),
+                Column(
+                    "value",
+                    "int64",
+                    "ticks, occurrences, bytes; the bits of a float64 for counters that are floating point",
+                ),
+            ),
+        ),
+    )
+}
