@@ -1,0 +1,210 @@
+"""The command line, as a person and a script meet it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from tracecols.cli import group
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory, data):
+    """A folder with a store and a cube of the hybrid recording."""
+    folder = tmp_path_factory.mktemp("work")
+    for arguments in (
+        ["convert", str(data / "hybrid_2x3"), "-o", str(folder / "h.trace")],
+        ["analyze", str(folder / "h.trace"), "-o", str(folder / "h.severity")],
+    ):
+        result = CliRunner().invoke(group, arguments)
+        assert result.exit_code == 0, result.output
+    return folder
+
+
+def run(*arguments):
+    """Run a command in this process."""
+    return CliRunner().invoke(group, [str(a) for a in arguments])
+
+
+def test_help__loads_nothing_heavy():
+    code = (
+        "import sys\nsys.argv = ['tracecols', '--help']\nimport tracecols.cli\n"
+        "try:\n    tracecols.cli.main()\nexcept SystemExit as e:\n    assert e.code == 0\n"
+        "heavy = {'numba', 'pandas', 'pyarrow', 'numpy', 'rich'} & set(sys.modules)\nassert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "analyze" in done.stdout
+
+
+def test_import__loads_nothing_heavy():
+    code = "import tracecols, sys\nassert not {'numba', 'pandas', 'pyarrow', 'numpy'} & set(sys.modules)\ntracecols.errors.TracecolsError"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.parametrize("command", ["convert", "analyze"])
+def test_commands__do_not_load_pandas(command, tmp_path, work, data):
+    source = data / "hybrid_2x3" if command == "convert" else work / "h.trace"
+    code = (
+        f"import sys\nsys.argv = ['tracecols', {command!r}, {str(source)!r}, '-o', {str(tmp_path / 'out')!r}]\nimport tracecols.cli\n"
+        "try:\n    tracecols.cli.main()\nexcept SystemExit as e:\n    assert not e.code\nassert 'pandas' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_convert__names_the_store_after_the_folder_of_traces_otf2(tmp_path, data, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run("convert", data / "hybrid_2x3")
+    assert result.exit_code == 0
+    assert result.output == "hybrid_2x3.trace: 6,708 events, 6 locations\n"
+    assert (tmp_path / "hybrid_2x3.trace" / "manifest.json").is_file()
+
+
+def test_analyze__takes_an_archive_and_leaves_no_store(tmp_path, data, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run("analyze", data / "hybrid_2x3" / "traces.otf2")
+    assert result.exit_code == 0
+    assert [p.name for p in tmp_path.iterdir()] == ["hybrid_2x3.severity"]
+
+
+def test_analyze__is_the_same_for_store_and_archive_and_jobs(tmp_path, work, data):
+    for jobs in (1, 2):
+        assert run("analyze", data / "hybrid_2x3", "-o", tmp_path / f"{jobs}.severity", "--jobs", jobs).exit_code == 0
+        assert (tmp_path / f"{jobs}.severity" / "cells.parquet").read_bytes() == (work / "h.severity" / "cells.parquet").read_bytes()
+
+
+def test_info__tells_what_a_person_wants_to_know(work):
+    output = run("info", work / "h.trace").output
+    for words in (
+        "OTF2 2.3.0 (trace format 2), written by Score-P 7.1",
+        "0.544050 s, clock of 2,596,145,201 ticks per second",
+        "6,708 in 6 locations of 2 processes",
+        "3,220  ENTER",
+        "MPI_COMM_WORLD",
+        "2 Process x 3 Thread",
+        "Everything was understood.",
+    ):
+        assert words in output, output
+
+
+def test_check__finds_nothing_in_a_sound_trace(work):
+    result = run("check", work / "h.trace")
+    assert (result.exit_code, result.output) == (0, "nothing contradicts itself\n")
+
+
+def test_show__prints_the_property_tree(work):
+    result = run("show", work / "h.severity")
+    assert result.exit_code == 0
+    # of the reference report: time 3.2535 s, omp_idle_threads 1.71267 s = 52.64 %, mpi_latebroadcast 0.0213 s = 0.65 %
+    assert "100.00%  Time  time  3.253498 s" in result.output
+    assert "52.64%  Idle Threads  omp_idle_threads" in result.output
+    assert "0.65%  Late Broadcast  mpi_latebroadcast" in result.output
+    assert "mpi_latesender" not in result.output  # 2.4 us are below the threshold
+
+
+def test_show__prints_the_call_tree_of_a_property_by_title(work):
+    result = run("show", work / "h.severity", "-p", "Late Broadcast", "--seconds")
+    assert result.exit_code == 0
+    assert "0.021302 s        0.021302 s  MPI_Bcast" in result.output
+    assert "Choose the process" in result.output or "choose the process" in result.output
+
+
+def test_show__prints_the_locations_of_a_call_path(work):
+    result = run("show", work / "h.severity", "-p", "mpi_latebroadcast", "-c", "*/MPI_Bcast", "--relative")
+    assert result.exit_code == 0
+    assert "100.00%  machine Linux" in result.output
+    assert "100.00%  rank 0 thread 0" in result.output or "100.00%  rank 1 thread 0" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("-p", "mpi_latesendr"), "did you mean mpi_latesender"),
+        (("-p", "time", "-c", "nowhere"), "no call path matches 'nowhere'"),
+    ],
+)
+def test_show__hints_at_what_was_meant(work, arguments, words):
+    result = run("show", work / "h.severity", *arguments)
+    assert result.exit_code == 1
+    assert words in result.output
+
+
+def test_export__parquet_has_the_columns_of_the_references(work, tmp_path, data):
+    assert run("export", work / "h.severity", tmp_path / "x.parquet").exit_code == 0
+    table = pd.read_parquet(tmp_path / "x.parquet")
+    assert list(table) == ["property", "call_path", "rank", "thread", "value"]
+    assert (table.value != 0).all()
+    reference = pd.read_parquet(data / "hybrid_2x3" / "reference.parquet")
+    ours = table[table.property == "mpi_latereceiver"].value.sum()
+    assert ours == pytest.approx(reference[reference.property == "mpi_latereceiver"].value.sum(), abs=1e-9)
+
+
+def test_export__csv_and_json_hold_the_same_cells(work, tmp_path):
+    for suffix in ("csv", "json", "parquet"):
+        assert run("export", work / "h.severity", tmp_path / f"x.{suffix}").exit_code == 0
+    table = pd.read_parquet(tmp_path / "x.parquet")
+    assert pd.read_csv(tmp_path / "x.csv").value.sum() == pytest.approx(table.value.sum())
+    trees = json.loads((tmp_path / "x.json").read_text())
+    assert len(trees["cells"]) == len(table)
+    property_, call_path, location, value = trees["cells"][0]
+    assert trees["properties"][property_]["id"] == "time"
+    assert trees["call_paths"][call_path]["name"] == "hybrid"
+    assert (trees["locations"][location]["rank"], trees["locations"][location]["thread"]) == (0, 0)
+    assert value == table.value[0]
+
+
+@pytest.mark.parametrize("table", ["events", "messages", "teams", "region_instances", "call_paths", "p2p", "regions"])
+def test_export__writes_tables_of_a_store(work, tmp_path, table):
+    result = run("export", work / "h.trace", tmp_path / "t.parquet", "--table", table)
+    assert result.exit_code == 0, result.output
+    assert len(pd.read_parquet(tmp_path / "t.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("frobnicate",), 2, "No such command"),
+        (("convert",), 2, "Missing argument"),
+        (("analyze", "x.trace", "--jobs", "0"), 2, "Invalid value"),
+        (("convert", "nowhere.otf2"), 1, "no such file or folder: nowhere.otf2"),
+        (("info", "nowhere.trace"), 1, "tracecols convert"),
+        (("analyze", "nowhere.trace"), 1, "no such store"),
+        (("show", "nowhere.severity"), 1, "tracecols analyze"),
+    ],
+)
+def test_errors__say_what_to_do_and_set_the_exit_code(arguments, code, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run(*arguments)
+    assert result.exit_code == code
+    assert words in result.output
+    assert "Traceback" not in result.output
+    assert not list(tmp_path.iterdir())
+
+
+def test_export__refuses_unknown_formats_and_tables(work, tmp_path):
+    assert "there are .parquet, .csv, .json" in run("export", work / "h.severity", tmp_path / "x.xlsx").output
+    result = run("export", work / "h.trace", tmp_path / "x.csv", "--table", "nothing")
+    assert result.exit_code == 1
+    assert "no table 'nothing'" in result.output
+    assert not list(tmp_path.iterdir())
+
+
+def test_export__into_a_missing_folder_is_a_clear_error(work, tmp_path):
+    result = run("export", work / "h.severity", tmp_path / "no" / "x.csv")
+    assert result.exit_code == 1
+    assert "cannot write" in result.output
+
+
+def test_outputs__do_not_overwrite_what_is_not_theirs(work, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("...")
+    result = run("analyze", work / "h.trace", "-o", tmp_path / "mine")
+    assert result.exit_code == 1
+    assert "exists and is not a severity cube" in result.output
+    assert (tmp_path / "mine" / "thesis.tex").exists()

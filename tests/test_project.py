@@ -1,0 +1,68 @@
+"""The project's own promises: generated pages, declarations, what the README says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tracecols.converters.otf2.records import EVENT_RECORDS
+from tracecols.docs.generate import HERE, PAGES
+from tracecols.errors import AnalysisError
+from tracecols.patterns.base import Property
+from tracecols.patterns.registry import CONVENTIONS, properties
+from tracecols.schema import DEFINITIONS, FAMILIES, KINDS, SIDE_TABLES
+from tracecols.schema.compound import COMPOUND_TABLES
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages__are_up_to_date(name):
+    assert (HERE / name).read_text(encoding="utf-8") == PAGES[name](), "run python -m tracecols.docs.generate"
+
+
+def test_kinds__every_record_has_a_kind_and_every_family_a_table():
+    numbers = {int(k.number) for k in KINDS}
+    assert {r.code for r in EVENT_RECORDS} <= numbers
+    assert len(EVENT_RECORDS) == 83
+    assert set(FAMILIES) - {"metrics"} <= set(SIDE_TABLES)
+
+
+def test_tables__targets_exist():
+    tables = {"events", "call_paths", *SIDE_TABLES, *DEFINITIONS, *COMPOUND_TABLES}
+    for table in [*SIDE_TABLES.values(), *DEFINITIONS.values(), *COMPOUND_TABLES.values()]:
+        for column in table.columns:
+            assert not column.target or column.target in tables, (table.name, column.name)
+
+
+@pytest.mark.parametrize("conventions", CONVENTIONS)
+def test_properties__parents_come_before_children(conventions):
+    seen = {""}
+    for p in properties(conventions):
+        assert p.parent in seen
+        assert p.summary.endswith(".")
+        assert (p.match is not None) + (p.regions is not None) + (p.cells is not None) + bool(p.of) == 1, p.id
+        seen.add(p.id)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ([Property("time", "", "Time", "sec", "Again.")], "declared twice"),
+        ([Property("x", "nowhere", "X", "sec", "X.")], "stands below 'nowhere'"),
+        ([Property("x", "y", "X", "sec", "X."), Property("y", "x", "Y", "sec", "Y.")], "their own ancestors"),
+    ],
+)
+def test_properties__contradictions_are_errors(more, words):
+    with pytest.raises(AnalysisError, match=words):
+        properties("scalasca", more)
+
+
+def test_readme__commands_and_links_are_there():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for link in re.findall(r"\]\((?!http)([^)]+)\)", text):
+        assert (ROOT / link).exists(), link
+    assert "<!-- tests -->" in text
+    assert not re.search(r"\b(BENCH_\w+|FIRST seconds)\b", text), "a figure that nobody measured"
