@@ -36,15 +36,16 @@ class Translation:
         far_keys, far_rows, start = [], [], np.zeros(len(MAPS) + 1, np.int64)
         at = 0
         for m, (k, r) in enumerate(zip(keys, rows, strict=True)):
-            near = int(np.searchsorted(k, _DIRECT))
-            lut = np.full(int(k[near - 1]) + 1 if near else 0, -2, np.int64)
-            lut[k[:near]] = r[:near]
+            # identifiers of 2**63 and more are negative here
+            near = slice(*np.searchsorted(k, [0, _DIRECT]).tolist())
+            lut = np.full(int(k[near][-1]) + 1 if k[near].size else 0, -2, np.int64)
+            lut[k[near]] = r[near]
             luts.append(lut)
             self.lut_start[m], self.lut_size[m] = at, lut.size
             at += lut.size
-            far_keys.append(k[near:])
-            far_rows.append(r[near:])
-            start[m + 1] = start[m] + k.size - near
+            far_keys.append(np.delete(k, near))
+            far_rows.append(np.delete(r, near))
+            start[m + 1] = start[m] + far_keys[-1].size
         self.lut = np.concatenate([*luts, np.zeros(1, np.int64)])
         self.far_keys = np.concatenate([*far_keys, np.zeros(1, np.int64)])
         self.far_rows = np.concatenate([*far_rows, np.zeros(1, np.int64)])
@@ -58,6 +59,7 @@ class Translation:
             at[at == self.keys[m].size] = 0
             found = self.keys[m][at] == target if self.keys[m].size else np.zeros(target.size, bool)
             mapped = np.where(found, self.rows[m][at] if self.keys[m].size else -2, -2)
+            mapped[(target == 0xFFFFFFFF) | (target == -1)] = -1
             others = ~np.isin(self.keys[m], local)
             k = np.concatenate([self.keys[m][others], local])
             r = np.concatenate([self.rows[m][others], mapped])
@@ -85,7 +87,7 @@ class Buffers:
             np.empty(ROWS, np.uint8),
             np.empty((ROWS, 6), np.int64),
         )
-        self.extras = np.empty(4 * ROWS, np.int64), np.empty(4 * ROWS, np.uint8)
+        self.extras = np.empty(4 * ROWS, np.int64)
         self.attributes = self._attributes(ROWS)
         self.chunk: NDArray[np.uint8] | None = None
 
@@ -97,8 +99,8 @@ class Buffers:
         """Let one record that lists `wanted` values fit into the empty buffers."""
         if wanted > self.attributes[0].size:
             self.attributes = self._attributes(2 * wanted)
-        if wanted + 255 > self.extras[0].size:
-            self.extras = np.empty(2 * wanted, np.int64), np.empty(2 * wanted, np.uint8)
+        if wanted + 255 > self.extras.size:
+            self.extras = np.empty(2 * wanted + 255, np.int64)
 
 
 class Archive:
@@ -133,10 +135,16 @@ class Archive:
             programs[string] = region
         self._program_region = programs
         self._metric_class = np.array([*self.definitions["metric_sources"]["metric_class"], -1], np.int64)
+        values = [self.metric_types[c] if c >= 0 else [] for c in self._metric_class]
+        self._metric_values = (
+            np.cumsum([0, *map(len, values)]),
+            np.array([t == "float64" for types in values for t in types], np.uint8),
+        )
         self._local = threading.local()
 
     def _file(self, location: int, suffix: str) -> Path:
-        return self.path.with_suffix("") / f"{self.definitions['locations']['id'][location]}{suffix}"
+        number = self.definitions["locations"]["id"][location] % (1 << 64)
+        return self.path.with_suffix("") / f"{number}{suffix}"
 
     def _buffers(self) -> Buffers:
         if not hasattr(self._local, "buffers"):
@@ -176,7 +184,7 @@ class Archive:
         if len(offsets) < 2:
             return translation, no_clock
         at, by = (np.array(v, np.int64) for v in zip(*offsets, strict=True))
-        if (np.diff(at) <= 0).any():
+        if at[0] < 0 or (at[1:] <= at[:-1]).any():
             raise SourceError(f"{path}: clock offsets are not in increasing order of time\n  the archive is damaged")
         slope = np.diff(by).astype(np.float64) / np.diff(at).astype(np.float64)
         return translation, (at[:-1].copy(), by[:-1].copy(), slope, at[1:].copy())
@@ -210,7 +218,7 @@ class Archive:
             expected = self.definitions["locations"]["n_events"][location]
             report.lost.append(Loss(location, max(expected - read, 0), str(error).splitlines()[0]))
         if state[decode.EVENTS]:
-            yield self._batch(self._buffers(), state, path)
+            yield self._batch(self._buffers(), state)
         for code in np.flatnonzero(unknown).tolist():
             name = f"event type {code}"
             report.unknown[name] = report.unknown.get(name, 0) + int(unknown[code])
@@ -243,12 +251,13 @@ class Archive:
                 state[decode.CHUNK_EVENTS] = 0
                 while True:
                     ends = decode.decode_events(
-                        file.buffer, file.n, file.big, state, *tables.EVENTS, *translation.arrays, *clock,
-                        *buffers.events, *buffers.sides, *buffers.extras, *buffers.attributes, unknown,
+                        file.buffer, file.n, file.big, state, *tables.EVENTS, *translation.arrays,
+                        *self._metric_values, *clock,
+                        *buffers.events, *buffers.sides, buffers.extras, *buffers.attributes, unknown,
                     )  # fmt: skip
                     if ends != decode.BUFFERS_FULL:
                         break
-                    yield self._batch(buffers, state, path)
+                    yield self._batch(buffers, state)
                     buffers.make_room(int(state[decode.FAULT_DETAIL]))
                 total += int(state[decode.CHUNK_EVENTS])
                 if ends not in (decode.END_OF_CHUNK, decode.END_OF_FILE):
@@ -260,7 +269,9 @@ class Archive:
                         f"the chunk ends with event {total}, its header says {file.last}",
                         SALVAGE,
                     )
-            if ends != decode.END_OF_FILE:
+            if ends == decode.END_OF_FILE:
+                file.check_end(int(state[decode.POSITION]))
+            else:
                 raise file.error(
                     0,
                     f"the file ends after {total} of {expected} events",
@@ -269,7 +280,7 @@ class Archive:
         if total != expected:
             raise SourceError(f"{path} holds {total} events, the definitions say {expected}\n  {SALVAGE}")
 
-    def _batch(self, buffers: Buffers, state: NDArray[np.int64], path: Path) -> Batch:
+    def _batch(self, buffers: Buffers, state: NDArray[np.int64]) -> Batch:
         """Turn filled buffers into columns, and empty them."""
         n, n_sides, n_attributes = (int(state[i]) for i in (decode.EVENTS, decode.SIDES, decode.ATTRIBUTES))
         base = int(state[decode.BASE])
@@ -282,7 +293,7 @@ class Archive:
             if counts[is_member.astype(bool)].any():
                 batch.sides[family] = sides.family_columns(event, side_kind, values, is_member, position, columns)
         if counts[EventKind.METRIC]:
-            self._metric_columns(batch, event, side_kind, values, buffers.extras[0], path)
+            self._metric_columns(batch, event, side_kind, values, buffers.extras)
         if counts[EventKind.PROGRAM_BEGIN]:
             rows = np.flatnonzero(side_kind == EventKind.PROGRAM_BEGIN)
             n_arguments = values[rows, 1]
@@ -291,7 +302,7 @@ class Archive:
                 batch.sides["program_arguments"] = {
                     "row": np.repeat(event[rows], n_arguments),
                     "position": number.astype(np.int32),
-                    "argument": buffers.extras[0][np.repeat(values[rows, 2], n_arguments) + number].astype(np.int32),
+                    "argument": buffers.extras[np.repeat(values[rows, 2], n_arguments) + number].astype(np.int32),
                 }
         if n_attributes:
             of, name, kind_of, value = (a[:n_attributes] for a in buffers.attributes)
@@ -324,20 +335,15 @@ class Archive:
 
     def _metric_columns(
         self, batch: Batch, event: NDArray[np.int64], kind: NDArray[np.uint8], values: NDArray[np.int64],
-        extra: NDArray[np.int64], path: Path,
+        extra: NDArray[np.int64],
     ) -> None:  # fmt: skip
+        """Put the values of METRIC events, which are those of their classes, into a table per class."""
         rows = np.flatnonzero(kind == EventKind.METRIC)
-        source, n_values, start = values[rows, 0], values[rows, 1], values[rows, 2]
+        source, start = values[rows, 0], values[rows, 2]
         of = self._metric_class[source]
-        for number in np.unique(of).tolist():
-            if number < 0:
-                raise SourceError(f"{path}: a METRIC event names a metric class that is not defined\n  {SALVAGE}")
+        for number in np.unique(of[of >= 0]).tolist():
             mine = of == number
             types = self.metric_types[number]
-            if (n_values[mine] != len(types)).any():
-                raise SourceError(
-                    f"{path}: METRIC events of class {number} hold {n_values[mine].max()} values, the class has {len(types)} members\n  {SALVAGE}"
-                )
             table: Columns = {"row": event[rows[mine]], "source": source[mine].astype(np.int32)}
             for i, dtype in enumerate(types):
                 table[f"value_{i}"] = extra[start[mine] + i].view(dtype)

@@ -42,7 +42,9 @@ PADDING = 64
     BAD_RECORD,
     UNKNOWN_ID,
     NO_TIME,
-) = range(10)
+    NO_EVENT,
+    BAD_METRIC,
+) = range(12)
 
 # types of fields
 U8, C32, C64, S64, TS, F64, STR, U8S, C32S, C64S, IDMAP, VALUE = range(12)
@@ -118,8 +120,8 @@ def decode_events(
     buffer, n, big, state,
     has_length, n_fields, field_type, field_map, value_map,
     lut, lut_start, lut_size, keys, targets, key_start,
-    clock_from, clock_offset, clock_slope, clock_until,
-    time, kind, region, side_event, side_kind, side_values, extra, extra_type,
+    metric_start, metric_is_float, clock_from, clock_offset, clock_slope, clock_until,
+    time, kind, region, side_event, side_kind, side_values, extra,
     attribute_event, attribute, attribute_type, attribute_value, unknown,
 ):  # fmt: skip
     """Decode the records of one chunk of an event file.
@@ -142,13 +144,15 @@ def decode_events(
         Identifier map of an attribute value, by its type.
     lut, lut_start, lut_size, keys, targets, key_start
         Local identifier to row, per map: a table for small identifiers, sorted keys for others.
+    metric_start, metric_is_float : (n_sources + 1,) int64, (n_values,) uint8
+        The values of each metric class or instance: where they begin in the second, and whether they are floats.
     clock_from, clock_offset, clock_slope, clock_until
         Clock offset intervals: int64, int64, float64, int64; empty without correction.
     time, kind, region : (capacity,) int64, uint8, int32
         Filled: one entry per event.
     side_event, side_kind, side_values : (capacity,) int64, uint8; (capacity, 6) int64
         Filled: one entry per event with attributes.
-    extra, extra_type : (capacity,) int64, uint8
+    extra : (capacity,) int64
         Filled: metric values and program arguments.
     attribute_event, attribute, attribute_type, attribute_value : (capacity,)
         Filled: one entry per attribute of an attribute list.
@@ -172,6 +176,7 @@ def decode_events(
     first = ne - state[CHUNK_EVENTS]
     ends = BAD_RECORD
     detail = np.int64(0)
+    list_start = q
     n_regions = lut_size[3]
     regions = lut[lut_start[3] : lut_start[3] + n_regions]
     capacity = time.size
@@ -205,11 +210,12 @@ def decode_events(
             )
             if big:
                 stamp = load(buffer, q + 1, 8, True)
-            if stamp < raw:
+            if stamp < raw or stamp < 0:
                 ends = TIME_DECREASES
                 detail = stamp
                 break
             raw = stamp
+            before = now
             now = raw
             if corrected:
                 while interval < last_interval and raw > until:
@@ -217,6 +223,11 @@ def decode_events(
                     since, shift = clock_from[interval], clock_offset[interval]
                     slope, until = clock_slope[interval], clock_until[interval]
                 now = raw + shift + np.int64(np.rint(slope * (raw - since)))
+                if ne + base > 0 and now < before:
+                    ends = TIME_DECREASES
+                    detail = now
+                    now = before
+                    break
             q += 9
             continue
         if code == 0:
@@ -292,6 +303,8 @@ def decode_events(
                 ends = BAD_LENGTH
                 detail = count
                 break
+            if na == 0 or attribute_event[na - 1] != base + ne:
+                list_start = start
             if na + count > attribute.size:
                 ends = BUFFERS_FULL
                 detail = count
@@ -423,6 +436,8 @@ def decode_events(
                 elif of == C32 and value == 0xFFFFFFFF:
                     value = np.int64(-1)
             if q > end:
+                if not has_length[code]:
+                    ends = RUNS_OUT
                 fine = False
                 break
             side_values[ns, f] = value
@@ -438,10 +453,17 @@ def decode_events(
                 break
             else:
                 side_values[ns, 2] = nx
+                source = side_values[ns, 0]
+                if code == 31 and (source < 0 or metric_start[source + 1] - metric_start[source] != count):
+                    ends = BAD_METRIC
+                    fine = False
+                    count = 0
                 for i in range(count):
-                    of = np.uint8(0)
                     if code == 31:
-                        of = buffer[q]
+                        if (buffer[q] == 10) != metric_is_float[metric_start[source] + i]:
+                            ends = BAD_METRIC
+                            fine = False
+                            break
                         q += 1
                     size = np.int64(buffer[q])
                     if size == 255:
@@ -466,7 +488,6 @@ def decode_events(
                             fine = False
                             break
                     extra[nx + i] = value
-                    extra_type[nx + i] = of
                 if fine:
                     nx += count
         if not fine:
@@ -480,9 +501,19 @@ def decode_events(
         ne += 1
         if has_length[code]:
             q = end
-        elif q > n:
-            ends = RUNS_OUT
-            break
+    # attributes whose event was not reached: read again when there is room, else not kept
+    reached = na
+    while reached > 0 and attribute_event[reached - 1] == base + ne:
+        reached -= 1
+    if reached < na:
+        if ends == BUFFERS_FULL:
+            start = list_start
+            if code == 6:
+                detail += na - reached
+        elif ends == END_OF_CHUNK or ends == END_OF_FILE:
+            ends = NO_EVENT
+            start = list_start
+        na = reached
     state[FAULT] = start
     state[FAULT_DETAIL] = detail
     state[POSITION] = start if ends == BUFFERS_FULL else q

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.base import Clock
-from tracecols.converters.otf2 import decode, tables
+from tracecols.converters.otf2 import attic, decode, tables
 from tracecols.converters.otf2.files import HEADER, Chunks, explain
 from tracecols.converters.otf2.records import DEFINITION_RECORDS, MAPS, Record
 from tracecols.errors import SourceError
 from tracecols.schema import DEFINITIONS, enums
 
 UNDEFINED = 0xFFFFFFFF
+_NULLS = (UNDEFINED, -1)
 _BY_CODE = {r.code: r for r in DEFINITION_RECORDS}
 
 # Record types that get tables of their own; the others are kept as JSON.
@@ -79,6 +81,7 @@ def split_records(
         raise ends_of.error(
             ends_of.n, "the file ends before its end-of-file record", "it is cut off; copy the archive again"
         )
+    ends_of.check_end(at)
     return result, big
 
 
@@ -148,10 +151,6 @@ class Ids:
     def __call__(self, value: int) -> int:
         return self.row.get(value, -1)
 
-    def of(self, values: list[int]) -> list[int]:
-        row = self.row
-        return [row.get(v, -1) for v in values]
-
 
 class Definitions:
     """The definition tables of the store, and how identifiers of the archive become their rows.
@@ -194,7 +193,7 @@ class Definitions:
             name: {c: [] for c in t.names} for name, t in DEFINITIONS.items()
         }
         self.tables["strings"] = {"id": strings["self"], "string": strings["string"]}
-        self.ids["STRING"] = Ids(strings["self"])
+        self.ids["STRING"] = self._ids("String")
         self._system()
         self._regions()
         self._groups()
@@ -210,43 +209,93 @@ class Definitions:
                         json.dumps(dict(zip(columns, values, strict=True)))
                     )
 
-    def _texts(self, ids: list[int]) -> list[str]:
+    def _ids(self, *records: str) -> Ids:
+        """Index the identifiers of one or more record types that share them."""
+        ids = Ids([v for record in records for v in self._found[record]["self"]])
+        if len(ids.row) != sum(len(self._found[record]["self"]) for record in records):
+            raise SourceError(f"{self.path} defines an identifier of a {records[0]} twice\n  the archive is damaged")
+        return ids
+
+    def _dangling(self, record: str, number: int, field: str, value: int) -> SourceError:
+        """Make the error about a reference that leads nowhere."""
+        owner = self._found[record].get("self", self._found[record].get("of"))
+        which = f" {owner[number]}" if owner else ""
+        return SourceError(
+            f"{self.path}: {record}{which} names {field.replace('_', ' ')} {value}, which is not defined\n"
+            "  the archive is damaged; copy it again"
+        )
+
+    def _refs(self, record: str, field: str, ids: Ids) -> list[int]:
+        """Return the rows that a field of all records of a type refers to; -1 where it is undefined or absent."""
+        values = self._found[record][field]
+        rows = [ids(v) for v in values]
+        for i, (row, value) in enumerate(zip(rows, values, strict=True)):
+            if row < 0 and value not in _NULLS:
+                raise self._dangling(record, i, field, value)
+        return rows
+
+    def _all_refs(self, record: str, field: str, number: int, values: list[int], ids: Ids) -> list[int]:
+        """Return the rows that a list in one record refers to."""
+        rows = [ids(v) for v in values]
+        if -1 in rows:
+            raise self._dangling(record, number, field, values[rows.index(-1)])
+        return rows
+
+    def _acyclic(self, record: str, ids: list[int], parents: list[int]) -> list[int]:
+        """Return the rows of parents if no row is its own ancestor."""
+        seen: dict[int, int] = {}
+        for row in range(len(parents)):
+            at = row
+            while at >= 0 and at not in seen:
+                seen[at] = row
+                at = parents[at]
+            if at >= 0 and seen[at] == row:
+                raise SourceError(
+                    f"{self.path}: {record} {ids[at]} is its own ancestor\n  the archive is damaged; copy it again"
+                )
+        return parents
+
+    def _texts(self, record: str, field: str = "name") -> list[str]:
+        """Return the texts that a field of all records of a type names; empty where it is undefined or absent."""
         text = self._text
-        return [text.get(i, "") for i in ids]
+        values = self._found[record][field]
+        for i, value in enumerate(values):
+            if value not in text and value not in _NULLS:
+                raise self._dangling(record, i, field, value)
+        return [text.get(v, "") for v in values]
 
     def _put(self, table: str, map_name: str, record: str, **columns: list[Any]) -> None:
-        ids = self._found[record]["self"]
-        self.tables[table] = {"id": ids, **columns}
-        self.ids[map_name] = Ids(ids)
+        self.ids[map_name] = self._ids(record)
+        self.tables[table] = {"id": self._found[record]["self"], **columns}
 
     def _system(self) -> None:
         nodes, groups, locations = (self._found[n] for n in ("SystemTreeNode", "LocationGroup", "Location"))
-        self._nodes = Ids(nodes["self"])
+        self._nodes = self._ids("SystemTreeNode")
         self.tables["system_tree_nodes"] = {
             "id": nodes["self"],
-            "name": self._texts(nodes["name"]),
-            "class_name": self._texts(nodes["class_name"]),
-            "parent": self._nodes.of(nodes["parent"]),
+            "name": self._texts("SystemTreeNode"),
+            "class_name": self._texts("SystemTreeNode", "class_name"),
+            "parent": self._acyclic(
+                "SystemTreeNode", nodes["self"], self._refs("SystemTreeNode", "parent", self._nodes)
+            ),
         }
         if not locations["self"]:
             raise SourceError(f"{self.path} defines no locations\n  the trace is empty or damaged")
 
         # processes in rank order: the MPI ranks list locations, everything else follows by identifier
         group_of = dict(zip(locations["self"], locations["location_group"], strict=True))
-        known = set(groups["self"])
-        for location, group in group_of.items():
+        known = set(self._ids("LocationGroup").row)
+        for i, group in enumerate(locations["location_group"]):
             if group not in known:
-                raise SourceError(
-                    f"{self.path}: location {location} belongs to location group {group}, which is not defined\n  the archive is damaged"
-                )
+                raise self._dangling("Location", i, "location_group", group)
         rank_of: dict[int, int] = {}
         g = self._found["Group"]
-        for members, kind, paradigm in zip(g["members"], self._group_types(), g["paradigm"], strict=True):
-            if kind == "comm_locations" and enums.name_of(enums.PARADIGMS, paradigm) == "mpi":
+        for members, kind, paradigm in zip(g["members"], *self._group_types(), strict=True):
+            if kind == "comm_locations" and paradigm == "mpi":
                 for rank, member in enumerate(members):
                     if member in group_of:
                         rank_of.setdefault(group_of[member], rank)
-            elif kind == "comm_location_groups" and enums.name_of(enums.PARADIGMS, paradigm) == "mpi":
+            elif kind == "comm_location_groups" and paradigm == "mpi":
                 for rank, member in enumerate(members):
                     rank_of.setdefault(member, rank)
         following = max(rank_of.values(), default=-1) + 1
@@ -257,20 +306,21 @@ class Definitions:
         ids = [groups["self"][i] for i in order]
         processes = Ids(ids)
         self.ids["LOCATION_GROUP"] = processes
-        creators = groups["creating_location_group"]
+        names, nodes_of = self._texts("LocationGroup"), self._refs("LocationGroup", "system_tree_parent", self._nodes)
+        creators = self._refs("LocationGroup", "creating_location_group", processes)
         self.tables["processes"] = {
             "id": ids,
-            "name": self._texts([groups["name"][i] for i in order]),
+            "name": [names[i] for i in order],
             "type": [enums.name_of(enums.LOCATION_GROUP_TYPES, groups["location_group_type"][i]) for i in order],
-            "node": self._nodes.of([groups["system_tree_parent"][i] for i in order]),
-            "creator": processes.of([creators[i] for i in order]),
+            "node": [nodes_of[i] for i in order],
+            "creator": self._acyclic("LocationGroup", ids, [creators[i] for i in order]),
             "rank": [rank_of[i] for i in ids],
         }
         order = sorted(
             range(len(locations["self"])),
             key=lambda i: (processes(locations["location_group"][i]), locations["self"][i]),
         )
-        process = processes.of([locations["location_group"][i] for i in order])
+        process = [processes(locations["location_group"][i]) for i in order]
         counts = [locations["number_of_events"][i] for i in order]
         seen: dict[int, int] = defaultdict(int)
         threads = []
@@ -278,12 +328,12 @@ class Definitions:
             threads.append(seen[p])
             seen[p] += 1
         ids = [locations["self"][i] for i in order]
+        self._ids("Location")
         self.ids["LOCATION"] = Ids(ids)
-        if len(self.ids["LOCATION"].row) != len(ids):
-            raise SourceError(f"{self.path} defines a location twice\n  the archive is damaged")
+        names = self._texts("Location")
         self.tables["locations"] = {
             "id": ids,
-            "name": self._texts([locations["name"][i] for i in order]),
+            "name": [names[i] for i in order],
             "type": [enums.name_of(enums.LOCATION_TYPES, locations["location_type"][i]) for i in order],
             "process": process,
             "thread": threads,
@@ -293,21 +343,29 @@ class Definitions:
 
     def _regions(self) -> None:
         r = self._found["Region"]
-        name = self._texts(r["name"])
+        name = self._texts("Region")
         canonical = [self._text.get(c, n) for c, n in zip(r["canonical_name"], name, strict=True)]
+        types = [
+            (enums.name_of(enums.REGION_ROLES, role), enums.name_of(enums.PARADIGMS, paradigm), flags)
+            if role >= 0
+            else attic.REGION_TYPES.get(old, ("unknown", "unknown", 0))
+            for old, role, paradigm, flags in zip(
+                r["region_type"], r["region_role"], r["paradigm"], r["region_flags"], strict=True
+            )
+        ]
         columns: dict[str, list[Any]] = {
             "name": name,
             "canonical_name": canonical,
-            "description": self._texts(r["description"]),
-            "role": [enums.name_of(enums.REGION_ROLES, v) if v >= 0 else "unknown" for v in r["region_role"]],
-            "paradigm": [enums.name_of(enums.PARADIGMS, v) if v >= 0 else "unknown" for v in r["paradigm"]],
-            "flags": [max(v, 0) for v in r["region_flags"]],
-            "file": self._texts(r["source_file"]),
+            "description": self._texts("Region", "description"),
+            "role": [t[0] for t in types],
+            "paradigm": [t[1] for t in types],
+            "flags": [t[2] for t in types],
+            "file": self._texts("Region", "source_file"),
             "begin_line": [0 if v == UNDEFINED else v for v in r["begin_line_number"]],
             "end_line": [0 if v == UNDEFINED else v for v in r["end_line_number"]],
         }
         ids = list(r["self"])
-        self.ids["REGION"] = Ids(ids)
+        self.ids["REGION"] = self._ids("Region")
 
         # Artificial regions that records without a region of their own enter; made where the source has none.
         artificial = {n: i for i, n in enumerate(name) if columns["role"][i] == "artificial"}
@@ -330,67 +388,71 @@ class Definitions:
             and columns["paradigm"][i] == "measurement_system"
             and i not in (self.off_region, self.flush_region)
         ]
-        self.program_region: dict[int, int] = {}
-        by_text = {t: i for i, t in enumerate(self.tables["strings"]["string"])}
-        for i in reversed(programs):
-            for text in (name[i], canonical[i]):
-                if text in by_text:
-                    self.program_region[by_text[text]] = i
+        by_text = {text: i for i in reversed(programs) for text in (name[i], canonical[i])}
+        strings = self.tables["strings"]["string"]
+        self.program_region = {row: by_text[text] for row, text in enumerate(strings) if text in by_text}
         self.any_program = programs[0] if programs else made("PROGRAM", "measurement_system")
         self.tables["regions"] = {"id": ids, **columns}
 
-    def _group_types(self) -> list[str]:
+    def _group_types(self) -> tuple[list[str], list[str]]:
+        """Return type and paradigm of every group."""
         g = self._found["Group"]
-        # before version 1.2 the type stood in front, and there was no paradigm
-        return [
-            enums.name_of(enums.GROUP_TYPES, now if now >= 0 else old)
-            for now, old in zip(g["group_type"], g["group_type_pre12"], strict=True)
+        types = [
+            (enums.name_of(enums.GROUP_TYPES, now), enums.name_of(enums.PARADIGMS, paradigm))
+            if now >= 0
+            else attic.GROUP_TYPES.get(old, ("unknown", "unknown"))
+            for old, now, paradigm in zip(g["group_type_pre12"], g["group_type"], g["paradigm"], strict=True)
         ]
+        return [t[0] for t in types], [t[1] for t in types]
 
     def _groups(self) -> None:
         g = self._found["Group"]
-        kinds = self._group_types()
-        paradigms = [enums.name_of(enums.PARADIGMS, v) if v >= 0 else "unknown" for v in g["paradigm"]]
-        location, process = self.ids["LOCATION"], self.ids["LOCATION_GROUP"]
+        kinds, paradigms = self._group_types()
         first_location: dict[int, int] = {}
         for i, p in enumerate(self.tables["locations"]["process"]):
             first_location.setdefault(p, i)
-        listed: dict[str, list[int]] = {}
-        for members, kind, paradigm in zip(g["members"], kinds, paradigms, strict=True):
-            if kind == "comm_locations":
-                listed[paradigm] = location.of(members)
-            elif kind == "comm_location_groups":
-                listed[paradigm] = [first_location.get(p, -1) for p in process.of(members)]
+
+        def rows_of(number: int, kind: str, members: list[int]) -> list[int]:
+            if kind == "comm_location_groups":
+                owners = self._all_refs("Group", "member", number, members, self.ids["LOCATION_GROUP"])
+                return [first_location.get(p, -1) for p in owners]
+            map_name = "REGION" if kind == "regions" else "LOCATION"
+            return self._all_refs("Group", "member", number, members, self.ids[map_name])
+
+        listed = {
+            paradigm: rows_of(i, kind, g["members"][i])
+            for i, (kind, paradigm) in enumerate(zip(kinds, paradigms, strict=True))
+            if kind in ("comm_locations", "comm_location_groups")
+        }
         rows: list[list[int]] = []
-        for members, kind, paradigm, flags in zip(g["members"], kinds, paradigms, g["group_flags"], strict=True):
-            if kind in ("locations", "comm_locations") or (kind == "comm_group" and flags > 0 and flags & 1):
-                rows.append(location.of(members))
-            elif kind == "comm_location_groups":
-                rows.append([first_location.get(p, -1) for p in process.of(members)])
-            elif kind == "comm_group":
-                ranks = listed.get(paradigm, [])
-                rows.append([ranks[m] if 0 <= m < len(ranks) else -1 for m in members])
-            elif kind == "regions":
-                rows.append(self.ids["REGION"].of(members))
+        for i, (members, kind, flags) in enumerate(zip(g["members"], kinds, g["group_flags"], strict=True)):
+            if kind == "comm_group" and not (flags > 0 and flags & 1):
+                ranks = listed.get(paradigms[i], [])
+                if members and not 0 <= min(members) <= max(members) < len(ranks):
+                    raise self._dangling("Group", i, "rank", min(members) if min(members) < 0 else max(members))
+                rows.append([ranks[m] for m in members])
+            elif kind in ("locations", "comm_locations", "comm_location_groups", "comm_group", "regions"):
+                rows.append(rows_of(i, kind, members))
             else:
                 rows.append(list(members))
         self._put(
-            "groups", "GROUP", "Group", name=self._texts(g["name"]), type=kinds, paradigm=paradigms,
+            "groups", "GROUP", "Group", name=self._texts("Group"), type=kinds, paradigm=paradigms,
             flags=[max(f, 0) for f in g["group_flags"]], members=rows,
         )  # fmt: skip
         group = self.ids["GROUP"]
 
         c, inter = self._found["Comm"], self._found["InterComm"]
         ids = c["self"] + inter["self"]
-        comm = Ids(ids)
+        comm = self._ids("Comm", "InterComm")
         self.ids["COMM"] = comm
         n_plain = len(c["self"])
-        of = group.of(c["group"]) + group.of(inter["group_a"])
-        remote = [-1] * n_plain + group.of(inter["group_b"])
+        of = self._refs("Comm", "group", group) + self._refs("InterComm", "group_a", group)
+        remote = [-1] * n_plain + self._refs("InterComm", "group_b", group)
+        parents = self._refs("Comm", "parent", comm) + self._refs("InterComm", "common_communicator", comm)
         flags = c["flags"] + inter["flags"]
         self.tables["communicators"] = {
             "id": ids,
-            "name": self._texts(c["name"] + inter["name"]),
+            "name": self._texts("Comm") + self._texts("InterComm"),
             "kind": [
                 "inter"
                 if k >= n_plain
@@ -398,7 +460,7 @@ class Definitions:
                 for k, r in enumerate(of)
             ],
             "paradigm": [paradigms[r] if r >= 0 else "unknown" for r in of],
-            "parent": comm.of(c["parent"] + inter["common_communicator"]),
+            "parent": self._acyclic("Comm", ids, parents),
             "flags": [max(f, 0) for f in flags],
             "members": [rows[r] if r >= 0 and kinds[r] != "comm_self" else [] for r in of],
             "remote_members": [rows[r] if r >= 0 else [] for r in remote],
@@ -406,57 +468,63 @@ class Definitions:
 
     def _metrics(self) -> None:
         m, k, s = (self._found[n] for n in ("MetricMember", "MetricClass", "MetricInstance"))
-        member = Ids(m["self"])
+        member = self._ids("MetricMember")
         dtypes = [_METRIC_DTYPES.get(v, "int64") for v in m["value_type"]]
         self.tables["metric_members"] = {
             "id": m["self"],
-            "name": self._texts(m["name"]),
-            "description": self._texts(m["description"]),
+            "name": self._texts("MetricMember"),
+            "description": self._texts("MetricMember", "description"),
             "type": [enums.name_of(enums.METRIC_TYPES, v) for v in m["metric_type"]],
             "mode": [enums.name_of(enums.METRIC_MODES, v) for v in m["metric_mode"]],
             "value_type": dtypes,
             "base": m["base"],
             "exponent": m["exponent"],
-            "unit": self._texts(m["unit"]),
+            "unit": self._texts("MetricMember", "unit"),
         }
-        members = [member.of(v) for v in k["metric_members"]]
-        self.metric_types = [[dtypes[i] if i >= 0 else "int64" for i in v] for v in members]
+        members = [
+            self._all_refs("MetricClass", "member", i, v, member) for i, v in enumerate(k["metric_members"])
+        ]
+        self.metric_types = [[dtypes[i] for i in v] for v in members]
         self.tables["metric_classes"] = {
             "id": k["self"],
             "members": members,
             "occurrence": [enums.name_of(enums.METRIC_OCCURRENCES, v) for v in k["metric_occurrence"]],
             "recorder_kind": [enums.name_of(enums.RECORDER_KINDS, max(v, 0)) for v in k["recorder_kind"]],
         }
-        classes = Ids(k["self"])
+        classes = self._ids("MetricClass")
         ids = k["self"] + s["self"]
-        self.ids["METRIC"] = Ids(ids)
+        self.ids["METRIC"] = self._ids("MetricClass", "MetricInstance")
         self.tables["metric_sources"] = {
             "id": ids,
-            "metric_class": list(range(len(k["self"]))) + classes.of(s["metric_class"]),
-            "recorder": [-1] * len(k["self"]) + self.ids["LOCATION"].of(s["recorder"]),
+            "metric_class": list(range(len(k["self"]))) + self._refs("MetricInstance", "metric_class", classes),
+            "recorder": [-1] * len(k["self"]) + self._refs("MetricInstance", "recorder", self.ids["LOCATION"]),
             "scope": ["location"] * len(k["self"]) + [enums.name_of(enums.METRIC_SCOPES, v) for v in s["metric_scope"]],
             "scope_id": [-1] * len(k["self"]) + s["scope"],
         }
 
     def _topologies(self) -> None:
         d, t, p = (self._found[n] for n in ("CartDimension", "CartTopology", "CartCoordinate"))
-        dimension = Ids(d["self"])
-        names, comm = self._texts(d["name"]), self.ids["COMM"]
-        axes = [[a for a in dimension.of(v) if a >= 0] for v in t["cart_dimensions"]]
+        dimension = self._ids("CartDimension")
+        names = self._texts("CartDimension")
+        axes = [self._all_refs("CartTopology", "dimension", i, v, dimension) for i, v in enumerate(t["cart_dimensions"])]
         self.tables["topologies"] = {
             "id": t["self"],
-            "name": self._texts(t["name"]),
-            "communicator": comm.of(t["communicator"]),
+            "name": self._texts("CartTopology"),
+            "communicator": self._refs("CartTopology", "communicator", self.ids["COMM"]),
             "dimensions": [[names[a] for a in v] for v in axes],
             "sizes": [[d["size"][a] for a in v] for v in axes],
             "periodic": [[d["cart_periodicity"][a] for a in v] for v in axes],
         }
-        topology = Ids(t["self"]).of(p["cart_topology"])
+        topology = self._refs("CartCoordinate", "cart_topology", self._ids("CartTopology"))
         members = self.tables["communicators"]["members"]
         location = []
-        for of, rank in zip(topology, p["rank"], strict=True):
+        for i, (of, rank) in enumerate(zip(topology, p["rank"], strict=True)):
             on = self.tables["topologies"]["communicator"][of] if of >= 0 else -1
-            location.append(members[on][rank] if on >= 0 and rank < len(members[on]) else -1)
+            of_rank = members[on] if on >= 0 else []
+            # of MPI_COMM_SELF the members are not listed
+            if rank >= max(len(of_rank), 1):
+                raise self._dangling("CartCoordinate", i, "rank", rank)
+            location.append(of_rank[rank] if of_rank else -1)
         self.tables["topology_coordinates"] = {
             "topology": topology,
             "rank": p["rank"],
@@ -467,45 +535,64 @@ class Definitions:
     def _small_tables(self) -> None:
         f = self._found
         a, p, w, s, i = (f[n] for n in ("Attribute", "Parameter", "RmaWin", "SourceCodeLocation", "InterruptGenerator"))
-        texts, comm = self._texts, self.ids["COMM"]
+        texts, refs = self._texts, self._refs
+        comm, regions, lines = self.ids["COMM"], self.ids["REGION"], self._ids("SourceCodeLocation")
         self._put(
-            "attribute_definitions", "ATTRIBUTE", "Attribute", name=texts(a["name"]),
-            type=[enums.name_of(enums.VALUE_TYPES, v) for v in a["type"]], description=texts(a["description"]),
+            "attribute_definitions", "ATTRIBUTE", "Attribute", name=texts("Attribute"),
+            type=[enums.name_of(enums.VALUE_TYPES, v) for v in a["type"]],
+            description=texts("Attribute", "description"),
         )  # fmt: skip
         self._put(
-            "parameter_definitions", "PARAMETER", "Parameter", name=texts(p["name"]),
+            "parameter_definitions", "PARAMETER", "Parameter", name=texts("Parameter"),
             type=[enums.name_of(enums.PARAMETER_TYPES, v) for v in p["parameter_type"]],
         )  # fmt: skip
+        # before version 3 windows had no flags, and always had events of creation and destruction
         self._put(
-            "windows", "RMA_WIN", "RmaWin", name=texts(w["name"]), communicator=comm.of(w["comm"]),
-            flags=[max(v, 0) for v in w["flags"]],
+            "windows", "RMA_WIN", "RmaWin", name=texts("RmaWin"), communicator=refs("RmaWin", "comm", comm),
+            flags=[v if v >= 0 else 1 for v in w["flags"]],
         )  # fmt: skip
-        self._put("source_code_locations", "SCL", "SourceCodeLocation", file=texts(s["file"]), line=s["line_number"])
         self._put(
-            "interrupt_generators", "INTERRUPT_GENERATOR", "InterruptGenerator", name=texts(i["name"]),
+            "source_code_locations", "SCL", "SourceCodeLocation", file=texts("SourceCodeLocation", "file"),
+            line=s["line_number"],
+        )  # fmt: skip
+        self._put(
+            "interrupt_generators", "INTERRUPT_GENERATOR", "InterruptGenerator", name=texts("InterruptGenerator"),
             mode=[enums.name_of(enums.INTERRUPT_MODES, v) for v in i["mode"]], base=i["base"], exponent=i["exponent"],
             period=i["period"],
         )  # fmt: skip
-        x = f["CallingContext"]
+        parents = refs("CallingContext", "parent", self._ids("CallingContext"))
         self._put(
-            "calling_contexts", "CALLING_CONTEXT", "CallingContext", region=self.ids["REGION"].of(x["region"]),
-            source_code_location=self.ids["SCL"].of(x["source_code_location"]), parent=Ids(x["self"]).of(x["parent"]),
+            "calling_contexts", "CALLING_CONTEXT", "CallingContext", region=refs("CallingContext", "region", regions),
+            source_code_location=refs("CallingContext", "source_code_location", lines),
+            parent=self._acyclic("CallingContext", f["CallingContext"]["self"], parents),
         )  # fmt: skip
         files, folders = f["IoRegularFile"], f["IoDirectory"]
-        ids = files["self"] + folders["self"]
-        self.ids["IO_FILE"] = Ids(ids)
+        self.ids["IO_FILE"] = self._ids("IoRegularFile", "IoDirectory")
         self.tables["io_files"] = {
-            "id": ids,
-            "name": texts(files["name"] + folders["name"]),
+            "id": files["self"] + folders["self"],
+            "name": texts("IoRegularFile") + texts("IoDirectory"),
             "type": ["file"] * len(files["self"]) + ["directory"] * len(folders["self"]),
-            "scope": self._nodes.of(files["scope"] + folders["scope"]),
+            "scope": refs("IoRegularFile", "scope", self._nodes) + refs("IoDirectory", "scope", self._nodes),
         }
         h = f["IoHandle"]
+        parents = refs("IoHandle", "parent", self._ids("IoHandle"))
         self._put(
-            "io_handles", "IO_HANDLE", "IoHandle", name=texts(h["name"]), file=self.ids["IO_FILE"].of(h["file"]),
-            paradigm=h["io_paradigm"], flags=h["io_handle_flags"], communicator=comm.of(h["comm"]),
-            parent=Ids(h["self"]).of(h["parent"]),
+            "io_handles", "IO_HANDLE", "IoHandle", name=texts("IoHandle"),
+            file=refs("IoHandle", "file", self.ids["IO_FILE"]), paradigm=h["io_paradigm"], flags=h["io_handle_flags"],
+            communicator=refs("IoHandle", "comm", comm), parent=self._acyclic("IoHandle", h["self"], parents),
         )  # fmt: skip
+
+    def _value_text(self, of: int, bits: int) -> str:
+        """Write the value of a property as text."""
+        if of == 11:
+            return self._text.get(bits, "")
+        if of in (9, 10):
+            kind, code = ("<I", "<f") if of == 9 else ("<Q", "<d")
+            (number,) = struct.unpack(code, struct.pack(kind, bits % (1 << 8 * struct.calcsize(kind))))
+            return f"{number:g}"
+        width = {1: 8, 2: 16, 4: 64, 5: 8, 6: 16, 8: 64, 13: 64}.get(of, 32)
+        value = bits % (1 << width)
+        return str(value - (1 << width) if 5 <= of <= 8 and value >> (width - 1) else value)
 
     def _properties(self) -> None:
         rows = self.tables["properties"]
@@ -516,9 +603,11 @@ class Definitions:
         ):
             p = self._found[record]
             rows["table"] += [table] * len(p["of"])
-            rows["of"] += ids.of(p["of"])
-            rows["name"] += self._texts(p["name"])
+            rows["of"] += self._refs(record, "of", ids)
+            rows["name"] += self._texts(record)
+            # before version 2 values were texts only
+            texts = self._texts(record, "string_value")
             rows["value"] += [
-                self._text.get(s, self._text.get(v[1], "") if v[0] == 11 else str(v[1]))
-                for s, v in zip(p["string_value"], p["value"], strict=True)
+                text if v[0] in (-1, 11) and text else self._value_text(*v)
+                for text, v in zip(texts, p["value"], strict=True)
             ]

@@ -161,11 +161,14 @@ class Chunks:
         want = min(self.size, self.n_bytes - start)
         view = self.buffer.data[:want]
         got = 0
-        while got < want:
-            more = self._file.readinto(view[got:])
-            if not more:
-                break
-            got += more
+        try:
+            while got < want:
+                more = self._file.readinto(view[got:])
+                if not more:
+                    break
+                got += more
+        except OSError as error:
+            raise self.error(got, f"cannot be read: {error.strerror}", "copy the archive again") from error
         self.n = got
         self.buffer[got : got + decode.PADDING] = 0
         if got < HEADER:
@@ -175,6 +178,12 @@ class Chunks:
         self.big = bool(self.buffer[1] == BIG)
         self.first, self.last = struct.unpack(">QQ" if self.big else "<QQ", self.buffer[2:HEADER].tobytes())
         return True
+
+    def check_end(self, at: int) -> None:
+        """Refuse what follows the end-of-file record, which ends at `at`: one byte is usual, more is not."""
+        more = self.n_bytes - self.number * self.size - at
+        if more > 1:
+            raise self.error(at, f"{more} bytes follow the end-of-file record")
 
     def error(self, at: int, what: str, todo: str = "the archive is damaged; copy it again") -> SourceError:
         """Make an error that names file, chunk and byte."""
@@ -187,8 +196,12 @@ def explain(ends: int, detail: int, maps: tuple[str, ...]) -> str:
         decode.RUNS_OUT: "a record goes past the end of its chunk",
         decode.BAD_LENGTH: f"a record states an impossible length or count ({detail})",
         decode.BAD_INTEGER: "an integer states an impossible size",
-        decode.TIME_DECREASES: f"time decreases (to {detail})",
+        decode.TIME_DECREASES: f"time decreases (to {detail})"
+        if detail >= 0
+        else f"a time stamp of {detail + (1 << 64)} ticks is impossible",
         decode.BAD_RECORD: "a record does not fit its type",
         decode.UNKNOWN_ID: f"identifier {detail >> 8} of kind {maps[min(detail & 255, len(maps) - 1)]} is not defined",
         decode.NO_TIME: "an event comes before any time stamp",
+        decode.NO_EVENT: "an attribute list belongs to no event",
+        decode.BAD_METRIC: "a METRIC event does not hold the values of its class",
     }.get(ends, f"decoding stopped ({ends})")
