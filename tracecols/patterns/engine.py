@@ -11,7 +11,7 @@ from tracecols.enhance.compound import CompoundTable
 from tracecols.enhance.model import Model
 from tracecols.patterns.base import Findings, Matches, Property
 from tracecols.patterns.counters import counter_properties
-from tracecols.patterns.profile import execution_cells
+from tracecols.patterns.profile import displaced_call_paths, execution_cells
 from tracecols.patterns.registry import properties
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
@@ -119,5 +119,6 @@ def counts(model: Model) -> dict[str, int]:
         **model.teams.counts,
         **model.constructs.counts,
         **model.lock_acquisitions.counts,
+        "call paths counted outside their parallel region, as the reference does": displaced_call_paths(model),
     }
     return {k: int(v) for k, v in found.items() if v}

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.model import Model
 from tracecols.enhance.regions import CONSTRUCTS
 from tracecols.patterns.base import Family, Findings, Matches, named
+from tracecols.schema import KINDS
 from tracecols.severity.cells import Cells
 
 FAMILY = Family("profile")
@@ -79,26 +80,48 @@ def execution_cells(model: Model, findings: Findings) -> Cells:
     return result
 
 
+def in_reach_of_the_reference(model: Model) -> bool:
+    """Whether the reference analyser accepts such a trace.
+
+    It refuses teams that are smaller than their process, so also nested ones, and MPI calls from other threads than the first.
+    """
+    team_sizes, threads = model.teams.n_threads, np.bincount(model.process[model.is_cpu])
+    masters = model.teams.master
+    full = team_sizes == threads[model.process[masters]]
+    _, workers = processes(model)
+    mpi = [int(k.number) for k in KINDS if k.family in ("p2p", "collectives")]
+    return bool(full.all()) and not any(np.isin(model.scans[w].notes.kind, mpi).any() for w in workers.tolist())
+
+
 def openmp_subtrees(model: Model) -> NDArray[np.int64]:
-    """Find for every call path the outermost OpenMP call path it is counted with, as the reference analyser does.
+    """Find for every call path the outermost OpenMP call path it is counted with; -1 for serial ones; (n_call_paths,) int64.
 
-    The reference goes once through the list of call paths and takes what follows a parallel region or an OpenMP API call
-    at a deeper level for its subtree. The list is in order of creation, location by location, so a call path that only
-    another thread visits stands at the end and is counted with whatever precedes it there, or as serial
-    (docs/decisions/limited-parallelism.md; tests/test_references.py shows it).
-
-    Returns
-    -------
-    (n_call_paths,) int64
-        -1 for call paths counted as serial.
+    That is the parallel region or OpenMP API call around it. The reference analyser goes once through its list of call
+    paths instead and takes what follows such a region at a deeper level for its subtree. The list is in order of creation,
+    location by location, so a call path that only another thread visits stands at the end and is counted with whatever
+    precedes it there (docs/decisions/limited-parallelism.md; tests/test_references.py shows it). Where there is a
+    reference to agree with, the list is followed.
     """
     tree = model.call_paths
-    regions = model.regions
+    order = tree.creation if in_reach_of_the_reference(model) else np.arange(len(tree))
+    return subtrees_in_order(model, order)
+
+
+def displaced_call_paths(model: Model) -> int:
+    """Count the call paths that are counted outside their OpenMP subtree, as the reference does."""
+    true = subtrees_in_order(model, np.arange(len(model.call_paths)))
+    return int((openmp_subtrees(model) != true).sum()) if model.teams_of.n_instances else 0
+
+
+def subtrees_in_order(model: Model, order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Go through call paths in some order; those deeper than an outermost OpenMP call path before them belong to it."""
+    tree, regions = model.call_paths, model.regions
     outermost = (regions.paradigm == "openmp") & np.isin(regions.role, ["parallel", "wrapper", "function"])
     root = np.full(len(tree), -1, np.int64)
     level, current = np.iinfo(np.int32).max, -1
-    order = tree.creation.tolist()
-    for i, depth, opens in zip(order, tree.depth[order].tolist(), outermost[tree.region[order]].tolist(), strict=True):
+    for i, depth, opens in zip(
+        order.tolist(), tree.depth[order].tolist(), outermost[tree.region[order]].tolist(), strict=True
+    ):
         if depth <= level:
             level, current = (depth, i) if opens else (np.iinfo(np.int32).max, -1)
         root[i] = current

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import uuid
@@ -13,10 +14,21 @@ from tracecols.errors import StoreError, TracecolsError
 
 MANIFEST = "manifest.json"
 
+_FORMATS = {"a store of a trace": "tracecols store", "a severity cube": "tracecols severity"}
+
 
 def part_name(number: int) -> str:
     """Return the file name of a part."""
     return f"part-{number:05d}.parquet"
+
+
+def is_made_here(path: Path, what: str) -> bool:
+    """Say whether a folder has the manifest of a store or a cube, whichever is asked for."""
+    try:
+        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+        return bool(manifest["format"] == _FORMATS[what])
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
 
 
 @contextmanager
@@ -26,14 +38,14 @@ def new_folder(path: Path, what: str, error: type[TracecolsError] = StoreError) 
     Parameters
     ----------
     path : Path
-        Where it is to stand; an older folder of the same kind (one with a manifest) is replaced.
+        Where it is to stand; an older folder of the same kind, by its manifest, is replaced.
     what : str
         What it is, for error messages.
     error : type
         The error to raise.
     """
     path = Path(path)
-    if path.exists() and not (path / MANIFEST).is_file():
+    if (path.exists() or path.is_symlink()) and not is_made_here(path, what):
         raise error(f"{path} exists and is not {what}\n  give another name with -o, or remove it")
     building = path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.partial"
     try:
@@ -52,7 +64,11 @@ def new_folder(path: Path, what: str, error: type[TracecolsError] = StoreError) 
         if path.exists():
             old = path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.old"
             os.replace(path, old)
-            os.replace(building, path)
+            try:
+                os.replace(building, path)
+            except OSError:
+                os.replace(old, path)
+                raise
             shutil.rmtree(old, ignore_errors=True)
         else:
             os.replace(building, path)

@@ -58,9 +58,17 @@ class Store:
                 f"{self.path} has store format {version}, this tracecols reads {FORMAT_VERSION}\n  convert the trace again, or use the tracecols that wrote it"
             )
         self.tables: dict[str, Table] = {"events": EVENTS}
-        for name, columns in self.manifest["tables"].items():
+        try:
+            stored = {
+                name: tuple(Column(c["name"], c["dtype"], "") for c in columns)
+                for name, columns in self.manifest["tables"].items()
+            }
+        except (LookupError, TypeError, AttributeError) as error:
+            raise StoreError(
+                f"{self.path}: its {MANIFEST} does not say what tables there are\n  convert the trace again"
+            ) from error
+        for name, found in stored.items():
             declared = SIDE_TABLES.get(name)
-            found = tuple(Column(c["name"], c["dtype"], "") for c in columns)
             if declared is not None and [(c.name, c.dtype) for c in declared.columns] != [
                 (c.name, c.dtype) for c in found
             ]:
@@ -88,7 +96,7 @@ class Store:
         path = self.path / "definitions" / f"{name}.parquet"
         try:
             # not pq.read_table: it imports pyarrow.dataset and pandas, 0.3 s
-            table = pq.ParquetFile(path).read(use_threads=False)
+            table = open_parquet(path).read(use_threads=False)
         except (OSError, pa.ArrowException) as error:
             raise StoreError(
                 f"{path} cannot be read: {error}\n  the store is damaged; convert the trace again"
@@ -121,7 +129,7 @@ class Store:
             with self._lock:
                 known = self._files.get((table, part))
             if known is None:
-                file = pq.ParquetFile(path)
+                file = open_parquet(path)
                 meta = file.metadata
                 if file.schema_arrow != arrow_schema(self.tables[table]):
                     raise StoreError(
@@ -131,7 +139,7 @@ class Store:
                 with self._lock:
                     self._files[table, part] = meta, starts
                 return file, starts
-            return pq.ParquetFile(path, metadata=known[0]), known[1]
+            return open_parquet(path, known[0]), known[1]
         except (OSError, pa.ArrowException) as error:
             raise StoreError(
                 f"{path} cannot be read: {error}\n  the store is damaged; convert the trace again"
@@ -158,13 +166,20 @@ class Store:
         dict of str to array
             The columns; empty arrays if the location has no rows.
         """
-        declared = self.tables.get(table) or SIDE_TABLES[table]
+        declared = self.tables.get(table) or SIDE_TABLES.get(table)
+        if declared is None:
+            raise StoreError(f"{self.path} has no table {table}\n  it has {', '.join(self.tables)}")
         columns = list(declared.names) if columns is None else columns
         part, offset, n = self._segments.get(table, {}).get(location, (0, 0, 0))
         stop = n if stop is None else min(stop, n)
         if start >= stop:
             return {c: np.empty(0, declared[c].dtype) for c in columns}
         file, starts = self._file(table, part)
+        if offset + n > starts[-1]:
+            raise StoreError(
+                f"{self.path / table / part_name(part)} has {starts[-1]} rows, expected at least {offset + n}\n"
+                "  the store is damaged; convert the trace again"
+            )
         first = int(np.searchsorted(starts, offset + start, "right")) - 1
         last = int(np.searchsorted(starts, offset + stop, "left"))
         key = (table, part, first, last, tuple(columns))
