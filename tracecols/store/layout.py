@@ -45,6 +45,8 @@ def new_folder(path: Path, what: str, error: type[TracecolsError] = StoreError) 
         The error to raise.
     """
     path = Path(path)
+    if path.is_symlink() and path.exists():
+        path = path.resolve()
     if (path.exists() or path.is_symlink()) and not is_made_here(path, what):
         raise error(f"{path} exists and is not {what}\n  give another name with -o, or remove it")
     building = path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.partial"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tracecols.errors import StoreError
 from tracecols.schema import DEFINITIONS, EVENTS, FORMAT_VERSION, SIDE_TABLES, Column, Table
-from tracecols.store.arrow import arrow_schema, to_numpy
+from tracecols.store.arrow import arrow_schema, open_parquet, to_numpy
 from tracecols.store.layout import MANIFEST, part_name
 
 
