@@ -142,8 +142,16 @@ class LocationScan:
         return [np.concatenate([a, np.zeros_like(a)]) for a in arrays]
 
     def _side_columns(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        control = self.store.read("control", self.location, ["kind", "stop_time"])
-        stops = control["stop_time"][control["kind"] == EventKind.BUFFER_FLUSH]
+        stops, slots = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        if self.store.n_rows("control", self.location):
+            control = self.store.read("control", self.location, ["kind", "stop_time"])
+            stops = control["stop_time"][control["kind"] == EventKind.BUFFER_FLUSH]
+        if self.store.n_rows("tasks", self.location):
+            slots = self._task_numbers()
+        return stops, slots
+
+    def _task_numbers(self) -> NDArray[np.int64]:
+        """Number the tasks of the location's switches and completions; 0 is the implicit task."""
         tasks = self.store.read("tasks", self.location, ["kind", "creator", "generation", "task"])
         kinds = (
             EventKind.THREAD_TASK_SWITCH,
@@ -159,7 +167,7 @@ class LocationScan:
         slots = np.zeros(key.size, np.int64)
         _, slots[~implicit] = np.unique(key[~implicit], return_inverse=True)
         slots[~implicit] += 1
-        return stops.astype(np.int64), slots
+        return slots
 
     @property
     def progress(self) -> int:

@@ -48,7 +48,11 @@ class Teams:
 
     def __init__(self, store: Store, n_locations: int) -> None:
         self.events = []
+        nothing = ThreadEvents(np.zeros(0, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.int32))
         for location in range(n_locations):
+            if not store.n_rows("threads", location):
+                self.events.append(nothing)
+                continue
             columns = store.read("threads", location, ["row", "kind", "team"])
             kept = np.isin(columns["kind"], [*FORKS, *JOINS, EventKind.THREAD_TEAM_BEGIN, EventKind.THREAD_TEAM_END])
             self.events.append(ThreadEvents(*(columns[c][kept] for c in ("row", "kind", "team"))))

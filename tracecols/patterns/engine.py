@@ -94,11 +94,14 @@ def analyze_model(model: Model, conventions: str = "scalasca") -> SeverityCube:
     declared = properties(conventions, counter_properties(model))
     cells = compute(model, declared)
     clock = model.store.manifest["clock"]
+    found, displaced = counts(model), displaced_call_paths(model)
+    if displaced:
+        found["call paths counted outside their parallel region, as the reference does"] = displaced
     facts: dict[str, Any] = {
         "conventions": conventions,
         "resolution": clock["resolution"],
         "trace": {k: model.store.manifest[k] for k in ("source", "n_events", "n_locations", "first_time", "last_time")},
-        "counts": counts(model),
+        "counts": found,
     }
     return SeverityCube(
         PropertyAxis.of(declared),
@@ -119,6 +122,5 @@ def counts(model: Model) -> dict[str, int]:
         **model.teams.counts,
         **model.constructs.counts,
         **model.lock_acquisitions.counts,
-        "call paths counted outside their parallel region, as the reference does": displaced_call_paths(model),
     }
     return {k: int(v) for k, v in found.items() if v}
