@@ -50,6 +50,7 @@ def _actions() -> NDArray[np.uint8]:
 
 
 ACTION = _actions()
+IS_FORK = np.isin(np.arange(256), FORKS)
 
 
 @dataclass
@@ -264,7 +265,7 @@ class LocationScan:
         """Let threads that were forked here know where."""
         n = int(self.state[stacks.N_NOTES])
         kind, _, _, node = (a[:n] for a in self._notes)
-        self.fork_nodes = node[np.isin(kind, FORKS)]
+        self.fork_nodes = node[IS_FORK[kind]]
 
     def _finish(self) -> None:
         state = self.state
