@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
-SHARED = HERE.parents[1] / "shared" / "traces"
+DATA = Path(__file__).parent / "data"
+SHARED = Path(__file__).parents[2] / "shared" / "traces"
 
 
 @pytest.fixture(scope="session")
 def data() -> Path:
     """The small traces that are part of the repository."""
-    return HERE / "data"
+    return DATA
 
 
 @pytest.fixture(scope="session")

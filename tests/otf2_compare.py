@@ -30,8 +30,9 @@ def rows_by_id(store: Store) -> dict[str, dict[int, int]]:
     result = {}
     for kind, table in TABLE_OF_MAP.items():
         ids = store.definition(table)["id"].to_pylist()
-        # artificial regions have the identifier -1 and are nobody's target
-        result[kind] = {number: row for row, number in enumerate(ids) if number >= 0} | dict.fromkeys(NULLS, -1)
+        # artificial regions have the identifier -1 and are nobody's target; locations of 2**63 and more are negative
+        known = {number % (1 << 64): row for row, number in enumerate(ids) if number != -1}
+        result[kind] = known | dict.fromkeys(NULLS, -1)
     return result
 
 
@@ -58,7 +59,7 @@ def check_events(store: Store, library: Library) -> int:
     locations = table(store, "locations")
     total = 0
     for location, number in enumerate(locations["id"]):
-        events = library.events(number)
+        events = library.events(number % (1 << 64))
         assert locations["n_events"][location] == len(events) == store.n_rows("events", location)
         assert locations["first_row"][location] == total
         try:
@@ -241,6 +242,7 @@ def check_definitions(store: Store, library: Library) -> None:
     )  # fmt: skip
     check_processes(store, library, text, rows, node_row)
     check_regions(store, library, text)
+    check_properties(store, library, text, rows, node_row)
     check_groups(store, library, text, rows)
     check(
         store, "metric_members", id=plain("MetricMember", "self"), name=names("MetricMember"),
@@ -307,6 +309,27 @@ def check_definitions(store: Store, library: Library) -> None:
     )  # fmt: skip
 
 
+def check_properties(
+    store: Store, library: Library, text: dict[int, str], rows: dict[str, dict[int, int]], node_row: dict[int, int]
+) -> None:
+    """Compare the properties of nodes, processes and locations."""
+    fields = "none uint8 uint16 uint32 uint64 int8 int16 int32 int64 float32 float64".split()
+    expected = []
+    for record, owner, name, row in (
+        ("SystemTreeNodeProperty", "systemTreeNode", "system_tree_nodes", node_row),
+        ("LocationGroupProperty", "locationGroup", "processes", rows["LOCATION_GROUP"]),
+        ("LocationProperty", "location", "locations", rows["LOCATION"]),
+    ):
+        for x in library.definitions[record]:
+            if x["type"] == 11:
+                value = text[x["value"].stringRef]
+            else:
+                number = getattr(x["value"], fields[x["type"]])
+                value = f"{number:g}" if isinstance(number, float) else str(number)
+            expected.append((name, row[x[owner]], text[x["name"]], value))
+    assert list(zip(*table(store, "properties").values(), strict=True)) == expected
+
+
 def check(store: Store, name: str, /, **expected: list[Any]) -> None:
     """Compare the given columns of a definition table; all must be given."""
     found = table(store, name)
@@ -340,7 +363,7 @@ def check_processes(
     found = table(store, "locations")
     process = {number: row for row, number in enumerate(table(store, "processes")["id"])}
     order = sorted(locations, key=lambda i: (process[locations[i]["locationGroup"]], i))
-    assert found["id"] == order
+    assert [i % (1 << 64) for i in found["id"]] == order
     mine = [locations[i] for i in order]
     assert found["name"] == [text[x["name"]] for x in mine]
     assert found["type"] == [enums.LOCATION_TYPES[x["locationType"]] for x in mine]

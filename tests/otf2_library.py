@@ -129,7 +129,9 @@ class Library:
 def _event_callback(code: int, head: list[Any], fields: list[Any], append: Callable[[Event], None]) -> Any:
     if code == 31:
 
-        def metric(_l: int, time: int, _p: int, _u: object, attributes: int | None, of: int, n: int, types, values) -> int:
+        def metric(
+            _l: int, time: int, _p: int, _u: object, attributes: int | None, of: int, n: int, types, values
+        ) -> int:
             append((time, code, (of, n), _attributes(attributes), tuple((types[i], values[i]) for i in range(n))))
             return 0
 
@@ -182,6 +184,8 @@ def write_events(
         writer = _otf2.Archive_GetEvtWriter(handle, location)
         for time, name, fields, attributes in events:
             listed = _otf2.AttributeList_New() if attributes else None
+            if name == "Metric":
+                fields = [*fields[:2], [_otf2.MetricValue(unsigned_int=bits) for bits in fields[2]]]
             for attribute, of, bits in attributes:
                 value = _otf2.AttributeValue()
                 value.uint64 = bits

@@ -76,7 +76,9 @@ def test_analyze__takes_an_archive_and_leaves_no_store(tmp_path, data, monkeypat
 def test_analyze__is_the_same_for_store_and_archive_and_jobs(tmp_path, work, data):
     for jobs in (1, 2):
         assert run("analyze", data / "hybrid_2x3", "-o", tmp_path / f"{jobs}.severity", "--jobs", jobs).exit_code == 0
-        assert (tmp_path / f"{jobs}.severity" / "cells.parquet").read_bytes() == (work / "h.severity" / "cells.parquet").read_bytes()
+        assert (tmp_path / f"{jobs}.severity" / "cells.parquet").read_bytes() == (
+            work / "h.severity" / "cells.parquet"
+        ).read_bytes()
 
 
 def test_info__tells_what_a_person_wants_to_know(work):

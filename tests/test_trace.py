@@ -135,7 +135,16 @@ def test_region_instances__add_up_to_the_profile(trace):
 def test_tables__all_compound_tables_are_frames(trace):
     sizes = {
         n: len(getattr(trace, n))
-        for n in ("messages", "sends", "collectives", "collective_members", "teams", "constructs", "construct_members", "lock_acquisitions")
+        for n in (
+            "messages",
+            "sends",
+            "collectives",
+            "collective_members",
+            "teams",
+            "constructs",
+            "construct_members",
+            "lock_acquisitions",
+        )
     }
     assert sizes == {
         "messages": 15, "sends": 15, "collectives": 12, "collective_members": 24, "teams": 18, "constructs": 78,
