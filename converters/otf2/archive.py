@@ -229,7 +229,7 @@ class Archive:
         """Decode chunk by chunk and yield full buffers; what is left stays in them."""
         expected = self.definitions["locations"]["n_events"][location]
         buffers = self._buffers()
-        state[decode.RAW_TIME] = -1
+        state[[decode.RAW_TIME, decode.FLOOR]] = -1
         if not path.exists():
             if expected:
                 raise SourceError(
