@@ -27,8 +27,9 @@ PADDING = 64
     INTERVAL,
     FAULT,
     FAULT_DETAIL,
+    FLOOR,
     N_STATE,
-) = range(13)
+) = range(14)
 
 # how a call ends
 (
@@ -171,6 +172,10 @@ def decode_events(
     na = state[ATTRIBUTES]
     base = state[BASE]
     raw = state[RAW_TIME]
+    # no time may lie below the floor: that of the event before, but for a buffer flush, which the writer records with its
+    # own times in front of the event that filled the buffer and had taken its time before
+    floor = state[FLOOR]
+    earlier = floor
     now = state[TIME]
     interval = state[INTERVAL]
     first = ne - state[CHUNK_EVENTS]
@@ -210,10 +215,13 @@ def decode_events(
             )
             if big:
                 stamp = load(buffer, q + 1, 8, True)
-            if stamp < raw or stamp < 0:
+            if stamp < floor or stamp < 0:
                 ends = TIME_DECREASES
                 detail = stamp
                 break
+            earlier = floor
+            floor = stamp
+            rises = stamp >= raw
             raw = stamp
             before = now
             now = raw
@@ -223,7 +231,7 @@ def decode_events(
                     since, shift = clock_from[interval], clock_offset[interval]
                     slope, until = clock_slope[interval], clock_until[interval]
                 now = raw + shift + np.int64(np.rint(slope * (raw - since)))
-                if ne + base > 0 and now < before:
+                if rises and ne + base > 0 and now < before:
                     ends = TIME_DECREASES
                     detail = now
                     now = before
@@ -492,6 +500,8 @@ def decode_events(
                     nx += count
         if not fine:
             break
+        if code == 10:
+            floor = earlier
         side_event[ns] = base + ne
         side_kind[ns] = code
         ns += 1
@@ -522,6 +532,7 @@ def decode_events(
     state[EXTRAS] = nx
     state[ATTRIBUTES] = na
     state[RAW_TIME] = raw
+    state[FLOOR] = floor
     state[TIME] = now
     state[INTERVAL] = interval
     state[CHUNK_EVENTS] = ne - first
