@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.call_paths import CallPaths, merge_call_paths
 from tracecols.enhance.communicators import Communicators
 from tracecols.enhance.compound import CompoundTable
+from tracecols.enhance.grouping import Segments, combine
 from tracecols.enhance.regions import Regions
 from tracecols.enhance.scan import LocationScan, scan_locations
 from tracecols.enhance.teams import Teams
@@ -152,17 +153,22 @@ class Model:
     def profile(self) -> CompoundTable:
         """Exclusive time and visits per call path and location."""
         numbers = self.call_paths.numbers
-        counts = [n.size for n in numbers]
-        location = np.repeat(np.arange(self.n_locations, dtype=np.int32), counts)
-        call_path = np.concatenate(numbers) if numbers else np.zeros(0, np.int64)
+        location = np.repeat(np.arange(self.n_locations), [n.size for n in numbers])
+        call_path = np.concatenate([*numbers, np.zeros(0, np.int64)])
+        exclusive = np.concatenate([*(s.exclusive for s in self.scans), np.zeros(0, np.int64)])
+        visits = np.concatenate([*(s.visits for s in self.scans), np.zeros(0, np.int64)])
+        # a thread that inherits one call path from several masters has it several times
+        _, first, group = np.unique(combine(location, call_path), return_index=True, return_inverse=True)
+        segments = Segments(group, first.size)
+        order = np.argsort(first)
         return CompoundTable(
             PROFILE,
-            call_path.size,
+            first.size,
             {
-                "call_path": call_path.astype(np.int32),
-                "location": location,
-                "exclusive": np.concatenate([s.exclusive for s in self.scans] or [np.zeros(0, np.int64)]),
-                "visits": np.concatenate([s.visits for s in self.scans] or [np.zeros(0, np.int64)]),
+                "call_path": call_path[first[order]].astype(np.int32),
+                "location": location[first[order]].astype(np.int32),
+                "exclusive": segments.sum(exclusive)[order],
+                "visits": segments.sum(visits)[order],
             },
         )
 
