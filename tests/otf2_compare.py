@@ -313,7 +313,7 @@ def check_properties(
     store: Store, library: Library, text: dict[int, str], rows: dict[str, dict[int, int]], node_row: dict[int, int]
 ) -> None:
     """Compare the properties of nodes, processes and locations."""
-    fields = "none uint8 uint16 uint32 uint64 int8 int16 int32 int64 float32 float64".split()
+    fields = ["none", *(f"{sign}int{n}" for sign in ("u", "") for n in (8, 16, 32, 64)), "float32", "float64"]
     expected = []
     for record, owner, name, row in (
         ("SystemTreeNodeProperty", "systemTreeNode", "system_tree_nodes", node_row),

@@ -229,7 +229,7 @@ class Archive:
         """Decode chunk by chunk and yield full buffers; what is left stays in them."""
         expected = self.definitions["locations"]["n_events"][location]
         buffers = self._buffers()
-        state[[decode.RAW_TIME, decode.FLOOR]] = -1
+        state[[decode.RAW_TIME, decode.FLOOR, decode.EARLIER]] = -1
         if not path.exists():
             if expected:
                 raise SourceError(
@@ -240,12 +240,12 @@ class Archive:
         translation, clock = self._read_local(location)
         ends = decode.END_OF_CHUNK
         total = 0
-        with Chunks(path, self.anchor.event_chunk, buffers.chunk) as file:
+        with Chunks(path, self.anchor.event_chunk, buffers.chunk, SALVAGE) as file:
             while ends != decode.END_OF_FILE and file.next():
                 buffers.chunk = file.buffer
                 if file.first != total + 1 or file.last < total:
                     raise file.error(
-                        2, f"its header says events {file.first} to {file.last}, but number {total + 1} is due", SALVAGE
+                        2, f"its header says events {file.first} to {file.last}, but number {total + 1} is due"
                     )
                 state[decode.POSITION] = HEADER
                 state[decode.CHUNK_EVENTS] = 0
@@ -262,21 +262,16 @@ class Archive:
                 total += int(state[decode.CHUNK_EVENTS])
                 if ends not in (decode.END_OF_CHUNK, decode.END_OF_FILE):
                     fault, detail = int(state[decode.FAULT]), int(state[decode.FAULT_DETAIL])
-                    raise file.error(fault, explain(ends, detail, MAPS), SALVAGE)
+                    raise file.error(fault, explain(ends, detail, MAPS))
                 if total != file.last:
                     raise file.error(
                         int(state[decode.POSITION]),
                         f"the chunk ends with event {total}, its header says {file.last}",
-                        SALVAGE,
                     )
             if ends == decode.END_OF_FILE:
                 file.check_end(int(state[decode.POSITION]))
             else:
-                raise file.error(
-                    0,
-                    f"the file ends after {total} of {expected} events",
-                    "it is cut off; copy the archive again, or use --salvage",
-                )
+                raise file.error(file.n, f"the file ends after {total} of {expected} events")
         if total != expected:
             raise SourceError(f"{path} holds {total} events, the definitions say {expected}\n  {SALVAGE}")
 

@@ -28,8 +28,9 @@ PADDING = 64
     FAULT,
     FAULT_DETAIL,
     FLOOR,
+    EARLIER,
     N_STATE,
-) = range(14)
+) = range(15)
 
 # how a call ends
 (
@@ -175,7 +176,7 @@ def decode_events(
     # no time may lie below the floor: that of the event before, but for a buffer flush, which the writer records with its
     # own times in front of the event that filled the buffer and had taken its time before
     floor = state[FLOOR]
-    earlier = floor
+    earlier = state[EARLIER]
     now = state[TIME]
     interval = state[INTERVAL]
     first = ne - state[CHUNK_EVENTS]
@@ -367,6 +368,9 @@ def decode_events(
                     else:
                         value = load(buffer, q + 1, size, big)
                     q += 1 + size
+                    if q > end:
+                        fine = False
+                        break
                     if of == 7 and value > 0x7FFFFFFF:
                         value -= 0x100000000
                     which = value_map[of]
@@ -413,6 +417,9 @@ def decode_events(
                 side_values[ns, f] = 0
                 continue
             of = field_type[code, f]
+            if q >= end:
+                fine = False
+                break
             if of == U8:
                 value = np.int64(buffer[q])
                 q += 1
@@ -432,6 +439,9 @@ def decode_events(
                 else:
                     value = load(buffer, q + 1, size, big)
                 q += 1 + size
+                if q > end:
+                    fine = False
+                    break
                 which = field_map[code, f]
                 if which != NO_MAP:
                     local = value
@@ -444,8 +454,6 @@ def decode_events(
                 elif of == C32 and value == 0xFFFFFFFF:
                     value = np.int64(-1)
             if q > end:
-                if not has_length[code]:
-                    ends = RUNS_OUT
                 fine = False
                 break
             side_values[ns, f] = value
@@ -499,6 +507,8 @@ def decode_events(
                 if fine:
                     nx += count
         if not fine:
+            if ends == BAD_RECORD and not has_length[code]:
+                ends = RUNS_OUT
             break
         if code == 10:
             floor = earlier
@@ -533,6 +543,7 @@ def decode_events(
     state[ATTRIBUTES] = na
     state[RAW_TIME] = raw
     state[FLOOR] = floor
+    state[EARLIER] = earlier
     state[TIME] = now
     state[INTERVAL] = interval
     state[CHUNK_EVENTS] = ne - first
@@ -608,6 +619,8 @@ def decode_definitions(buffer, at, n, big, n_fields, field_type, optional_from, 
         count = np.int64(0)
         for f in range(fields):
             of = field_type[code, f]
+            if q >= end and f < optional_from[code] and (of < U8S or of > C64S):
+                return BAD_RECORD, nr, nv, start
             if q >= end and f >= optional_from[code]:
                 # an older writer ended here: absent
                 values[nv] = -1

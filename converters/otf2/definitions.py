@@ -46,7 +46,7 @@ def split_records(
         Byte order of the file.
     """
     result = []
-    ends = decode.END_OF_FILE
+    ends, at = decode.END_OF_CHUNK, HEADER
     big = False
     while ends_of.next():
         big = ends_of.big
@@ -318,7 +318,7 @@ class Definitions:
         }
         order = sorted(
             range(len(locations["self"])),
-            key=lambda i: (processes(locations["location_group"][i]), locations["self"][i]),
+            key=lambda i: (processes(locations["location_group"][i]), locations["self"][i] % (1 << 64)),
         )
         process = [processes(locations["location_group"][i]) for i in order]
         counts = [locations["number_of_events"][i] for i in order]

@@ -124,10 +124,18 @@ class Chunks:
         Size of its chunks, from the anchor.
     buffer : (>= size + PADDING,) uint8, optional
         Reused; made here if absent or too small.
+    todo : str
+        What errors about it advise.
     """
 
-    def __init__(self, path: Path, size: int, buffer: NDArray[np.uint8] | None = None) -> None:
-        self.path = path
+    def __init__(
+        self,
+        path: Path,
+        size: int,
+        buffer: NDArray[np.uint8] | None = None,
+        todo: str = "the archive is damaged; copy it again",
+    ) -> None:
+        self.path, self.todo = path, todo
         try:
             self._file = path.open("rb", buffering=0)
             self.n_bytes = path.stat().st_size
@@ -154,10 +162,10 @@ class Chunks:
 
     def next(self) -> bool:
         """Read the next chunk; False at the end of the file."""
-        self.number += 1
-        start = self.number * self.size
+        start = (self.number + 1) * self.size
         if start >= self.n_bytes:
             return False
+        self.number += 1
         want = min(self.size, self.n_bytes - start)
         view = self.buffer.data[:want]
         got = 0
@@ -172,7 +180,7 @@ class Chunks:
         self.n = got
         self.buffer[got : got + decode.PADDING] = 0
         if got < HEADER:
-            raise self.error(0, f"has only {got} bytes of its header", "the file is cut off; copy the archive again")
+            raise self.error(0, f"has only {got} bytes of its header")
         if self.buffer[0] != 3 or self.buffer[1] not in (LITTLE, BIG):
             raise self.error(0, f"does not begin with a chunk header (found {bytes(self.buffer[:2]).hex(' ')})")
         self.big = bool(self.buffer[1] == BIG)
@@ -185,9 +193,12 @@ class Chunks:
         if more > 1:
             raise self.error(at, f"{more} bytes follow the end-of-file record")
 
-    def error(self, at: int, what: str, todo: str = "the archive is damaged; copy it again") -> SourceError:
+    def error(self, at: int, what: str, todo: str = "") -> SourceError:
         """Make an error that names file, chunk and byte."""
-        return SourceError(f"{self.path}: chunk {self.number}, byte {self.number * self.size + at}: {what}\n  {todo}")
+        chunk = max(self.number, 0)
+        return SourceError(
+            f"{self.path}: chunk {chunk}, byte {chunk * self.size + at}: {what}\n  {todo or self.todo}"
+        )
 
 
 def explain(ends: int, detail: int, maps: tuple[str, ...]) -> str:
