@@ -231,7 +231,7 @@ class LocationScan:
         at = 0
         while True:
             why, at = stacks.scan_events(
-                time, kind, region, at, self.state, ACTION, self.regions.flags, self.regions.tasks,
+                time, kind, region, at, self.state, ACTION, self.regions.flags, np.int32(self.regions.tasks),
                 self._stop_times, self._parents, self._known, self._task_slots,
                 *self._frames, *self._nodes, self._table, *self._calls, *self._notes,
                 self._team_stack, *self._tasks, *pointers,
