@@ -22,3 +22,38 @@ def shared_traces() -> Path:
     if not SHARED.is_dir():
         pytest.skip("no reference traces beside the repository")
     return SHARED
+
+
+@pytest.fixture
+def enhance(tmp_path):
+    """Convert an archive of `otf2_writer` and return its enhanced model."""
+    import tracecols
+    from tracecols.enhance.model import Model
+    from tracecols.store import Store
+
+    def run(archive, jobs=1):
+        number = len(list(tmp_path.glob("*.trace")))
+        return Model(Store(tracecols.convert(archive.write(), tmp_path / f"{number}.trace", jobs=1)), jobs)
+
+    return run
+
+
+@pytest.fixture
+def analyze(enhance):
+    """Convert an archive of `otf2_writer` and return its severity cube, which must not contradict itself."""
+    from tracecols.patterns.engine import analyze_model
+
+    def run(archive):
+        cube = analyze_model(enhance(archive))
+        assert cube.violations() == []
+        return cube
+
+    return run
+
+
+@pytest.fixture
+def archive(tmp_path):
+    """An empty archive to write."""
+    from otf2_writer import Archive
+
+    return Archive(tmp_path / "traces.otf2")

@@ -21,7 +21,7 @@ class Communicators:
     Attributes
     ----------
     size : (n,) int64
-        Number of members; 1 for self.
+        Number of members; 1 for self, of an inter-communicator those of both groups.
     is_self : (n,) bool
         Whether each process has one of its own (MPI_COMM_SELF).
     """
@@ -35,7 +35,8 @@ class Communicators:
         of = np.append(process, np.int32(-1))
         self._start, self._members = self._flat(members, of)
         self._remote_start, self._remote = self._flat(remote, of)
-        self.size = np.where(self.is_self, 1, np.diff(self._start)).astype(np.int64)
+        both = np.diff(self._start) + np.diff(self._remote_start)
+        self.size = np.where(self.is_self, 1, both).astype(np.int64)
         self._n = len(members)
         self._n_processes = int(process.max(initial=0)) + 1
         owner = np.repeat(np.arange(self._n), np.diff(self._start))

@@ -1,0 +1,19 @@
+"""Look at results the way tests state them: severities in ticks by region and location."""
+
+from __future__ import annotations
+
+from tracecols.severity import SeverityCube
+
+
+def cells(cube: SeverityCube, name: str) -> dict[tuple[str, int] | tuple[str, int, int], int]:
+    """Return what a property holds, in ticks: by name of the region and rank, and thread if it is no master.
+
+    Call paths with the same last region are added up.
+    """
+    found: dict[tuple[str, int] | tuple[str, int, int], int] = {}
+    of = cube.cells[name]
+    for call_path, location, value in zip(of.call_path.tolist(), of.location.tolist(), of.value.tolist(), strict=True):
+        rank, thread = int(cube.system.rank[location]), int(cube.system.thread[location])
+        key = (str(cube.call_paths.name[call_path]), rank, *((thread,) if thread else ()))
+        found[key] = found.get(key, 0) + value
+    return found

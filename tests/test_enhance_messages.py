@@ -1,0 +1,254 @@
+"""Messages: requests, posting order, threads, probes, communicators, and what finds no partner."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def times(m, *columns):
+    """Columns of the message table, a tuple per message in order of the RECV."""
+    return list(zip(*(m[c].tolist() for c in columns), strict=True))
+
+
+def test_blocking__send_and_receive_are_their_own_completion(archive, enhance):
+    mpi = archive.mpi(2)
+    mpi.ranks[0].enter(10, "MPI_Send").send(11, 1, mpi.world, 7, 64).leave(12, "MPI_Send")
+    mpi.ranks[1].enter(5, "MPI_Recv").recv(14, 0, mpi.world, 7, 64).leave(15, "MPI_Recv")
+    m = enhance(archive).messages
+    assert times(m, "send", "recv", "send_location", "recv_location", "source", "destination", "tag", "length") == [
+        (1, 4, 0, 1, 0, 1, 7, 64)
+    ]
+    for role in ("send", "send_done"):
+        assert times(m, *(f"{role}_{c}" for c in ("enter", "exit", "enter_time", "exit_time"))) == [(0, 2, 10, 12)]
+    for role in ("recv_post", "recv"):
+        assert times(m, *(f"{role}_{c}" for c in ("enter", "exit", "enter_time", "exit_time"))) == [(3, 5, 5, 15)]
+    assert not any(m.counts.values())
+
+
+def test_requests__an_identifier_is_used_again(archive, enhance):
+    mpi = archive.mpi(2)
+    a, b = mpi.ranks
+    for t in (10, 30):
+        a.enter(t, "MPI_Isend").isend(t + 1, 1, mpi.world, 0).leave(t + 2, "MPI_Isend")
+        a.enter(t + 3, "MPI_Wait").isend_complete(t + 4, 0).leave(t + 5, "MPI_Wait")
+        b.enter(t, "MPI_Irecv").irecv_request(t + 1, 0).leave(t + 2, "MPI_Irecv")
+        b.enter(t + 3, "MPI_Wait").irecv(t + 7, 0, mpi.world, 0).leave(t + 8, "MPI_Wait")
+    m = enhance(archive).messages
+    assert times(m, "send_time", "send_done_enter_time", "recv_post_enter_time", "recv_enter_time") == [
+        (11, 13, 10, 13),
+        (31, 33, 30, 33),
+    ]
+
+
+def test_requests__receives_take_messages_in_the_order_they_were_posted(archive, enhance):
+    mpi = archive.mpi(2)
+    a, b = mpi.ranks
+    for t in (10, 20):
+        a.enter(t, "MPI_Send").send(t + 1, 1, mpi.world).leave(t + 2, "MPI_Send")
+    b.enter(1, "MPI_Irecv").irecv_request(2, 5).leave(3, "MPI_Irecv")
+    b.enter(4, "MPI_Irecv").irecv_request(5, 6).leave(6, "MPI_Irecv")
+    # request 6 was posted second: it gets the second message, although it completes first
+    b.enter(30, "MPI_Wait").irecv(31, 0, mpi.world, 6).leave(32, "MPI_Wait")
+    b.enter(40, "MPI_Wait").irecv(41, 0, mpi.world, 5).leave(42, "MPI_Wait")
+    m = enhance(archive).messages
+    assert times(m, "recv_time", "send_time", "recv_post_enter_time") == [(31, 21, 4), (41, 11, 1)]
+
+
+def test_requests__a_receive_that_never_completes_is_no_receive(archive, enhance):
+    mpi = archive.mpi(2)
+    a, b = mpi.ranks
+    a.enter(10, "MPI_Send").send(11, 1, mpi.world, 1).leave(12, "MPI_Send")
+    b.enter(1, "MPI_Irecv").irecv_request(2, 5).leave(3, "MPI_Irecv")
+    b.enter(20, "MPI_Recv").recv(21, 0, mpi.world, 1).leave(22, "MPI_Recv")
+    m = enhance(archive).messages
+    assert times(m, "send_time", "recv_time", "recv_post_enter_time") == [(11, 21, 20)]
+    assert m.counts["receives without send"] == 0
+
+
+def test_requests__a_send_that_never_completes_has_no_completing_call(archive, enhance):
+    mpi = archive.mpi(2)
+    a, b = mpi.ranks
+    a.enter(10, "MPI_Isend").isend(11, 1, mpi.world, 3).leave(12, "MPI_Isend")
+    # the same request serves another send, whose completion must not be taken for the first one's
+    a.enter(13, "MPI_Isend").isend(14, 1, mpi.world, 3).leave(15, "MPI_Isend")
+    a.enter(16, "MPI_Wait").isend_complete(17, 3).leave(18, "MPI_Wait")
+    for t in (20, 30):
+        b.enter(t, "MPI_Recv").recv(t + 1, 0, mpi.world).leave(t + 2, "MPI_Recv")
+    m = enhance(archive).messages
+    assert times(m, "send_time", "send_done_enter", "send_done_enter_time", "send_done_call_path") == [
+        (11, -1, -1, -1),
+        (14, 6, 16, m.send_done_call_path[1]),
+    ]
+
+
+def test_requests__cancelled_operations_take_no_part(archive, enhance):
+    mpi = archive.mpi(2)
+    a, b = mpi.ranks
+    a.enter(10, "MPI_Isend").isend(11, 1, mpi.world, 3).leave(12, "MPI_Isend")
+    a.enter(13, "MPI_Wait").record(14, "MpiRequestCancelled", request=3).leave(15, "MPI_Wait")
+    a.enter(16, "MPI_Isend").isend(17, 1, mpi.world, 3).leave(18, "MPI_Isend")
+    a.enter(19, "MPI_Wait").isend_complete(20, 3).leave(21, "MPI_Wait")
+    b.enter(1, "MPI_Irecv").irecv_request(2, 5).leave(3, "MPI_Irecv")
+    b.enter(4, "MPI_Wait").record(5, "MpiRequestCancelled", request=5).leave(6, "MPI_Wait")
+    b.enter(30, "MPI_Recv").recv(31, 0, mpi.world).leave(32, "MPI_Recv")
+    model = enhance(archive)
+    assert times(model.messages, "send_time", "recv_time") == [(17, 31)]
+    assert model.messages.counts["cancelled requests"] == 2
+    assert model.messages.counts["sends without receive"] == 0
+    assert model.sends.is_cancelled.tolist() == [True, False]
+
+
+def test_requests__tests_without_success_change_nothing(archive, enhance):
+    mpi = archive.mpi(2)
+    a, b = mpi.ranks
+    a.enter(10, "MPI_Send").send(11, 1, mpi.world).leave(12, "MPI_Send")
+    b.enter(1, "MPI_Irecv").irecv_request(2, 5).leave(3, "MPI_Irecv")
+    b.enter(4, "MPI_Test").record(5, "MpiRequestTest", request=5).leave(6, "MPI_Test")
+    b.enter(20, "MPI_Test").irecv(21, 0, mpi.world, 5).leave(22, "MPI_Test")
+    assert times(enhance(archive).messages, "recv_post_enter_time", "recv_enter_time") == [(1, 20)]
+
+
+def test_threads__share_the_requests_and_channels_of_their_process(archive, enhance):
+    mpi = archive.mpi(2, 2)
+    (a, a1), (b, b1) = mpi.threads
+    # started by one thread, completed by another
+    a.enter(10, "MPI_Isend").isend(11, 1, mpi.world, 3).leave(12, "MPI_Isend")
+    a1.enter(13, "MPI_Wait").isend_complete(14, 3).leave(15, "MPI_Wait")
+    a1.enter(16, "MPI_Send").send(17, 1, mpi.world).leave(18, "MPI_Send")
+    # posted by one thread, completed by another; in between the second thread receives the second message
+    b1.enter(1, "MPI_Irecv").irecv_request(2, 3).leave(3, "MPI_Irecv")
+    b1.enter(20, "MPI_Recv").recv(21, 0, mpi.world).leave(22, "MPI_Recv")
+    b.enter(30, "MPI_Wait").irecv(31, 0, mpi.world, 3).leave(32, "MPI_Wait")
+    m = enhance(archive).messages
+    assert times(m, "recv_location", "send_location", "send_time", "send_done_enter_time", "recv_post_enter_time") == [
+        (2, 0, 11, 13, 1),
+        (3, 1, 17, 16, 20),
+    ]
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+def test_probes__know_the_envelope_of_what_is_received_later(archive, enhance, blocking):
+    mpi = archive.mpi(3)
+    a, b, c = mpi.ranks
+    a.enter(10, "MPI_Send").send(11, 2, mpi.world, 1, 64).leave(12, "MPI_Send")
+    b.enter(10, "MPI_Send").send(11, 2, mpi.world, 1, 8).leave(12, "MPI_Send")
+    # message 9 is that of rank 1, message 4 that of rank 0; they are received the other way round
+    for t, peer, message in ((20, 1, 9), (30, 0, 4)):
+        c.enter(t, "MPI_Mprobe").record(t + 1, "MpiProbe", peer=peer, communicator=mpi.world, tag=1, message=message)
+        c.leave(t + 2, "MPI_Mprobe")
+    if blocking:
+        for t, message in ((40, 4), (50, 9)):
+            c.enter(t, "MPI_Mrecv").record(t + 1, "MpiMrecv", message=message, length=0).leave(t + 2, "MPI_Mrecv")
+    else:
+        for t, message in ((40, 4), (50, 9)):
+            c.enter(t, "MPI_Imrecv").record(t + 1, "MpiImrecvRequest", message=message, request=message + 1)
+            c.leave(t + 2, "MPI_Imrecv")
+        c.enter(60, "MPI_Waitall")
+        for t, request in ((61, 10), (62, 5)):
+            c.record(t, "MpiImrecv", request=request, length=0)
+        c.leave(63, "MPI_Waitall")
+    m = enhance(archive).messages
+    columns = "source", "length", "tag", "send_location", "recv_post_enter_time", "recv_enter_time"
+    if blocking:
+        assert times(m, *columns) == [(0, 64, 1, 0, 40, 40), (1, 8, 1, 1, 50, 50)]
+    else:
+        assert times(m, *columns) == [(1, 8, 1, 1, 50, 60), (0, 64, 1, 0, 40, 60)]
+
+
+def test_sendrecv__is_one_call_for_both_sides(archive, enhance):
+    mpi = archive.mpi(2)
+    for i, rank in enumerate(mpi.ranks):
+        rank.enter(10 + i, "MPI_Sendrecv").send(12, 1 - i, mpi.world).recv(14, 1 - i, mpi.world).leave(
+            15, "MPI_Sendrecv"
+        )
+    m = enhance(archive).messages
+    assert times(m, "send_location", "recv_location", "send_enter_time", "recv_enter_time") == [
+        (1, 0, 11, 10),
+        (0, 1, 10, 11),
+    ]
+
+
+def test_communicators__ranks_are_those_of_the_communicator(archive, enhance):
+    mpi = archive.mpi(4)
+    reverse = archive.comm("reversed", [3, 2, 1, 0], mpi.world)
+    odd = archive.comm("odd", [1, 3], mpi.world)
+    own = archive.comm_self()
+    t = 10
+
+    def message(sender, receiver, comm, source, destination):
+        nonlocal t
+        mpi.ranks[sender].enter(t, "MPI_Send").send(t + 1, destination, comm).leave(t + 2, "MPI_Send")
+        mpi.ranks[receiver].enter(t + 3, "MPI_Recv").recv(t + 4, source, comm).leave(t + 5, "MPI_Recv")
+        t += 10
+
+    message(0, 1, mpi.world, 0, 1)
+    message(0, 1, reverse, 3, 2)
+    message(1, 3, odd, 0, 1)
+    message(3, 1, odd, 1, 0)
+    message(2, 2, own, 0, 0)
+    message(3, 3, own, 0, 0)
+    m = enhance(archive).messages
+    assert sorted(times(m, "send_time", "send_location", "recv_location")) == [
+        (11, 0, 1), (21, 0, 1), (31, 1, 3), (41, 3, 1), (51, 2, 2), (61, 3, 3),
+    ]  # fmt: skip
+    assert not any(m.counts.values())
+
+
+def inter_communicator(archive, mpi, a, b):
+    groups = [archive.group("comm_group", ranks) for ranks in (a, b)]
+    return archive.define(
+        "InterComm", self=archive.new_id("Comm"), name=archive.string("inter"), group_a=groups[0], group_b=groups[1],
+        common_communicator=mpi.world, flags=0,
+    )  # fmt: skip
+
+
+def test_communicators__ranks_of_an_inter_communicator_are_of_the_other_group(archive, enhance):
+    mpi = archive.mpi(4)
+    inter = inter_communicator(archive, mpi, [0, 1], [3, 2])
+    # process 0 (rank 0 of the first group) to rank 1 of the second, process 2; and process 3 to rank 1 of the first
+    mpi.ranks[0].enter(10, "MPI_Send").send(11, 1, inter).leave(12, "MPI_Send")
+    mpi.ranks[2].enter(13, "MPI_Recv").recv(14, 0, inter).leave(15, "MPI_Recv")
+    mpi.ranks[3].enter(20, "MPI_Send").send(21, 1, inter).leave(22, "MPI_Send")
+    mpi.ranks[1].enter(23, "MPI_Recv").recv(24, 0, inter).leave(25, "MPI_Recv")
+    m = enhance(archive).messages
+    assert sorted(times(m, "send_location", "recv_location")) == [(0, 2), (3, 1)]
+
+
+def test_unmatched__sends_and_receives_are_counted(archive, enhance):
+    mpi = archive.mpi(2)
+    a, b = mpi.ranks
+    for t, tag in ((10, 1), (20, 2), (30, 2)):
+        a.enter(t, "MPI_Send").send(t + 1, 1, mpi.world, tag).leave(t + 2, "MPI_Send")
+    for t, tag in ((15, 1), (25, 3)):
+        b.enter(t, "MPI_Recv").recv(t + 1, 0, mpi.world, tag).leave(t + 2, "MPI_Recv")
+    model = enhance(archive)
+    assert times(model.messages, "tag") == [(1,)]
+    assert model.messages.counts["sends without receive"] == 2
+    assert model.messages.counts["receives without send"] == 1
+    assert model.sends.tag.tolist() == [1, 2, 2]
+
+
+def test_unmatched__a_message_received_before_it_was_sent_is_counted(archive, enhance):
+    mpi = archive.mpi(2)
+    mpi.ranks[0].enter(10, "MPI_Send").send(20, 1, mpi.world).leave(21, "MPI_Send")
+    mpi.ranks[1].enter(5, "MPI_Recv").recv(19, 0, mpi.world).leave(25, "MPI_Recv")
+    m = enhance(archive).messages
+    assert len(m) == 1
+    assert m.counts["messages received before they were sent"] == 1
+
+
+def test_unmatched__a_peer_outside_the_communicator_matches_nothing(archive, enhance):
+    mpi = archive.mpi(2)
+    mpi.ranks[0].enter(10, "MPI_Send").send(11, 2, mpi.world).leave(12, "MPI_Send")
+    mpi.ranks[1].enter(10, "MPI_Recv").recv(11, 2, mpi.world).leave(12, "MPI_Recv")
+    m = enhance(archive).messages
+    assert len(m) == 0
+    assert (m.counts["sends without receive"], m.counts["receives without send"]) == (1, 1)
+
+
+def test_messages__outside_any_region_have_no_call(archive, enhance):
+    mpi = archive.mpi(2)
+    mpi.ranks[0].send(11, 1, mpi.world)
+    mpi.ranks[1].recv(14, 0, mpi.world)
+    m = enhance(archive).messages
+    assert times(m, "send_enter", "recv_enter", "recv_call_path") == [(-1, -1, -1)]

@@ -1,0 +1,208 @@
+"""Teams, inherited call paths, constructs and locks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+PARALLEL, IMPLICIT = "!$omp parallel @a.c:1", "!$omp implicit barrier @a.c:2"
+
+
+def paths(model):
+    return model.call_paths.names(model.regions.name)
+
+
+def profile(model):
+    """Exclusive ticks and visits by path and location."""
+    p, names = model.profile, paths(model)
+    return {
+        (names[c], x): (e, v)
+        for c, x, e, v in zip(
+            p.call_path.tolist(), p.location.tolist(), p.exclusive.tolist(), p.visits.tolist(), strict=True
+        )
+    }
+
+
+def worker(thread, team, begin, end, region=PARALLEL):
+    thread.team_begin(begin, team).call(begin + 1, end - 1, region).team_end(end, team)
+
+
+def test_inheritance__a_worker_continues_the_stack_its_master_had_at_the_fork(archive, enhance):
+    threads, team = archive.openmp(2)
+    master, other = threads
+    master.enter(0, "main").enter(10, "f").fork(11, 2).team_begin(12, team).enter(13, PARALLEL).leave(20, PARALLEL)
+    master.team_end(20, team).join(21).leave(22, "f")
+    # the second time from elsewhere
+    master.enter(30, "g").fork(31, 2)
+    master.team_begin(32, team).enter(33, PARALLEL).leave(40, PARALLEL).team_end(40, team).join(41).leave(
+        42, "g"
+    ).leave(50, "main")
+    worker(other, team, 14, 19)
+    worker(other, team, 34, 37)
+    model = enhance(archive)
+    assert profile(model) == {
+        ("main", 0): (10 + 8 + 8, 1), ("main/f", 0): (3 + 2, 1), (f"main/f/{PARALLEL}", 0): (7, 1),
+        ("main/g", 0): (3 + 2, 1), (f"main/g/{PARALLEL}", 0): (7, 1),
+        (f"main/f/{PARALLEL}", 1): (3, 1), (f"main/g/{PARALLEL}", 1): (1, 1),
+    }  # fmt: skip
+    t = model.teams
+    assert (t.fork_time.tolist(), t.join_time.tolist(), t.n_threads.tolist()) == ([11, 31], [21, 41], [2, 2])
+    assert [paths(model)[c] for c in t.call_path] == ["main/f", "main/g"]
+
+
+def test_inheritance__a_nested_team_hangs_below_the_thread_that_forked_it(archive, enhance):
+    threads, outer = archive.openmp(3)
+    inner = archive.comm("", [1, 2], paradigm="openmp")
+    a, b, c = threads
+    region = "!$omp parallel @b.c:1"
+    a.enter(0, "main").fork(1, 2).team_begin(2, outer).enter(3, PARALLEL).leave(50, PARALLEL).team_end(50, outer).join(
+        51
+    ).leave(52, "main")
+    b.team_begin(2, outer).enter(3, PARALLEL).enter(4, "f").fork(5, 2).team_begin(6, inner).enter(7, region).leave(
+        20, region
+    )
+    b.team_end(20, inner).join(21).leave(22, "f").leave(49, PARALLEL).team_end(50, outer)
+    worker(c, inner, 8, 19, region)
+    model = enhance(archive)
+    below = f"main/{PARALLEL}/f/{region}"
+    got = profile(model)
+    assert got[below, 1] == (13, 1)
+    assert got[below, 2] == (9, 1)
+    assert [k for k in got if k[1] == 2] == [(below, 2)]
+    assert sorted(zip(model.teams.communicator.tolist(), model.teams.master.tolist(), strict=True)) == sorted(
+        zip(np.unique(model.teams.communicator).tolist(), [0, 1], strict=True)
+    )
+
+
+def test_inheritance__a_master_is_not_needed_to_begin_with(archive, enhance):
+    # the worker's location stands in front of its master's
+    threads, _ = archive.openmp(3)
+    team = archive.comm("", [2, 0], paradigm="openmp")
+    threads[2].enter(0, "main").fork(1, 2).team_begin(2, team).call(3, 9, PARALLEL).team_end(9, team).join(10).leave(
+        11, "main"
+    )
+    worker(threads[0], team, 4, 8)
+    assert profile(enhance(archive))[f"main/{PARALLEL}", 0] == (2, 1)
+
+
+def test_inheritance__a_team_nobody_forked_begins_at_top_level(archive, enhance):
+    threads, team = archive.openmp(2)
+    threads[0].enter(0, "main").leave(30, "main")
+    worker(threads[1], team, 4, 8)
+    model = enhance(archive)
+    assert profile(model) == {("main", 0): (30, 1), (PARALLEL, 1): (2, 1)}
+    assert model.teams.counts["teams that nobody forked"] == 1
+    assert model.teams.master.tolist() == [-1]
+    assert model.teams.fork.tolist() == [-1]
+
+
+def test_inheritance__a_fork_outside_any_region_leaves_workers_at_top_level(archive, enhance):
+    threads, team = archive.openmp(2)
+    threads[0].fork(1, 2).team_begin(2, team).call(3, 9, PARALLEL).team_end(9, team).join(10)
+    worker(threads[1], team, 4, 8)
+    assert profile(enhance(archive)) == {(PARALLEL, 0): (6, 1), (PARALLEL, 1): (2, 1)}
+
+
+def test_inheritance__threads_that_wait_for_each_other_end(archive, enhance):
+    # each says that the other forked: impossible, but no reason to hang
+    threads, team = archive.openmp(2)
+    second = archive.comm("", [0, 1], paradigm="openmp")
+    a, b = threads
+    a.team_begin(1, second).call(2, 3, "f").team_end(4, second)
+    a.fork(5, 2).team_begin(6, team).call(7, 8, "f").team_end(9, team).join(10)
+    b.team_begin(1, team).call(2, 3, "g").team_end(4, team)
+    b.fork(5, 2).team_begin(6, second).call(7, 8, "g").team_end(9, second).join(10)
+    model = enhance(archive)
+    assert sum(s.visits.sum() for s in model.scans) == 4
+
+
+def test_join__of_nested_forks_is_paired_like_brackets(archive, enhance):
+    threads, team = archive.openmp(1)
+    inner = archive.comm("", [0], paradigm="openmp")
+    (a,) = threads
+    a.enter(0, "main").fork(1, 1).team_begin(2, team).enter(3, PARALLEL)
+    a.fork(4, 1).team_begin(5, inner).call(6, 7, PARALLEL).team_end(8, inner).join(9)
+    a.leave(10, PARALLEL).team_end(11, team).join(12).leave(13, "main")
+    t = enhance(archive).teams
+    assert sorted(zip(t.fork_time.tolist(), t.join_time.tolist(), strict=True)) == [(1, 12), (4, 9)]
+
+
+def test_join__that_is_missing_is_the_end_of_the_trace(archive, enhance):
+    threads, team = archive.openmp(1)
+    threads[0].enter(0, "main").fork(1, 1).team_begin(2, team).enter(3, PARALLEL).enter(20, "f")
+    t = enhance(archive).teams
+    assert (t.join.tolist(), t.join_time.tolist()) == ([-1], [20])
+
+
+def test_constructs__are_counted_by_role_within_a_team_instance(archive, enhance):
+    threads, team = archive.openmp(2)
+    loop, barrier = "!$omp for @a.c:3", "!$omp barrier @a.c:4"
+    master, other = threads
+    master.enter(0, "main")
+    for t in (10, 50):
+        master.fork(t, 2).team_begin(t + 1, team).enter(t + 2, PARALLEL).call(t + 3, t + 5, loop).call(
+            t + 6, t + 9, barrier
+        )
+        master.call(t + 10, t + 12, barrier).leave(t + 13, PARALLEL).team_end(t + 13, team).join(t + 14)
+        other.team_begin(t + 2, team).enter(t + 3, PARALLEL).call(t + 4, t + 5, loop).call(t + 8, t + 9, barrier)
+        other.call(t + 11, t + 12, barrier).leave(t + 13, PARALLEL).team_end(t + 13, team)
+    master.leave(90, "main")
+    model = enhance(archive)
+    c = model.constructs
+    assert c.role.tolist() == 2 * ["parallel", "loop", "barrier", "barrier"]
+    assert c.latest_enter_time.tolist() == [13, 14, 18, 21, 53, 54, 58, 61]
+    assert c.n_members.tolist() == [2] * 8
+    assert c.counts["constructs that lack threads"] == 0
+
+
+def test_constructs__that_lack_a_thread_are_counted(archive, enhance):
+    threads, team = archive.openmp(2)
+    master, other = threads
+    master.enter(0, "main").fork(1, 2).team_begin(2, team).enter(3, PARALLEL).call(5, 9, IMPLICIT).leave(10, PARALLEL)
+    master.team_end(11, team).join(12).leave(13, "main")
+    other.team_begin(2, team).enter(4, PARALLEL).leave(9, PARALLEL).team_end(10, team)
+    model = enhance(archive)
+    assert model.constructs.counts["constructs that lack threads"] == 1
+    assert model.constructs.latest_enter_time.tolist() == [4, 5]
+
+
+def test_constructs__outside_a_team_are_none(archive, enhance):
+    # an orphaned worksharing construct in the serial part: a team of one that nobody recorded
+    threads, _ = archive.openmp(2)
+    threads[0].enter(0, "main").call(1, 5, "!$omp for @a.c:3").leave(9, "main")
+    assert len(enhance(archive).constructs) == 0
+
+
+def test_locks__are_those_of_the_process(archive, enhance):
+    mpi = archive.mpi(2)
+    for i, rank in enumerate(mpi.ranks):
+        rank.enter(10 + i, "omp_set_lock").acquire(12 + i, 1, 1).leave(14, "omp_set_lock")
+        rank.enter(20, "omp_unset_lock").release(21, 1, 1).leave(22, "omp_unset_lock")
+    a = enhance(archive).lock_acquisitions
+    assert a.lockptr.tolist() == [-1, -1]
+    assert a.release_time.tolist() == [21, 21]
+    assert a.previous_release_time.tolist() == [-1, -1]
+
+
+def test_locks__the_previous_owner_is_found_by_the_order_of_acquisition(archive, enhance):
+    threads, _ = archive.openmp(3)
+    for i, t in enumerate((10, 20, 30)):
+        threads[i].enter(5, "omp_set_lock").acquire(t, 1, i + 1).leave(t + 1, "omp_set_lock")
+        threads[i].enter(t + 5, "omp_unset_lock").release(t + 6, 1, i + 1).leave(t + 7, "omp_unset_lock")
+    model = enhance(archive)
+    a = model.lock_acquisitions
+    assert a.previous_release_time.tolist() == [-1, 16, 26]
+    # rows: 6 events per thread; every acquisition points to the release before it, every release to its acquisition
+    rows, pointers = model.lockptr
+    assert dict(zip(rows.tolist(), pointers.tolist(), strict=True)) == {1: -1, 4: 1, 7: 4, 10: 7, 13: 10, 16: 13}
+    assert model.lock_acquisitions.counts["locks that were never released"] == 0
+
+
+def test_locks__that_are_never_released_are_counted(archive, enhance):
+    threads, _ = archive.openmp(2)
+    threads[0].enter(5, "omp_set_lock").acquire(6, 1, 1).leave(7, "omp_set_lock")
+    threads[1].enter(5, "omp_set_lock").acquire(9, 1, 2).leave(10, "omp_set_lock")
+    a = enhance(archive).lock_acquisitions
+    assert a.counts["locks that were never released"] == 2
+    assert a.release.tolist() == [-1, -1]
+    assert a.previous_release_time.tolist() == [-1, -1]
+    assert a.lockptr.tolist() == [-1, 1]

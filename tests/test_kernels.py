@@ -1,0 +1,347 @@
+"""Kernels against their oracles: compiled and plain, read-only input, no and one event, any split into batches, full buffers."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import orders
+from oracles.events import Event
+from oracles.stacks import Stacks
+
+from tracecols.enhance import scan
+from tracecols.enhance.scan import LocationScan
+from tracecols.kernels import stacks
+from tracecols.kernels.orders import first_smaller
+from tracecols.schema import EventKind as K
+
+N_REGIONS = 3
+TASKS = N_REGIONS
+NAMES = [*(f"r{i}" for i in range(N_REGIONS)), "TASKS"]
+CALL = 1
+"""The region whose instances are calls by themselves."""
+
+moderate = settings(max_examples=150, deadline=None)
+
+
+# -- first_smaller -------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def searches(draw):
+    values = draw(st.lists(st.integers(-3, 3), max_size=12))
+    items = []
+    if values:
+        for item in draw(st.lists(st.integers(0, len(values) - 1), max_size=8)):
+            start = draw(st.integers(item + 1, len(values)))
+            items.append((item, start, draw(st.integers(start, len(values)))))
+    return values, items
+
+
+def read_only(values, dtype):
+    array = np.array(values, dtype)
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize("run", [first_smaller, first_smaller.py_func], ids=["compiled", "plain"])
+@moderate
+@given(search=searches())
+def test_first_smaller__is_the_first_by_definition(run, search):
+    values, items = search
+    item, start, stop = (read_only([i[k] for i in items], np.int64) for k in range(3))
+    got = run(read_only(values, np.int64), item, start, stop)
+    assert got.dtype == np.int64
+    assert got.tolist() == [orders.first_smaller(values, *i) for i in items]
+
+
+@moderate
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2)), max_size=12))
+def test_first_smaller__finds_who_is_overtaken(messages):
+    # (sent, receiver) in order of receiving; ranges end where the receiver changes
+    messages = sorted(messages, key=lambda m: m[1])
+    sent, receiver = [m[0] for m in messages], [m[1] for m in messages]
+    stop = [receiver.index(r) + receiver.count(r) for r in receiver]
+    item = np.arange(len(sent))
+    found = first_smaller(np.array(sent, np.int64), item, item + 1, np.array(stop, np.int64))
+    position = list(range(len(sent)))
+    assert [j >= 0 for j in found] == [orders.overtaken(sent, receiver, position, m, None) for m in position]
+
+
+# -- scan_events ---------------------------------------------------------------------------------------------------------
+
+ENTER, EXIT, SEND, METRIC, OFF, ON, FLUSH, SWITCH, COMPLETE, OTHER = range(10)
+
+
+@st.composite
+def locations(draw):
+    """Events of one location, valid or not: (what, ticks since the one before, region or task)."""
+    return draw(
+        st.lists(
+            st.one_of(
+                st.tuples(st.sampled_from([ENTER, ENTER, EXIT, EXIT, SEND, METRIC, FLUSH, OFF, ON, OTHER]), st.integers(0, 4), st.integers(0, N_REGIONS - 1)),
+                st.tuples(st.sampled_from([SWITCH, COMPLETE]), st.integers(0, 4), st.integers(0, 2)),
+            ),
+            max_size=40,
+        )
+    )  # fmt: skip
+
+
+KIND = {
+    ENTER: K.ENTER, EXIT: K.EXIT, SEND: K.MPI_SEND, METRIC: K.METRIC, OFF: K.MEASUREMENT_ON_OFF, ON: K.MEASUREMENT_ON_OFF,
+    FLUSH: K.BUFFER_FLUSH, SWITCH: K.THREAD_TASK_SWITCH, COMPLETE: K.THREAD_TASK_COMPLETE, OTHER: K.PARAMETER_INT,
+}  # fmt: skip
+ORACLE = {
+    ENTER: "enter",
+    EXIT: "exit",
+    OFF: "enter",
+    ON: "exit",
+    FLUSH: "flush",
+    SWITCH: "switch",
+    COMPLETE: "complete",
+}
+FIRST_ROW = 1000
+
+
+class OneLocation:
+    """A store in memory that holds one location, and the events for the oracle."""
+
+    def __init__(self, script):
+        self.columns = {"time": [], "kind": [], "region": []}
+        self.events, stops, tasks = [], [], []
+        now = 50
+        # complete only the task that runs; the implicit one never does
+        running = 0
+        for what, ticks, number in script:
+            now += ticks
+            if what == COMPLETE:
+                if not running:
+                    continue
+                number, running = running, 0
+            elif what == SWITCH:
+                running = number
+            row = FIRST_ROW + len(self.events)
+            region = number if what in (ENTER, EXIT, OFF, FLUSH) else -1
+            e = Event(now, 0, 0, ORACLE.get(what, "other"), row, region=NAMES[region] if region >= 0 else "")
+            if what == FLUSH:
+                now += ticks
+                e.stop = now
+                stops.append(now)
+            if what in (SWITCH, COMPLETE):
+                e.task = (0, number)
+                tasks.append((KIND[what], number))
+            self.events.append(e)
+            for name, value in (("time", e.time), ("kind", KIND[what]), ("region", region)):
+                self.columns[name].append(value)
+        self.columns = {
+            "time": read_only(self.columns["time"], np.int64),
+            "kind": read_only(self.columns["kind"], np.uint8),
+            "region": read_only(self.columns["region"], np.int32),
+        }
+        self.sides = {
+            "control": {"kind": np.full(len(stops), K.BUFFER_FLUSH, np.uint8), "stop_time": np.array(stops, np.int64)},
+            "tasks": {
+                "kind": np.array([k for k, _ in tasks], np.uint8),
+                "creator": np.zeros(len(tasks), np.int32),
+                "generation": np.array([t for _, t in tasks], np.int64),
+                "task": np.full(len(tasks), -1, np.int64),
+            },
+        }
+
+    def n_rows(self, table, location):
+        return self.columns["time"].size
+
+    def read(self, table, location, columns=None, start=0, stop=None):
+        if table == "events":
+            return {k: v[start:stop] for k, v in self.columns.items()}
+        return {c: self.sides[table][c] for c in columns}
+
+
+def new_scan(store, tiny):
+    regions = SimpleNamespace(flags=read_only([0, stacks.IS_CALL, 0, stacks.IS_ARTIFICIAL], np.uint8), tasks=TASKS)
+    nobody = np.zeros(0, np.int64)
+    teams = SimpleNamespace(begins_of=lambda _: slice(0, 0), masters_of=lambda _: (nobody, nobody))
+    one = LocationScan(store, regions, teams, 0, FIRST_ROW)
+    if tiny:
+        # the smallest buffers that can grow
+        one._frames = [a[:1].copy() for a in one._frames]
+        one._frames[0][0] = -1
+        one._nodes, one._table = [a[:4].copy() for a in one._nodes], one._table[:8].copy()
+        one._calls, one._notes = [a[:1].copy() for a in one._calls], [a[:1].copy() for a in one._notes]
+    return one
+
+
+def local_paths(one):
+    paths = []
+    for parent, region in zip(one.node_parent.tolist(), one.node_region.tolist(), strict=True):
+        paths.append((*(paths[parent] if parent >= 0 else ()), NAMES[region]))
+    return paths
+
+
+def run_with_pointers(store, one):
+    """Scan everything in one batch, with pointer columns, and finish."""
+    n = store.n_rows("events", 0)
+    pointers = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int32)
+    if n:
+        one.prepare([], int(store.columns["time"][0]))
+        assert one.run(*store.columns.values(), pointers) == -1
+        one.last_time = int(store.columns["time"][-1])
+    one._finish()
+    return pointers
+
+
+def compare_with_oracle(store, one, pointers):
+    expected = Stacks(store.events)
+    # what is open at the end lasts until the last event
+    enterptr, exitptr, call_path = pointers
+    target = {e.row: t.row for e, t in expected.enterptr.items()}
+    assert enterptr.tolist() == [target.get(e.row, -1) for e in store.events]
+    target = {e.row: t.row for e, t in expected.exitptr.items()}
+    assert exitptr.tolist() == [target.get(e.row, -1) for e in store.events]
+    paths = local_paths(one)
+    assert len(set(paths)) == len(paths)
+    assert [paths[c] if c >= 0 else None for c in call_path] == [expected.path.get(e) for e in store.events]
+    for name in ("exclusive", "visits"):
+        got = dict(zip(((p, 0) for p in paths), getattr(one, name).tolist(), strict=True))
+        assert {k: v for k, v in got.items() if v} == {k: v for k, v in getattr(expected, name).items() if v}
+    for node, (row, time) in enumerate(zip(one.node_row.tolist(), one.node_time.tolist(), strict=True)):
+        if paths[node] in expected.first:
+            assert row <= expected.first[paths[node]].row
+            assert time == store.events[row - FIRST_ROW].time
+    compare_calls(store, one, expected)
+
+
+def compare_calls(store, one, expected):
+    # a call is an instance of a region that is one by itself, or that holds a communication event
+    own = [e for e in store.events if e.kind == "enter" and e.region == NAMES[CALL]]
+    around = {
+        expected.enterptr[e]
+        for e, k in zip(store.events, store.columns["kind"], strict=True)
+        if k == K.MPI_SEND and e in expected.enterptr
+    }
+    wanted = {e.row: e for e in {*own, *around}}
+    c = one.calls
+    assert sorted(c.enter_row.tolist()) == sorted(wanted)
+    paths = local_paths(one)
+    for i, row in enumerate(c.enter_row.tolist()):
+        e = wanted[row]
+        leave = expected.exitptr.get(e)
+        assert c.enter[i] == e.time
+        assert paths[c.node[i]] == expected.path[e]
+        assert c.exit_row[i] == (leave.row if leave else -1)
+        if leave:
+            assert c.exit[i] == leave.time
+    # notes are the events of side tables that joins need, with the call around them
+    noted = [e for e, k in zip(store.events, store.columns["kind"], strict=True)
+             if k in (K.MPI_SEND, K.METRIC, K.THREAD_TASK_SWITCH, K.THREAD_TASK_COMPLETE)]  # fmt: skip
+    assert one.notes.time.tolist() == [e.time for e in noted]
+    for e, k, call in zip(noted, one.notes.kind.tolist(), one.notes.call.tolist(), strict=True):
+        if k == K.MPI_SEND:
+            assert (c.enter_row[call] if call >= 0 else -1) == (
+                expected.enterptr[e].row if e in expected.enterptr else -1
+            )
+
+
+@pytest.mark.parametrize("tiny", [False, True], ids=["roomy", "tiny"])
+@moderate
+@given(script=locations())
+def test_scan__is_what_the_definitions_say(tiny, script):
+    store = OneLocation(script)
+    one = new_scan(store, tiny)
+    compare_with_oracle(store, one, run_with_pointers(store, one))
+
+
+def test_scan__of_no_event_finds_nothing():
+    store = OneLocation([])
+    one = new_scan(store, False)
+    one.advance([])
+    assert one.done
+    assert one.node_parent.size == one.calls.node.size == one.notes.kind.size == one.open == 0
+
+
+@pytest.mark.parametrize("what", [ENTER, EXIT, SEND, METRIC, OFF, ON, FLUSH, SWITCH, OTHER])
+def test_scan__of_one_event_is_what_the_definitions_say(what):
+    store = OneLocation([(what, 0, 1)])
+    one = new_scan(store, False)
+    compare_with_oracle(store, one, run_with_pointers(store, one))
+    assert one.open == (what in (ENTER, OFF))
+    assert one.bad_exits == (what in (EXIT, ON))
+
+
+@pytest.fixture
+def plain(monkeypatch):
+    """Run the kernels as plain Python; the hash overflows on purpose, which NumPy's scalars report."""
+    for name in ("find_call_path", "index_call_paths", "scan_events", "close_frames"):
+        monkeypatch.setattr(stacks, name, getattr(stacks, name).py_func)
+    with np.errstate(over="ignore"):
+        yield
+
+
+def test_scan__as_plain_python_is_what_the_definitions_say(plain):
+    @settings(max_examples=60, deadline=None)
+    @given(script=locations(), tiny=st.booleans())
+    def check(script, tiny):
+        store = OneLocation(script)
+        one = new_scan(store, tiny)
+        compare_with_oracle(store, one, run_with_pointers(store, one))
+
+    check()
+
+
+def everything(one):
+    arrays = [getattr(one, n) for n in ("node_parent", "node_region", "node_row", "node_time", "exclusive", "visits")]
+    arrays += [*vars(one.calls).values(), *vars(one.notes).values()]
+    return [a.tolist() for a in arrays], one.bad_exits, one.open, one.last_time
+
+
+def test_scan__is_the_same_for_every_split_into_batches(monkeypatch):
+    @moderate
+    @given(script=locations(), batch=st.integers(1, 6))
+    def check(script, batch):
+        store = OneLocation(script)
+        with monkeypatch.context() as patch:
+            whole, pieces = new_scan(store, False), new_scan(store, True)
+            whole.advance([])
+            patch.setattr(scan, "BATCH", batch)
+            pieces.advance([])
+        assert everything(whole) == everything(pieces)
+
+    check()
+
+
+def test_scan__counts_exits_that_do_not_match():
+    # r0 is left as r2, and something is left that was never entered
+    store = OneLocation([(ENTER, 0, 0), (EXIT, 1, 2), (EXIT, 1, 0), (ENTER, 1, 1)])
+    one = new_scan(store, False)
+    one.advance([])
+    assert (one.bad_exits, one.open) == (2, 1)
+    assert one.state[stacks.FIRST_BAD_EXIT] == FIRST_ROW + 1
+
+
+def test_scan__open_calls_end_with_the_last_event():
+    store = OneLocation([(ENTER, 0, CALL), (ENTER, 2, 0), (OTHER, 5, 0)])
+    one = new_scan(store, False)
+    one.advance([])
+    assert one.calls.exit.tolist() == [57]  # 50 + 2 + 5
+    assert one.calls.exit_row.tolist() == [-1]
+    assert one.exclusive.tolist() == [2, 5]
+
+
+def test_scan__thousands_of_call_paths_are_told_apart():
+    # every pair of parent and region is its own call path, however the hash table is filled
+    rng = np.random.default_rng(1)
+    script, depth = [], 0
+    for _ in range(20000):
+        down = depth == 0 or (depth < 9 and rng.random() < 0.5)
+        depth += 1 if down else -1
+        script.append((ENTER if down else EXIT, 1, int(rng.integers(N_REGIONS))))
+    store = OneLocation(script)
+    one = new_scan(store, True)
+    one.advance([])
+    expected = Stacks(store.events)
+    paths = local_paths(one)
+    assert len(paths) > 1000
+    assert dict(zip(paths, one.visits.tolist(), strict=True)) == {p: v for (p, _), v in expected.visits.items()}
