@@ -58,30 +58,28 @@ UNKNOWN_KIND = 255
 @kernel
 def load(buffer, at, size, big):
     """Read `size` bytes as an unsigned integer in the file's byte order."""
-    value = np.uint64(0)
+    # all eight bytes at once, of which the others are shifted out; the padding allows it. An index is unsigned to spare the
+    # question whether it counts from the end, a shift is done in halves because 64 is too much for one
+    p = np.uint64(at)
+    b0, b1 = np.uint64(buffer[p]), np.uint64(buffer[p + np.uint64(1)])
+    b2, b3 = np.uint64(buffer[p + np.uint64(2)]), np.uint64(buffer[p + np.uint64(3)])
+    b4, b5 = np.uint64(buffer[p + np.uint64(4)]), np.uint64(buffer[p + np.uint64(5)])
+    b6, b7 = np.uint64(buffer[p + np.uint64(6)]), np.uint64(buffer[p + np.uint64(7)])
+    u8, u16, u24, u32 = np.uint64(8), np.uint64(16), np.uint64(24), np.uint64(32)
+    u40, u48, u56 = np.uint64(40), np.uint64(48), np.uint64(56)
+    half = np.uint64(32 - 4 * size)
     if big:
-        for i in range(size):
-            value = (value << np.uint64(8)) | np.uint64(buffer[at + i])
+        value = b0 << u56 | b1 << u48 | b2 << u40 | b3 << u32 | b4 << u24 | b5 << u16 | b6 << u8 | b7
     else:
-        for i in range(size):
-            value |= np.uint64(buffer[at + i]) << np.uint64(8 * i)
-    return np.int64(value)
+        value = b7 << u56 | b6 << u48 | b5 << u40 | b4 << u32 | b3 << u24 | b2 << u16 | b1 << u8 | b0
+        value = value << half << half
+    return np.int64(value >> half >> half)
 
 
 @kernel
 def load8(buffer, at, big):
     """Read eight bytes in the file's byte order."""
-    if big:
-        return load(buffer, at, 8, True)
-    value = np.uint64(buffer[at])
-    value |= np.uint64(buffer[at + 1]) << np.uint64(8)
-    value |= np.uint64(buffer[at + 2]) << np.uint64(16)
-    value |= np.uint64(buffer[at + 3]) << np.uint64(24)
-    value |= np.uint64(buffer[at + 4]) << np.uint64(32)
-    value |= np.uint64(buffer[at + 5]) << np.uint64(40)
-    value |= np.uint64(buffer[at + 6]) << np.uint64(48)
-    value |= np.uint64(buffer[at + 7]) << np.uint64(56)
-    return np.int64(value)
+    return load(buffer, at, np.int64(8), big)
 
 
 @kernel
@@ -193,7 +191,60 @@ def decode_events(
     if corrected:
         since, shift = clock_from[interval], clock_offset[interval]
         slope, until = clock_slope[interval], clock_until[interval]
+    # indices of the inner loop are unsigned, which spares the question whether they count from the end
+    safe = np.uint64(0 if big else max(n - 15, 0))
+    room, known, one = np.uint64(capacity), np.uint64(n_regions), np.uint64(1)
     while True:
+        # almost all records: a time stamp or none, then ENTER or LEAVE of a region with a small identifier. Whatever is
+        # unusual, wrong or near the end of chunk or buffers is left to the code below, which takes one record at a time
+        p, e = np.uint64(q), np.uint64(ne)
+        stop = safe if raw >= 0 else np.uint64(0)
+        limit = until if interval < last_interval else np.int64(0x7FFFFFFFFFFFFFFF)
+        while p < stop and e < room:
+            code = buffer[p]
+            if code == 5:
+                stamp = np.int64(
+                    np.uint64(buffer[p + np.uint64(1)])
+                    | np.uint64(buffer[p + np.uint64(2)]) << np.uint64(8)
+                    | np.uint64(buffer[p + np.uint64(3)]) << np.uint64(16)
+                    | np.uint64(buffer[p + np.uint64(4)]) << np.uint64(24)
+                    | np.uint64(buffer[p + np.uint64(5)]) << np.uint64(32)
+                    | np.uint64(buffer[p + np.uint64(6)]) << np.uint64(40)
+                    | np.uint64(buffer[p + np.uint64(7)]) << np.uint64(48)
+                    | np.uint64(buffer[p + np.uint64(8)]) << np.uint64(56)
+                )
+                if stamp < raw or stamp > limit:
+                    break
+                shifted = stamp
+                if corrected:
+                    shifted = stamp + shift + np.int64(np.rint(slope * (stamp - since)))
+                    if shifted < now:
+                        break
+                earlier = floor
+                floor = raw = stamp
+                now = shifted
+                p += np.uint64(9)
+                code = buffer[p]
+            if code != 12 and code != 13:
+                break
+            size = buffer[p + one]
+            value = np.uint64(buffer[p + np.uint64(2)])
+            if size == 2:
+                value |= np.uint64(buffer[p + np.uint64(3)]) << np.uint64(8)
+            elif size != 1:
+                break
+            if value >= known:
+                break
+            row = regions[value]
+            if row < 0:
+                break
+            time[e] = now
+            kind[e] = code
+            region[e] = row
+            e += one
+            p += np.uint64(2) + np.uint64(size)
+        q, ne = np.int64(p), np.int64(e)
+
         if q >= n:
             ends = RUNS_OUT
             break
@@ -203,19 +254,7 @@ def decode_events(
             if q + 9 > n:
                 ends = RUNS_OUT
                 break
-            # inlined load8 and correct: every event has a time stamp, calls cost more than the work
-            stamp = np.int64(
-                np.uint64(buffer[q + 1])
-                | np.uint64(buffer[q + 2]) << np.uint64(8)
-                | np.uint64(buffer[q + 3]) << np.uint64(16)
-                | np.uint64(buffer[q + 4]) << np.uint64(24)
-                | np.uint64(buffer[q + 5]) << np.uint64(32)
-                | np.uint64(buffer[q + 6]) << np.uint64(40)
-                | np.uint64(buffer[q + 7]) << np.uint64(48)
-                | np.uint64(buffer[q + 8]) << np.uint64(56)
-            )
-            if big:
-                stamp = load(buffer, q + 1, 8, True)
+            stamp = load8(buffer, q + 1, big)
             if stamp < floor or stamp < 0:
                 ends = TIME_DECREASES
                 detail = stamp
@@ -269,7 +308,7 @@ def decode_events(
             if value < n_regions:
                 row = regions[value]
             else:
-                row = translate(value, 3, lut, lut_start, lut_size, keys, targets, key_start)
+                row = translate(value, np.int64(3), lut, lut_start, lut_size, keys, targets, key_start)
             if row < 0:
                 ends = UNKNOWN_ID
                 detail = (value << 8) | 3
@@ -329,7 +368,7 @@ def decode_events(
                     break
                 value = load(buffer, q + 1, size, big)
                 q += 1 + size
-                row = translate(value, 1, lut, lut_start, lut_size, keys, targets, key_start)
+                row = translate(value, np.int64(1), lut, lut_start, lut_size, keys, targets, key_start)
                 if row < 0:
                     ends = UNKNOWN_ID
                     detail = (value << 8) | 1
@@ -343,15 +382,15 @@ def decode_events(
                         value -= 256
                     q += 1
                 elif of == 2 or of == 6:
-                    value = load(buffer, q, 2, big)
+                    value = load(buffer, q, np.int64(2), big)
                     if of == 6 and value > 32767:
                         value -= 65536
                     q += 2
                 elif of == 9:
-                    value = load(buffer, q, 4, big)
+                    value = load(buffer, q, np.int64(4), big)
                     q += 4
                 elif of == 10:
-                    value = load(buffer, q, 8, big)
+                    value = load8(buffer, q, big)
                     q += 8
                 elif of == 0 or of > 25:
                     fine = False
@@ -373,7 +412,7 @@ def decode_events(
                         break
                     if of == 7 and value > 0x7FFFFFFF:
                         value -= 0x100000000
-                    which = value_map[of]
+                    which = np.int64(value_map[of])
                     if which != NO_MAP:
                         local = value
                         value = translate(value, which, lut, lut_start, lut_size, keys, targets, key_start)
@@ -442,7 +481,7 @@ def decode_events(
                 if q > end:
                     fine = False
                     break
-                which = field_map[code, f]
+                which = np.int64(field_map[code, f])
                 if which != NO_MAP:
                     local = value
                     value = translate(value, which, lut, lut_start, lut_size, keys, targets, key_start)
@@ -497,7 +536,7 @@ def decode_events(
                         break
                     if code == 83:
                         local = value
-                        value = translate(value, 0, lut, lut_start, lut_size, keys, targets, key_start)
+                        value = translate(value, np.int64(0), lut, lut_start, lut_size, keys, targets, key_start)
                         if value < -1:
                             ends = UNKNOWN_ID
                             detail = local << 8
@@ -635,7 +674,7 @@ def decode_definitions(buffer, at, n, big, n_fields, field_type, optional_from, 
                 values[nv] = count
                 nv += 1
             elif of == TS or of == F64:
-                values[nv] = load(buffer, q, 8, big)
+                values[nv] = load8(buffer, q, big)
                 q += 8
                 nv += 1
             elif of == STR:
