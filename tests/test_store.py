@@ -1,0 +1,543 @@
+"""The store: what goes in comes out, whole or by range, the same for any number of threads; damage is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from otf2_workload import everything
+from otf2_writer import Archive
+
+import tracecols
+from tracecols import conversion
+from tracecols.converters.base import Batch, Clock, Report
+from tracecols.converters.otf2 import archive as archive_module
+from tracecols.converters.registry import open_source
+from tracecols.errors import SourceError, StoreError
+from tracecols.schema import DEFINITIONS, SIDE_TABLES, metric_table
+from tracecols.store import Store, StoreWriter
+
+
+@pytest.fixture(scope="module")
+def workload(tmp_path_factory) -> Path:
+    """An archive with all record types."""
+    return everything(tmp_path_factory.mktemp("archive") / "traces.otf2", rounds=30, seed=3).write()
+
+
+def content(store: Store) -> dict[tuple[str, int, str], bytes]:
+    """Every column of every location as bytes."""
+    n_locations = store.definition("locations").num_rows
+    return {
+        (table, location, name): column.tobytes()
+        for table in sorted(store.tables)
+        for location in range(n_locations)
+        for name, column in store.read(table, location).items()
+    }
+
+
+def files(store: Store) -> dict[str, bytes]:
+    """Every file of a store by its name."""
+    return {str(p.relative_to(store.path)): p.read_bytes() for p in store.path.rglob("*") if p.is_file()}
+
+
+def empty_definitions(n_events: list[int]) -> dict[str, dict[str, list]]:
+    """Definition tables with nothing but locations."""
+    tables = {name: {c: [] for c in table.names} for name, table in DEFINITIONS.items()}
+    n = len(n_events)
+    tables["locations"] = {
+        "id": list(range(n)), "name": [""] * n, "type": ["cpu_thread"] * n, "process": [0] * n,
+        "thread": list(range(n)), "first_row": [0] * n, "n_events": list(n_events),
+    }  # fmt: skip
+    return tables
+
+
+class Numbers:
+    """A source that makes events up: `n_events` at each location, in batches of at most `rows`."""
+
+    format = "numbers"
+    path = Path("numbers")
+    clock = Clock(1000)
+    properties: dict[str, str] = {}
+
+    def __init__(self, n_events: list[int], rows: int = 1000, fail_at: tuple[int, int] | None = None) -> None:
+        self.definitions = empty_definitions(n_events)
+        self.metric_types = [["float64"]]
+        self.n_events, self.rows, self.fail_at = n_events, rows, fail_at
+
+    def read(self, location: int, report: Report, *, salvage: bool = False):
+        """Yield batches; the arrays are reused, as the contract allows."""
+        buffer = np.empty(self.rows, np.int64)
+        for start in range(0, self.n_events[location], self.rows):
+            if self.fail_at is not None and self.fail_at == (location, start):
+                raise SourceError("made to fail\n  nothing to do")
+            n = min(self.rows, self.n_events[location] - start)
+            number = np.arange(start, start + n)
+            buffer[:n] = 1_000_000 * location + number
+            some = number[number % 3 == 0]
+            sides = {
+                "locks": {
+                    "row": some, "kind": np.full(some.size, 57, np.uint8), "model": np.full(some.size, 3, np.int16),
+                    "lock": some * 7 - location, "acquisition": some,
+                },
+                "metrics_0": {"row": number, "source": np.zeros(n, np.int32), "value_0": number / 7},
+            }  # fmt: skip
+            kinds, regions = (number % 83 + 10).astype(np.uint8), (number % 5).astype(np.int32) - 1
+            yield Batch({"time": buffer[:n], "kind": kinds, "region": regions}, sides)
+            buffer[:] = -1
+
+
+def write(source: Numbers, folder: Path, jobs: int = 1) -> Store:
+    """Write a source into a folder."""
+    folder.mkdir()
+    conversion.write_store(source, folder, jobs=jobs, salvage=False, progress=None)
+    return Store(folder)
+
+
+# -- what goes in comes out --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_events", [[0], [1], [5, 0, 3], [2500, 1000, 999, 1001], [0, 0, 7000]])
+def test_round_trip__of_columns(n_events, tmp_path):
+    store = write(Numbers(n_events), tmp_path / "x.trace")
+    first = 0
+    for location, n in enumerate(n_events):
+        number = np.arange(n)
+        events = store.read("events", location)
+        assert {k: v.dtype for k, v in events.items()} == {"time": np.int64, "kind": np.uint8, "region": np.int32}
+        np.testing.assert_array_equal(events["time"], 1_000_000 * location + number)
+        np.testing.assert_array_equal(events["kind"], number % 83 + 10)
+        np.testing.assert_array_equal(events["region"], number % 5 - 1)
+        locks = store.read("locks", location)
+        np.testing.assert_array_equal(locks["row"], number[::3] + first)
+        np.testing.assert_array_equal(locks["lock"], number[::3] * 7 - location)
+        if n:
+            np.testing.assert_array_equal(store.read("metrics_0", location)["value_0"], number / 7)
+        assert store.n_rows("events", location) == n
+        assert store.n_rows("locks", location) == number[::3].size
+        first += n
+    assert store.definition("locations")["n_events"].to_pylist() == n_events
+    assert store.definition("locations")["first_row"].to_pylist() == [0, *np.cumsum(n_events)[:-1].tolist()]
+    assert store.n_rows("events") == sum(n_events) == store.manifest["n_events"]
+    assert sum(store.manifest["events_by_kind"].values()) == sum(n_events)
+    if sum(n_events):
+        used = [i for i, n in enumerate(n_events) if n]
+        assert store.manifest["first_time"] == 1_000_000 * used[0]
+        assert store.manifest["last_time"] == 1_000_000 * used[-1] + n_events[used[-1]] - 1
+
+
+def test_round_trip__of_edges_of_types(tmp_path):
+    low, high = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    times = np.array([low, -1, 0, 1, high])
+    events = {
+        "time": times,
+        "kind": np.full(5, 255, np.uint8),
+        "region": np.array([-(1 << 31), -1, 0, 1, (1 << 31) - 1], np.int32),
+    }
+    attributes = {
+        "row": np.arange(5), "attribute": np.arange(5, dtype=np.int32), "type": np.arange(5, dtype=np.uint8) + 251,
+        "value": times[::-1].copy(),
+    }  # fmt: skip
+    floats = np.array([np.nan, -0.0, np.inf, 5e-324, -1e308])
+    metrics = {
+        "row": np.arange(5), "source": np.zeros(5, np.int32), "value_0": floats,
+        "value_1": np.array([0, 1, 1 << 63, (1 << 64) - 1, 7], np.uint64),
+    }  # fmt: skip
+    folder = tmp_path / "x.trace"
+    folder.mkdir()
+    writer = StoreWriter(folder, [["float64", "uint64"]])
+    with writer.part(0) as part:
+        part.begin()
+        part.add(0, 0, events, {"attributes": attributes, "metrics_0": metrics})
+    writer.finish(empty_definitions([5]), [part], {})
+    store = Store(folder)
+    for table, columns in (("events", events), ("attributes", attributes), ("metrics_0", metrics)):
+        found = store.read(table, 0)
+        assert list(found) == list(columns)
+        for name, column in columns.items():
+            assert found[name].dtype == column.dtype
+            assert found[name].tobytes() == column.tobytes(), name
+    assert store.manifest["first_time"] == low
+    assert store.manifest["last_time"] == high
+    assert store.manifest["n_attributes"] == 5
+    declared = metric_table(0, ["float64", "uint64"])
+    assert [(c.name, c.dtype) for c in store.tables["metrics_0"].columns] == [
+        (c.name, c.dtype) for c in declared.columns
+    ]
+
+
+def test_round_trip__of_definitions(tmp_path):
+    definitions = empty_definitions([0])
+    definitions["strings"] = {"id": [0, 1 << 62, -5], "string": ["", "ä ☃ \U0001f600", "a\nb\0c"]}
+    definitions["groups"] = {
+        "id": [3, 4], "name": ["", "g"], "type": ["locations", "unknown"], "paradigm": ["mpi", "none"], "flags": [0, 1],
+        "members": [[], [1 << 62, -1, 0]],
+    }  # fmt: skip
+    folder = tmp_path / "x.trace"
+    folder.mkdir()
+    StoreWriter(folder, []).finish(definitions, [], {})
+    store = Store(folder)
+    assert set(store.definitions) == set(DEFINITIONS)
+    for name, columns in definitions.items():
+        if name != "segments":
+            assert store.definition(name).to_pydict() == columns
+
+
+def test_read__by_range_and_column(tmp_path):
+    n = 5300
+    store = write(Numbers([100, n, 50]), tmp_path / "x.trace")
+    for table in ("events", "locks", "metrics_0"):
+        whole = store.read(table, 1)
+        size = store.n_rows(table, 1)
+        bounds = sorted({0, 1, 999, 1000, 1001, 1766, 2000, size - 1, size})
+        for start in bounds:
+            for stop in [*bounds, None, size + 5]:
+                part = store.read(table, 1, start=start, stop=stop)
+                for name, column in whole.items():
+                    np.testing.assert_array_equal(part[name], column[start:stop])
+                    assert part[name].dtype == column.dtype
+    assert list(store.read("events", 1, ["region", "time"])) == ["region", "time"]
+    np.testing.assert_array_equal(store.read("locks", 1, ["lock"], 5, 9)["lock"], whole_locks(n)[5:9] * 7 - 1)
+
+
+def whole_locks(n: int) -> np.ndarray:
+    """Numbers of the events of `Numbers` that have locks."""
+    return np.arange(0, n, 3)
+
+
+def test_read__of_a_table_without_rows(tmp_path):
+    store = write(Numbers([10]), tmp_path / "x.trace")
+    for name in set(SIDE_TABLES) - {"locks"}:
+        found = store.read(name, 0)
+        assert {k: (v.size, v.dtype) for k, v in found.items()} == {
+            c.name: (0, np.dtype(c.dtype)) for c in SIDE_TABLES[name].columns
+        }
+        assert store.n_rows(name) == store.n_rows(name, 0) == 0
+    with pytest.raises(StoreError, match=r"has no table metrics_9\n.*locks"):
+        store.read("metrics_9", 0)
+
+
+def test_segments__say_where_rows_stand(tmp_path, monkeypatch):
+    monkeypatch.setattr(conversion, "plan_parts", lambda n: [range(2), range(2, 3), range(3, 5)])
+    n_events = [1500, 10, 0, 2200, 3]
+    store = write(Numbers(n_events), tmp_path / "x.trace")
+    segments = store.definition("segments").to_pylist()
+    assert segments == sorted(segments, key=lambda s: (s["table"], s["location"]))
+    assert [(s["location"], s["part"], s["offset"], s["n_rows"]) for s in segments if s["table"] == "events"] == [
+        (0, 0, 0, 1500), (1, 0, 1500, 10), (3, 2, 0, 2200), (4, 2, 2200, 3),
+    ]  # fmt: skip
+    assert sorted(p.name for p in (store.path / "events").iterdir()) == ["part-00000.parquet", "part-00002.parquet"]
+    for segment in segments:
+        table = pq.ParquetFile(store.path / segment["table"] / f"part-{segment['part']:05d}.parquet").read()
+        rows = table.slice(segment["offset"], segment["n_rows"])
+        for name, column in store.read(segment["table"], segment["location"]).items():
+            np.testing.assert_array_equal(rows[name].to_numpy(), column)
+
+
+def test_row_groups__of_events_never_cross_locations(tmp_path):
+    n_events = [1500, 10, 0, 2200, 3]
+    store = write(Numbers(n_events), tmp_path / "x.trace")
+    meta = pq.ParquetFile(store.path / "events" / "part-00000.parquet").metadata
+    ends = np.cumsum([meta.row_group(i).num_rows for i in range(meta.num_row_groups)])
+    assert set(np.cumsum(n_events)) <= {0, *ends.tolist()}
+    assert [meta.row_group(i).num_rows for i in range(meta.num_row_groups)] == [1000, 500, 10, 1000, 1000, 200, 3]
+
+
+def test_plan__covers_all_locations_once_and_in_order():
+    for n_events in ([], [0], [5], [1 << 18] * 5, [1 << 30, 1, 1, 1 << 30], list(range(3000)), [1 << 26] * 300):
+        parts = conversion.plan_parts(n_events)
+        assert [i for part in parts for i in part] == list(range(len(n_events)))
+    # 2**18 events at least and at most 2**25 per part, unless one location has more
+    assert len(conversion.plan_parts([1000] * 262)) == 1
+    assert [len(p) for p in conversion.plan_parts([1 << 18] * 4)] == [1, 1, 1, 1]
+    assert max(sum([1 << 24] * len(p)) for p in conversion.plan_parts([1 << 24] * 1000)) <= 1 << 25
+
+
+# -- the same, whatever the machine ------------------------------------------------------------------------------------
+
+
+def test_jobs__do_not_change_a_byte(workload, tmp_path, monkeypatch):
+    monkeypatch.setattr(conversion, "plan_parts", lambda n: [range(k, k + 1) for k in range(len(n))])
+    stores = [Store(tracecols.convert(workload, tmp_path / f"{jobs}.trace", jobs=jobs)) for jobs in (1, 2, 7)]
+    assert len(files(stores[0])) > 60
+    assert files(stores[0]) == files(stores[1]) == files(stores[2])
+
+
+@pytest.mark.parametrize("rows", [128, 500])
+def test_chunking__does_not_change_columns(rows, workload, tmp_path, monkeypatch):
+    whole = content(Store(tracecols.convert(workload, tmp_path / "whole.trace")))
+    monkeypatch.setattr(archive_module, "ROWS", rows)
+    monkeypatch.setattr("tracecols.store.writer.SIDE_ROWS", 64)
+    parts = Store(tracecols.convert(workload, tmp_path / "parts.trace"))
+    assert pq.ParquetFile(parts.path / "events" / "part-00000.parquet").metadata.num_row_groups > 10
+    assert content(parts) == whole
+
+
+def test_partition__does_not_change_columns(workload, tmp_path, monkeypatch):
+    whole = content(Store(tracecols.convert(workload, tmp_path / "whole.trace")))
+    monkeypatch.setattr(conversion, "plan_parts", lambda n: [range(3), range(3, len(n))])
+    assert content(Store(tracecols.convert(workload, tmp_path / "parts.trace", jobs=2))) == whole
+
+
+def test_reading__by_several_threads(tmp_path):
+    store = write(Numbers([3000] * 8), tmp_path / "x.trace")
+    expected = content(Store(store.path))
+    found: list[dict] = []
+    threads = [threading.Thread(target=lambda: found.append(content(store))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [expected] * 4
+
+
+def test_progress__reaches_the_number_of_events(workload, tmp_path):
+    seen: list[tuple[int, int]] = []
+    store = Store(tracecols.convert(workload, tmp_path / "x.trace", jobs=1, progress=lambda *n: seen.append(n)))
+    assert seen[-1] == (store.manifest["n_events"],) * 2
+    assert seen == sorted(seen)
+
+
+# -- complete or not at all --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("fail_at", [(0, 0), (2, 1000), (3, 0)])
+def test_failure__leaves_nothing(fail_at, jobs, tmp_path, monkeypatch):
+    monkeypatch.setattr(conversion, "plan_parts", lambda n: [range(2), range(2, 4)])
+    monkeypatch.setattr(conversion, "open_source", lambda _: Numbers([2000] * 4, fail_at=fail_at))
+    with pytest.raises(SourceError, match="made to fail"):
+        tracecols.convert("numbers", tmp_path / "x.trace", jobs=jobs)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, ValueError, OSError(28, "No space left on device")])
+def test_failure__of_any_kind_keeps_the_older_store(error, workload, tmp_path, monkeypatch):
+    out = tmp_path / "x.trace"
+    before = files(Store(tracecols.convert(workload, out)))
+
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(StoreWriter, "finish", fail)
+    expected = StoreError if isinstance(error, OSError) else error
+    with pytest.raises(expected) as raised:
+        tracecols.convert(workload, out)
+    assert files(Store(out)) == before
+    assert [p.name for p in tmp_path.iterdir()] == ["x.trace"]
+    if expected is StoreError:
+        assert "cannot write" in str(raised.value)
+        assert "No space left on device" in str(raised.value)
+
+
+def test_older_store__is_replaced_at_the_end_only(workload, tmp_path, monkeypatch):
+    out = tmp_path / "x.trace"
+    tracecols.convert(workload, out)
+    (out / "mark").write_text("old")
+    finish = StoreWriter.finish
+
+    def check(*arguments: object) -> None:
+        finish(*arguments)
+        assert (out / "mark").read_text() == "old"
+        Store(out)
+
+    monkeypatch.setattr(StoreWriter, "finish", check)
+    tracecols.convert(workload, out)
+    assert not (out / "mark").exists()
+
+
+def test_older_store__behind_a_link(workload, tmp_path):
+    tracecols.convert(workload, tmp_path / "there" / "x.trace")
+    (tmp_path / "link.trace").symlink_to(tmp_path / "there" / "x.trace")
+    (tmp_path / "there" / "x.trace" / "mark").write_text("old")
+    tracecols.convert(workload, tmp_path / "link.trace")
+    assert (tmp_path / "link.trace").is_symlink()
+    assert Store(tmp_path / "link.trace").manifest["n_events"] > 0
+    assert not (tmp_path / "there" / "x.trace" / "mark").exists()
+    assert [p.name for p in (tmp_path / "there").iterdir()] == ["x.trace"]
+
+
+# -- damage ------------------------------------------------------------------------------------------------------------
+
+
+def test_store__does_not_exist(tmp_path):
+    with pytest.raises(StoreError, match=r"no such store: .*none\.trace\n.*tracecols convert"):
+        Store(tmp_path / "none.trace")
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "[]", "3", "\xff"])
+def test_manifest__is_missing_or_nonsense(text, tmp_path):
+    if text is not None:
+        (tmp_path / "manifest.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(StoreError, match=r"is not a store: its manifest\.json is missing or unreadable\n  convert"):
+        Store(tmp_path)
+
+
+def test_manifest__of_something_else(tmp_path):
+    (tmp_path / "manifest.json").write_text('{"format": "tracecols severity"}')
+    with pytest.raises(StoreError, match="'tracecols severity'"):
+        Store(tmp_path)
+
+
+def change(store: Store, **manifest: object) -> Path:
+    """Write other entries into a manifest; None removes one."""
+    entries = {k: v for k, v in {**store.manifest, **manifest}.items() if v is not None}
+    (store.path / "manifest.json").write_text(json.dumps(entries))
+    return store.path
+
+
+def test_manifest__of_another_version(tmp_path):
+    store = write(Numbers([10]), tmp_path / "x.trace")
+    for version in (0, 2, "1", None):
+        with pytest.raises(StoreError, match=rf"has store format {version}, this tracecols reads 1\n"):
+            Store(change(store, version=version))
+
+
+def test_manifest__with_other_tables(tmp_path):
+    store = write(Numbers([10]), tmp_path / "x.trace")
+    for tables in (None, 3, [1], {"locks": 5}, {"locks": [{"name": "row"}]}):
+        with pytest.raises(StoreError, match="does not say what tables there are"):
+            Store(change(store, tables=tables))
+    with pytest.raises(StoreError, match="table locks has other columns"):
+        Store(change(store, tables={"locks": [{"name": "row", "dtype": "int64"}]}))
+    swapped = [*store.manifest["tables"]["metrics_0"][:-1], {"name": "value_0", "dtype": "int64"}]
+    other = Store(change(store, tables={"metrics_0": swapped}))
+    with pytest.raises(StoreError, match=r"part-00000\.parquet has other columns than the manifest says"):
+        other.read("metrics_0", 0)
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty", "short", "head", "text"])
+@pytest.mark.parametrize(
+    "name", ["events/part-00000", "locks/part-00000", "definitions/segments", "definitions/regions"]
+)
+def test_file__is_damaged(name, damage, tmp_path):
+    store = write(Numbers([3000]), tmp_path / "x.trace")
+    path = store.path / f"{name}.parquet"
+    data = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(
+            {"empty": b"", "short": data[:-9], "head": data[: len(data) // 2], "text": b"nonsense" * 9}[damage]
+        )
+    store = Store(store.path)
+    with pytest.raises(StoreError, match=rf"{path.name} cannot be read: .*\n") as raised:
+        if name.startswith("definitions"):
+            store.definition(path.stem)
+        else:
+            store.read(name.split("/")[0], 0)
+    assert str(path) in str(raised.value)
+    assert "convert the trace again" in str(raised.value)
+
+
+def test_file__with_a_flipped_bit(tmp_path):
+    store = write(Numbers([3000]), tmp_path / "x.trace")
+    path = store.path / "events" / "part-00000.parquet"
+    data = path.read_bytes()
+    expected = content(store)
+    told = 0
+    for at in range(4, len(data), 97):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 16]) + data[at + 1 :])
+        try:
+            found = content(Store(store.path))
+        except StoreError as error:
+            told += 1
+            assert "part-00000.parquet" in str(error)
+        else:
+            assert found == expected, f"a bit of byte {at} changed a column without a word"
+    assert told > len(range(4, len(data), 97)) // 2
+
+
+def test_file__of_another_trace(tmp_path):
+    long, short = write(Numbers([3000]), tmp_path / "a.trace"), write(Numbers([1000]), tmp_path / "b.trace")
+    shutil.copy(short.path / "events" / "part-00000.parquet", long.path / "events" / "part-00000.parquet")
+    with pytest.raises(StoreError, match="has 1000 rows, expected at least 3000"):
+        Store(long.path).read("events", 0)
+
+
+# -- memory ------------------------------------------------------------------------------------------------------------
+
+PEAK = """
+import resource, sys
+import tracecols
+tracecols.convert(sys.argv[1], sys.argv[2], jobs=1)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def long_archive(folder: Path, n_chunks: int) -> Path:
+    """One location with `n_chunks` full chunks of 2**18 bytes: sends with an attribute, and calls."""
+    archive = Archive(folder / "traces.otf2", event_chunk=1 << 18)
+    mpi = archive.mpi(1)
+    attribute = archive.attribute("a", "int64")
+    rank = mpi.ranks[0]
+    for t in range(3000):
+        rank.enter(10 * t, "work")
+        rank.record(
+            10 * t + 1, "MpiSend", peer=0, communicator=mpi.world, tag=t, length=t, attributes=[(attribute, "int64", t)]
+        )
+        rank.leave(10 * t + 2, "work")
+    archive.write()
+    path = folder / "traces" / "0.evt"
+    one = path.read_bytes()
+    assert 1 << 17 < len(one) < 1 << 18
+    # the same chunk again and again, later each time
+    n_events, time = rank.n_records, 10 * 3000
+    encode = archive.encode
+    with path.open("wb") as file:
+        for k in range(n_chunks):
+            body = one[18:-2] if k == 0 else shifted(one[18:-2], k * time)
+            last = k == n_chunks - 1
+            chunk = encode.chunk_header(k * n_events + 1, (k + 1) * n_events) + body + (b"\2\1" if last else b"\0")
+            file.write(chunk if last else chunk.ljust(1 << 18, b"\0"))
+    rank.n_events = n_events * n_chunks
+    rank.has_file = False
+    return archive.write()
+
+
+def shifted(body: bytes, by: int) -> bytes:
+    """Add to all time stamps of a chunk of `long_archive`."""
+    result = bytearray(body)
+    at = 0
+    while at < len(result):
+        match result[at]:
+            case 5:
+                time = int.from_bytes(result[at + 1 : at + 9], "little") + by
+                result[at + 1 : at + 9] = time.to_bytes(8, "little")
+                at += 9
+            case 12 | 13:
+                at += 2 + result[at + 1]
+            case _:
+                at += 2 + result[at + 1]
+    return bytes(result)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="units of ru_maxrss differ")
+def test_memory__does_not_grow_with_the_trace(tmp_path):
+    peaks = {}
+    for n_chunks in (150, 600):
+        anchor = long_archive(tmp_path / f"{n_chunks}", n_chunks)
+        done = subprocess.run(
+            [sys.executable, "-c", PEAK, str(anchor), str(tmp_path / "x.trace")], env=dict(os.environ),
+            capture_output=True, text=True, check=True, timeout=100,
+        )  # fmt: skip
+        peaks[n_chunks] = int(done.stdout) >> 10
+        assert Store(tmp_path / "x.trace").manifest["n_events"] == 9000 * n_chunks
+    # 1.35 and 5.4 million events; the longer one alone has 120 MB of columns more
+    assert peaks[600] - peaks[150] < 60, peaks
+
+
+def test_source__is_opened_by_its_interface(workload):
+    source = open_source(workload)
+    report = Report()
+    n_events = source.definitions["locations"]["n_events"]
+    n = [sum(b.events["time"].size for b in source.read(i, report)) for i in range(len(n_events))]
+    assert n == n_events
+    assert report == Report()
