@@ -149,7 +149,9 @@ def compare(paths: dict[str, Path], rounds: int = ROUNDS) -> tuple[list[tuple[st
 def main() -> None:
     """Print the comparison."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.compare_library", description=__doc__.split("\n")[0])
-    parser.add_argument("archives", nargs="*", type=Path, metavar="ARCHIVE", help="anchor files; default: all workloads")
+    parser.add_argument(
+        "archives", nargs="*", type=Path, metavar="ARCHIVE", help="anchor files; default: all workloads"
+    )
     parser.add_argument("--events", type=float, default=10e6, help="size of the synthetic archive")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--measure", help=argparse.SUPPRESS)
@@ -167,7 +169,7 @@ def main() -> None:
             archive, name, f"{n:,}", f"{statistics.median(rates):.1f}", f"{min(rates):.1f}", f"{max(rates):.1f}",
             "" if name == "tracecols" else f"{statistics.median(seconds) / ours:.2f} x as fast",
         )  # fmt: skip
-    console = Console()
+    console = Console() if sys.stdout.isatty() else Console(width=110)
     console.print(table)
     for line in missing:
         console.print(f"not compared: {line}")

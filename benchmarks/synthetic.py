@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from otf2_writer import Archive  # noqa: E402
+from otf2_writer import Archive
 
 VERSION = 1
 """Part of the cached archive's name: change it when the archive changes."""
@@ -83,7 +83,9 @@ def _put(out: Any, q: int, value: int) -> int:
 
 
 @njit(cache=True)
-def _encode(time: Any, kind: Any, region: Any, mapping: Any, left: int, right: int, out: Any, i: int) -> tuple[int, int]:
+def _encode(
+    time: Any, kind: Any, region: Any, mapping: Any, left: int, right: int, out: Any, i: int
+) -> tuple[int, int]:
     """Fill one chunk from event `i` on; returns the bytes used and the next event."""
     q, now = 18, -1
     while i < time.size and q < out.size - 64:
