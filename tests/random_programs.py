@@ -206,7 +206,7 @@ class RandomProgram:
             if what == "sendrecv":
                 self.send(at, p, self.channel(p, True))
             if ready:
-                src, dst, c, tag = key = rng.choice(ready)
+                src, _, c, tag = key = rng.choice(ready)
                 self.posted[key].append(Pending(key))
                 self.record(at, p, "recv", "MpiRecv", {"peer": self.rank(c, src), "communicator": c, "tag": tag, "length": 8},
                             peer=src, communicator=c, tag=tag)  # fmt: skip

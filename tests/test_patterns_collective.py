@@ -1,0 +1,297 @@
+"""Wait states of collective operations, their counts and volumes: times in ticks, worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+from severities import cells
+
+WAITS = (
+    "mpi_barrier_wait", "mpi_barrier_completion", "mpi_earlyreduce", "mpi_earlyscan", "mpi_latebroadcast", "mpi_wait_nxn",
+    "mpi_nxn_completion",
+)  # fmt: skip
+
+
+def run(archive, analyze, op, times, root=None, sent=0, received=0, ranks=None, n=None, region=None):
+    """Let ranks take part in one operation from begin to end; returns what is not empty by property."""
+    mpi = archive.mpi(n or len(times))
+    comm = mpi.world if ranks is None else archive.comm("some", ranks)
+    s = sent if isinstance(sent, list) else [sent] * len(times)
+    r = received if isinstance(received, list) else [received] * len(times)
+    for i, (begin, end) in enumerate(times):
+        rank = mpi.ranks[i if ranks is None else ranks[i]]
+        rank.collective(begin, end, comm, op, root, s[i], r[i], region)
+    cube = analyze(archive)
+    return {name: {k[1]: v for k, v in cells(cube, name).items()} for name in WAITS if cells(cube, name)}
+
+
+# -- barrier -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("times", "wait", "completion"),
+    [
+        # the last begins at 40, the first ends at 45
+        ([(10, 45), (25, 46), (40, 50)], {0: 30, 1: 15}, {1: 1, 2: 5}),
+        # all at once
+        ([(10, 20), (10, 20), (10, 20)], {}, {}),
+        # clocks are off: 0 ends before 2 begins, so it waits to its end (30 - 10) and nothing completes before 40
+        ([(10, 30), (25, 46), (40, 50)], {0: 20, 1: 15}, {1: 6, 2: 10}),
+        # ends exactly when the last begins
+        ([(10, 40), (25, 40), (40, 50)], {0: 30, 1: 15}, {2: 10}),
+    ],
+)
+def test_barrier__wait_until_the_last_begins_completion_after_the_first_ends(archive, analyze, times, wait, completion):
+    got = run(archive, analyze, "barrier", times)
+    assert got.pop("mpi_barrier_wait", {}) == wait
+    assert got.pop("mpi_barrier_completion", {}) == completion
+    assert got == {}
+
+
+def test_barrier__of_one_process_is_ignored(archive, analyze):
+    mpi = archive.mpi(2)
+    own = archive.comm_self()
+    alone = archive.comm("alone", [1])
+    for i, rank in enumerate(mpi.ranks):
+        rank.collective(10 + 10 * i, 40 + i, own, "barrier")
+    mpi.ranks[1].collective(50, 60, alone, "barrier")
+    cube = analyze(archive)
+    assert all(not cells(cube, name) for name in WAITS)
+    assert cells(cube, "syncs_coll") == {("MPI_Barrier", 0): 1, ("MPI_Barrier", 1): 2}
+
+
+def test_barrier__of_a_part_concerns_the_part(archive, analyze):
+    got = run(archive, analyze, "barrier", [(10, 50), (20, 50)], ranks=[2, 0], n=3)
+    assert got == {"mpi_barrier_wait": {2: 10}}
+
+
+def test_barrier__uses_begin_and_end_of_the_operation_not_of_the_call(archive, analyze):
+    mpi = archive.mpi(2)
+    end = {"op": 0, "communicator": mpi.world, "root": None, "sent": 0, "received": 0}
+    for rank, begin in zip(mpi.ranks, (15, 30), strict=True):
+        rank.enter(10, "MPI_Barrier").record(begin, "MpiCollectiveBegin").record(40, "MpiCollectiveEnd", **end).leave(
+            90, "MPI_Barrier"
+        )
+    cube = analyze(archive)
+    assert cells(cube, "mpi_barrier_wait") == {("MPI_Barrier", 0): 15}
+    assert cells(cube, "mpi_barrier_completion") == {}
+
+
+# -- n to n --------------------------------------------------------------------------------------------------------------
+
+N_TO_N = ("allgather", "allgatherv", "alltoall", "allreduce", "reduce_scatter", "reduce_scatter_block")
+
+
+@pytest.mark.parametrize("op", N_TO_N)
+def test_n_to_n__full_overlap(archive, analyze, op):
+    # the last begins at 40, the first ends at 45: everyone takes part
+    region = archive.region("MPI_" + op.capitalize(), "coll_all2all", "mpi")
+    got = run(archive, analyze, op, [(10, 45), (25, 46), (40, 50)], None, 8, 8, region=region)
+    assert got == {"mpi_wait_nxn": {0: 30, 1: 15}, "mpi_nxn_completion": {1: 1, 2: 5}}
+
+
+def test_n_to_n__partial_overlap_waits_for_the_latest_sender(archive, analyze):
+    # 0 ends at 30, before 2 begins at 40: only who sends can be waited for, that is 1 at 25.
+    # 0 receives and began before: it waits 25 - 10. 1 is that sender. 2 began later: no part.
+    # earliest end of those is 30: 1 completes 46 - 30.
+    got = run(archive, analyze, "allgatherv", [(10, 30), (25, 46), (40, 50)], None, [8, 8, 0], [8, 8, 8])
+    assert got == {"mpi_wait_nxn": {0: 15}, "mpi_nxn_completion": {1: 16}}
+
+
+def test_n_to_n__partial_overlap_where_the_latest_sends(archive, analyze):
+    # 2 sends and begins at 40, when 0 has ended: 0 waits to its end, 20; 1 receives: 15; completion from 40 on
+    got = run(archive, analyze, "allreduce", [(10, 30), (25, 46), (40, 50)], None, 8, 8)
+    assert got == {"mpi_wait_nxn": {0: 20, 1: 15}, "mpi_nxn_completion": {1: 6, 2: 10}}
+
+
+def test_n_to_n__partial_overlap_only_receivers_wait(archive, analyze):
+    # as before, but 1 receives nothing: it neither waits nor completes
+    got = run(archive, analyze, "alltoall", [(10, 30), (25, 46), (40, 50)], None, [8, 8, 8], [8, 0, 8])
+    assert got == {"mpi_wait_nxn": {0: 20}, "mpi_nxn_completion": {2: 10}}
+
+
+def test_n_to_n__an_end_at_the_latest_begin_is_no_full_overlap(archive, analyze):
+    # 0 ends at 40, when 2 begins, which sends nothing: latest sender is 1 at 25
+    got = run(archive, analyze, "allgatherv", [(10, 40), (25, 46), (40, 50)], None, [8, 8, 0], [8, 8, 8])
+    assert got == {"mpi_wait_nxn": {0: 15}, "mpi_nxn_completion": {1: 6}}
+
+
+def test_n_to_n__without_bytes_is_ignored(archive, analyze):
+    assert run(archive, analyze, "allreduce", [(10, 45), (25, 46), (40, 50)]) == {}
+
+
+def test_n_to_n__of_one_process_is_ignored(archive, analyze):
+    assert run(archive, analyze, "allreduce", [(10, 45)], None, 8, 8) == {}
+
+
+@pytest.mark.parametrize("op", ["alltoallv", "alltoallw"])
+def test_n_to_n__with_counts_per_pair_is_ignored(archive, analyze, op):
+    assert run(archive, analyze, op, [(10, 45), (25, 46), (40, 50)], None, 8, 8) == {}
+
+
+# -- 1 to n --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("op", ["bcast", "scatter", "scatterv"])
+def test_one_to_n__receivers_wait_for_the_root(archive, analyze, op):
+    # root 1 begins at 30: 0 waits 20; 2 began later; 3 at the same time
+    got = run(archive, analyze, op, [(10, 45), (30, 46), (40, 50), (30, 50)], 1, [0, 24, 0, 0], [8, 0, 8, 8])
+    assert got == {"mpi_latebroadcast": {0: 20}}
+
+
+def test_one_to_n__clipped_at_the_own_end(archive, analyze):
+    assert run(archive, analyze, "bcast", [(10, 25), (30, 46)], 1, [0, 8], [8, 0]) == {"mpi_latebroadcast": {0: 15}}
+
+
+def test_one_to_n__who_receives_nothing_does_not_wait(archive, analyze):
+    got = run(archive, analyze, "scatterv", [(10, 45), (30, 46), (10, 50)], 1, [0, 8, 0], [8, 0, 0])
+    assert got == {"mpi_latebroadcast": {0: 20}}
+
+
+def test_one_to_n__a_root_that_sends_nothing_is_not_waited_for(archive, analyze):
+    assert run(archive, analyze, "bcast", [(10, 45), (30, 46)], 1, [0, 0], [8, 0]) == {}
+
+
+def test_one_to_n__the_root_is_a_rank_of_the_communicator(archive, analyze):
+    # rank 0 of (2, 0) is process 2
+    got = run(archive, analyze, "bcast", [(30, 45), (10, 46)], 0, [8, 0], [0, 8], ranks=[2, 0], n=3)
+    assert got == {"mpi_latebroadcast": {0: 20}}
+
+
+# -- n to 1 --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("op", ["reduce", "gather", "gatherv"])
+def test_n_to_one__the_root_waits_for_the_last(archive, analyze, op):
+    # root 1 begins at 10, the last sender at 40
+    got = run(archive, analyze, op, [(20, 45), (10, 46), (40, 50)], 1, 8, [0, 24, 0])
+    assert got == {"mpi_earlyreduce": {1: 30}}
+
+
+def test_n_to_one__who_sends_nothing_is_not_waited_for(archive, analyze):
+    got = run(archive, analyze, "gatherv", [(20, 45), (10, 46), (40, 50)], 1, [8, 0, 0], [0, 8, 0])
+    assert got == {"mpi_earlyreduce": {1: 10}}
+
+
+def test_n_to_one__clipped_at_the_own_end(archive, analyze):
+    assert run(archive, analyze, "reduce", [(10, 25), (30, 46)], 0, 8, [16, 0]) == {"mpi_earlyreduce": {0: 15}}
+
+
+@pytest.mark.parametrize("times", [[(40, 50), (20, 45)], [(20, 50), (20, 45)]])
+def test_n_to_one__a_root_that_comes_last_does_not_wait(archive, analyze, times):
+    assert run(archive, analyze, "reduce", times, 0, 8, [16, 0]) == {}
+
+
+def test_n_to_one__a_root_that_receives_nothing_does_not_wait(archive, analyze):
+    assert run(archive, analyze, "reduce", [(10, 50), (40, 50)], 0, 0, 0) == {}
+
+
+# -- scan ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("op", ["scan", "exscan"])
+def test_scan__waits_for_lower_ranks(archive, analyze, op):
+    region = archive.region("MPI_" + op.capitalize(), "coll_other", "mpi")
+    # 1 waits for 0 (30 - 10), 2 too (30 - 20), 3 for 2 at most: it began at 40 itself; 0 waits for nobody
+    got = run(archive, analyze, op, [(30, 50), (10, 50), (20, 50), (40, 50)], None, 8, 8, region=region)
+    assert got == {"mpi_earlyscan": {1: 20, 2: 10}}
+
+
+def test_scan__higher_ranks_are_not_waited_for(archive, analyze):
+    assert run(archive, analyze, "scan", [(10, 50), (40, 50)], None, 8, 8) == {}
+
+
+def test_scan__who_sends_nothing_is_not_waited_for(archive, analyze):
+    got = run(archive, analyze, "scan", [(20, 50), (40, 50), (10, 50)], None, [8, 0, 8], [8, 8, 8])
+    assert got == {"mpi_earlyscan": {2: 10}}
+
+
+def test_scan__clipped_at_the_own_end(archive, analyze):
+    assert run(archive, analyze, "scan", [(40, 50), (10, 25)], None, 8, 8) == {"mpi_earlyscan": {1: 15}}
+
+
+def test_scan__ranks_are_those_of_the_communicator(archive, analyze):
+    # process 1 is rank 0
+    got = run(archive, analyze, "scan", [(30, 50), (10, 50)], None, 8, 8, ranks=[1, 0], n=2)
+    assert got == {"mpi_earlyscan": {0: 20}}
+
+
+def test_scan__several_operations_do_not_mix(archive, analyze):
+    mpi = archive.mpi(2)
+    # rank 0 of the second scan begins before rank 1 of it, whatever the first one's times were
+    mpi.ranks[0].collective(30, 50, mpi.world, "scan", None, 8, 8).collective(60, 90, mpi.world, "scan", None, 8, 8)
+    mpi.ranks[1].collective(10, 50, mpi.world, "scan", None, 8, 8).collective(70, 90, mpi.world, "scan", None, 8, 8)
+    assert cells(analyze(archive), "mpi_earlyscan") == {("MPI_Scan", 1): 20}
+
+
+# -- what lacks members --------------------------------------------------------------------------------------------------
+
+
+def test_members__that_lack_are_not_waited_for(archive, analyze):
+    mpi = archive.mpi(3)
+    for rank, begin in zip(mpi.ranks[:2], (10, 25), strict=True):
+        rank.collective(begin, 50, mpi.world, "barrier")
+    cube = analyze(archive)
+    assert cells(cube, "mpi_barrier_wait") == {("MPI_Barrier", 0): 15}
+    assert cube.facts["counts"]["collective operations that lack participants"] == 1
+
+
+# -- MPI_Init and MPI_Finalize -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ([(0, 20), (5, 26)], {("MPI_Init", 1): 6}),  # from the first exit
+        ([(0, 20), (5, 20)], {}),
+        ([(0, 20), (25, 40)], {("MPI_Init", 1): 15}),  # not before the last has entered
+    ],
+)
+def test_init__completion_after_the_first_has_left(archive, analyze, times, expected):
+    mpi = archive.mpi(2)
+    for rank, (t, x) in zip(mpi.ranks, times, strict=True):
+        rank.call(t, x, "MPI_Init")
+    assert cells(analyze(archive), "mpi_init_completion") == expected
+
+
+def test_init__waiting_is_no_wait_state(archive, analyze):
+    mpi = archive.mpi(2)
+    mpi.ranks[0].call(0, 20, "MPI_Init_thread")
+    mpi.ranks[1].call(15, 20, "MPI_Init_thread")
+    cube = analyze(archive)
+    assert cells(cube, "mpi_init_completion") == cells(cube, "mpi_finalize_wait") == {}
+    assert cells(cube, "mpi_init_exit") == {("MPI_Init_thread", 0): 20, ("MPI_Init_thread", 1): 5}
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ([(10, 50), (40, 51)], {("MPI_Finalize", 0): 30}),
+        ([(40, 50), (40, 51)], {}),
+        ([(10, 30), (40, 51)], {("MPI_Finalize", 0): 20}),  # not beyond the own exit
+    ],
+)
+def test_finalize__wait_until_the_last_has_entered(archive, analyze, times, expected):
+    mpi = archive.mpi(2)
+    for rank, (t, x) in zip(mpi.ranks, times, strict=True):
+        rank.call(t, x, "MPI_Finalize")
+    assert cells(analyze(archive), "mpi_finalize_wait") == expected
+
+
+# -- counts and volumes --------------------------------------------------------------------------------------------------
+
+
+def test_counts__by_who_sends_and_who_receives(archive, analyze):
+    mpi = archive.mpi(2)
+    a, b = mpi.ranks
+    a.collective(10, 20, mpi.world, "bcast", 0, 8, 0).collective(30, 40, mpi.world, "allreduce", None, 4, 6)
+    b.collective(10, 20, mpi.world, "bcast", 0, 0, 8).collective(30, 40, mpi.world, "allreduce", None, 4, 6)
+    for rank in mpi.ranks:
+        rank.collective(50, 60, mpi.world, "barrier").collective(70, 80, mpi.world, "alltoallv", None, 0, 0)
+    cube = analyze(archive)
+    assert cells(cube, "comms_csrc") == {("MPI_Bcast", 0): 1}
+    assert cells(cube, "comms_cdst") == {("MPI_Bcast", 1): 1}
+    assert cells(cube, "comms_cxch") == {("MPI_Allreduce", 0): 1, ("MPI_Allreduce", 1): 1}
+    assert cells(cube, "syncs_coll") == {(f"MPI_{name}", r): 1 for name in ("Barrier", "Alltoallv") for r in (0, 1)}
+    assert cells(cube, "bytes_cout") == {("MPI_Bcast", 0): 8, ("MPI_Allreduce", 0): 4, ("MPI_Allreduce", 1): 4}
+    assert cells(cube, "bytes_cin") == {("MPI_Bcast", 1): 8, ("MPI_Allreduce", 0): 6, ("MPI_Allreduce", 1): 6}
+    assert cube.total("comms_coll") == 4

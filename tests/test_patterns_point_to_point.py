@@ -1,0 +1,401 @@
+"""Late Sender, Late Receiver and wrong order, counts and volumes: times in ticks, worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+from severities import cells
+
+
+def recv(rank, begin, at, end, peer, comm, tag=0, length=8, call="MPI_Recv"):
+    rank.enter(begin, call).recv(at, peer, comm, tag, length).leave(end, call)
+
+
+def send(rank, begin, end, peer, comm, tag=0, length=8, call="MPI_Send"):
+    rank.enter(begin, call).send(begin + 1, peer, comm, tag, length).leave(end, call)
+
+
+def irecv(rank, begin, request):
+    rank.enter(begin, "MPI_Irecv").irecv_request(begin + 1, request).leave(begin + 2, "MPI_Irecv")
+
+
+def isend(rank, begin, peer, comm, request, tag=0, length=8):
+    rank.enter(begin, "MPI_Isend").isend(begin + 1, peer, comm, request, tag, length).leave(begin + 2, "MPI_Isend")
+
+
+# -- Late Sender ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("enter", "expected"),
+    [
+        (20, {("MPI_Recv", 1): 10}),  # the receive waits from 10 until the send begins at 20
+        (10, {}),  # both begin at the same time
+        (11, {("MPI_Recv", 1): 1}),
+        (5, {}),
+        (35, {("MPI_Recv", 1): 25}),
+    ],
+)
+def test_late_sender__waits_until_the_send_begins(archive, analyze, enter, expected):
+    mpi = archive.mpi(2)
+    send(mpi.ranks[0], enter, 60, 1, mpi.world)
+    recv(mpi.ranks[1], 10, 38, 40, 0, mpi.world)
+    cube = analyze(archive)
+    assert cells(cube, "mpi_latesender") == expected
+    assert cells(cube, "mpi_cls_count") == dict.fromkeys(expected, 1)
+    assert cells(cube, "mpi_sls_count") == {}
+
+
+@pytest.mark.parametrize(("enter", "expected"), [(39, 29), (40, 30), (50, 30)])
+def test_late_sender__ends_with_the_call(archive, analyze, enter, expected):
+    # the clocks are off by so much that the send begins when the receive has ended
+    mpi = archive.mpi(2)
+    send(mpi.ranks[0], enter, 60, 1, mpi.world)
+    recv(mpi.ranks[1], 10, 38, 40, 0, mpi.world)
+    assert cells(analyze(archive), "mpi_latesender") == {("MPI_Recv", 1): expected}
+
+
+def test_late_sender__of_a_posted_receive_is_charged_to_the_wait(archive, analyze):
+    mpi = archive.mpi(2)
+    isend(mpi.ranks[0], 30, 1, mpi.world, 0)
+    irecv(mpi.ranks[1], 5, 0)
+    # the wait begins at 20, the send at 30
+    mpi.ranks[1].enter(20, "MPI_Wait").irecv(38, 0, mpi.world, 0, 0, 8).leave(40, "MPI_Wait")
+    assert cells(analyze(archive), "mpi_latesender") == {("MPI_Wait", 1): 10}
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (
+            "MPI_Waitany",
+            {("MPI_Waitany", 2): 25 + 15},
+        ),  # each message on its own: it is one per call in a valid program
+        ("MPI_Waitall", {("MPI_Waitall", 2): 25}),  # only the largest
+        ("MPI_Waitsome", {("MPI_Waitsome", 2): 25}),
+        ("mpi_waitall_", {("mpi_waitall_", 2): 25}),
+        ("MPI_Test", {}),  # a test does not wait
+        ("MPI_Testall", {}),
+        ("MPI_Testany", {}),
+        ("mpi_testsome_", {}),
+    ],
+)
+def test_late_sender__of_several_messages_in_one_call(archive, enhance, call, expected):
+    from tracecols.patterns.engine import analyze_model
+
+    archive.region(call, "point2point", "mpi")
+    mpi = archive.mpi(3)
+    # the wait begins at 20, the sends at 45 and 35
+    send(mpi.ranks[0], 45, 50, 2, mpi.world)
+    send(mpi.ranks[1], 35, 50, 2, mpi.world)
+    irecv(mpi.ranks[2], 5, 0)
+    irecv(mpi.ranks[2], 10, 1)
+    mpi.ranks[2].enter(20, call).irecv(56, 0, mpi.world, 0).irecv(57, 1, mpi.world, 1).leave(60, call)
+    assert cells(analyze_model(enhance(archive)), "mpi_latesender") == expected
+
+
+def test_late_sender__two_calls_that_wait_for_several_wait_once_each(archive, analyze):
+    mpi = archive.mpi(2)
+    send(mpi.ranks[0], 30, 32, 1, mpi.world)
+    send(mpi.ranks[0], 70, 72, 1, mpi.world)
+    for request in (0, 1):
+        irecv(mpi.ranks[1], 5 + 3 * request, request)
+    for t, request in ((20, 0), (60, 1)):
+        mpi.ranks[1].enter(t, "MPI_Waitall").irecv(t + 15, 0, mpi.world, request).leave(t + 16, "MPI_Waitall")
+    assert cells(analyze(archive), "mpi_latesender") == {("MPI_Waitall", 1): 10 + 10}
+
+
+def test_late_sender__of_sendrecv_and_probed_messages(archive, analyze):
+    mpi = archive.mpi(2)
+    a, b = mpi.ranks
+    a.enter(10, "MPI_Sendrecv").send(11, 1, mpi.world).recv(28, 1, mpi.world).leave(30, "MPI_Sendrecv")
+    b.enter(16, "MPI_Sendrecv").send(17, 0, mpi.world).recv(18, 0, mpi.world).leave(19, "MPI_Sendrecv")
+    # time in the probe is no wait state: 40 - 50; the message is there when it is received
+    b.enter(40, "MPI_Mprobe").record(55, "MpiProbe", peer=0, communicator=mpi.world, tag=5, message=1).leave(
+        56, "MPI_Mprobe"
+    )
+    b.enter(57, "MPI_Mrecv").record(58, "MpiMrecv", message=1, length=0).leave(59, "MPI_Mrecv")
+    send(a, 50, 52, 1, mpi.world, 5)
+    assert cells(analyze(archive), "mpi_latesender") == {("MPI_Sendrecv", 0): 6}
+
+
+def test_late_sender__does_not_count_outside_mpi(archive, analyze):
+    # a receive recorded inside a user function, as other recorders do
+    mpi = archive.mpi(2)
+    send(mpi.ranks[0], 20, 22, 1, mpi.world)
+    recv(mpi.ranks[1], 10, 30, 31, 0, mpi.world, call="my_receive")
+    assert cells(analyze(archive), "mpi_latesender") == {}
+
+
+# -- wrong order ---------------------------------------------------------------------------------------------------------
+
+
+def test_wrong_order__same_source(archive, analyze):
+    # sent: tag 1 at 21, tag 2 at 31; received: tag 2 first, so that it waits for its late sender while tag 1 is there
+    mpi = archive.mpi(2)
+    send(mpi.ranks[0], 20, 22, 1, mpi.world, 1)
+    send(mpi.ranks[0], 30, 32, 1, mpi.world, 2)
+    recv(mpi.ranks[1], 10, 34, 35, 0, mpi.world, 2)
+    recv(mpi.ranks[1], 40, 41, 42, 0, mpi.world, 1)
+    cube = analyze(archive)
+    for name in ("mpi_latesender", "mpi_latesender_wo", "mpi_lswo_same"):
+        assert cells(cube, name) == {("MPI_Recv", 1): 20}
+    assert cells(cube, "mpi_lswo_different") == {}
+    assert cells(cube, "mpi_clswo_count") == {("MPI_Recv", 1): 1}
+
+
+def test_wrong_order__different_sources(archive, analyze):
+    mpi = archive.mpi(3)
+    send(mpi.ranks[0], 20, 22, 2, mpi.world)
+    send(mpi.ranks[1], 30, 32, 2, mpi.world)
+    recv(mpi.ranks[2], 10, 34, 35, 1, mpi.world)
+    recv(mpi.ranks[2], 40, 41, 42, 0, mpi.world)
+    cube = analyze(archive)
+    for name in ("mpi_latesender", "mpi_latesender_wo", "mpi_lswo_different"):
+        assert cells(cube, name) == {("MPI_Recv", 2): 20}
+    assert cells(cube, "mpi_lswo_same") == {}
+
+
+def test_wrong_order__sources_are_ranks_whatever_the_communicator(archive, analyze):
+    # process 1 is rank 0 of `swapped`: the reference compares rank numbers only, and calls that the same source
+    mpi = archive.mpi(3)
+    swapped = archive.comm("swapped", [1, 0, 2])
+    send(mpi.ranks[0], 20, 22, 2, mpi.world)
+    send(mpi.ranks[1], 30, 32, 2, swapped)
+    recv(mpi.ranks[2], 10, 34, 35, 0, swapped)
+    recv(mpi.ranks[2], 40, 41, 42, 0, mpi.world)
+    assert cells(analyze(archive), "mpi_lswo_same") == {("MPI_Recv", 2): 20}
+
+
+def test_wrong_order__needs_a_late_sender_and_an_earlier_send(archive, analyze):
+    mpi = archive.mpi(2)
+    # received in the order of sending: late, but nothing else could have come first
+    send(mpi.ranks[0], 20, 22, 1, mpi.world, 1)
+    send(mpi.ranks[0], 30, 32, 1, mpi.world, 2)
+    recv(mpi.ranks[1], 10, 24, 25, 0, mpi.world, 1)
+    recv(mpi.ranks[1], 26, 34, 35, 0, mpi.world, 2)
+    # overtaken, but not waited for
+    send(mpi.ranks[0], 40, 42, 1, mpi.world, 1)
+    send(mpi.ranks[0], 44, 46, 1, mpi.world, 2)
+    recv(mpi.ranks[1], 50, 51, 52, 0, mpi.world, 2)
+    recv(mpi.ranks[1], 53, 54, 55, 0, mpi.world, 1)
+    cube = analyze(archive)
+    assert cells(cube, "mpi_latesender") == {("MPI_Recv", 1): 10 + 4}
+    assert cells(cube, "mpi_latesender_wo") == {}
+
+
+def test_wrong_order__at_the_same_send_time_is_none(archive, analyze):
+    mpi = archive.mpi(3)
+    for rank in (0, 1):
+        send(mpi.ranks[rank], 20, 22, 2, mpi.world)
+    recv(mpi.ranks[2], 10, 34, 35, 0, mpi.world)
+    recv(mpi.ranks[2], 40, 41, 42, 1, mpi.world)
+    cube = analyze(archive)
+    assert cells(cube, "mpi_latesender") == {("MPI_Recv", 2): 10}
+    assert cells(cube, "mpi_latesender_wo") == {}
+
+
+@pytest.mark.parametrize(("later", "expected"), [(False, {}), (True, {("MPI_Waitall", 2): 25})])
+def test_wrong_order__in_one_call_there_is_no_order(archive, analyze, later, expected):
+    # rank 1 sends before the message that is waited for; received within the same call it overtakes nothing
+    mpi = archive.mpi(3)
+    send(mpi.ranks[0], 45, 50, 2, mpi.world)
+    send(mpi.ranks[1], 35, 50, 2, mpi.world)
+    irecv(mpi.ranks[2], 5, 0)
+    irecv(mpi.ranks[2], 10, 1)
+    mpi.ranks[2].enter(20, "MPI_Waitall").irecv(56, 0, mpi.world, 0)
+    if later:
+        mpi.ranks[2].leave(60, "MPI_Waitall").enter(61, "MPI_Waitall")
+    mpi.ranks[2].irecv(62, 1, mpi.world, 1).leave(63, "MPI_Waitall")
+    cube = analyze(archive)
+    assert cells(cube, "mpi_latesender") == {("MPI_Waitall", 2): 25}
+    assert cells(cube, "mpi_latesender_wo") == expected
+
+
+def test_wrong_order__looks_further_than_the_last_hundred(archive, analyze):
+    # The reference remembers 100 late senders per location; here 150 are all overtaken by the message received last,
+    # tag 0, which was sent first. Every receive waits one tick: from 10 t to 10 t + 1.
+    mpi = archive.mpi(2)
+    send(mpi.ranks[0], 1, 3, 1, mpi.world, 0)
+    for t in range(1, 151):
+        send(mpi.ranks[0], 10 * t + 1, 10 * t + 3, 1, mpi.world, t)
+        recv(mpi.ranks[1], 10 * t, 10 * t + 4, 10 * t + 5, 0, mpi.world, t)
+    recv(mpi.ranks[1], 1600, 1601, 1602, 0, mpi.world, 0)
+    assert cells(analyze(archive), "mpi_latesender_wo") == {("MPI_Recv", 1): 150}
+
+
+# -- Late Receiver -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("MPI_Send", {("MPI_Send", 0): 20}),
+        ("MPI_Ssend", {("MPI_Ssend", 0): 20}),
+        ("mpi_ssend_", {("mpi_ssend_", 0): 20}),
+        ("MPI_Bsend", {}),
+        ("MPI_Rsend", {}),
+        ("MPI_Sendrecv", {}),
+    ],
+)
+def test_late_receiver__of_blocking_sends(archive, analyze, call, expected):
+    # the send begins at 10, the receive at 30
+    archive.region(call, "point2point", "mpi")
+    mpi = archive.mpi(2)
+    send(mpi.ranks[0], 10, 40, 1, mpi.world, call=call)
+    recv(mpi.ranks[1], 30, 38, 39, 0, mpi.world)
+    cube = analyze(archive)
+    assert cells(cube, "mpi_latereceiver") == expected
+    assert cells(cube, "mpi_clr_count") == dict.fromkeys(expected, 1)
+
+
+@pytest.mark.parametrize(("leave", "expected"), [(29, {}), (30, {}), (31, {("MPI_Send", 0): 20})])
+def test_late_receiver__not_if_the_send_has_returned(archive, analyze, leave, expected):
+    mpi = archive.mpi(2)
+    send(mpi.ranks[0], 10, leave, 1, mpi.world)
+    recv(mpi.ranks[1], 30, 38, 39, 0, mpi.world)
+    assert cells(analyze(archive), "mpi_latereceiver") == expected
+
+
+@pytest.mark.parametrize(("enter", "expected"), [(9, {}), (10, {}), (11, {("MPI_Send", 0): 1})])
+def test_late_receiver__not_if_the_receive_was_there(archive, analyze, enter, expected):
+    mpi = archive.mpi(2)
+    send(mpi.ranks[0], 10, 40, 1, mpi.world)
+    recv(mpi.ranks[1], enter, 38, 39, 0, mpi.world)
+    assert cells(analyze(archive), "mpi_latereceiver") == expected
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("MPI_Wait", {("MPI_Wait", 0): 10}),
+        ("MPI_Waitany", {("MPI_Waitany", 0): 10}),
+        ("MPI_Waitall", {("MPI_Waitall", 0): 10}),
+        ("MPI_Waitsome", {("MPI_Waitsome", 0): 10}),
+        ("MPI_Test", {}),
+        ("MPI_Testall", {}),
+    ],
+)
+def test_late_receiver__of_a_non_blocking_send_is_charged_to_its_completion(archive, enhance, call, expected):
+    from tracecols.patterns.engine import analyze_model
+
+    # the wait begins at 20; the receive is posted at 30 by an Irecv, and completed later
+    mpi = archive.mpi(2)
+    a, b = mpi.ranks
+    isend(a, 10, 1, mpi.world, 0)
+    a.enter(20, call).isend_complete(39, 0).leave(40, call)
+    irecv(b, 30, 0)
+    b.enter(35, "MPI_Wait").irecv(38, 0, mpi.world, 0).leave(39, "MPI_Wait")
+    cube = analyze_model(enhance(archive))
+    assert cells(cube, "mpi_latereceiver") == expected
+    # counted where it waits, though its parent counts the send where it starts: as the reference does
+    assert cells(cube, "mpi_clr_count") == dict.fromkeys(expected, 1)
+    assert cells(cube, "comms_send") == {("MPI_Isend", 0): 1}
+
+
+def waitall_of_two_sends(mpi, *, late_sender):
+    """Rank 0 waits from 20 for two sends, received from 30 and 45 on, and for a message that is sent at 25 or was before."""
+    a, b, c = mpi.ranks
+    isend(a, 3, 1, mpi.world, 0)
+    isend(a, 6, 2, mpi.world, 1)
+    irecv(a, 9, 2)
+    a.enter(20, "MPI_Waitall").isend_complete(47, 0).isend_complete(48, 1).irecv(49, 1, mpi.world, 2).leave(
+        50, "MPI_Waitall"
+    )
+    send(b, 25 if late_sender else 15, 27, 0, mpi.world)
+    recv(b, 30, 38, 39, 0, mpi.world)
+    recv(c, 45, 46, 47, 0, mpi.world)
+
+
+@pytest.mark.parametrize(("late_sender", "expected"), [(False, {("MPI_Waitall", 0): 25}), (True, {})])
+def test_late_receiver__of_several_the_largest_unless_a_sender_is_late(archive, enhance, late_sender, expected):
+    from tracecols.patterns.engine import analyze_model
+
+    waitall_of_two_sends(archive.mpi(3), late_sender=late_sender)
+    cube = analyze_model(enhance(archive))
+    assert cells(cube, "mpi_latereceiver") == expected
+    assert cells(cube, "mpi_latesender") == ({("MPI_Waitall", 0): 5} if late_sender else {})
+
+
+def test_late_receiver__of_a_send_that_never_completes_is_none(archive, analyze):
+    mpi = archive.mpi(2)
+    isend(mpi.ranks[0], 10, 1, mpi.world, 0)
+    recv(mpi.ranks[1], 30, 38, 39, 0, mpi.world)
+    assert cells(analyze(archive), "mpi_latereceiver") == {}
+
+
+def test_late_receiver_wrong_order__another_message_of_the_sender_is_still_underway(archive, analyze):
+    # two senders' worth of one: rank 0 sends to 1 at 11 (Isend) and to 2 at 15, where it waits until 30;
+    # the first message is received at 41, after the second at 38
+    mpi = archive.mpi(3)
+    isend(mpi.ranks[0], 10, 1, mpi.world, 0)
+    send(mpi.ranks[0], 14, 40, 2, mpi.world)
+    recv(mpi.ranks[1], 39, 41, 42, 0, mpi.world)
+    recv(mpi.ranks[2], 30, 38, 39, 0, mpi.world)
+    cube = analyze(archive)
+    assert cells(cube, "mpi_latereceiver") == {("MPI_Send", 0): 16}
+    assert cells(cube, "mpi_latereceiver_wo") == {("MPI_Send", 0): 16}
+
+
+@pytest.mark.parametrize("first", ["other sender", "received before"])
+def test_latereceiver_wrong_order__not_if_the_other_message_is(archive, analyze, first):
+    mpi = archive.mpi(4)
+    isend(mpi.ranks[3 if first == "other sender" else 0], 10, 1, mpi.world, 0)
+    send(mpi.ranks[0], 14, 40, 2, mpi.world)
+    received = 41 if first == "other sender" else 37
+    recv(mpi.ranks[1], received - 2, received, received + 1, 3 if first == "other sender" else 0, mpi.world)
+    recv(mpi.ranks[2], 30, 38, 39, 0, mpi.world)
+    cube = analyze(archive)
+    assert cells(cube, "mpi_latereceiver") == {("MPI_Send", 0): 16}
+    assert cells(cube, "mpi_latereceiver_wo") == {}
+
+
+# -- counts and volumes --------------------------------------------------------------------------------------------------
+
+
+def test_counts__messages_without_payload_are_synchronisations(archive, analyze):
+    mpi = archive.mpi(2)
+    for i, length in enumerate((0, 8, 0)):
+        send(mpi.ranks[0], 20 + 20 * i, 22 + 20 * i, 1, mpi.world, 0, length)
+        recv(mpi.ranks[1], 10 + 20 * i, 24 + 20 * i, 25 + 20 * i, 0, mpi.world, 0, length)
+    cube = analyze(archive)
+    for count, n in (("comms", 1), ("syncs", 2)):
+        assert cells(cube, f"{count}_send") == {("MPI_Send", 0): n}
+        assert cells(cube, f"{count}_recv") == {("MPI_Recv", 1): n}
+        assert cells(cube, f"mpi_{count[0]}ls_count") == {("MPI_Recv", 1): n}
+    assert cells(cube, "bytes_sent") == {("MPI_Send", 0): 8}
+    assert cells(cube, "bytes_rcvd") == {("MPI_Recv", 1): 8}
+    assert cube.total("bytes") == 16
+
+
+def test_counts__wrong_order_and_late_receivers_without_payload(archive, analyze):
+    mpi = archive.mpi(2)
+    send(mpi.ranks[0], 20, 22, 1, mpi.world, 1, 0)
+    send(mpi.ranks[0], 30, 32, 1, mpi.world, 2, 0)
+    send(mpi.ranks[0], 40, 60, 1, mpi.world, 3, 0)
+    recv(mpi.ranks[1], 10, 34, 35, 0, mpi.world, 2, 0)
+    recv(mpi.ranks[1], 40, 41, 42, 0, mpi.world, 1, 0)
+    recv(mpi.ranks[1], 50, 51, 52, 0, mpi.world, 3, 0)
+    cube = analyze(archive)
+    assert cells(cube, "mpi_slswo_count") == {("MPI_Recv", 1): 1}
+    assert cells(cube, "mpi_slr_count") == {("MPI_Send", 0): 1}
+    for name in ("mpi_clswo_count", "mpi_clr_count", "comms", "bytes"):
+        assert cells(cube, name) == {}
+
+
+def test_counts__a_send_counts_without_its_receive_and_a_receive_only_with_its_send(archive, analyze):
+    mpi = archive.mpi(2)
+    send(mpi.ranks[0], 20, 22, 1, mpi.world, 1, 8)
+    recv(mpi.ranks[1], 10, 34, 35, 0, mpi.world, 2, 16)
+    cube = analyze(archive)
+    assert cells(cube, "comms_send") == {("MPI_Send", 0): 1}
+    assert cells(cube, "bytes_sent") == {("MPI_Send", 0): 8}
+    assert cells(cube, "comms_recv") == cells(cube, "bytes_rcvd") == {}
+    assert cube.facts["counts"] == {"sends without receive": 1, "receives without send": 1}
+
+
+def test_bytes__received_are_those_that_were_sent(archive, analyze):
+    # the receive states the size of its buffer in some recordings
+    mpi = archive.mpi(2)
+    send(mpi.ranks[0], 20, 22, 1, mpi.world, 1, 8)
+    recv(mpi.ranks[1], 10, 34, 35, 0, mpi.world, 1, 1024)
+    assert cells(analyze(archive), "bytes_rcvd") == {("MPI_Recv", 1): 8}

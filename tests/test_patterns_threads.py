@@ -1,0 +1,293 @@
+"""OpenMP: management, barriers, locks, idle threads: times in ticks, worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+from severities import cells
+
+PARALLEL, IMPLICIT, EXPLICIT = "!$omp parallel @a.c:1", "!$omp implicit barrier @a.c:9", "!$omp barrier @a.c:5"
+TASK, CRITICAL = "!$omp task @a.c:7", "!$omp critical @a.c:3"
+
+
+class Region:
+    """A program of one process: main 0 to 100, a parallel region of a team, what its threads do inside."""
+
+    def __init__(self, archive, n_threads, team=None):
+        self.threads, every = archive.openmp(n_threads)
+        self.team = every if team is None else archive.comm("", range(team), paradigm="openmp")
+        self.n = n_threads if team is None else team
+        master = self.threads[0]
+        master.enter(0, "main").fork(10, self.n)
+
+    def begin(self, i, t):
+        self.threads[i].team_begin(t, self.team).enter(t, PARALLEL)
+        return self.threads[i]
+
+    def end(self, *leave, join=90):
+        for i, t in enumerate(leave):
+            self.threads[i].leave(t, PARALLEL).team_end(t, self.team)
+        self.threads[0].join(join).leave(100, "main")
+
+
+# -- management ----------------------------------------------------------------------------------------------------------
+
+
+def test_management__from_fork_to_enter_and_from_exit_to_join(archive, analyze):
+    region = Region(archive, 2)
+    region.begin(0, 15)
+    region.begin(1, 20)
+    region.end(80, 70, join=85)
+    cube = analyze(archive)
+    # fork at 10, join at 85; charged to the parallel region of every thread
+    assert cells(cube, "omp_fork") == {(PARALLEL, 0): 5, (PARALLEL, 0, 1): 10}
+    assert cells(cube, "omp_management") == {(PARALLEL, 0): 5 + 5, (PARALLEL, 0, 1): 10 + 15}
+    # the master's share was spent in main, which gives it up: 100 - 65 inside - 10
+    assert cells(cube, "execution") == {("main", 0): 25, (PARALLEL, 0): 65 + 10, (PARALLEL, 0, 1): 50 + 25}
+
+
+def test_management__is_nothing_where_clocks_disagree(archive, analyze):
+    region = Region(archive, 2)
+    region.begin(0, 12)
+    region.begin(1, 8)  # before the fork at 10
+    region.end(80, 95, join=85)  # after the join
+    cube = analyze(archive)
+    assert cells(cube, "omp_management") == {(PARALLEL, 0): 2 + 5}
+    assert cells(cube, "omp_fork") == {(PARALLEL, 0): 2}
+
+
+def test_management__of_a_team_nobody_forked_is_none(archive, analyze):
+    threads, team = archive.openmp(2)
+    threads[0].enter(0, "main").leave(100, "main")
+    threads[1].team_begin(20, team).call(20, 30, PARALLEL).team_end(30, team)
+    cube = analyze(archive)
+    assert cells(cube, "omp_management") == {}
+    assert cube.facts["counts"] == {"teams that nobody forked": 1}
+
+
+# -- barriers ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("barrier", "name", "other"), [
+    (EXPLICIT, "omp_ebarrier_wait", "omp_ibarrier_wait"), (IMPLICIT, "omp_ibarrier_wait", "omp_ebarrier_wait"),
+])  # fmt: skip
+def test_barrier__wait_until_the_last_thread_enters(archive, analyze, barrier, name, other):
+    region = Region(archive, 3)
+    for i, t in enumerate((20, 50, 35)):
+        region.begin(i, 15).call(t, 60, barrier)
+    region.end(80, 80, 80)
+    cube = analyze(archive)
+    assert cells(cube, name) == {(barrier, 0): 30, (barrier, 0, 2): 15}
+    assert cells(cube, other) == {}
+
+
+def test_barrier__entered_at_the_same_time_is_no_wait(archive, analyze):
+    region = Region(archive, 2)
+    for i in range(2):
+        region.begin(i, 15).call(20, 60, IMPLICIT)
+    region.end(80, 80)
+    cube = analyze(archive)
+    assert cells(cube, "omp_ibarrier_wait") == {}
+    assert cells(cube, "omp_ibarrier") == {(IMPLICIT, 0): 40, (IMPLICIT, 0, 1): 40}
+
+
+def test_barrier__outside_a_parallel_region_is_no_wait(archive, analyze):
+    threads, _ = archive.openmp(2)
+    threads[0].enter(0, "main").call(20, 60, EXPLICIT).leave(100, "main")
+    threads[1].call(50, 60, EXPLICIT)
+    cube = analyze(archive)
+    assert cells(cube, "omp_ebarrier_wait") == {}
+
+
+def switch(thread, t, team, task):
+    return thread.record(t, "ThreadTaskSwitch", team=team, creator=task[0], generation=task[1])
+
+
+def execute(thread, t, end, team, task):
+    """Run a task to its end, and go on with the implicit one."""
+    switch(thread, t, team, task).call(t, end, TASK)
+    thread.record(end, "ThreadTaskComplete", team=team, creator=task[0], generation=task[1])
+    switch(thread, end, team, (task[0], 0))
+
+
+@pytest.fixture
+def analyze_tasks(enhance):
+    """Tasks make the program's root negative, as in the reference: `violations` is not empty then."""
+    from tracecols.patterns.engine import analyze_model
+
+    return lambda archive: analyze_model(enhance(archive))
+
+
+@pytest.mark.parametrize(("task_end", "expected"), [(35, 20), (54, 1), (55, None), (58, None)])
+def test_barrier__tasks_executed_inside_are_no_wait(archive, analyze_tasks, task_end, expected):
+    # the master waits from 20 to 50, and executes a task from 25 on: 30 less its length, if that is positive
+    region = Region(archive, 2)
+    master = region.begin(0, 15)
+    master.enter(20, IMPLICIT)
+    execute(master, 25, task_end, region.team, (0, 1))
+    master.leave(60, IMPLICIT)
+    region.begin(1, 15).call(50, 60, IMPLICIT)
+    region.end(80, 80)
+    cube = analyze_tasks(archive)
+    assert cells(cube, "omp_ibarrier_wait") == ({(IMPLICIT, 0): expected} if expected else {})
+
+
+def test_barrier__tasks_executed_before_it_do_not_count(archive, analyze_tasks):
+    region = Region(archive, 2)
+    master = region.begin(0, 12)
+    execute(master, 14, 18, region.team, (0, 1))
+    master.call(20, 60, IMPLICIT)
+    region.begin(1, 15).call(50, 60, IMPLICIT)
+    region.end(80, 80)
+    assert cells(analyze_tasks(archive), "omp_ibarrier_wait") == {(IMPLICIT, 0): 30}
+
+
+def test_barrier__a_task_that_was_interrupted_counts_with_what_was_executed(archive, analyze_tasks):
+    # task 1 runs 22 to 24 and 30 to 32, task 2 in between, 24 to 30: 10 in all
+    region = Region(archive, 2)
+    master, team = region.begin(0, 15), region.team
+    master.enter(20, IMPLICIT)
+    switch(master, 22, team, (0, 1)).enter(22, TASK).enter(23, "!$omp taskwait @a.c:8")
+    switch(master, 24, team, (0, 2)).call(24, 30, TASK).record(
+        30, "ThreadTaskComplete", team=team, creator=0, generation=2
+    )
+    switch(master, 30, team, (0, 1)).leave(31, "!$omp taskwait @a.c:8").leave(32, TASK)
+    master.record(32, "ThreadTaskComplete", team=team, creator=0, generation=1)
+    switch(master, 32, team, (0, 0)).leave(60, IMPLICIT)
+    region.begin(1, 15).call(50, 60, IMPLICIT)
+    region.end(80, 80)
+    cube = analyze_tasks(archive)
+    assert cells(cube, "omp_ibarrier_wait") == {(IMPLICIT, 0): 30 - 10}
+    # tasks stand where they were scheduled and below TASKS; there is one visit of TASK at each place and task
+    paths = {p: v for p, v in zip(cube.call_paths.path, cube.by_call_path("visits").tolist(), strict=True) if TASK in p}
+    assert paths == {
+        f"main/{PARALLEL}/{IMPLICIT}/{TASK}": 2,
+        f"TASKS/{TASK}": 2,
+        f"TASKS/{TASK}/!$omp taskwait @a.c:8": 1,
+    }
+    assert cells(cube, "omp_taskwait") == {("!$omp taskwait @a.c:8", 0): 2}
+
+
+# -- locks ---------------------------------------------------------------------------------------------------------------
+
+
+def contended(region, name, enter, other=CRITICAL):
+    """Thread 0 holds lock 1 until 40; thread 1 asks for it at `enter`."""
+    a, b = region.begin(0, 15), region.begin(1, 15)
+    a.enter(20, other).acquire(21, 1, 1).release(40, 1, 1).leave(41, other)
+    b.enter(enter, name).acquire(45, 1, 2).release(46, 1, 2).leave(47, name)
+    region.end(80, 80)
+
+
+@pytest.mark.parametrize(
+    ("enter", "expected"), [(25, {(CRITICAL, 0, 1): 15}), (39, {(CRITICAL, 0, 1): 1}), (40, {}), (42, {})]
+)
+def test_contention__of_a_critical_section_until_its_owner_leaves_it(archive, analyze, enter, expected):
+    contended(Region(archive, 2), CRITICAL, enter)
+    cube = analyze(archive)
+    assert cells(cube, "omp_lock_contention_critical") == expected
+    assert cells(cube, "omp_lock_contention_api") == {}
+
+
+@pytest.mark.parametrize(
+    "name", ["omp_set_lock", "omp_test_lock", "omp_set_nest_lock", "OMP_SET_LOCK", "omp_set_lock_"]
+)
+def test_contention__of_the_lock_api(archive, analyze, name):
+    archive.region(name, "wrapper", "openmp")
+    contended(Region(archive, 2), name, 25, "omp_set_lock")
+    cube = analyze(archive)
+    assert cells(cube, "omp_lock_contention_api") == {(name, 0, 1): 15}
+    assert cells(cube, "omp_lock_contention_critical") == {}
+
+
+def test_contention__not_in_other_regions(archive, analyze):
+    contended(Region(archive, 2), "my_lock", 25)
+    cube = analyze(archive)
+    assert cells(cube, "omp_lock_contention_api") == cells(cube, "omp_lock_contention_critical") == {}
+
+
+def test_contention__is_with_the_acquisition_before_not_with_the_last_event(archive, analyze):
+    # acquisition 1 is released at 30, acquisition 2 at 40; who gets it third waits for the second only
+    region = Region(archive, 3)
+    for i, (enter, acquire, release) in enumerate(((20, 21, 30), (22, 31, 40), (35, 41, 50))):
+        region.begin(i, 15).enter(enter, CRITICAL).acquire(acquire, 1, i + 1).release(release, 1, i + 1).leave(
+            release + 1, CRITICAL
+        )
+    region.end(80, 80, 80)
+    assert cells(analyze(archive), "omp_lock_contention_critical") == {(CRITICAL, 0, 1): 8, (CRITICAL, 0, 2): 5}
+
+
+def test_contention__of_another_lock_is_none(archive, analyze):
+    region = Region(archive, 2)
+    for i, lock in enumerate((1, 2)):
+        region.begin(i, 15).enter(20 + i, CRITICAL).acquire(22, lock, 1).release(40 + i, lock, 1).leave(42, CRITICAL)
+    region.end(80, 80)
+    assert cells(analyze(archive), "omp_lock_contention_critical") == {}
+
+
+def test_contention__without_the_release_before_is_none(archive, analyze):
+    # the recording lost acquisition 1
+    region = Region(archive, 1)
+    region.begin(0, 15).enter(20, CRITICAL).acquire(22, 1, 2).release(40, 1, 2).leave(42, CRITICAL)
+    region.end(80)
+    assert cells(analyze(archive), "omp_lock_contention_critical") == {}
+
+
+# -- idle threads --------------------------------------------------------------------------------------------------------
+
+
+def test_idle__workers_while_the_master_runs_serially(archive, analyze):
+    region = Region(archive, 3)
+    for i in range(3):
+        region.begin(i, 12)
+    region.end(88, 88, 88)
+    cube = analyze(archive)
+    # main has 0 to 10 and 90 to 100; what lies between counts for the parallel region
+    assert cells(cube, "omp_idle_threads") == {("main", 0, 1): 20, ("main", 0, 2): 20}
+    assert cells(cube, "omp_limited_parallelism") == {}
+    assert cells(cube, "time") == {
+        (name, 0, *thread): v for name, v in (("main", 20), (PARALLEL, 80)) for thread in ((), (1,), (2,))
+    }
+
+
+def test_idle__threads_that_a_parallel_region_leaves_out(archive, analyze):
+    # three threads, a team of two: the third has nothing to do for all 80 of the region
+    region = Region(archive, 3, team=2)
+    for i in range(2):
+        region.begin(i, 12)
+    region.threads[2].call(0, 1, "f")  # something must be recorded of it elsewhere
+    region.end(88, 88)
+    cube = analyze(archive)
+    assert cells(cube, "omp_limited_parallelism") == {(PARALLEL, 0, 2): 80}
+    assert cells(cube, "omp_idle_threads") == {("main", 0, 1): 20, ("main", 0, 2): 20, (PARALLEL, 0, 2): 80}
+
+
+def test_idle__is_measured_against_the_whole_subtree(archive, analyze):
+    # the master spends its time in f, the worker in g, both inside the region: nobody is idle
+    region = Region(archive, 2)
+    region.begin(0, 12).call(20, 60, "f")
+    region.begin(1, 12).call(20, 50, "g")
+    region.end(88, 88)
+    cube = analyze(archive)
+    assert cells(cube, "omp_limited_parallelism") == {}
+    assert cells(cube, "execution")["g", 0, 1] == 30
+
+
+def test_idle__needs_openmp(archive, analyze):
+    # threads of another kind are not reserved by a team
+    threads, _ = archive.openmp(2)
+    threads[0].call(0, 100, "main")
+    threads[1].call(10, 20, "f")
+    assert cells(analyze(archive), "omp_idle_threads") == {}
+
+
+def test_idle__is_by_process(archive, analyze):
+    mpi = archive.mpi(2, 2)
+    for i, (master, worker) in enumerate(mpi.threads):
+        team = mpi.teams[i]
+        master.enter(0, "main").fork(10 + i, 2).team_begin(11, team).call(12, 20, PARALLEL).team_end(20, team).join(
+            21
+        ).leave(30, "main")
+        worker.team_begin(12, team).call(12, 20, PARALLEL).team_end(20, team)
+    cube = analyze(archive)
+    # fork to join is 11 long in process 0, 10 in process 1
+    assert cells(cube, "omp_idle_threads") == {("main", 0, 1): 30 - 11, ("main", 1, 1): 30 - 10}
