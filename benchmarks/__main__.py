@@ -71,7 +71,7 @@ def main() -> None:
         table = Table(title="peak memory of conversion, 1 job", title_justify="left")
         for heading in ("events", "MiB", "bytes/event"):
             table.add_column(heading, justify="right")
-        for n in (int(arguments.events / 2), int(arguments.events * 2)):
+        for n in (int(arguments.events), int(arguments.events * 2)):
             most = peak_memory(make_archive(n))
             table.add_row(f"{n:,}", f"{most / 2**20:.0f}", f"{most / n:.1f}")
         console.print(table)

@@ -125,16 +125,23 @@ class Steps:
         self._scratch.cleanup()
 
 
+_PEAK = """
+import resource
+try:
+    lines = open("/proc/self/status").read().splitlines()
+    print(1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")))
+except (OSError, StopIteration):
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024))
+"""
+# Linux's ru_maxrss of a process begins with what its parent held when it was started, which is more than all of this
+
+
 def peak_memory(archive: Path, jobs: int = 1) -> int:
     """Convert in a process of its own and return the most memory it held, in bytes."""
     with tempfile.TemporaryDirectory(prefix="tracecols-") as scratch:
-        program = (
-            "import resource, sys, tracecols; tracecols.convert(sys.argv[1], sys.argv[2], jobs=int(sys.argv[3]));"
-            "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
-        )
+        program = "import sys, tracecols; tracecols.convert(sys.argv[1], sys.argv[2], jobs=int(sys.argv[3]))" + _PEAK
         done = subprocess.run(
             [sys.executable, "-c", program, str(archive), f"{scratch}/made.trace", str(jobs)],
             capture_output=True, text=True, check=True, cwd=ROOT,
         )  # fmt: skip
-    # kibibytes, but bytes on macOS
-    return int(done.stdout) * (1 if sys.platform == "darwin" else 1024)
+    return int(done.stdout)
