@@ -165,6 +165,9 @@ def test_barrier__a_task_that_was_interrupted_counts_with_what_was_executed(arch
         f"TASKS/{TASK}/!$omp taskwait @a.c:8": 1,
     }
     assert cells(cube, "omp_taskwait") == {("!$omp taskwait @a.c:8", 0): 2}
+    # the second appearance is taken off again: of the program's root, or of TASKS where there is none
+    assert cells(cube, "execution")["TASKS", 0] == -10
+    assert cube.by_location("time") == pytest.approx([100e-9, 100e-9])
 
 
 # -- locks ---------------------------------------------------------------------------------------------------------------

@@ -43,14 +43,16 @@ def task_cells(model: Model, cells: Cells) -> Cells:
     """Return the time of explicit tasks, at the call path above the artificial region TASKS.
 
     Tasks appear twice: where they were scheduled, and below TASKS, which keeps their own call trees. The reference takes
-    the second appearance off the program's root, whose value may become negative; sums over the tree stay right.
+    the second appearance off the program's root, whose value may become negative; sums over the tree stay right. Where no
+    program is recorded, TASKS is a root and takes it off itself.
     """
     tree = model.call_paths
-    heads = np.flatnonzero((tree.region == model.regions.tasks) & (tree.parent >= 0))
+    heads = np.flatnonzero(tree.region == model.regions.tasks)
     result = Cells.empty()
     for head in heads.tolist():
         below = cells.where((cells.call_path >= head) & (cells.call_path < tree.end[head]))
-        result = result + Cells.sum(np.full(len(below), tree.parent[head]), below.location, below.value)
+        root = tree.parent[head] if tree.parent[head] >= 0 else head
+        result = result + Cells.sum(np.full(len(below), root), below.location, below.value)
     return result
 
 
