@@ -285,10 +285,13 @@ def scan_events(
                     table,
                 )
                 visits[node] += 1
-                exclusive[node] += stop - max(t, last)
+                # of flushes that overlap the later one has what is left
+                since = max(t, last)
+                stop = max(stop, since)
+                exclusive[node] += stop - since
                 if task > 0:
                     task_time[task] += stop - last
-                last = max(last, stop)
+                last = stop
                 i += 1
                 continue
             if state[N_NOTES] >= note_kind.size or state[N_CALLS] >= call_node.size:

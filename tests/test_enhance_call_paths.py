@@ -75,6 +75,19 @@ def test_flush__that_ends_after_the_next_event_is_not_counted_twice(archive, enh
     assert profile(enhance(archive)) == {("f", 0): (4 + 1, 1), ("f/TRACE BUFFER FLUSH", 0): (6, 1), ("f/g", 0): (1, 1)}
 
 
+def test_flush__that_overlaps_another_has_what_is_left(archive, enhance):
+    x = archive.location()
+    x.enter(0, "f").record(4, "BufferFlush", stop_time=10).record(7, "BufferFlush", stop_time=12).leave(15, "f")
+    # 4 to 10, and 10 to 12
+    assert profile(enhance(archive)) == {("f", 0): (4 + 3, 1), ("f/TRACE BUFFER FLUSH", 0): (6 + 2, 2)}
+
+
+def test_flush__that_ends_before_another_adds_nothing(archive, enhance):
+    x = archive.location()
+    x.enter(0, "f").record(4, "BufferFlush", stop_time=10).record(5, "BufferFlush", stop_time=8).leave(15, "f")
+    assert profile(enhance(archive)) == {("f", 0): (4 + 5, 1), ("f/TRACE BUFFER FLUSH", 0): (6, 2)}
+
+
 def test_recording__that_is_off_is_a_region(archive, enhance):
     x = archive.location()
     x.enter(0, "f").record(4, "MeasurementOnOff", mode=2).record(10, "MeasurementOnOff", mode=1).leave(12, "f")

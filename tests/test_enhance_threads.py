@@ -95,6 +95,18 @@ def test_inheritance__a_team_nobody_forked_begins_at_top_level(archive, enhance)
     assert model.teams.fork.tolist() == [-1]
 
 
+def test_inheritance__ends_with_the_team(archive, enhance):
+    # after JOIN a worker's inherited stack is empty (3.20)
+    threads, team = archive.openmp(2)
+    master, other = threads
+    master.enter(0, "main").fork(1, 2).team_begin(2, team).call(3, 9, PARALLEL).team_end(9, team).join(10).leave(
+        30, "main"
+    )
+    worker(other, team, 4, 8)
+    other.call(20, 25, "f")
+    assert profile(enhance(archive))["f", 1] == (5, 1)
+
+
 def test_inheritance__a_fork_outside_any_region_leaves_workers_at_top_level(archive, enhance):
     threads, team = archive.openmp(2)
     threads[0].fork(1, 2).team_begin(2, team).call(3, 9, PARALLEL).team_end(9, team).join(10)

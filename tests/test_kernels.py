@@ -127,9 +127,9 @@ class OneLocation:
             region = number if what in (ENTER, EXIT, OFF, FLUSH) else -1
             e = Event(now, 0, 0, ORACLE.get(what, "other"), row, region=NAMES[region] if region >= 0 else "")
             if what == FLUSH:
-                now += ticks
-                e.stop = now
-                stops.append(now)
+                # some end after the next event
+                e.stop = now + 2 * ticks
+                stops.append(e.stop)
             if what in (SWITCH, COMPLETE):
                 e.task = (0, number)
                 tasks.append((KIND[what], number))

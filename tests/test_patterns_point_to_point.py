@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles.orders import overtaken
 from severities import cells
+
+from tracecols.patterns.base import Matches
+from tracecols.patterns.point_to_point import overtaking
 
 
 def recv(rank, begin, at, end, peer, comm, tag=0, length=8, call="MPI_Recv"):
@@ -221,6 +230,62 @@ def test_wrong_order__looks_further_than_the_last_hundred(archive, analyze):
         recv(mpi.ranks[1], 10 * t, 10 * t + 4, 10 * t + 5, 0, mpi.world, t)
     recv(mpi.ranks[1], 1600, 1601, 1602, 0, mpi.world, 0)
     assert cells(analyze(archive), "mpi_latesender_wo") == {("MPI_Recv", 1): 150}
+
+
+# -- wrong order by definition -------------------------------------------------------------------------------------------
+
+
+class TwoRegions:
+    """As much of a model as the patterns ask for: call path 0 is MPI_Recv, 1 is MPI_Waitall."""
+
+    def __init__(self):
+        self.lower = np.array(["mpi_recv", "mpi_waitall"], object)
+        self.paradigm = np.array(["mpi", "mpi"], object)
+        self.regions = self
+        self.call_paths = SimpleNamespace(region=np.array([0, 1], np.int32))
+
+    def __len__(self):
+        return 2
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(  # locations, calls, messages that the call receives: when they were sent
+        st.lists(st.tuples(st.booleans(), st.lists(st.integers(0, 6), min_size=1, max_size=4)), max_size=5), max_size=3
+    ),
+    st.booleans(),
+)
+def test_wrong_order__is_that_of_the_definition(locations, last_call_never_ends):
+    names = ("recv", "send_time", "recv_location", "recv_call_path", "recv_exit")
+    columns = {name: [] for name in names}
+    row = 0
+    for location, calls in enumerate(locations):
+        for several, sent in calls:
+            received = sent if several else sent[:1]
+            for i, time in enumerate(received):
+                for name, value in zip(
+                    names, (row + 1 + i, time, location, int(several), row + 1 + len(received)), strict=True
+                ):
+                    columns[name].append(value)
+            row += len(received) + 2
+    ends = list(columns["recv_exit"])
+    if last_call_never_ends and ends:
+        columns["recv_exit"] = [-1 if end == ends[-1] else end for end in ends]
+        ends = [10**6 if end == ends[-1] else end for end in ends]
+
+    class Messages(SimpleNamespace):
+        def __len__(self):
+            return len(ends)
+
+    m = Messages(**{name: np.array(values, np.int64) for name, values in columns.items()})
+    rows = np.arange(len(ends))
+    found = overtaking(TwoRegions(), m, Matches(rows, rows, rows.astype(np.int32), rows.astype(np.int32)))
+    several = columns["recv_call_path"]
+    expected = [
+        overtaken(columns["send_time"], columns["recv_location"], columns["recv"], i, ends[i] if several[i] else None)
+        for i in rows
+    ]
+    assert (found >= 0).tolist() == expected
 
 
 # -- Late Receiver -------------------------------------------------------------------------------------------------------

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 from severities import cells
 
+from tracecols.schema import enums
+
+PTHREAD = enums.PARADIGMS.index("pthread")
 PARALLEL, IMPLICIT, EXPLICIT = "!$omp parallel @a.c:1", "!$omp implicit barrier @a.c:9", "!$omp barrier @a.c:5"
 TASK, CRITICAL = "!$omp task @a.c:7", "!$omp critical @a.c:3"
 
@@ -233,6 +236,40 @@ def test_contention__without_the_release_before_is_none(archive, analyze):
     region.begin(0, 15).enter(20, CRITICAL).acquire(22, 1, 2).release(40, 1, 2).leave(42, CRITICAL)
     region.end(80)
     assert cells(analyze(archive), "omp_lock_contention_critical") == {}
+
+
+# -- POSIX threads, older recordings -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "expected"), [
+    ("pthread_mutex_lock", "pthread_lock_contention_mutex_lock"),
+    ("pthread_mutex_trylock", "pthread_lock_contention_mutex_lock"),
+    ("pthread_cond_wait", "pthread_lock_contention_conditional"),
+    ("pthread_cond_timedwait", "pthread_lock_contention_conditional"),
+    ("pthread_join", None),
+])  # fmt: skip
+def test_contention__of_mutexes(archive, analyze, name, expected):
+    # thread 0 holds the mutex from 21 to 40, thread 1 wants it at 25
+    archive.region(name, "function", "pthread")
+    threads, _ = archive.openmp(2)
+    for i, (enter, acquire, release) in enumerate(((20, 21, 40), (25, 41, 46))):
+        threads[i].enter(enter, name).acquire(acquire, 1, i + 1, model=PTHREAD).leave(acquire + 1, name)
+        threads[i].release(release, 1, i + 1, model=PTHREAD)
+    cube = analyze(archive)
+    for p in ("pthread_lock_contention_mutex_lock", "pthread_lock_contention_conditional"):
+        assert cells(cube, p) == ({(name, 0, 1): 15} if p == expected else {})
+
+
+def test_contention__in_older_recordings(archive, analyze):
+    region = Region(archive, 2)
+    for i, (enter, acquire, release) in enumerate(((20, 21, 40), (25, 41, 46))):
+        thread = region.begin(i, 15).enter(enter, CRITICAL)
+        thread.record(acquire, "OmpAcquireLock", lock=1, acquisition=i + 1).record(
+            release, "OmpReleaseLock", lock=1, acquisition=i + 1
+        )
+        thread.leave(release + 1, CRITICAL)
+    region.end(80, 80)
+    assert cells(analyze(archive), "omp_lock_contention_critical") == {(CRITICAL, 0, 1): 15}
 
 
 # -- idle threads --------------------------------------------------------------------------------------------------------

@@ -102,10 +102,12 @@ class Stacks:
             elif e.kind == "flush":
                 path = (*(self.path[own[-1]] if own else inherited[at]), e.region)
                 self.visits[path, at] += 1
-                self.exclusive[path, at] += e.stop - e.time
+                # flushes that overlap count once
+                since = last[at]
+                last[at] = max(e.stop, since)
+                self.exclusive[path, at] += last[at] - since
                 if now != IMPLICIT:
-                    spent[at, now] += e.stop - e.time
-                last[at] = e.stop
+                    spent[at, now] += last[at] - since
             elif e.kind == "fork":
                 inherited_by_fork[e] = self.path[own[-1]] if own else inherited[at]
                 forks[at].append(e)
