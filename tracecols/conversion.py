@@ -77,9 +77,9 @@ def convert(
 def plan_parts(n_events: list[int]) -> list[range]:
     """Divide locations into parts; depends on the trace only, not on the number of threads.
 
-    A part is a range of whole locations with about 1/64 of all events, at least 2**18 and at most 2**25.
+    A part is a range of whole locations with about 1/64 of all events, at least 2**19 and at most 2**25.
     """
-    target = min(max(sum(n_events) // 64, 1 << 18), 1 << 25)
+    target = min(max(sum(n_events) // 64, 1 << 19), 1 << 25)
     parts, start, filled = [], 0, 0
     for i, n in enumerate(n_events):
         if filled and filled + n > target:
