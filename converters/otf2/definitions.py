@@ -481,9 +481,7 @@ class Definitions:
             "exponent": m["exponent"],
             "unit": self._texts("MetricMember", "unit"),
         }
-        members = [
-            self._all_refs("MetricClass", "member", i, v, member) for i, v in enumerate(k["metric_members"])
-        ]
+        members = [self._all_refs("MetricClass", "member", i, v, member) for i, v in enumerate(k["metric_members"])]
         self.metric_types = [[dtypes[i] for i in v] for v in members]
         self.tables["metric_classes"] = {
             "id": k["self"],
@@ -506,7 +504,9 @@ class Definitions:
         d, t, p = (self._found[n] for n in ("CartDimension", "CartTopology", "CartCoordinate"))
         dimension = self._ids("CartDimension")
         names = self._texts("CartDimension")
-        axes = [self._all_refs("CartTopology", "dimension", i, v, dimension) for i, v in enumerate(t["cart_dimensions"])]
+        axes = [
+            self._all_refs("CartTopology", "dimension", i, v, dimension) for i, v in enumerate(t["cart_dimensions"])
+        ]
         self.tables["topologies"] = {
             "id": t["self"],
             "name": self._texts("CartTopology"),

@@ -196,9 +196,7 @@ class Chunks:
     def error(self, at: int, what: str, todo: str = "") -> SourceError:
         """Make an error that names file, chunk and byte."""
         chunk = max(self.number, 0)
-        return SourceError(
-            f"{self.path}: chunk {chunk}, byte {chunk * self.size + at}: {what}\n  {todo or self.todo}"
-        )
+        return SourceError(f"{self.path}: chunk {chunk}, byte {chunk * self.size + at}: {what}\n  {todo or self.todo}")
 
 
 def explain(ends: int, detail: int, maps: tuple[str, ...]) -> str:
