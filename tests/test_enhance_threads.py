@@ -177,6 +177,21 @@ def test_constructs__that_lack_a_thread_are_counted(archive, enhance):
     assert model.constructs.latest_enter_time.tolist() == [4, 5]
 
 
+def test_constructs__of_one_role_match_whatever_others_lack(archive, enhance):
+    # the second thread's loop was not recorded: its barrier is still the first barrier of the team
+    threads, team = archive.openmp(2)
+    master, other = threads
+    barrier = "!$omp barrier @a.c:4"
+    master.enter(0, "main").fork(1, 2).team_begin(2, team).enter(3, PARALLEL).call(5, 9, "!$omp for @a.c:3").call(
+        10, 20, barrier
+    )
+    master.leave(22, PARALLEL).team_end(23, team).join(24).leave(25, "main")
+    other.team_begin(2, team).enter(4, PARALLEL).call(15, 20, barrier).leave(21, PARALLEL).team_end(22, team)
+    c = enhance(archive).constructs
+    assert dict(zip(c.role.tolist(), c.n_members.tolist(), strict=True)) == {"parallel": 2, "loop": 1, "barrier": 2}
+    assert c.latest_enter_time[c.role == "barrier"].tolist() == [15]
+
+
 def test_constructs__outside_a_team_are_none(archive, enhance):
     # an orphaned worksharing construct in the serial part: a team of one that nobody recorded
     threads, _ = archive.openmp(2)
