@@ -381,6 +381,24 @@ def test_late_receiver__of_several_the_largest_unless_a_sender_is_late(archive, 
     assert cells(cube, "mpi_latesender") == ({("MPI_Waitall", 0): 5} if late_sender else {})
 
 
+@pytest.mark.parametrize("lengths", [(8, 0), (0, 8)])
+def test_late_receiver__of_equals_the_last_send_counts(archive, enhance, lengths):
+    # both receives are posted at 30; the reference keeps what it sees last, with or without payload
+    from tracecols.patterns.engine import analyze_model
+
+    mpi = archive.mpi(3)
+    a = mpi.ranks[0]
+    for i, length in enumerate(lengths):
+        isend(a, 3 + 3 * i, 1 + i, mpi.world, i, length=length)
+        recv(mpi.ranks[1 + i], 30, 38, 39, 0, mpi.world, length=length)
+    a.enter(20, "MPI_Waitall").isend_complete(47, 0).isend_complete(48, 1).leave(50, "MPI_Waitall")
+    cube = analyze_model(enhance(archive))
+    assert cells(cube, "mpi_latereceiver") == {("MPI_Waitall", 0): 10}
+    counted, other = ("mpi_clr_count", "mpi_slr_count") if lengths[1] else ("mpi_slr_count", "mpi_clr_count")
+    assert cells(cube, counted) == {("MPI_Waitall", 0): 1}
+    assert cells(cube, other) == {}
+
+
 def test_late_receiver__of_a_send_that_never_completes_is_none(archive, analyze):
     mpi = archive.mpi(2)
     isend(mpi.ranks[0], 10, 1, mpi.world, 0)
