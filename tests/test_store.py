@@ -254,9 +254,9 @@ def test_plan__covers_all_locations_once_and_in_order():
     for n_events in ([], [0], [5], [1 << 18] * 5, [1 << 30, 1, 1, 1 << 30], list(range(3000)), [1 << 26] * 300):
         parts = conversion.plan_parts(n_events)
         assert [i for part in parts for i in part] == list(range(len(n_events)))
-    # 2**18 events at least and at most 2**25 per part, unless one location has more
-    assert len(conversion.plan_parts([1000] * 262)) == 1
-    assert [len(p) for p in conversion.plan_parts([1 << 18] * 4)] == [1, 1, 1, 1]
+    # 2**19 events at least and at most 2**25 per part, unless one location has more
+    assert len(conversion.plan_parts([1000] * 524)) == 1
+    assert [len(p) for p in conversion.plan_parts([1 << 19] * 4)] == [1, 1, 1, 1]
     assert max(sum([1 << 24] * len(p)) for p in conversion.plan_parts([1 << 24] * 1000)) <= 1 << 25
 
 
