@@ -170,6 +170,16 @@ def test_counters__that_accumulate_belong_to_the_call_path_in_between(archive, a
     assert cube.properties.unit[cube.properties.number["misses"]] == "#"
 
 
+def test_counters__that_accumulate_begin_with_their_first_value(archive, analyze):
+    # the first value is read inside of f: what was counted before is nobody's
+    metric = counter(archive, "accumulated_start")
+    x = archive.location().enter(0, "f")
+    for t, value in ((5, 100), (10, 107)):
+        x.record(t, "Metric", source=metric, values=[(enums.VALUE_TYPES.index("int64"), value)])
+    x.leave(10, "f")
+    assert cells(analyze(archive), "misses") == {("f", 0): 7}
+
+
 def test_counters__that_wrap_around_keep_their_differences(archive, analyze):
     counted(archive, counter(archive, "accumulated_start", "uint64"), "uint64", [2**64 - 2, 3, 23, 26])
     assert cells(analyze(archive), "misses") == {("f", 0): 8, ("g", 0): 20}
