@@ -51,6 +51,10 @@ class Matches:
         columns = {name: changed.get(name, getattr(self, name))[mask] for name in ("severity", "call_path", "location")}
         return Matches(self.row[mask], **columns)
 
+    def counted(self, mask: NDArray[np.bool_]) -> Matches:
+        """Keep the matches a mask selects; each counts as one occurrence."""
+        return self.where(mask, severity=np.ones(len(self), np.int64))
+
     def cells(self) -> Cells:
         """Add up the severities per call path and location."""
         found = (self.call_path >= 0) & (self.severity != 0)

@@ -204,10 +204,6 @@ def finalize_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     return parent.where(~m.is_init & (wait > 0), severity=wait)
 
 
-def _counted(parent: Matches, keep: NDArray[np.bool_]) -> Matches:
-    return parent.where(keep, severity=np.ones(len(parent), np.int64))
-
-
 @pattern(
     "syncs_coll",
     "syncs",
@@ -218,7 +214,7 @@ def _counted(parent: Matches, keep: NDArray[np.bool_]) -> Matches:
 )
 def syncs_coll(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Neither sends nor receives."""
-    return _counted(parent, (m.sent == 0) & (m.received == 0))
+    return parent.counted((m.sent == 0) & (m.received == 0))
 
 
 @pattern(
@@ -231,7 +227,7 @@ def syncs_coll(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 )
 def exchanges(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Sends and receives."""
-    return _counted(parent, (m.sent != 0) & (m.received != 0))
+    return parent.counted((m.sent != 0) & (m.received != 0))
 
 
 @pattern(
@@ -244,7 +240,7 @@ def exchanges(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 )
 def as_source(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Sends only."""
-    return _counted(parent, (m.sent != 0) & (m.received == 0))
+    return parent.counted((m.sent != 0) & (m.received == 0))
 
 
 @pattern(
@@ -257,7 +253,7 @@ def as_source(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 )
 def as_destination(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Receives only."""
-    return _counted(parent, (m.sent == 0) & (m.received != 0))
+    return parent.counted((m.sent == 0) & (m.received != 0))
 
 
 @pattern(

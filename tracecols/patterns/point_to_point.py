@@ -140,10 +140,6 @@ def late_receiver_wrong_order(model: Model, m: CompoundTable, parent: Matches) -
     return parent.where(latest[parent.row] > arrival[parent.row])
 
 
-def _counted(of: Matches, keep: NDArray[np.bool_]) -> Matches:
-    return of.where(keep, severity=np.ones(len(of), np.int64))
-
-
 for name, late, overtaken, waits_long, title in (
     ("comms", "mpi_cls_count", "mpi_clswo_count", "mpi_clr_count", "communications"),
     ("syncs", "mpi_sls_count", "mpi_slswo_count", "mpi_slr_count", "synchronizations"),
@@ -153,7 +149,7 @@ for name, late, overtaken, waits_long, title in (
     @pattern(f"{name}_send", f"{name}_p2p", "Sends", table="sends", unit="occ", summary=f"Number of sends ({title}).")
     def sends(model: Model, s: CompoundTable, parent: Matches, has_payload: bool = has_payload) -> Matches:
         """Sends with or without payload."""
-        return _counted(parent, (s.length != 0) == has_payload)
+        return parent.counted((s.length != 0) == has_payload)
 
     @pattern(
         waits_long, f"{name}_send", "Late Receivers", table="messages", unit="occ", uses=("mpi_latereceiver",),
@@ -163,7 +159,7 @@ for name, late, overtaken, waits_long, title in (
         model: Model, m: CompoundTable, parent: Matches, late: Matches, has_payload: bool = has_payload
     ) -> Matches:
         """Late Receiver instances."""
-        return _counted(late, (m.length[late.row] != 0) == has_payload)
+        return late.counted((m.length[late.row] != 0) == has_payload)
 
     @pattern(
         f"{name}_recv",
@@ -175,7 +171,7 @@ for name, late, overtaken, waits_long, title in (
     )
     def receives(model: Model, m: CompoundTable, parent: Matches, has_payload: bool = has_payload) -> Matches:
         """Receives with or without payload."""
-        return _counted(parent, (m.length != 0) == has_payload)
+        return parent.counted((m.length != 0) == has_payload)
 
     @pattern(
         late,
@@ -190,7 +186,7 @@ for name, late, overtaken, waits_long, title in (
         model: Model, m: CompoundTable, parent: Matches, late: Matches, has_payload: bool = has_payload
     ) -> Matches:
         """Late Sender instances."""
-        return _counted(late, (m.length[late.row] != 0) == has_payload)
+        return late.counted((m.length[late.row] != 0) == has_payload)
 
     @pattern(
         overtaken, late, "Messages in Wrong Order", table="messages", unit="occ", uses=("mpi_latesender_wo",),
@@ -200,7 +196,7 @@ for name, late, overtaken, waits_long, title in (
         model: Model, m: CompoundTable, parent: Matches, late: Matches, has_payload: bool = has_payload
     ) -> Matches:
         """Late Sender instances with messages in wrong order."""
-        return _counted(late, (m.length[late.row] != 0) == has_payload)
+        return late.counted((m.length[late.row] != 0) == has_payload)
 
 
 @pattern(
