@@ -331,3 +331,14 @@ def test_idle__is_by_process(archive, analyze):
     cube = analyze(archive)
     # fork to join is 11 long in process 0, 10 in process 1
     assert cells(cube, "omp_idle_threads") == {("main", 0, 1): 30 - 11, ("main", 1, 1): 30 - 10}
+
+
+def test_contention__order_zero_is_no_acquisition(archive, analyze):
+    # the reference drops records of order 0, so acquisition 1 has none before it
+    region = Region(archive, 2)
+    for i, (enter, acquire, release) in enumerate(((20, 21, 30), (22, 31, 40))):
+        region.begin(i, 15).enter(enter, CRITICAL).acquire(acquire, 1, i).release(release, 1, i).leave(
+            release + 1, CRITICAL
+        )
+    region.end(80, 80)
+    assert cells(analyze(archive), "omp_lock_contention_critical") == {}

@@ -98,8 +98,8 @@ add(
 
 
 def contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From entering the call that acquires the lock to the release by its owner before."""
-    wait = np.where(m.has_previous, m.previous_release_time - m.enter_time, 0)
+    """From entering the call that acquires the lock to the release by its owner before; order 0 means no acquisition."""
+    wait = np.where(m.has_previous & (m.acquisition > 1), m.previous_release_time - m.enter_time, 0)
     return parent.where((wait > 0) & (m.enter >= 0), severity=wait)
 
 
