@@ -66,3 +66,18 @@ def test_readme__commands_and_links_are_there():
         assert (ROOT / link).exists(), link
     assert "<!-- tests -->" in text
     assert not re.search(r"\b(BENCH_\w+|FIRST seconds)\b", text), "a figure that nobody measured"
+
+
+def test_readme__the_tour_runs(tmp_path, monkeypatch):
+    pytest.importorskip("duckdb")
+    pytest.importorskip("xarray")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    tour = text.split("## A tour")[1].split("```python")[1].split("```")[0]
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    exec(compile(tour, "README.md", "exec"), names)
+    cube = names["cube"]
+    assert f"{cube.total('mpi_latebroadcast') / cube.total('time'):.4f}" == "0.0065"
+    assert len(names["late"]) == 3
+    assert (tmp_path / "hybrid.severity").is_dir()
