@@ -110,7 +110,10 @@ def test_save__leaves_nothing_when_it_fails(cube, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_repr__names_the_largest_waits(cube):
+def test_repr__names_the_largest_shares_of_the_time(cube):
     text = repr(cube)
     assert text.startswith("<SeverityCube 52 properties x 56 call paths x 6 locations, scalasca conventions>")
     assert "Wait at Implicit Barrier (omp_ibarrier_wait)" in text
+    # also what a property with children has of its own: most of the idle time is outside parallel regions
+    own = cube.total("omp_idle_threads") - cube.total("omp_limited_parallelism")
+    assert text.splitlines()[2] == f"  {own / cube.total('time'):7.2%} {own:12.6f} s  Idle Threads (omp_idle_threads)"

@@ -65,7 +65,7 @@ def convert(
     Examples
     --------
     >>> import tracecols
-    >>> path = tracecols.convert("tests/data/hybrid/traces.otf2", "hybrid.trace")  # doctest: +SKIP
+    >>> path = tracecols.convert("tests/data/hybrid_2x3", "hybrid.trace")  # doctest: +SKIP
     """
     archive = open_source(source)
     path = Path(output) if output is not None else store_name(source)

@@ -36,10 +36,13 @@ class Teams:
     ----------
     events : list of ThreadEvents
         By location.
+    n_instances : int
     begin_start : (n_locations + 1,) int64
         First of each location's team begins among all.
     location, row, team, instance : (n_begins,)
         Location and row of each team begin, its team, and the team instance it belongs to.
+    is_master : (n_begins,) bool
+        Whether the thread of a team begin is the one that forked.
     master : (n_instances,) int64
         Team begin of the thread that forked; -1 if none did.
     fork : (n_instances,) int64

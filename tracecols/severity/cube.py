@@ -41,9 +41,9 @@ class SeverityCube:
     Examples
     --------
     >>> cube = tracecols.open("hybrid.trace").analyze()  # doctest: +SKIP
-    >>> cube.total("mpi_latesender") / cube.total("time")  # doctest: +SKIP
-    0.0823
-    >>> cube.frame("mpi_latesender", call_path="*/exchange/*")  # doctest: +SKIP
+    >>> cube.total("omp_idle_threads") / cube.total("time")  # doctest: +SKIP
+    0.5264089000057031
+    >>> cube.frame("mpi_latesender", call_path="*/MPI_Sendrecv")  # doctest: +SKIP
     """
 
     def __init__(
@@ -292,12 +292,12 @@ class SeverityCube:
             lines.append(f"  of {trace['source']['path']}, {trace['n_events']:,} events")
         whole = self.total("time") if "time" in self.cells else 0.0
         if whole:
-            waits = [
-                (self.total(n), n)
+            shares = [
+                (float(self.view(n, "eee").value.sum()) * self.scale(n), n)
                 for n in self.properties.id
-                if not self.properties.children[n] and self.properties.root_of(n) == "time"
+                if self.properties.root_of(n) == "time"
             ]
-            for value, name in sorted(waits, reverse=True)[:5]:
+            for value, name in sorted(shares, reverse=True)[:5]:
                 if value > 0:
                     lines.append(
                         f"  {value / whole:7.2%} {value:12.6f} s  {self.properties.title[self.properties.number[name]]} ({name})"
