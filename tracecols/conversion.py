@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from tracecols.converters.base import Report, Source
-from tracecols.converters.registry import find_anchor, open_source
+from tracecols.converters.registry import find_anchor, open_source, trace_name
 from tracecols.jobs import n_jobs
 from tracecols.store.layout import new_folder
 from tracecols.store.writer import PartWriter, StoreWriter
@@ -21,10 +21,8 @@ Progress = Callable[[int, int], None]
 
 
 def store_name(source: str | Path) -> Path:
-    """Return the name a store gets if none is given: the archive's, or its folder's if the archive is called 'traces'."""
-    anchor = find_anchor(source)
-    stem = anchor.stem if anchor.stem != "traces" else anchor.resolve().parent.name
-    return Path(f"{stem}.trace")
+    """Return the name a store gets if none is given: the trace's."""
+    return Path(f"{trace_name(find_anchor(source))}.trace")
 
 
 def convert(

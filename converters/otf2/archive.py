@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.converters import sides
 from tracecols.converters.base import Batch, Columns, Loss, Report
-from tracecols.converters.otf2 import decode, sides, tables
+from tracecols.converters.otf2 import decode, tables
 from tracecols.converters.otf2.definitions import Definitions, split_records
 from tracecols.converters.otf2.files import HEADER, Chunks, explain, read_anchor
 from tracecols.converters.otf2.records import MAPS

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.otf2 import decode
 from tracecols.converters.otf2.records import DEFINITION_RECORDS, EVENT_RECORDS, LOCAL_RECORDS, MAPS, VALUE_MAPS, Record
-from tracecols.schema import KINDS, SIDE_TABLES
+from tracecols.converters.sides import side_columns
+from tracecols.schema import KINDS, EventKind
 
 _TYPES = {
     "u8": decode.U8, "c32": decode.C32, "c64": decode.C64, "s64": decode.S64, "ts": decode.TS, "f64": decode.F64,
@@ -73,24 +74,5 @@ GLOBAL = _definition_tables(DEFINITION_RECORDS)
 LOCAL = _definition_tables(LOCAL_RECORDS)
 
 
-def _side_columns() -> dict[str, tuple[NDArray[np.uint8], NDArray[np.int8], list[tuple[str, Any]]]]:
-    """Say which value of each record fills which column of its family's table."""
-    families = {int(k.number): k.family for k in KINDS}
-    result = {}
-    for family, table in SIDE_TABLES.items():
-        columns = [(c.name, np.dtype(c.dtype)) for c in table.columns if c.name not in ("row", "kind")]
-        is_member = np.zeros(256, np.uint8)
-        position = np.full((256, len(columns)), -1, np.int8)
-        names = [name for name, _ in columns]
-        for record in EVENT_RECORDS:
-            if families.get(record.code) != family:
-                continue
-            is_member[record.code] = 1
-            for i, field in enumerate(record.fields):
-                position[record.code, names.index(field.name)] = i
-        if is_member.any():
-            result[family] = (is_member, position, columns)
-    return result
-
-
-SIDE_COLUMNS = _side_columns()
+_KNOWN = {int(k.number) for k in KINDS}
+SIDE_COLUMNS = side_columns({EventKind(r.code): [f.name for f in r.fields] for r in EVENT_RECORDS if r.code in _KNOWN})

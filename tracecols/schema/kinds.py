@@ -96,6 +96,8 @@ class EventKind(IntEnum):
     MPI_MRECV = 90
     MPI_IMRECV_REQUEST = 91
     MPI_IMRECV = 92
+    RMA_PUT_AT_TARGET = 93
+    RMA_GET_AT_TARGET = 94
     UNKNOWN = 255
 
 
@@ -207,6 +209,8 @@ KINDS: tuple[Kind, ...] = (
     Kind(EventKind.MPI_MRECV, "p2p", "a probed message was received"),
     Kind(EventKind.MPI_IMRECV_REQUEST, "p2p", "a non-blocking receive of a probed message is posted"),
     Kind(EventKind.MPI_IMRECV, "p2p", "a non-blocking receive of a probed message has completed"),
+    Kind(EventKind.RMA_PUT_AT_TARGET, "rma", "a put has arrived, recorded at its target"),
+    Kind(EventKind.RMA_GET_AT_TARGET, "rma", "a get takes its data, recorded at its target"),
     Kind(EventKind.UNKNOWN, "", "a record type the reader does not know; counted in the manifest"),
 )
 

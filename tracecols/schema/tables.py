@@ -5,7 +5,7 @@ from __future__ import annotations
 from tracecols.schema.columns import Column, Table
 from tracecols.schema.kinds import KINDS
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 EVENTS = Table(
     "events",
@@ -77,7 +77,12 @@ SIDE_TABLES: dict[str, Table] = {
             "rma",
             "the attributes of one event of one-sided communication",
             Column("window", "int32", "window", "", "windows"),
-            Column("remote", "int32", "target, a rank in the window's communicator", "rank"),
+            Column(
+                "remote",
+                "int32",
+                "the other side: target, or origin if recorded there; a rank in the communicator",
+                "rank",
+            ),
             Column("group", "int32", "group that synchronises", "", "groups"),
             Column("op", "int16", "collective operation, `CollectiveOp`"),
             Column("level", "int64", "synchronisation level, a set of bits: 1 process, 2 memory"),
@@ -131,6 +136,24 @@ SIDE_TABLES: dict[str, Table] = {
             Column("program", "int32", "name of the program", "", "strings"),
             Column("n_arguments", "int64", "number of its arguments", "occ"),
             Column("exit_status", "int64", "exit status"),
+        ),
+        Table(
+            "enter_sites",
+            "the call site of one ENTER",
+            (
+                Column("row", "int64", "the ENTER", "", "events"),
+                Column("call_site", "int32", "where its region is called", "", "call_sites"),
+            ),
+            "EPILOG ENTER_CS",
+        ),
+        Table(
+            "ties",
+            "the place of one event among those of the same time, where the source tells and it is not that of its location",
+            (
+                Column("row", "int64", "the event", "", "events"),
+                Column("place", "int64", "events of one time are ordered by it; of others it is location << 32"),
+            ),
+            "EPILOG, order of records in a merged trace",
         ),
         Table(
             "program_arguments",
@@ -196,6 +219,14 @@ DEFINITIONS: dict[str, Table] = {
             Column("file", "string", "source file"),
             Column("begin_line", "int64", "first source line; 0 unknown"),
             Column("end_line", "int64", "last source line; 0 unknown"),
+        ),
+        _definition(
+            "call_sites",
+            "one place in the source where a region is called",
+            Column("file", "string", "source file"),
+            Column("line", "int64", "source line; 0 unknown"),
+            Column("region", "int32", "region entered", "", "regions"),
+            Column("caller", "int32", "region left", "", "regions"),
         ),
         _definition(
             "system_tree_nodes",

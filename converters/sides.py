@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from tracecols.converters.base import Columns
 from tracecols.kernels.kernel import kernel
+from tracecols.schema import KINDS, SIDE_TABLES, EventKind
 
 
 @kernel
@@ -52,6 +54,35 @@ def family_columns(
     row, row_kind, filled = np.empty(n, np.int64), np.empty(n, np.uint8), np.empty((len(columns), n), np.int64)
     gather_fields(event, kind, values, is_member, position, row, row_kind, filled)
     return {"row": row, "kind": row_kind, **{name: filled[c].astype(dtype) for c, (name, dtype) in enumerate(columns)}}
+
+
+SideColumns = dict[str, tuple[NDArray[np.uint8], NDArray[np.int8], list[tuple[str, Any]]]]
+"""By family: which kinds belong to it, which value of a kind fills which column, and the columns."""
+
+
+def side_columns(values_of: Mapping[EventKind, Sequence[str]]) -> SideColumns:
+    """Say which value of each kind fills which column of its family's table.
+
+    Parameters
+    ----------
+    values_of : mapping
+        By kind the columns that its values fill, in order.
+    """
+    families = {k.number: k.family for k in KINDS}
+    result: SideColumns = {}
+    for family, table in SIDE_TABLES.items():
+        columns = [(c.name, np.dtype(c.dtype)) for c in table.columns if c.name not in ("row", "kind")]
+        is_member = np.zeros(256, np.uint8)
+        position = np.full((256, len(columns)), -1, np.int8)
+        names = [name for name, _ in columns]
+        for kind, values in values_of.items():
+            if families[kind] == family:
+                is_member[kind] = 1
+                for i, name in enumerate(values):
+                    position[kind, names.index(name)] = i
+        if is_member.any():
+            result[family] = (is_member, position, columns)
+    return result
 
 
 def ranges(counts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,0 +1,1 @@
+"""EPILOG: the trace format of KOJAK and Scalasca 1.x, merged traces and EPIK archives."""

@@ -1,0 +1,457 @@
+"""An EPILOG trace as a source of definition tables and event columns: a merged file, or the archive of its processes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.converters import sides
+from tracecols.converters.base import Batch, Clock, Loss, Report
+from tracecols.converters.epilog import decode, records
+from tracecols.converters.epilog.container import DAMAGED, HEADER, Container, scratch
+from tracecols.converters.epilog.definitions import LARGEST_ID, Definitions, Section, read_map
+from tracecols.errors import SourceError
+from tracecols.schema import EventKind
+
+ROWS = 1 << 20
+"""Events per batch, and so per row group of the store."""
+
+FINEST = 18
+"""No clock ticks more than 10**18 times a second."""
+
+_KINDS = ("REGION", "CALL_SITE", "MPI_COMM", "MPI_WIN", "LOCATION")
+_MEANINGS = (records.REGION, records.SITE, records.COMM, records.WINDOW, records.PEER)
+
+
+def _columns() -> dict[EventKind, list[str]]:
+    """Say which columns the values of each kind fill: those that any of its records has, then computed ones."""
+    result: dict[EventKind, list[str]] = {}
+    for event in records.EVENTS:
+        if event.kind not in (EventKind.ENTER, EventKind.EXIT):
+            known = result.setdefault(event.kind, [])
+            known += [name for name, _ in event.fields if name not in known]
+    p2p = ["peer", "communicator", "tag", "length", "request"]
+    for kind in (EventKind.MPI_SEND, EventKind.MPI_ISEND, EventKind.MPI_RECV, EventKind.MPI_IRECV):
+        result[kind] = p2p
+    result[EventKind.MPI_COLLECTIVE_END].append("op")
+    result[EventKind.RMA_COLLECTIVE_END].append("op")
+    result[EventKind.MEASUREMENT_ON_OFF].append("mode")
+    return result
+
+
+COLUMNS = _columns()
+SIDE_COLUMNS = sides.side_columns(COLUMNS)
+
+
+class _Tables:
+    """What the kernels need to know about event records, by type."""
+
+    def __init__(self) -> None:
+        self.length = np.full(256, -1, np.int64)
+        self.base_rows = np.zeros(256, np.int64)
+        self.n_fields, self.kinds, self.companions, self.counters = (np.zeros(256, np.uint8) for _ in range(4))
+        self.meanings, self.places = (np.zeros((256, decode.MOST_FIELDS), np.uint8) for _ in range(2))
+        for event in records.EVENTS:
+            columns = COLUMNS.get(event.kind, [])
+            sizes = [1 if m in (records.FLAG, records.LOCK_TYPE) else 4 for _, m in event.fields]
+            self.length[event.code] = 12 + sum(sizes)
+            self.base_rows[event.code] = 1 + event.leaves
+            self.n_fields[event.code] = len(sizes)
+            self.kinds[event.code] = event.kind
+            self.companions[event.code] = event.leaves
+            self.counters[event.code] = event.counters
+            self.meanings[event.code, : len(sizes)] = [m for _, m in event.fields]
+            self.places[event.code, : len(sizes)] = [columns.index(c) if columns else 0 for c, _ in event.fields]
+        for code in records.DEFINITIONS:
+            self.length[code] = 0
+        for code, (_, size) in records.ATTRIBUTE_TYPES.items():
+            self.length[code] = 1 + size
+
+    def with_counters(self, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return lengths and numbers of events per record of a trace with `n` counters."""
+        counted = self.counters > 0
+        return self.length + 8 * n * counted, self.base_rows + (counted if n else 0)
+
+
+TABLES = _Tables()
+
+
+def explain(why: int, what: int, which: int) -> str:
+    """Say in words why a kernel stopped."""
+    names = dict(zip(_MEANINGS, _KINDS, strict=True))
+    return {
+        decode.RUNS_OUT: "the file ends within a record",
+        decode.BAD_LENGTH: f"a record has {which} bytes, which does not fit its type",
+        decode.NO_LOCATION: f"an event names location {which}, which is not defined"
+        if which != decode.UNDEFINED
+        else "an event names no location",
+        decode.TIME_DECREASES: f"time decreases at location {which}",
+        decode.BAD_TIME: "a time is negative or no number",
+        decode.UNKNOWN_ID: f"an event names {names.get(what, '')} {which}, which is not defined",
+        decode.NO_MEMBER: f"an event names location {which}, which is no member of its communicator",
+    }.get(why, f"decoding stopped ({why})")
+
+
+@dataclass
+class _Clock:
+    """How the times of one file become those of the trace (thesis 4.3.3)."""
+
+    local: float = 0.0
+    offset: float = 0.0
+    slope: float = 0.0
+
+    @classmethod
+    def of(cls, path: Path, offsets: list[tuple[float, float]]) -> _Clock:
+        """Interpolate between the first and the last measurement of the offset to the master's clock."""
+        if not offsets:
+            return cls()
+        (l0, o0), (l1, o1) = offsets[0], offsets[-1]
+        if len(offsets) == 1:
+            return cls(l0, o0)
+        if not l1 > l0:
+            raise SourceError(f"{path}: clock offsets are not in increasing order of time\n  {DAMAGED}")
+        return cls(l0, o0, (o1 - o0) / (l1 - l0))
+
+    def __call__(self, time: NDArray[np.float64]) -> NDArray[np.float64]:
+        if not self.offset and not self.slope:
+            return time
+        return time + self.slope * (time - self.local) + self.offset
+
+
+class EventFile:
+    """The events of one file, sorted by location.
+
+    Parameters
+    ----------
+    container : Container
+        The file.
+    at : int
+        Where its events begin.
+    location_of : (any,) int32
+        Row by location identifier, -1 undefined.
+    default_location : int
+        Row for records without location, -1 none.
+    n_locations : int
+        Locations of the trace.
+    first_place : int
+        What places of tied records begin with.
+    n_counters : int
+        Counters of the trace.
+    scales : sequence of float
+        Ticks per second of which the first that represents all times exactly is wanted.
+    """
+
+    def __init__(
+        self, container: Container, at: int, location_of: NDArray[np.int32], default_location: int, n_locations: int,
+        first_place: int, n_counters: int, scales: list[float],
+    ) -> None:  # fmt: skip
+        self.container, self.at = container, at
+        self.length, self.rows_of = TABLES.with_counters(n_counters)
+        self.location_of, self.default_location, self.first_place = location_of, default_location, first_place
+        self.n_records, self.n_rows, latest = (np.zeros(n_locations, np.int64) for _ in range(3))
+        self.unknown = np.zeros(256, np.int64)
+        nowhere = (np.zeros(0, np.int64) for _ in range(5))
+        state = self._walk(np.array(scales), self.n_records, self.n_rows, latest, *nowhere, self.unknown)
+        self.n_scale, self.disorder = int(state[decode.SCALE]), int(state[decode.DISORDER])
+        self.total, self.n_tied = int(state[decode.N_RECORDS]), int(state[decode.N_TIED])
+        bits = state[[decode.FIRST, decode.LAST]].view(np.float64)
+        self.first, self.last = float(bits[0]), float(bits[1])
+        why, which = int(state[decode.FAULT]), int(state[decode.DETAIL])
+        self.fault = self._fault(int(state[decode.AT]), explain(why, 0, which)) if why != decode.END else None
+        if self.fault is None and container.cut:
+            self.fault = self._fault(container.data.size, container.cut)
+
+    def _fault(self, at: int, what: str) -> SourceError:
+        return self.container.error(at, what)
+
+    def _walk(self, scales: NDArray[np.float64], *arrays: NDArray[np.int64]) -> NDArray[np.int64]:
+        state = np.zeros(decode.WALK_STATE, np.int64)
+        state[decode.AT] = self.at
+        decode.walk_records(
+            self.container.data, self.container.big, self.length, self.rows_of, self.location_of, self.default_location,
+            self.first_place, scales, state, *arrays,
+        )  # fmt: skip
+        return state
+
+    def sort(self, resolution: int) -> int:
+        """Note where the records of each location stand; returns how many times lie within a tick of the one before."""
+        n = self.n_records.size
+        self._start = np.concatenate([[0], np.cumsum(self.n_records)])
+        self._offsets = scratch(self.total, np.int64)
+        slots, latest, rest = self._start[:-1].copy(), np.zeros(n, np.int64), np.zeros(n, np.int64)
+        tied_at, tied_location, tied_place = (np.empty(self.n_tied, np.int64) for _ in range(3))
+        state = self._walk(
+            np.array([float(resolution)]), rest, rest, latest, self._offsets, slots, tied_at, tied_location, tied_place,
+            np.zeros(256, np.int64),
+        )  # fmt: skip
+        order = np.argsort(tied_location, kind="stable")
+        self._tie_start = np.searchsorted(tied_location[order], np.arange(n + 1))
+        self._tied_at, self._tied_place = tied_at[order], tied_place[order]
+        return int(state[decode.COINCIDENT])
+
+    def records(self, location: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return where a location's records stand, which of them are tied out of order, and the places of those."""
+        offsets = self._offsets[self._start[location] : self._start[location + 1]]
+        tied = slice(self._tie_start[location], self._tie_start[location + 1])
+        return offsets, np.searchsorted(offsets, self._tied_at[tied]), self._tied_place[tied]
+
+
+Arrays = tuple[NDArray[Any], ...]
+
+
+class Buffers:
+    """The column buffers of one thread, reused from location to location; pages that are never touched cost nothing."""
+
+    def __init__(self) -> None:
+        self.events: Arrays = (np.empty(ROWS, np.int64), np.empty(ROWS, np.uint8), np.empty(ROWS, np.int32))
+        self.sides: Arrays = (np.empty(ROWS, np.int64), np.empty(ROWS, np.uint8), np.empty((ROWS, 6), np.int64))
+        self.extras = np.empty(4 * ROWS, np.int64)
+        self.sites: Arrays = np.empty(ROWS, np.int64), np.empty(ROWS, np.int64)
+        self.attributes: Arrays = (
+            np.empty(ROWS, np.int64), np.empty(ROWS, np.int64), np.empty(ROWS, np.uint8), np.empty(ROWS, np.int64)
+        )  # fmt: skip
+        self.ties: Arrays = np.empty(ROWS, np.int64), np.empty(ROWS, np.int64)
+        self.stack = np.empty(1 << 10, np.int32)
+
+
+def _lut(kinds: list[dict[int, int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Make tables of rows by identifier, one behind the other; meanings count from 1."""
+    tables, starts = [], [0, 0]
+    for rows in kinds:
+        table = np.full(max(rows, default=-1) + 1, -1, np.int64)
+        table[list(rows)] = list(rows.values())
+        tables.append(table)
+        starts.append(starts[-1] + table.size)
+    return np.concatenate([*tables, np.zeros(1, np.int64)]), np.array(starts, np.int64)
+
+
+class Archive:
+    """An EPILOG trace (see `tracecols.converters.base.Source`): a merged file, or the files of an EPIK archive.
+
+    Parameters
+    ----------
+    path : Path
+        `*.elg`, plain or gzip; or the `epik.esd` of an archive, beside `epik.map` and `ELG/`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        container = Container(path)
+        self._definitions = d = Definitions(container)
+        self.definitions, self.metric_types = d.tables, d.metric_types
+        self._n_counters = len(d.metric_types[0]) if d.metric_types else 0
+        major, minor = divmod(container.version, 1000)
+        self.is_merged = not path.name.endswith(".esd")
+        self.format = f"EPILOG {major}.{minor}" + ("" if self.is_merged else ", archive")
+        self._rows = [d.rows[k] for k in _KINDS]
+        self._unknown = dict(d.unknown)
+        if self.is_merged:
+            self._open_merged(container)
+        else:
+            self._open_files(path)
+        n = len(d.tables["locations"]["id"])
+        self._file_of = np.zeros(n, np.int64)
+        counts = np.zeros(n, np.int64)
+        for i, (file, _, _) in enumerate(self._files):
+            self._file_of[file.n_records > 0] = i
+            counts += file.n_rows
+            for code in np.flatnonzero(file.unknown).tolist():
+                self._unknown[code] = self._unknown.get(code, 0) + int(file.unknown[code])
+        d.tables["locations"]["n_events"] = counts.tolist()
+        total = sum(f.total for f, _, _ in self._files)
+        coincident = sum(f.sort(self.clock.resolution) for f, _, _ in self._files)
+        facts = {
+            "byte order": "big" if container.big else "little",
+            "records": total,
+            "records earlier than the one before": sum(f.disorder for f, _, _ in self._files),
+            "times less than a tick apart": coincident,
+        }
+        self.properties: dict[str, Any] = {k: v for k, v in facts.items() if v}
+        self._local = threading.local()
+
+    def _open_merged(self, container: Container) -> None:
+        """Index a merged trace and choose its ticks."""
+        d = self._definitions
+        n = len(d.tables["locations"]["id"])
+        location_of = self._table(d.rows["LOCATION"])
+        exact = [10.0**k for k in range(6, FINEST + 1, 3)]
+        file = EventFile(container, d.events_at, location_of, -1, n, 0, self._n_counters, exact)
+        if file.fault is None and d.n_events and file.total != d.n_events:
+            file.fault = SourceError(
+                f"{self.path} holds {file.total} events, its definitions say {d.n_events}\n  {DAMAGED}"
+            )
+        resolution = self._resolution(file.last, int(exact[file.n_scale]) if file.n_scale < len(exact) else 0)
+        self.clock = Clock(resolution, 0, round(file.last * resolution))
+        self._files = [(file, _Clock(), _lut(self._rows))]
+        self._start = 0.0
+
+    def _open_files(self, path: Path) -> None:
+        """Index the files of an archive's processes."""
+        d = self._definitions
+        n = len(d.tables["locations"]["id"])
+        map_path = path.with_suffix(".map")
+        sections = read_map(Container(map_path)) if map_path.exists() else {}
+        self._files = []
+        for process, rank in enumerate(d.ranks):
+            file_path = path.parent / "ELG" / f"{rank:05d}"
+            if not file_path.exists():
+                raise SourceError(f"{file_path} is missing\n  the archive is incomplete; copy it again")
+            section = sections.get(rank, Section())
+            maps = [
+                {local: rows[g] for local, g in section.maps[kind].items() if g in rows and local <= LARGEST_ID}
+                if kind in section.maps else rows
+                for kind, rows in zip(_KINDS, self._rows, strict=True)
+            ]  # fmt: skip
+            mine = np.flatnonzero(d.process_of == process)
+            container = Container(file_path)
+            file = EventFile(
+                container, HEADER, self._table(maps[-1]), int(mine[0]), n, int(mine[0]) << 32, self._n_counters, []
+            )
+            others = np.flatnonzero((file.n_records > 0) & (d.process_of != process))
+            if others.size:
+                raise SourceError(
+                    f"{file_path} holds events of location {d.tables['locations']['id'][others[0]]}, "
+                    f"which belongs to another process\n  {DAMAGED}"
+                )
+            self._files.append((file, _Clock.of(map_path, section.offsets), _lut(maps)))
+        # the earliest event becomes time 0, as the merge does
+        limits = [clock(np.array([f.first, f.last])) for f, clock, _ in self._files if f.total]
+        self._start = min((float(v[0]) for v in limits), default=0.0)
+        last = max((float(v[1]) for v in limits), default=0.0) - self._start
+        resolution = self._resolution(last, 0)
+        self.clock = Clock(resolution, 0, round(last * resolution))
+
+    @staticmethod
+    def _table(rows: dict[int, int]) -> NDArray[np.int32]:
+        table = np.full(max(rows, default=-1) + 1, -1, np.int32)
+        table[list(rows)] = list(rows.values())
+        return table
+
+    @staticmethod
+    def _resolution(last: float, exact: int) -> int:
+        """Choose ticks per second: the coarsest that are exact, else the finest for which the trace fits into 62 bits."""
+        fits = [10**k for k in range(FINEST + 1) if last * 10**k < 1 << 62]
+        if not fits:
+            raise SourceError(f"a time of {last:g} s is impossible\n  {DAMAGED}")
+        return exact if exact in fits else fits[-1]
+
+    def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
+        """Yield the events of one location as batches of columns; the arrays are reused by the next batch.
+
+        Parameters
+        ----------
+        location : int
+            Row of the location.
+        report : Report
+            Takes what was not understood, and with `salvage` what was lost.
+        salvage : bool
+            Stop at the first fault instead of raising.
+
+        Raises
+        ------
+        SourceError
+            Naming file and byte, where the file cannot be read on or contradicts itself.
+        """
+        if location == 0:
+            for code, n in self._unknown.items():
+                report.unknown[f"record type {code}"] = n
+        file, clock, lut = self._files[self._file_of[location]]
+        fault = file.fault
+        if fault is not None and not salvage:
+            raise fault
+        state = np.zeros(decode.DECODE_STATE, np.int64)
+        try:
+            yield from self._batches(location, file, clock, lut, state)
+        except SourceError as error:
+            if not salvage:
+                raise
+            fault = error
+        if state[decode.EVENTS]:
+            yield self._batch(self._buffers(), state, clock)
+        if fault is not None:
+            expected = self.definitions["locations"]["n_events"][location]
+            lost = expected - int(state[decode.BASE])
+            report.lost.append(Loss(location, lost, str(fault).splitlines()[0]))
+
+    def _buffers(self) -> Buffers:
+        if not hasattr(self._local, "buffers"):
+            self._local.buffers = Buffers()
+        buffers: Buffers = self._local.buffers
+        return buffers
+
+    def _batches(
+        self, location: int, file: EventFile, clock: _Clock, lut: tuple[NDArray[np.int64], NDArray[np.int64]],
+        state: NDArray[np.int64],
+    ) -> Iterator[Batch]:  # fmt: skip
+        """Decode the records of a location and yield full buffers; what is left stays in them."""
+        d, t = self._definitions, TABLES
+        offsets, tied_record, tied_place = file.records(location)
+        buffers = self._buffers()
+        c = d.communicators
+        # before version 1.8 partners were locations in the files of processes, too
+        ranks = not self.is_merged and file.container.version >= 1008
+        while True:
+            why = decode.decode_records(
+                file.container.data, file.container.big, offsets, state, file.length, t.n_fields, t.meanings, t.places,
+                t.kinds, t.companions, t.counters, ranks, *lut, d.process_of, d.comm_of_window, d.group_of_comm,
+                c.member_start, c.members, c.ranks, d.callee, d.op_of_region, d.window_op_of_region, d.off_region,
+                d.tracing_region, self._n_counters, *buffers.events, *buffers.sides, buffers.extras, *buffers.sites,
+                *buffers.attributes, tied_record, tied_place, *buffers.ties, buffers.stack,
+            )  # fmt: skip
+            if why == decode.END:
+                return
+            if why != decode.BUFFERS_FULL:
+                at = int(offsets[state[decode.RECORD]])
+                raise file.container.error(at, explain(why, int(state[decode.WHAT]), self._number(why, state)))
+            if state[decode.DEPTH] >= buffers.stack.size:
+                buffers.stack = np.concatenate([buffers.stack, buffers.stack])
+            else:
+                yield self._batch(buffers, state, clock)
+
+    def _number(self, why: int, state: NDArray[np.int64]) -> int:
+        """Return the identifier an error is about."""
+        which = int(state[decode.WHICH])
+        return int(self.definitions["locations"]["id"][which]) if why == decode.NO_MEMBER else which
+
+    def _batch(self, buffers: Buffers, state: NDArray[np.int64], clock: _Clock) -> Batch:
+        """Turn filled buffers into columns, and empty them."""
+        n, n_sides, n_sites, n_attributes, n_ties = (
+            int(state[i]) for i in (decode.EVENTS, decode.SIDES, decode.SITES, decode.ATTRIBUTES, decode.TIES)
+        )
+        time, kind, region = (a[:n] for a in buffers.events)
+        seconds = clock(time.view(np.float64))
+        if self._start:
+            seconds = seconds - self._start
+        np.rint(seconds * self.clock.resolution, out=time, casting="unsafe")
+        event, side_kind, values = (a[:n_sides] for a in buffers.sides)
+        batch = Batch({"time": time, "kind": kind, "region": region})
+        counts = np.bincount(side_kind, minlength=256)
+        for family, (is_member, position, columns) in SIDE_COLUMNS.items():
+            if counts[is_member.astype(bool)].any():
+                batch.sides[family] = sides.family_columns(event, side_kind, values, is_member, position, columns)
+        if counts[EventKind.METRIC]:
+            rows = np.flatnonzero(side_kind == EventKind.METRIC)
+            start = values[rows, 2]
+            batch.sides["metrics_0"] = {"row": event[rows], "source": np.zeros(rows.size, np.int32)}
+            for i, dtype in enumerate(self.metric_types[0]):
+                batch.sides["metrics_0"][f"value_{i}"] = buffers.extras[start + i].view(dtype)
+        if n_sites:
+            of, site = (a[:n_sites] for a in buffers.sites)
+            batch.sides["enter_sites"] = {"row": of, "call_site": site.astype(np.int32)}
+        if n_attributes:
+            of, name, record, value = (a[:n_attributes] for a in buffers.attributes)
+            types = np.where(record == decode.ATTRIBUTE_UI1, 1, 3).astype(np.uint8)
+            rows = name - 1
+            batch.sides["attributes"] = {"row": of, "attribute": rows.astype(np.int32), "type": types, "value": value}
+        if n_ties:
+            of, place = (a[:n_ties] for a in buffers.ties)
+            batch.sides["ties"] = {"row": of, "place": place}
+        state[decode.BASE] += n
+        state[[decode.EVENTS, decode.SIDES, decode.EXTRAS, decode.SITES, decode.ATTRIBUTES, decode.TIES]] = 0
+        return batch

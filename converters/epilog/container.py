@@ -1,0 +1,117 @@
+"""The bytes of an EPILOG file, plain or gzip, mapped into memory; and its records one by one."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import tempfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.errors import SourceError, UnsupportedError
+
+MAGIC = b"EPILOG\0"
+HEADER = 10
+LITTLE, BIG = 1, 2
+IN_MEMORY = 1 << 28
+"""Arrays up to this many bytes are held in memory, larger ones in temporary files."""
+
+DAMAGED = "the trace is damaged; copy it again, or use --salvage to keep what precedes"
+
+
+def scratch(n: int, dtype: Any) -> NDArray[Any]:
+    """Make an array, mapped to a temporary file if it is large."""
+    if n * np.dtype(dtype).itemsize <= IN_MEMORY:
+        return np.empty(n, dtype)
+    return np.memmap(tempfile.TemporaryFile(prefix="tracecols-"), dtype, "w+", shape=(n,)).view(np.ndarray)
+
+
+class Container:
+    """An EPILOG file.
+
+    Parameters
+    ----------
+    path : Path
+        The file; a gzip'ed one is unpacked into a temporary file.
+
+    Attributes
+    ----------
+    data : (n,) uint8
+        Its bytes, read-only.
+    big : bool
+        Byte order.
+    version : int
+        major * 1000 + minor.
+    cut : str
+        Why unpacking ended early; empty if it did not.
+
+    Raises
+    ------
+    SourceError
+        If it cannot be read or is no EPILOG file.
+    UnsupportedError
+        If it is of another major version.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.cut = ""
+        try:
+            with path.open("rb") as file:
+                packed = file.read(2) == b"\x1f\x8b"
+            self.data = self._unpacked() if packed else np.memmap(path, np.uint8, "r").view(np.ndarray)
+        except OSError as error:
+            raise SourceError(f"cannot read {path}: {error.strerror or error}\n  copy the trace again") from error
+        except ValueError as error:
+            raise SourceError(f"{path} is empty\n  copy the trace again") from error
+        head = self.data[:HEADER].tobytes()
+        if len(head) < HEADER or head[:7] != MAGIC:
+            raise SourceError(f"{path} is not an EPILOG file\n  expected 'EPILOG' at its beginning, found {head[:7]!r}")
+        self.version = head[7] * 1000 + head[8]
+        if head[7] != 1:
+            raise UnsupportedError(
+                f"{path} has EPILOG version {head[7]}.{head[8]}, which is not supported\n  only versions 1.x are"
+            )
+        if head[9] not in (LITTLE, BIG):
+            raise SourceError(f"{path}: byte 9: states an impossible byte order ({head[9]})\n  {DAMAGED}")
+        self.big = bool(head[9] == BIG)
+
+    def _unpacked(self) -> NDArray[np.uint8]:
+        with tempfile.TemporaryFile(prefix="tracecols-") as whole:
+            with gzip.open(self.path, "rb") as packed:
+                try:
+                    while block := packed.read(1 << 22):
+                        whole.write(block)
+                except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+                    self.cut = f"unpacking stops after {whole.tell()} bytes: {error}"
+            whole.flush()
+            return np.memmap(whole, np.uint8, "r").view(np.ndarray)
+
+    def unpack(self, codes: str, body: bytes) -> tuple[Any, ...]:
+        """Read numbers in the file's byte order."""
+        return struct.unpack_from((">" if self.big else "<") + codes, body)
+
+    def records(self, at: int = HEADER) -> Iterator[tuple[int, int, bytes]]:
+        """Yield position, type and body of records until the caller has enough or the file ends.
+
+        Raises
+        ------
+        SourceError
+            If a record goes past the end of the file.
+        """
+        n = self.data.size
+        while at < n:
+            if at + 2 > n or at + 2 + int(self.data[at]) > n:
+                raise self.error(at, "the file ends within a record")
+            stop = at + 2 + int(self.data[at])
+            yield at, int(self.data[at + 1]), self.data[at + 2 : stop].tobytes()
+            at = stop
+
+    def error(self, at: int, what: str) -> SourceError:
+        """Make an error that names file and byte."""
+        return SourceError(f"{self.path}: byte {at}: {what}\n  {DAMAGED}")
