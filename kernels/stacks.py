@@ -67,8 +67,8 @@ def index_call_paths(node_parent, node_region, n, table):
 
 @kernel
 def scan_events(
-    time, kind, region, start, state, action, region_flags, tasks_region,
-    stop_times, team_parents, n_known_teams, task_slots,
+    time, kind, entry, start, state, action, entry_region, region_flags, tasks_region,
+    stop_times, team_parents, n_known_teams, window_start, window_stop, task_slots,
     frame_parent, frame_node, frame_time, frame_row, frame_call,
     node_parent, node_region, node_row, node_time, node_recent, exclusive, visits, table,
     call_node, call_enter_row, call_exit_row, call_enter, call_exit, call_team, call_tasks,
@@ -80,14 +80,17 @@ def scan_events(
 
     Parameters
     ----------
-    time, kind, region : (n,) int64, uint8, int32
-        Events in order.
+    time, kind, entry : (n,) int64, uint8, int32
+        Events in order; the region entered or left, or a number for a call site and the region it enters.
     start : int
         Index of the event to begin with; a call that returned GROW or BLOCKED is repeated with the index it returned.
     state : (N_STATE,) int64
         Carried along; `state[ROW]` is the row of event 0 of this batch.
     action : (256,) uint8
         What each kind does.
+    entry_region : (n_entries,) int32
+        Region of every entry. The first entries are the regions themselves; others are call sites, which tell call paths
+        apart except at the root.
     region_flags : (n_regions,) uint8
         IS_CALL: every instance becomes a call; IS_ARTIFICIAL: no region of the program.
     tasks_region : int
@@ -97,6 +100,8 @@ def scan_events(
         (negative codes point into the master's call paths), number of the task (0 is the implicit task).
     n_known_teams : int
         How many of `team_parents` are known; a thread without a stack cannot begin in one that is not.
+    window_start, window_stop : (n_teams,) int64
+        Where teams are not begun by events of their own: rows between which the thread belongs to each. Empty otherwise.
     frame_* : (capacity,)
         Pool of stack frames, linked by `frame_parent`.
     node_*, exclusive, visits, table
@@ -129,13 +134,13 @@ def scan_events(
         what = action[k]
         t = time[i]
         if what == ON_OFF:
-            what = np.uint8(PUSH) if region[i] >= 0 else np.uint8(POP)
+            what = np.uint8(PUSH) if entry[i] >= 0 else np.uint8(POP)
         if what == PUSH:
             free = state[FREE]
             if free < 0 or 2 * (state[N_NODES] + 4) > table.size or state[N_CALLS] >= call_node.size:
                 why = GROW
                 break
-            r = region[i]
+            r = entry[i]
             if top >= 0:
                 parent = np.int64(frame_node[top])
                 if t > last:
@@ -161,7 +166,7 @@ def scan_events(
             elif task > 0:
                 if t > last:
                     task_time[task] += t - last
-                if task_stub[task] == -1 and not region_flags[r] & IS_ARTIFICIAL:
+                if task_stub[task] == -1 and not region_flags[entry_region[r]] & IS_ARTIFICIAL:
                     origin = task_top[0]
                     at = np.int64(frame_node[origin]) if origin >= 0 else state[BASE]
                     task_stub[task] = find_call_path(
@@ -184,9 +189,19 @@ def scan_events(
                     parent, r, base_row + i, t, state, node_parent, node_region, node_row, node_time, node_recent, table
                 )
             else:
+                if window_start.size:
+                    # the team whose fork and join enclose this event
+                    j = state[N_TEAMS]
+                    while j < window_start.size and window_stop[j] <= base_row + i:
+                        j += 1
+                    state[N_TEAMS] = j
+                    inside = j < window_start.size and window_start[j] <= base_row + i
+                    state[TEAM_DEPTH] = 1 if inside else 0
+                    team_stack[1] = j
+                    state[BASE] = team_parents[j] if inside else NO_PARENT
                 node = find_call_path(
                     state[BASE],
-                    r,
+                    entry_region[r] if state[BASE] == NO_PARENT else r,
                     base_row + i,
                     t,
                     state,
@@ -214,7 +229,7 @@ def scan_events(
             frame_row[frame] = base_row + i
             frame_call[frame] = -1
             top = frame
-            if region_flags[r] & IS_CALL:
+            if region_flags[entry_region[r]] & IS_CALL:
                 c = state[N_CALLS]
                 state[N_CALLS] = c + 1
                 call_node[c] = node
@@ -226,7 +241,7 @@ def scan_events(
                 call_tasks[c] = state[TASKS_DONE]
                 frame_call[frame] = c
         elif what == POP:
-            if top < 0 or (region[i] >= 0 and k != 84 and node_region[frame_node[top]] != region[i]):
+            if top < 0 or (entry[i] >= 0 and k != 84 and entry_region[node_region[frame_node[top]]] != entry[i]):
                 state[BAD_EXITS] += 1
                 if state[FIRST_BAD_EXIT] < 0:
                     state[FIRST_BAD_EXIT] = base_row + i
@@ -273,7 +288,7 @@ def scan_events(
                     exclusive[parent] += t - last
                 node = find_call_path(
                     parent,
-                    region[i],
+                    entry[i],
                     base_row + i,
                     t,
                     state,

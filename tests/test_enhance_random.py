@@ -207,7 +207,10 @@ def test_model__does_not_depend_on_batches_and_jobs(fresh, monkeypatch, seed, ba
 def test_scan__does_not_depend_on_the_order_of_locations(fresh, seed, order):
     _program, model = make(fresh, seed, 45)
     first_rows = model.store.definitions["locations"].column("first_row").to_pylist()
-    scans = [scan.LocationScan(model.store, model.regions, model.teams_of, i, r) for i, r in enumerate(first_rows)]
+    scans = [
+        scan.LocationScan(model.store, model.regions, model.teams_of, model.order, i, r)
+        for i, r in enumerate(first_rows)
+    ]
     # any location may be taken up at any time: it stops where it needs another that has not come that far
     for _ in range(1000):
         waiting = [s for s in scans if not s.done]
@@ -216,5 +219,5 @@ def test_scan__does_not_depend_on_the_order_of_locations(fresh, seed, order):
         order.choice(waiting).advance(scans)
     assert all(s.done for s in scans)
     for one, other in zip(scans, model.scans, strict=True):
-        for name in ("node_parent", "node_region", "node_row", "exclusive", "visits"):
+        for name in ("node_parent", "node_entry", "node_row", "exclusive", "visits"):
             assert (getattr(one, name) == getattr(other, name)).all()

@@ -152,7 +152,7 @@ class OneLocation:
         }
 
     def n_rows(self, table, location):
-        return self.columns["time"].size
+        return self.columns["time"].size if table != "enter_sites" else 0
 
     def read(self, table, location, columns=None, start=0, stop=None):
         if table == "events":
@@ -161,10 +161,12 @@ class OneLocation:
 
 
 def new_scan(store, tiny):
-    regions = SimpleNamespace(flags=read_only([0, stacks.IS_CALL, 0, stacks.IS_ARTIFICIAL], np.uint8), tasks=TASKS)
+    regions = SimpleNamespace(
+        flags=read_only([0, stacks.IS_CALL, 0, stacks.IS_ARTIFICIAL], np.uint8), of_entry=read_only(range(4), np.int32), tasks=TASKS
+    )  # fmt: skip
     nobody = np.zeros(0, np.int64)
-    teams = SimpleNamespace(begins_of=lambda _: slice(0, 0), masters_of=lambda _: (nobody, nobody))
-    one = LocationScan(store, regions, teams, 0, FIRST_ROW)
+    teams = SimpleNamespace(begins_of=lambda _: slice(0, 0), masters_of=lambda _: (nobody, nobody), forker=[-1])
+    one = LocationScan(store, regions, teams, None, 0, FIRST_ROW)
     if tiny:
         # the smallest buffers that can grow
         one._frames = [a[:1].copy() for a in one._frames]
@@ -176,7 +178,7 @@ def new_scan(store, tiny):
 
 def local_paths(one):
     paths = []
-    for parent, region in zip(one.node_parent.tolist(), one.node_region.tolist(), strict=True):
+    for parent, region in zip(one.node_parent.tolist(), one.node_entry.tolist(), strict=True):
         paths.append((*(paths[parent] if parent >= 0 else ()), NAMES[region]))
     return paths
 
@@ -292,7 +294,7 @@ def test_scan__as_plain_python_is_what_the_definitions_say(plain):
 
 
 def everything(one):
-    arrays = [getattr(one, n) for n in ("node_parent", "node_region", "node_row", "node_time", "exclusive", "visits")]
+    arrays = [getattr(one, n) for n in ("node_parent", "node_entry", "node_row", "node_time", "exclusive", "visits")]
     arrays += [*vars(one.calls).values(), *vars(one.notes).values()]
     return [a.tolist() for a in arrays], one.bad_exits, one.open, one.last_time
 

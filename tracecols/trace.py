@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tracecols.enhance.model import Model
+from tracecols.enhance.order import EventOrder
 from tracecols.enhance.pointers import POINTERS, scan_pointers
 from tracecols.errors import AnalysisError, MissingExtraError, StoreError
 from tracecols.jobs import n_jobs
@@ -20,6 +21,7 @@ from tracecols.patterns.registry import CONVENTIONS
 from tracecols.schema import EVENTS, NAMES, SIDE_TABLES
 from tracecols.schema.compound import REGION_INSTANCES
 from tracecols.store import Store
+from tracecols.store.arrow import to_numpy
 
 if TYPE_CHECKING:
     from tracecols.severity import SeverityCube
@@ -225,9 +227,8 @@ class Trace:
     def _positions(self) -> NDArray[np.int64]:
         n_locations = int(self.manifest["n_locations"])
         times = np.concatenate([self.store.read("events", i, ["time"])["time"] for i in range(n_locations)])
-        position = np.empty(times.size, np.int64)
-        position[np.argsort(times, kind="stable")] = np.arange(times.size)
-        return position
+        first_rows = to_numpy(self.store.definitions["locations"].column("first_row"))
+        return EventOrder(self.store, first_rows).rank(np.arange(times.size), times)
 
     def with_names(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Join the names of what a table's columns refer to: locations, kinds, regions, communicators, call paths.
@@ -344,6 +345,16 @@ class Trace:
     def lock_acquisitions(self) -> pd.DataFrame:
         """Acquisitions of locks."""
         return self.model.lock_acquisitions.frame()
+
+    @property
+    def window_members(self) -> pd.DataFrame:
+        """Processes in collective operations on windows."""
+        return self.model.window_members.frame()
+
+    @property
+    def epochs(self) -> pd.DataFrame:
+        """Access epochs of one-sided communication and the exposure epochs they access."""
+        return self.model.epochs.frame()
 
     # -- analysis --------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.grouping import combine
+from tracecols.enhance.order import EventOrder
+from tracecols.enhance.regions import Regions
 from tracecols.enhance.scan import FOREIGN, LocationScan
 
 
@@ -22,6 +24,8 @@ class CallPaths:
     parent : (n,) int32
         -1 for roots.
     region : (n,) int32
+    call_site : (n,) int32
+        Where the region is called; -1 not known.
     depth : (n,) int32
         0 for roots.
     representative : (n,) int64
@@ -36,6 +40,7 @@ class CallPaths:
 
     parent: NDArray[np.int32]
     region: NDArray[np.int32]
+    call_site: NDArray[np.int32]
     depth: NDArray[np.int32]
     representative: NDArray[np.int64]
     end: NDArray[np.int64]
@@ -54,10 +59,10 @@ class CallPaths:
         return result
 
 
-def merge_call_paths(scans: Sequence[LocationScan]) -> CallPaths:
+def merge_call_paths(scans: Sequence[LocationScan], regions: Regions, order_of: EventOrder) -> CallPaths:
     """Merge the call paths of all locations.
 
-    Level by level from the roots: call paths with the same region below the same merged parent are one.
+    Level by level from the roots: call paths with the same region, and call site, below the same merged parent are one.
     O(n log n) in the number of call paths of all locations, not of events.
     """
     counts = np.array([s.node_parent.size for s in scans], np.int64)
@@ -65,9 +70,10 @@ def merge_call_paths(scans: Sequence[LocationScan]) -> CallPaths:
     n = int(start[-1])
     location = np.repeat(np.arange(len(scans)), counts)
     local = np.concatenate([s.node_parent for s in scans]) if scans else np.zeros(0, np.int64)
-    region = np.concatenate([s.node_region for s in scans]).astype(np.int64) if scans else local
+    region = np.concatenate([s.node_entry for s in scans]).astype(np.int64) if scans else local
     row = np.concatenate([s.node_row for s in scans]) if scans else local
     time = np.concatenate([s.node_time for s in scans]) if scans else local
+    place = order_of.place(row)
     code = FOREIGN - local
     above = np.where(
         local >= 0,
@@ -80,22 +86,23 @@ def merge_call_paths(scans: Sequence[LocationScan]) -> CallPaths:
     first = np.searchsorted(above[by_parent], np.arange(-1, n))
     last = np.searchsorted(above[by_parent], np.arange(-1, n), "right")
     number = np.full(n, -1, np.int64)
-    parents, regions, rows, times, levels = [], [], [], [], []
+    parents, entries, rows, places, times, levels = [], [], [], [], [], []
     level = by_parent[first[0] : last[0]]
     n_merged = 0
     while level.size:
         up = np.where(above[level] >= 0, number[above[level]], -1)
         key = combine(up + 1, region[level])
         # the least recent of each group comes first
-        order = np.lexsort((row[level], time[level], key))
+        order = np.lexsort((row[level], place[level], time[level], key))
         ordered = key[order]
         is_first = np.concatenate([[True], ordered[1:] != ordered[:-1]])
         group = np.cumsum(is_first) - 1
         number[level[order]] = n_merged + group
         chosen = level[order[is_first]]
         parents.append(up[order[is_first]])
-        regions.append(region[chosen])
+        entries.append(region[chosen])
         rows.append(row[chosen])
+        places.append(place[chosen])
         times.append(time[chosen])
         levels.append(np.arange(n_merged, n_merged + chosen.size))
         n_merged += chosen.size
@@ -108,12 +115,15 @@ def merge_call_paths(scans: Sequence[LocationScan]) -> CallPaths:
             empty.astype(np.int32),
             empty.astype(np.int32),
             empty.astype(np.int32),
+            empty.astype(np.int32),
             empty,
             empty,
             empty,
             [empty for _ in scans],
         )
-    parent, merged_region, merged_row, merged_time = (np.concatenate(v) for v in (parents, regions, rows, times))
+    parent, entry, merged_row, merged_place, merged_time = (
+        np.concatenate(v) for v in (parents, entries, rows, places, times)
+    )
 
     # depth-first numbers: sizes from the leaves up, positions from the roots down
     size = np.ones(n_merged, np.int64)
@@ -122,7 +132,7 @@ def merge_call_paths(scans: Sequence[LocationScan]) -> CallPaths:
     position = np.zeros(n_merged, np.int64)
     depth = np.zeros(n_merged, np.int32)
     for d, members in enumerate(levels):
-        order = members[np.lexsort((merged_row[members], merged_time[members], parent[members]))]
+        order = members[np.lexsort((merged_row[members], merged_place[members], merged_time[members], parent[members]))]
         before = np.cumsum(size[order]) - size[order]
         up = parent[order]
         is_first = np.concatenate([[True], up[1:] != up[:-1]])
@@ -134,7 +144,8 @@ def merge_call_paths(scans: Sequence[LocationScan]) -> CallPaths:
     order = np.argsort(position)
     return CallPaths(
         np.where(parent[order] >= 0, position[parent[order]], -1).astype(np.int32),
-        merged_region[order].astype(np.int32),
+        regions.of_entry[entry[order]],
+        np.where(entry[order] >= len(regions), entry[order] - len(regions), -1).astype(np.int32),
         depth[order],
         merged_row[order],
         np.arange(n_merged) + size[order],

@@ -40,7 +40,7 @@ def match_collectives(model: Model) -> tuple[CompoundTable, CompoundTable]:
     communicator = e.communicator[end]
     is_self = comm.is_self[communicator] if communicator.size else np.zeros(0, bool)
 
-    by_time = np.lexsort((e.row[end], e.time[end], process))
+    by_time = model.order.argsort(e.row[end], e.time[end], process)
     k = np.empty(end.size, np.int64)
     k[by_time] = occurrence(combine(process, communicator)[by_time])
     key = combine(communicator, k, np.where(is_self, process, -1))

@@ -8,28 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.enhance.compound import CompoundTable, pick
 from tracecols.enhance.grouping import Segments, combine, occurrence
 from tracecols.enhance.regions import CONSTRUCTS as ROLES
-from tracecols.enhance.teams import FORKS, JOINS
 from tracecols.schema.compound import CONSTRUCT_MEMBERS, CONSTRUCTS, TEAMS
 
 if TYPE_CHECKING:
     from tracecols.enhance.model import Model
-
-
-def pair_nested(is_open: NDArray[np.bool_], is_close: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Pair brackets: for each opening element its closing one, -1 if it is never closed."""
-    depth = np.cumsum(is_open) - np.cumsum(is_close) + is_close
-    result = np.full(is_open.size, -1, np.int64)
-    chosen = np.flatnonzero(is_open | is_close)
-    order = chosen[np.argsort(depth[chosen], kind="stable")]
-    before, after = order[:-1], order[1:]
-    paired = (depth[before] == depth[after]) & is_open[before] & is_close[after]
-    result[before[paired]] = after[paired]
-    return result
 
 
 def match_teams(model: Model) -> CompoundTable:
@@ -40,26 +26,19 @@ def match_teams(model: Model) -> CompoundTable:
     fork_row, join_row, fork_time, join_time = (np.full(n, -1, np.int64) for _ in range(4))
     call_path = np.full(n, -1, np.int32)
     for location in np.unique(master[master >= 0]).tolist():
-        scan, notes = model.scans[location], model.scans[location].notes
-        mine = np.flatnonzero(np.isin(notes.kind, (*FORKS, *JOINS)))
-        is_fork = np.isin(notes.kind[mine], FORKS)
-        join = pair_nested(is_fork, ~is_fork)
-        events = teams.events[location]
-        row = events.row[np.isin(events.kind, (*FORKS, *JOINS))]
         of = np.flatnonzero(master == location)
-        at = np.flatnonzero(is_fork)[teams.fork[of]]
-        fork_row[of], fork_time[of] = row[at], notes.time[mine[at]]
-        join_row[of] = pick(row, join[at])
-        join_time[of] = pick(notes.time[mine], join[at], scan.last_time)
-        node = notes.node[mine[at]]
-        call_path[of] = pick(model.call_paths.numbers[location].astype(np.int32), node)
+        spans = model.scans[location].fork_spans()
+        fork = teams.fork[of]
+        fork_row[of], join_row[of] = spans.fork_row[fork], spans.join_row[fork]
+        fork_time[of], join_time[of] = spans.fork_time[fork], spans.join_time[fork]
+        call_path[of] = pick(model.call_paths.numbers[location].astype(np.int32), spans.node[fork])
     head = np.zeros(n, np.int64)
     head[teams.instance[::-1]] = np.arange(teams.instance.size)[::-1]
     return CompoundTable(
         TEAMS,
         n,
         {
-            "communicator": teams.team[head] if n else teams.team,
+            "communicator": teams.communicator_of(teams.team[head]) if n else teams.team,
             "master": master,
             "fork": fork_row,
             "join": join_row,

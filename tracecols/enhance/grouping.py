@@ -97,3 +97,64 @@ def lookup(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int
     at = np.searchsorted(ordered, wanted)
     at[at == keys.size] = 0
     return np.where(ordered[at] == wanted, order[at], -1)
+
+
+def pair_nested(is_open: NDArray[np.bool_], is_close: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Pair brackets: for each opening element its closing one, -1 if it is never closed."""
+    depth = np.cumsum(is_open) - np.cumsum(is_close) + is_close
+    result = np.full(is_open.size, -1, np.int64)
+    chosen = np.flatnonzero(is_open | is_close)
+    order = chosen[np.argsort(depth[chosen], kind="stable")]
+    before, after = order[:-1], order[1:]
+    paired = (depth[before] == depth[after]) & is_open[before] & is_close[after]
+    result[before[paired]] = after[paired]
+    return result
+
+
+def pair_with_previous(
+    key: NDArray[np.int64], is_first: NDArray[np.bool_], is_second: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """Pair each second with the first that directly precedes it among the elements of the same key.
+
+    Identifiers are reused: a pair is two neighbours, so an identifier may serve any number of times.
+
+    Parameters
+    ----------
+    key : (n,) int64
+        What both share.
+    is_first, is_second : (n,) bool
+        Elements that are neither are passed over.
+
+    Returns
+    -------
+    (n,) int64
+        For each second its first, for each first its second, -1 elsewhere and for those without partner.
+    """
+    result = np.full(key.size, -1, np.int64)
+    chosen = np.flatnonzero(is_first | is_second)
+    order = chosen[np.argsort(key[chosen], kind="stable")]
+    before, after = order[:-1], order[1:]
+    paired = (key[before] == key[after]) & is_first[before] & is_second[after]
+    result[after[paired]] = before[paired]
+    result[before[paired]] = after[paired]
+    return result
+
+
+def join_occurrences(left: NDArray[np.int64], right: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Join the k-th element of each key on the left with the k-th on the right.
+
+    Returns
+    -------
+    left_index, right_index : (n_pairs,) int64
+        Ordered by the index on the right.
+    """
+    left_order, right_order = np.argsort(left, kind="stable"), np.argsort(right, kind="stable")
+    ordered_left, ordered_right = left[left_order], right[right_order]
+    starts = np.searchsorted(ordered_left, ordered_right)
+    k = np.arange(right.size) - np.searchsorted(ordered_right, ordered_right)
+    at = starts + k
+    found = at < left.size
+    found[found] = ordered_left[at[found]] == ordered_right[found]
+    left_index, right_index = left_order[at[found]], right_order[found]
+    order = np.argsort(right_index, kind="stable")
+    return left_index[order], right_index[order]

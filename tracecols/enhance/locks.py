@@ -25,17 +25,25 @@ def match_locks(model: Model) -> tuple[CompoundTable, tuple[NDArray[np.int64], N
     e = model.notes("locks", ["lock", "acquisition"])
     process = model.process[e.location] if e.location.size else np.zeros(0, np.int32)
     key = combine(process, e.lock)
-    order = np.lexsort((e.row, e.time, key))
+    order = model.order.argsort(e.row, e.time, key)
     same = key[order[1:]] == key[order[:-1]]
     lockptr = np.full(key.size, -1, np.int64)
     lockptr[order[1:][same]] = e.row[order[:-1][same]]
+    lockptr_time = np.full(key.size, -1, np.int64)
+    lockptr_time[order[1:][same]] = e.time[order[:-1][same]]
 
     is_acquire = np.isin(e.kind, (K.THREAD_ACQUIRE_LOCK, K.OMP_ACQUIRE_LOCK))
+    # where the source does not count acquisitions they are counted here, from 1
+    counted = np.cumsum(is_acquire[order])
+    first = np.searchsorted(key[order], key[order])
+    acquisition = np.empty(key.size, np.int64)
+    acquisition[order] = counted - counted[first] + is_acquire[order[first]] if key.size else counted
+    acquisition = np.where(e.acquisition >= 0, e.acquisition, acquisition)
     acquire, release = np.flatnonzero(is_acquire), np.flatnonzero(~is_acquire)
     # acquisitions count from 0 or 1; the order before is this one's less one
-    every = combine(process, e.lock, e.acquisition + 1)
+    every = combine(process, e.lock, acquisition + 1)
     before = combine(
-        *(np.concatenate([a, b]) for a, b in ((process, process), (e.lock, e.lock), (e.acquisition + 1, e.acquisition)))
+        *(np.concatenate([a, b]) for a, b in ((process, process), (e.lock, e.lock), (acquisition + 1, acquisition)))
     )
     own = lookup(every[release], every[acquire])
     previous = lookup(before[: key.size][release], before[key.size :][acquire])
@@ -46,7 +54,7 @@ def match_locks(model: Model) -> tuple[CompoundTable, tuple[NDArray[np.int64], N
         {
             "process": process[acquire],
             "lock": e.lock[acquire],
-            "acquisition": e.acquisition[acquire],
+            "acquisition": acquisition[acquire],
             "location": e.location[acquire],
             "acquire": e.row[acquire],
             "acquire_time": e.time[acquire],
@@ -54,6 +62,7 @@ def match_locks(model: Model) -> tuple[CompoundTable, tuple[NDArray[np.int64], N
             "release_time": pick(e.time, own_release),
             "previous_release_time": pick(e.time, previous_release),
             "lockptr": lockptr[acquire],
+            "lockptr_time": lockptr_time[acquire],
             "enter": lambda: pick(calls.enter_row, e.call[acquire]),
             "enter_time": lambda: pick(calls.enter, e.call[acquire]),
             "call_path": lambda: pick(calls.call_path, e.call[acquire]),

@@ -10,10 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.enhance.compound import Column, CompoundTable, pick
-from tracecols.enhance.grouping import combine
+from tracecols.enhance.grouping import combine, join_occurrences, pair_with_previous
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import MESSAGES
 from tracecols.schema.compound import SENDS as SENDS_TABLE
@@ -27,55 +26,6 @@ STARTS = (K.MPI_ISEND, K.MPI_IRECV_REQUEST, K.MPI_IMRECV_REQUEST)
 ENDS = (K.MPI_ISEND_COMPLETE, K.MPI_IRECV, K.MPI_IMRECV, K.MPI_REQUEST_CANCELLED)
 
 
-def pair_with_previous(
-    key: NDArray[np.int64], is_first: NDArray[np.bool_], is_second: NDArray[np.bool_]
-) -> NDArray[np.int64]:
-    """Pair each second with the first that directly precedes it among the elements of the same key.
-
-    Identifiers are reused: a pair is two neighbours, so an identifier may serve any number of times.
-
-    Parameters
-    ----------
-    key : (n,) int64
-        What both share.
-    is_first, is_second : (n,) bool
-        Elements that are neither are passed over.
-
-    Returns
-    -------
-    (n,) int64
-        For each second its first, for each first its second, -1 elsewhere and for those without partner.
-    """
-    result = np.full(key.size, -1, np.int64)
-    chosen = np.flatnonzero(is_first | is_second)
-    order = chosen[np.argsort(key[chosen], kind="stable")]
-    before, after = order[:-1], order[1:]
-    paired = (key[before] == key[after]) & is_first[before] & is_second[after]
-    result[after[paired]] = before[paired]
-    result[before[paired]] = after[paired]
-    return result
-
-
-def join_occurrences(left: NDArray[np.int64], right: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Join the k-th element of each key on the left with the k-th on the right.
-
-    Returns
-    -------
-    left_index, right_index : (n_pairs,) int64
-        Ordered by the index on the right.
-    """
-    left_order, right_order = np.argsort(left, kind="stable"), np.argsort(right, kind="stable")
-    ordered_left, ordered_right = left[left_order], right[right_order]
-    starts = np.searchsorted(ordered_left, ordered_right)
-    k = np.arange(right.size) - np.searchsorted(ordered_right, ordered_right)
-    at = starts + k
-    found = at < left.size
-    found[found] = ordered_left[at[found]] == ordered_right[found]
-    left_index, right_index = left_order[at[found]], right_order[found]
-    order = np.argsort(right_index, kind="stable")
-    return left_index[order], right_index[order]
-
-
 def match_messages(model: Model) -> tuple[CompoundTable, CompoundTable]:
     """Build the tables of messages and of sends."""
     calls, process = model.calls, model.process
@@ -85,7 +35,7 @@ def match_messages(model: Model) -> tuple[CompoundTable, CompoundTable]:
     # events of a process in order of time; threads of one process may share channels and requests
     threads = np.unique(combine(of_process, e.location)).size
     if threads != np.unique(of_process).size:
-        order = np.lexsort((e.row, e.time, of_process))
+        order = model.order.argsort(e.row, e.time, of_process)
         for name in (
             "location",
             "row",

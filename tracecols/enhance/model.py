@@ -13,6 +13,7 @@ from tracecols.enhance.call_paths import CallPaths, merge_call_paths
 from tracecols.enhance.communicators import Communicators
 from tracecols.enhance.compound import CompoundTable
 from tracecols.enhance.grouping import Segments, combine
+from tracecols.enhance.order import EventOrder
 from tracecols.enhance.regions import Regions
 from tracecols.enhance.scan import LocationScan, scan_locations
 from tracecols.enhance.teams import Teams
@@ -117,7 +118,7 @@ class Model:
 
     Attributes
     ----------
-    regions, communicators, teams, scans, call_paths, calls
+    regions, communicators, order, teams, scans, call_paths, calls
         See their classes.
     process, thread : (n_locations,) int32
         Process and number in it of every location.
@@ -135,9 +136,10 @@ class Model:
         self.is_cpu = np.array(locations.column("type").to_pylist(), object) != "metric"
         first_rows = to_numpy(locations.column("first_row"))
         self.communicators = Communicators(store, self.process)
-        self.teams_of = Teams(store, self.n_locations)
-        self.scans = scan_locations(store, self.regions, self.teams_of, first_rows, jobs, progress)
-        self.call_paths: CallPaths = merge_call_paths(self.scans)
+        self.order = EventOrder(store, first_rows)
+        self.teams_of = Teams(store, self.process)
+        self.scans = scan_locations(store, self.regions, self.teams_of, self.order, first_rows, jobs, progress)
+        self.call_paths: CallPaths = merge_call_paths(self.scans, self.regions, self.order)
         self.calls = AllCalls(self.scans, self.call_paths.numbers, self.teams_of.begin_start)
 
     def notes(self, family: str, columns: list[str]) -> FamilyNotes:
@@ -157,6 +159,7 @@ class Model:
         call_path = np.concatenate([*numbers, np.zeros(0, np.int64)])
         exclusive = np.concatenate([*(s.exclusive for s in self.scans), np.zeros(0, np.int64)])
         visits = np.concatenate([*(s.visits for s in self.scans), np.zeros(0, np.int64)])
+        inherited = np.concatenate([*(s.inherited() for s in self.scans), np.zeros(0, bool)])
         # a thread that inherits one call path from several masters has it several times
         _, first, group = np.unique(combine(location, call_path), return_index=True, return_inverse=True)
         segments = Segments(group, first.size)
@@ -169,6 +172,7 @@ class Model:
                 "location": location[first[order]].astype(np.int32),
                 "exclusive": segments.sum(exclusive)[order],
                 "visits": segments.sum(visits)[order],
+                "inherited": segments.any(inherited)[order],
             },
         )
 
@@ -233,6 +237,20 @@ class Model:
     def construct_members(self) -> CompoundTable:
         """Threads in OpenMP constructs."""
         return self._constructs[1]
+
+    @cached_property
+    def window_members(self) -> CompoundTable:
+        """Processes in collective operations on windows."""
+        from tracecols.enhance.windows import match_window_collectives
+
+        return match_window_collectives(self)
+
+    @cached_property
+    def epochs(self) -> CompoundTable:
+        """Access epochs and the exposure epochs they access."""
+        from tracecols.enhance.windows import match_epochs
+
+        return match_epochs(self)
 
     @cached_property
     def _locks(self) -> tuple[CompoundTable, tuple[NDArray[np.int64], NDArray[np.int64]]]:

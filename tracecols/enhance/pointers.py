@@ -27,13 +27,13 @@ def scan_pointers(model: Model, location: int) -> dict[str, NDArray[np.int64]]:
         call paths; -1 is null. 64 B per event of the location, plus its columns.
     """
     done = model.scans[location]
-    scan = LocationScan(model.store, model.regions, model.teams_of, location, done.first_row)
+    scan = LocationScan(model.store, model.regions, model.teams_of, model.order, location, done.first_row)
     columns = model.store.read("events", location)
     n = columns["time"].size
     enterptr, exitptr, node = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int32)
     if n:
         scan.prepare(model.scans, int(columns["time"][0]))
-        scan.run(columns["time"], columns["kind"], columns["region"], (enterptr, exitptr, node))
+        scan.run(columns["time"], columns["kind"], scan.entries(columns["region"]), (enterptr, exitptr, node))
     number = model.call_paths.numbers[location]
     call_path = pick(number, node.astype(np.int64))
     tree = model.call_paths

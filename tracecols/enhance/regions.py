@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from tracecols.kernels import stacks
 from tracecols.store import Store
+from tracecols.store.arrow import to_numpy
 
 TASKS = "TASKS"
 """Name of the artificial region above the call paths of explicit tasks."""
@@ -32,6 +33,8 @@ class Regions:
         For `kernels.stacks.scan_events`.
     tasks : int
         The region TASKS.
+    of_entry : (n_entries,) int32
+        Region by entry: every region by itself, then that of every call site.
     """
 
     def __init__(self, store: Store) -> None:
@@ -49,6 +52,8 @@ class Regions:
         self.begin_line = np.array([*table.column("begin_line").to_pylist(), 0], np.int64)
         self.end_line = np.array([*table.column("end_line").to_pylist(), 0], np.int64)
         self.tasks = len(self.name) - 1
+        sites = to_numpy(store.definitions["call_sites"].column("region"))
+        self.of_entry = np.concatenate([np.arange(len(self.name)), sites]).astype(np.int32)
         self.lower = np.array([n.lower().rstrip("_") for n in self.name], object)
         is_mpi = self.paradigm == "mpi"
         self.is_init = is_mpi & np.isin(self.lower, ["mpi_init", "mpi_init_thread"])

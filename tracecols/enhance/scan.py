@@ -14,6 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.compound import pick
+from tracecols.enhance.grouping import pair_nested
+from tracecols.enhance.order import EventOrder
 from tracecols.enhance.regions import Regions
 from tracecols.enhance.teams import FORKS, JOINS, Teams
 from tracecols.kernels import stacks
@@ -30,7 +33,7 @@ FOREIGN = -2
 def _actions() -> NDArray[np.uint8]:
     action = np.zeros(256, np.uint8)
     for kind in KINDS:
-        if kind.family in ("p2p", "collectives", "locks"):
+        if kind.family in ("p2p", "collectives", "locks", "rma"):
             action[kind.number] = stacks.NOTE_CALL
         elif kind.family == "metrics":
             action[kind.number] = stacks.NOTE
@@ -50,6 +53,10 @@ def _actions() -> NDArray[np.uint8]:
 
 
 ACTION = _actions()
+FORKER_ACTION = ACTION.copy()
+FORKER_ACTION[list(FORKS)], FORKER_ACTION[list(JOINS)] = stacks.TEAM_BEGIN, stacks.TEAM_END
+"""Of a thread whose FORKs begin teams, where no other events do."""
+
 IS_FORK = np.isin(np.arange(256), FORKS)
 
 
@@ -90,14 +97,25 @@ class Notes:
     node: NDArray[np.int32]
 
 
+@dataclass
+class ForkSpans:
+    """The FORKs of a location in order: their rows and times, those of their JOINs (row -1 if there is none), call paths."""
+
+    fork_row: NDArray[np.int64]
+    join_row: NDArray[np.int64]
+    fork_time: NDArray[np.int64]
+    join_time: NDArray[np.int64]
+    node: NDArray[np.int32]
+
+
 class LocationScan:
     """The pass over one location; `advance` until `done`.
 
     Attributes
     ----------
-    node_parent, node_region, node_row, node_time, exclusive, visits
-        The location's call paths after the pass: parent (own number, -1, or a FOREIGN code), region, row and time of the
-        first ENTER, exclusive ticks, visits.
+    node_parent, node_entry, node_row, node_time, exclusive, visits
+        The location's call paths after the pass: parent (own number, -1, or a FOREIGN code), entry (`Regions.of_entry`), row
+        and time of the first ENTER, exclusive ticks, visits.
     calls : Calls
     notes : Notes
     first_time, last_time : int
@@ -106,13 +124,18 @@ class LocationScan:
         EXITs that do not match their ENTER; region instances that never end.
     """
 
-    def __init__(self, store: Store, regions: Regions, teams: Teams, location: int, first_row: int) -> None:
-        self.store, self.regions, self.teams, self.location = store, regions, teams, location
+    def __init__(
+        self, store: Store, regions: Regions, teams: Teams, order: EventOrder, location: int, first_row: int
+    ) -> None:
+        self.store, self.regions, self.teams, self.order, self.location = store, regions, teams, order, location
         self.n = store.n_rows("events", location)
         self.done = False
         self.at = 0
         self._begins = teams.begins_of(location)
         self._master, self._fork = teams.masters_of(location)
+        self._forker = int(teams.forker[location])
+        self._spans: ForkSpans | None = None
+        self._action = FORKER_ACTION if self._forker == location else ACTION
         self.depends = np.unique(self._master[self._master >= 0])
         self._parents = np.full(self._master.size, stacks.NO_PARENT, np.int64)
         self._known = int((np.cumsum(self._master >= 0) == 0).sum())
@@ -131,6 +154,9 @@ class LocationScan:
         self._notes = self._empty(256, np.uint8, np.int64, np.int64, np.int32)
         self._team_stack = np.full(16, -1, np.int64)
         self._stop_times, self._task_slots = self._side_columns()
+        sites = store.read("enter_sites", location) if store.n_rows("enter_sites", location) else None
+        self._site_rows = sites["row"] - first_row if sites else np.zeros(0, np.int64)
+        self._sites = sites["call_site"] if sites else np.zeros(0, np.int32)
         n_tasks = int(self._task_slots.max(initial=0)) + 1
         self._tasks = np.full(n_tasks, -1, np.int64), np.zeros(n_tasks, np.int64), np.full(n_tasks, -1, np.int64)
 
@@ -170,13 +196,60 @@ class LocationScan:
         slots[~implicit] += 1
         return slots
 
+    def inherited(self) -> NDArray[np.bool_]:
+        """Whether each call path hangs below one of another location: what a thread does within a team; (n,) bool."""
+        result = self.node_parent < -1
+        unknown = self.node_parent >= 0
+        while unknown.any():
+            # parents come before children: every round settles the children of settled ones
+            settled = unknown & ~unknown[np.where(unknown, self.node_parent, 0)]
+            result[settled] = result[self.node_parent[settled]]
+            unknown &= ~settled
+        return result
+
     @property
     def progress(self) -> int:
         """A number that grows with every step."""
         return self.at + self._known + self.done
 
+    def fork_spans(self) -> ForkSpans:
+        """Return the FORKs of this location and their JOINs, after the pass."""
+        mine = np.flatnonzero(np.isin(self.notes.kind, (*FORKS, *JOINS)))
+        is_fork = np.isin(self.notes.kind[mine], FORKS)
+        join = pair_nested(is_fork, ~is_fork)[is_fork]
+        events = self.teams.events[self.location]
+        row = events.row[np.isin(events.kind, (*FORKS, *JOINS))]
+        time = self.notes.time[mine]
+        return ForkSpans(
+            row[is_fork],
+            pick(row, join),
+            time[is_fork],
+            pick(time, join, self.last_time),
+            self.notes.node[mine][is_fork],
+        )
+
+    def _windows(self, time: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Find the rows between which this thread belongs to the teams another one forks, as far as a batch tells."""
+        nothing = np.zeros(0, np.int64)
+        if self._spans is None:
+            return nothing, nothing
+        spans = self._spans
+        base = int(self.state[stacks.ROW])
+        result = []
+        for row, at in ((spans.fork_row, spans.fork_time), (spans.join_row, spans.join_time)):
+            # at the same time as a FORK or JOIN the forking thread, which is the first, goes first
+            bound = np.searchsorted(time, at)
+            until = np.searchsorted(time, at, "right")
+            for k in np.flatnonzero((until > bound) & self.order.is_listed(row)).tolist():
+                tied = base + np.arange(bound[k], until[k])
+                bound[k] += np.searchsorted(self.order.place(tied), self.order.place(row[k : k + 1])[0])
+            result.append(np.where(row >= 0, base + bound, np.iinfo(np.int64).max))
+        return result[0], result[1]
+
     def _inherit(self, others: list[LocationScan], give_up: bool) -> None:
         """Look up the call paths of teams whose masters have come far enough by now."""
+        if self._forker not in (-1, self.location) and self._spans is None and others[self._forker].done:
+            self._spans = others[self._forker].fork_spans()
         n = self._master.size
         while self._known < n:
             master = int(self._master[self._known])
@@ -205,13 +278,16 @@ class LocationScan:
     def advance(self, others: list[LocationScan], give_up: bool = False) -> None:
         """Go on until the end or until a team's master has to come first."""
         self._inherit(others, give_up)
+        if self._forker not in (-1, self.location) and self._spans is None and not give_up:
+            return
         while self.at < self.n:
             columns = self.store.read("events", self.location, None, self.at, self.at + BATCH)
+            entry = self.entries(columns["region"])
             if self.at == 0:
                 self.prepare(others, int(columns["time"][0]))
             self.state[stacks.ROW] = self.first_row + self.at
             nothing = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int32)
-            blocked = self.run(columns["time"], columns["kind"], columns["region"], nothing)
+            blocked = self.run(columns["time"], columns["kind"], entry, nothing)
             if blocked >= 0:
                 self.at += blocked
                 self._publish()
@@ -220,19 +296,29 @@ class LocationScan:
             self.last_time = int(columns["time"][-1])
         self._finish()
 
+    def entries(self, region: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Put the call sites of the batch that begins at event `at` in place of the regions they enter."""
+        if not self._site_rows.size:
+            return region
+        low, high = np.searchsorted(self._site_rows, [self.at, self.at + region.size])
+        result = region.copy()
+        result[self._site_rows[low:high] - self.at] = len(self.regions) + self._sites[low:high]
+        return result
+
     def run(
         self,
         time: NDArray[np.int64],
         kind: NDArray[np.uint8],
-        region: NDArray[np.int32],
+        entry: NDArray[np.int32],
         pointers: tuple[NDArray[Any], ...],
     ) -> int:
         """Scan a batch; -1, or the event at which the pass has to wait."""
         at = 0
+        windows = self._windows(time)
         while True:
             why, at = stacks.scan_events(
-                time, kind, region, at, self.state, ACTION, self.regions.flags, np.int32(self.regions.tasks),
-                self._stop_times, self._parents, self._known, self._task_slots,
+                time, kind, entry, at, self.state, self._action, self.regions.of_entry, self.regions.flags,
+                np.int32(self.regions.tasks), self._stop_times, self._parents, self._known, *windows, self._task_slots,
                 *self._frames, *self._nodes, self._table, *self._calls, *self._notes,
                 self._team_stack, *self._tasks, *pointers,
             )  # fmt: skip
@@ -273,7 +359,7 @@ class LocationScan:
             self.last_time, state, self._frames[0], self._frames[1], self._frames[4], self._nodes[5], self._calls[4]
         )
         self._publish()
-        self.node_parent, self.node_region, self.node_row, self.node_time, _, self.exclusive, self.visits = (
+        self.node_parent, self.node_entry, self.node_row, self.node_time, _, self.exclusive, self.visits = (
             a[: state[stacks.N_NODES]] for a in self._nodes
         )
         self.calls = Calls(*(a[: state[stacks.N_CALLS]] for a in self._calls))
@@ -287,6 +373,7 @@ def scan_locations(
     store: Store,
     regions: Regions,
     teams: Teams,
+    order: EventOrder,
     first_rows: NDArray[np.int64],
     jobs: int,
     progress: Callable[[int, int], None] | None = None,
@@ -298,7 +385,7 @@ def scan_locations(
     list of LocationScan
         In the order of the locations; the same for every number of jobs.
     """
-    scans = [LocationScan(store, regions, teams, i, int(row)) for i, row in enumerate(first_rows)]
+    scans = [LocationScan(store, regions, teams, order, i, int(row)) for i, row in enumerate(first_rows)]
     total = sum(s.n for s in scans)
     waiting = scans
     ready = [s for s in scans if not s.depends.size]

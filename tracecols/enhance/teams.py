@@ -32,6 +32,9 @@ class ThreadEvents:
 class Teams:
     """All team instances of a trace; instance k of a team is the k-th time each of its threads begins in it.
 
+    Recordings without events of their own for that (EPILOG, older OTF2) have one team per process: all its threads belong to
+    it between each FORK and JOIN of the process's first thread.
+
     Attributes
     ----------
     events : list of ThreadEvents
@@ -39,17 +42,20 @@ class Teams:
     n_instances : int
     begin_start : (n_locations + 1,) int64
         First of each location's team begins among all.
-    location, row, team, instance : (n_begins,)
-        Location and row of each team begin, its team, and the team instance it belongs to.
+    location, team, instance : (n_begins,)
+        Location of each team begin, its team, and the team instance it belongs to.
     is_master : (n_begins,) bool
         Whether the thread of a team begin is the one that forked.
     master : (n_instances,) int64
         Team begin of the thread that forked; -1 if none did.
     fork : (n_instances,) int64
         Number of the FORK among those of the master's location.
+    forker : (n_locations,) int64
+        Where teams are not begun by events of their own: the location whose FORKs begin them, -1 elsewhere.
     """
 
-    def __init__(self, store: Store, n_locations: int) -> None:
+    def __init__(self, store: Store, process: NDArray[np.int32]) -> None:
+        n_locations = process.size
         self.events = []
         nothing = ThreadEvents(np.zeros(0, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.int32))
         for location in range(n_locations):
@@ -59,25 +65,31 @@ class Teams:
             columns = store.read("threads", location, ["row", "kind", "team"])
             kept = np.isin(columns["kind"], [*FORKS, *JOINS, EventKind.THREAD_TEAM_BEGIN, EventKind.THREAD_TEAM_END])
             self.events.append(ThreadEvents(*(columns[c][kept] for c in ("row", "kind", "team"))))
-        begins = [e.is_begin for e in self.events]
-        counts = np.array([b.sum() for b in begins], np.int64)
-        self.begin_start = np.concatenate([[0], np.cumsum(counts)])
-        self.location = np.repeat(np.arange(n_locations, dtype=np.int32), counts)
-        self.row = np.concatenate(
-            [e.row[b] for e, b in zip(self.events, begins, strict=True)] or [np.zeros(0, np.int64)]
-        )
-        self.team = np.concatenate(
-            [e.team[b] for e, b in zip(self.events, begins, strict=True)] or [np.zeros(0, np.int32)]
-        )
-        # the thread that forked begins in the team right after its FORK
-        after_fork, fork = [], []
-        for e, b in zip(self.events, begins, strict=True):
+        self.forker = self._forkers(process)
+        # the thread that forked begins in the team with its FORK, or right after it
+        locations, teams, after_fork, forks = [], [], [], []
+        self._n_defined = int(max((e.team.max(initial=-1) for e in self.events), default=-1)) + 1
+        for location, e in enumerate(self.events):
             is_fork = np.isin(e.kind, FORKS)
-            before = np.concatenate([[False], is_fork[:-1]]) if is_fork.size else is_fork
-            after_fork.append(before[b])
-            fork.append((np.cumsum(is_fork) - 1)[b])
-        is_master = np.concatenate(after_fork) if after_fork else np.zeros(0, bool)
-        forks = np.concatenate(fork) if fork else np.zeros(0, np.int64)
+            forker = int(self.forker[location])
+            if forker >= 0:
+                n = int(np.isin(self.events[forker].kind, FORKS).sum())
+                teams.append(np.full(n, self._n_defined + process[location], np.int64))
+                after_fork.append(np.full(n, location == forker))
+                forks.append(np.arange(n))
+            else:
+                b = e.is_begin
+                n = int(b.sum())
+                teams.append(e.team[b].astype(np.int64))
+                before = np.concatenate([[False], is_fork[:-1]]) if is_fork.size else is_fork
+                after_fork.append(before[b])
+                forks.append((np.cumsum(is_fork) - 1)[b])
+            locations.append(n)
+        self.begin_start = np.concatenate([[0], np.cumsum(locations)]).astype(np.int64)
+        self.location = np.repeat(np.arange(n_locations, dtype=np.int32), locations)
+        self.team = np.concatenate([*teams, np.zeros(0, np.int64)])
+        is_master = np.concatenate([*after_fork, np.zeros(0, bool)])
+        fork = np.concatenate([*forks, np.zeros(0, np.int64)])
         n_teams = int(self.team.max(initial=-1)) + 2
         k = occurrence(self.location.astype(np.int64) * n_teams + self.team)
         keys = k * n_teams + self.team
@@ -86,8 +98,23 @@ class Teams:
         self.master = np.full(self.n_instances, -1, np.int64)
         masters = np.flatnonzero(is_master)
         self.master[self.instance[masters]] = masters
-        self.fork = np.where(self.master >= 0, forks[self.master] if forks.size else 0, -1)
+        self.fork = np.where(self.master >= 0, fork[self.master] if fork.size else 0, -1)
         self.is_master = is_master
+
+    def _forkers(self, process: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Find the processes whose threads do not say when they begin in a team, and which thread forks."""
+        result = np.full(process.size, -1, np.int64)
+        with_begins = {int(process[i]) for i, e in enumerate(self.events) if e.is_begin.any()}
+        for location, e in enumerate(self.events):
+            of = int(process[location])
+            first = int(np.flatnonzero(process == of)[0]) if np.isin(e.kind, FORKS).any() else -1
+            if first == location and of not in with_begins:
+                result[process == of] = location
+        return result
+
+    def communicator_of(self, team: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the definition of teams; -1 for those that have none."""
+        return np.where(team < self._n_defined, team, -1).astype(np.int32)
 
     def begins_of(self, location: int) -> slice:
         """Return which team begins are a location's."""

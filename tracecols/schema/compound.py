@@ -155,6 +155,7 @@ LOCK_ACQUISITIONS = Table(
         Column("release_time", "int64", "its time", "ticks"),
         Column("previous_release_time", "int64", "release of the acquisition before; null if none", "ticks"),
         Column("lockptr", "int64", "last event of the same lock before (thesis 3.16)", "", "events"),
+        Column("lockptr_time", "int64", "its time", "ticks"),
         Column("enter", "int64", "ENTER of the call that acquires", "", "events"),
         Column("enter_time", "int64", "its time", "ticks"),
         Column("call_path", "int32", "call path of that call", "", "call_paths"),
@@ -176,6 +177,51 @@ STARTUPS = Table(
     ),
 )
 
+WINDOW_MEMBERS = Table(
+    "window_members",
+    "one process in a collective operation on a window: creation, fence, freeing",
+    (
+        Column("operation", "int64", "number of the operation"),
+        Column("window", "int32", "window", "", "windows"),
+        Column("location", "int32", "location", "", "locations"),
+        Column("end", "int64", "the event that ends the operation", "", "events"),
+        Column("enter_time", "int64", "time of the call's ENTER", "ticks"),
+        Column("exit_time", "int64", "time of the call's EXIT", "ticks"),
+        Column("latest_enter_time", "int64", "when the last process entered; null if some are missing", "ticks"),
+        Column("call_path", "int32", "call path of the call", "", "call_paths"),
+        Column("first_call_path", "int32", "call path of the process that ended first", "", "call_paths"),
+    ),
+    "k-th operation of each process on a window; OTF2 RmaCollectiveEnd, EPILOG MPI_WINCOLLEXIT",
+)
+
+EPOCHS = Table(
+    "epochs",
+    "one access epoch of an origin (MPI_Win_start to MPI_Win_complete) and the exposure epoch at a target that it accesses",
+    (
+        Column("window", "int32", "window", "", "windows"),
+        Column("origin", "int32", "location that accesses", "", "locations"),
+        Column("target", "int32", "location that exposes", "", "locations"),
+        Column("exposure", "int64", "number of the exposure epoch (MPI_Win_post to MPI_Win_wait)"),
+        Column("post_enter_time", "int64", "enter of MPI_Win_post", "ticks"),
+        Column(
+            "wait_enter_time", "int64", "enter of MPI_Win_wait, or of the MPI_Win_test that ended the epoch", "ticks"
+        ),
+        Column("wait_call_path", "int32", "its call path", "", "call_paths"),
+        Column("start_enter_time", "int64", "enter of MPI_Win_start", "ticks"),
+        Column("complete_enter_time", "int64", "enter of MPI_Win_complete", "ticks"),
+        Column("complete_call_path", "int32", "its call path", "", "call_paths"),
+        Column("last_access_time", "int64", "end of the last call that accessed; null if none did", "ticks"),
+        Column(
+            "held_by", "int8", "what the origin was in when the target posted: 1 start, 2 an access, 3 complete, else 0"
+        ),
+        Column("held_time", "int64", "since when it was in there, until the post", "ticks"),
+        Column("held_call_path", "int32", "call path of that call", "", "call_paths"),
+        Column("is_complete", "bool", "whether all origins of the exposure epoch are there"),
+        Column("completed_by", "int64", "number of the event that completed the exposure epoch"),
+    ),
+    "OTF2 RmaGroupSync, EPILOG MPI_WINEXIT",
+)
+
 PROFILE = Table(
     "profile",
     "one call path on one location",
@@ -184,6 +230,7 @@ PROFILE = Table(
         Column("location", "int32", "location", "", "locations"),
         Column("exclusive", "int64", "time in the call path itself, without those below", "ticks"),
         Column("visits", "int64", "how often it was entered", "occ"),
+        Column("inherited", "bool", "whether it hangs below the call path of the thread that forked"),
     ),
 )
 
@@ -205,6 +252,6 @@ COMPOUND_TABLES: dict[str, Table] = {
     t.name: t
     for t in (
         PROFILE, REGION_INSTANCES, SENDS, MESSAGES, COLLECTIVES, COLLECTIVE_MEMBERS, TEAMS, CONSTRUCTS, CONSTRUCT_MEMBERS,
-        LOCK_ACQUISITIONS, STARTUPS,
+        LOCK_ACQUISITIONS, STARTUPS, WINDOW_MEMBERS, EPOCHS,
     )
 }  # fmt: skip

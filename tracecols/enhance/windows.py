@@ -1,0 +1,231 @@
+"""One-sided communication: collective operations on windows, and the epochs of general active target synchronisation.
+
+Scope: exchange. Equality joins on (window, k), and on (window, origin, target, k) for access and exposure epochs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.compound import CompoundTable, pick
+from tracecols.enhance.grouping import Segments, combine, join_occurrences, occurrence, pair_with_previous
+from tracecols.schema import EventKind as K
+from tracecols.schema.compound import EPOCHS, WINDOW_MEMBERS
+from tracecols.store.arrow import to_numpy
+
+if TYPE_CHECKING:
+    from tracecols.enhance.model import FamilyNotes, Model
+
+START, COMPLETE, POST, WAIT, TEST = range(5)
+_ROLES = {
+    "mpi_win_start": START,
+    "mpi_win_complete": COMPLETE,
+    "mpi_win_post": POST,
+    "mpi_win_wait": WAIT,
+    "mpi_win_test": TEST,
+}
+NOTHING, BY_START, BY_ACCESS, BY_COMPLETE = range(4)
+
+
+def match_window_collectives(model: Model) -> CompoundTable:
+    """Build the table of processes that create, free or fence a window together."""
+    calls = model.calls
+    e = model.notes("rma", ["window"])
+    end = np.flatnonzero((e.kind == K.RMA_COLLECTIVE_END) & (e.window >= 0))
+    location, window, call = e.location[end], e.window[end], e.call[end]
+    process = model.process[location] if location.size else np.zeros(0, np.int32)
+    by_time = model.order.argsort(e.row[end], e.time[end], process)
+    k = np.empty(end.size, np.int64)
+    k[by_time] = occurrence(combine(process, window)[by_time])
+    _, instance = np.unique(combine(window, k), return_inverse=True)
+    n = int(instance.max(initial=-1)) + 1
+    segments = Segments(instance, n)
+    enter = pick(calls.enter, call)
+    call_path = pick(calls.call_path, call)
+    rank = model.order.rank(e.row[end], e.time[end])
+    first = np.empty(n, np.int64)
+    order = np.argsort(rank)[::-1]
+    first[instance[order]] = order
+    head = segments.order[segments.starts] if n else np.zeros(0, np.int64)
+    communicator = to_numpy(model.store.definitions["windows"].column("communicator"))
+    size = np.append(model.communicators.size, 0)[communicator[window[head]]]
+    complete = np.bincount(instance, minlength=n) == size
+    return CompoundTable(
+        WINDOW_MEMBERS,
+        end.size,
+        {
+            "operation": instance,
+            "window": window,
+            "location": location,
+            "end": e.row[end],
+            "enter_time": enter,
+            "exit_time": pick(calls.exit, call),
+            "latest_enter_time": np.where(complete, segments.max(enter), -1)[instance],
+            "call_path": call_path,
+            "first_call_path": call_path[first][instance],
+        },
+        {"operations on windows that lack participants": int((~complete).sum())},
+    )
+
+
+def match_epochs(model: Model) -> CompoundTable:
+    """Build the table of access epochs, one row per exposure epoch that they access."""
+    e = model.notes("rma", ["window", "group", "level"])
+    calls = model.calls
+    sync = np.flatnonzero((e.kind == K.RMA_GROUP_SYNC) & (e.call >= 0))
+    role_of = np.array([_ROLES.get(n, -1) for n in model.regions.lower], np.int64)
+    call = e.call[sync]
+    role = role_of[model.call_paths.region[calls.call_path[call]]] if sync.size else np.zeros(0, np.int64)
+    # a test that has not completed the epoch does not end it
+    role = np.where((role == TEST) & (e.level[sync] <= 0), -1, np.where(role == TEST, WAIT, role))
+    key = combine(e.location[sync], e.window[sync])
+
+    def pairs(first: int, second: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        partner = pair_with_previous(key, role == first, role == second)
+        begin = np.flatnonzero((role == first) & (partner >= 0))
+        return begin, partner[begin]
+
+    start, complete = pairs(START, COMPLETE)
+    post, wait = pairs(POST, WAIT)
+    access, exposure = _meet(model, e, sync, start, post)
+    start, complete, post, wait = sync[start], sync[complete], sync[post], sync[wait]
+
+    n_expected = _group_sizes(model)[e.group[post]] if post.size else np.zeros(0, np.int64)
+    is_complete = (np.bincount(exposure, minlength=post.size) == n_expected)[exposure]
+    rank = model.order.rank(e.row[sync], e.time[sync])
+    position = np.zeros(e.row.size, np.int64)
+    position[sync] = rank
+    last = position[wait]
+    np.maximum.at(last, exposure, position[complete][access])
+
+    times: dict[str, NDArray[Any]] = {
+        name: values[e.call[at]]
+        for name, at, values in (
+            ("start_enter", start, calls.enter), ("start_exit", start, calls.exit), ("start_path", start, calls.call_path),
+            ("complete_enter", complete, calls.enter), ("complete_exit", complete, calls.exit),
+            ("complete_path", complete, calls.call_path), ("post_enter", post, calls.enter),
+            ("wait_enter", wait, calls.enter), ("wait_path", wait, calls.call_path),
+        )
+    }  # fmt: skip
+    epoch, access_call = _accesses(e, start, complete)
+    posted = times["post_enter"][exposure]
+    held_by, held_enter, held_path = _held(model, times, access, posted, epoch, access_call)
+    last_access = np.full(start.size, -1, np.int64)
+    np.maximum.at(last_access, epoch, calls.exit[access_call])
+    return CompoundTable(
+        EPOCHS,
+        access.size,
+        {
+            "window": e.window[start][access],
+            "origin": e.location[start][access],
+            "target": e.location[post][exposure],
+            "exposure": exposure,
+            "post_enter_time": posted,
+            "wait_enter_time": times["wait_enter"][exposure],
+            "wait_call_path": times["wait_path"][exposure],
+            "start_enter_time": times["start_enter"][access],
+            "complete_enter_time": times["complete_enter"][access],
+            "complete_call_path": times["complete_path"][access],
+            "last_access_time": last_access[access],
+            "held_by": held_by.astype(np.int8),
+            "held_time": posted - held_enter,
+            "held_call_path": held_path,
+            "is_complete": is_complete,
+            "completed_by": last[exposure],
+        },
+        {"exposure epochs that lack access epochs": int(post.size - np.unique(exposure[is_complete]).size)},
+    )
+
+
+def _group_members(model: Model) -> list[list[int]]:
+    members: list[list[int]] = model.store.definitions["groups"].column("members").to_pylist()
+    return members
+
+
+def _group_sizes(model: Model) -> NDArray[np.int64]:
+    return np.array([len(m) for m in _group_members(model)] + [0], np.int64)
+
+
+def _meet(
+    model: Model, e: FamilyNotes, sync: NDArray[np.int64], start: NDArray[np.int64], post: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Join the k-th access epoch of an origin at a target with the target's k-th exposure epoch for that origin."""
+    members = _group_members(model)
+    sizes = _group_sizes(model)
+    flat = np.array([m for group in members for m in group], np.int64)
+    starts = np.concatenate([[0], np.cumsum(sizes[:-1])]).astype(np.int64)
+
+    def partners(of: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return for every epoch and member of its group the epoch and the member's process."""
+        group = e.group[sync[of]].astype(np.int64)
+        n = np.where(group >= 0, sizes[group], 0)
+        ends = np.cumsum(n)
+        number = np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - n, n)
+        at = np.repeat(starts[np.where(group >= 0, group, 0)], n) + number
+        return np.repeat(np.arange(of.size), n), model.process[flat[at]].astype(np.int64)
+
+    access, target = partners(start)
+    exposure, origin = partners(post)
+    own_access = model.process[e.location[sync[start]]][access] if start.size else target
+    own_exposure = model.process[e.location[sync[post]]][exposure] if post.size else origin
+    n = access.size
+    key = combine(
+        np.concatenate([e.window[sync[start]][access], e.window[sync[post]][exposure]]),
+        np.concatenate([own_access, origin]),
+        np.concatenate([target, own_exposure]),
+    )
+    left, right = join_occurrences(key[:n], key[n:])
+    return access[left], exposure[right]
+
+
+def _accesses(
+    e: FamilyNotes, start: NDArray[np.int64], complete: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find the calls that access a window, and the access epoch of each."""
+    is_access = np.isin(e.kind, (K.RMA_PUT, K.RMA_GET)) & (e.call >= 0)
+    epochs, found = [], []
+    for window in np.unique(e.window[start]).tolist():
+        mine = np.flatnonzero(e.window[start] == window)
+        mine = mine[np.argsort(e.row[start[mine]])]
+        # a get that does not say its window belongs to the epoch it stands in
+        at = np.flatnonzero(is_access & ((e.window == window) | (e.window < 0)))
+        before = np.searchsorted(e.row[start[mine]], e.row[at]) - 1
+        inside = (before >= 0) & (e.row[at] < e.row[complete[mine]][before])
+        epochs.append(mine[before[inside]])
+        found.append(e.call[at[inside]])
+    nothing = np.zeros(0, np.int64)
+    return np.concatenate([*epochs, nothing]), np.concatenate([*found, nothing])
+
+
+def _held(
+    model: Model, times: dict[str, NDArray[Any]], access: NDArray[np.int64], posted: NDArray[np.int64],
+    epoch: NDArray[np.int64], call: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:  # fmt: skip
+    """Find the first call of each access epoch that was going on when the target posted: what, its ENTER, its call path."""
+    calls = model.calls
+    by = np.full(access.size, NOTHING, np.int64)
+    enter, path = posted.copy(), np.full(access.size, -1, np.int32)
+
+    def hold(what: int, rows: NDArray[np.int64], since: NDArray[np.int64], on: NDArray[np.int32]) -> None:
+        by[rows], enter[rows], path[rows] = what, since, on
+
+    # in reverse order: what comes first in the epoch has the last word
+    for what, name in ((BY_COMPLETE, "complete"), (BY_ACCESS, ""), (BY_START, "start")):
+        if what == BY_ACCESS:
+            order = np.lexsort((calls.enter[call], epoch))[::-1]
+            first = np.searchsorted(-epoch[order], -access)
+            n = np.searchsorted(-epoch[order], -access, "right") - first
+            row = np.repeat(np.arange(access.size), n)
+            ends = np.cumsum(n)
+            at = order[np.repeat(first, n) + np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - n, n)]
+            at = call[at]
+            going_on = (calls.enter[at] <= posted[row]) & (posted[row] <= calls.exit[at])
+            hold(what, row[going_on], calls.enter[at[going_on]], calls.call_path[at[going_on]])
+        else:
+            since, until = times[f"{name}_enter"][access], times[f"{name}_exit"][access]
+            row = np.flatnonzero((since <= posted) & (posted <= until))
+            hold(what, row, since[row], times[f"{name}_path"][access[row]])
+    return by, enter, path
