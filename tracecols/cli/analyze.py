@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from tracecols.schema.severity import CONVENTIONS
+
 
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path))
@@ -19,10 +21,10 @@ import click
 )
 @click.option(
     "--conventions",
-    type=click.Choice(["scalasca"]),
+    type=click.Choice(list(CONVENTIONS)),
     default="scalasca",
     show_default=True,
-    help="Whose rules to follow where analysers differ.",
+    help=f"Whose rules to follow where analysers differ: {', '.join(CONVENTIONS.values())}.",
 )
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
 def analyze(source: Path, output: Path | None, conventions: str, jobs: int | None) -> None:

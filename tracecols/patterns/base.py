@@ -6,12 +6,18 @@ A property is a place in the property tree with a title and a meaning. Its sever
 * a *region rule*: the time (or visits) of call paths whose region fits,
 * its children: their sum,
 * its siblings: what they leave of the parent.
+
+It is declared once, for the conventions of Scalasca unless it says otherwise; what is different under the conventions of EXPERT
+stands beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,7 +69,7 @@ class Matches:
 
 RegionRule = Callable[["Regions"], NDArray[np.bool_]]
 PatternFunction = Callable[..., Matches]
-CellFunction = Callable[["Model", "Findings"], Cells]
+CellFunction = Callable[..., Cells]
 
 
 @dataclass(frozen=True)
@@ -98,8 +104,12 @@ class Property:
         `children`: the sum of its children; `rest`: what its siblings leave of the parent.
     confidence : float
         How reliably a match proves the behaviour (thesis 4.4), 0 to 1.
-    conventions : tuple of str
-        Under which conventions the property exists.
+    conventions : str
+        Under which conventions the property is this.
+    given : mapping
+        Arguments of its function under these conventions.
+    needs : str
+        What a trace must have (`registry.NEEDS`) for the property, and those below it, to exist.
     """
 
     id: str
@@ -116,7 +126,34 @@ class Property:
     cells: CellFunction | None = None
     of: str = ""
     confidence: float = 1.0
-    conventions: tuple[str, ...] = ("scalasca",)
+    conventions: str = "scalasca"
+    given: Mapping[str, Any] = field(default_factory=dict)
+    needs: str = ""
+
+
+@dataclass(frozen=True)
+class Conventions:
+    """Whose rules are followed, as far as that is not declared with the properties.
+
+    Attributes
+    ----------
+    name : str
+        As users say it.
+    execution : callable
+        `execution(model, findings)`: each location's own time per call path.
+    idle : callable
+        `idle(model, findings)`: time of workers outside parallel regions, and of those that lack inside.
+    counted : callable
+        `counted(model, cells)`: which of a counter's cells count.
+    nested : bool
+        Whether a match counts only on call paths that the properties above allow.
+    """
+
+    name: str
+    execution: CellFunction
+    idle: Callable[[Model, Findings], tuple[Cells, Cells]]
+    counted: Callable[[Model, Cells], Cells]
+    nested: bool
 
 
 @dataclass
@@ -124,6 +161,7 @@ class Findings:
     """What has been found so far: cells and matches by property, and the model's basic measures."""
 
     model: Model
+    conventions: Conventions
     cells: dict[str, Cells] = field(default_factory=dict)
     matches: dict[str, Matches] = field(default_factory=dict)
     cache: dict[str, Any] = field(default_factory=dict)
@@ -133,6 +171,24 @@ class Findings:
         if name not in self.cache:
             self.cache[name] = make()
         return self.cache[name]
+
+    @cached_property
+    def execution(self) -> Cells:
+        """Each location's own time per call path."""
+        return self.conventions.execution(self.model, self)
+
+    @cached_property
+    def idle(self) -> tuple[Cells, Cells]:
+        """Time of workers outside parallel regions, and of those that lack inside."""
+        return self.conventions.idle(self.model, self)
+
+
+Variant = Mapping[str, Any]
+"""What is different under some conventions: fields of `Property`, and arguments of its function."""
+
+UNCHANGED: Variant = MappingProxyType({})
+
+_FIELDS = {f.name for f in fields(Property)}
 
 
 class Family:
@@ -148,28 +204,52 @@ class Family:
         self.name = name
         self.properties: list[Property] = []
 
-    def add(self, id: str, parent: str, title: str, summary: str, *, unit: str = "sec", **more: Any) -> None:
-        """Declare a property that needs no function of its own."""
-        self.properties.append(Property(id, parent, title, unit, summary, **more))
+    def _declare(self, scalasca: Variant | None, expert: Variant | None, common: Mapping[str, Any]) -> None:
+        for conventions, variant in (("scalasca", scalasca), ("expert", expert)):
+            if variant is not None:
+                changed = {k: v for k, v in variant.items() if k in _FIELDS}
+                given = {k: v for k, v in variant.items() if k not in _FIELDS}
+                self.properties.append(Property(**{**common, **changed}, given=given, conventions=conventions))
+
+    def add(
+        self, id: str, parent: str, title: str, summary: str, *, unit: str = "sec", scalasca: Variant | None = UNCHANGED,
+        expert: Variant | None = None, **more: Any,
+    ) -> None:  # fmt: skip
+        """Declare a property that needs no function of its own; a variant of None: it does not exist there."""
+        common = {"id": id, "parent": parent, "title": title, "unit": unit, "summary": summary, **more}
+        self._declare(scalasca, expert, common)
 
     def pattern(
-        self, id: str, parent: str, title: str, *, table: str, summary: str, unit: str = "sec", **more: Any
-    ) -> Callable[[PatternFunction], PatternFunction]:
+        self, id: str, parent: str, title: str, *, table: str, summary: str, unit: str = "sec",
+        scalasca: Variant | None = UNCHANGED, expert: Variant | None = None, **more: Any,
+    ) -> Callable[[PatternFunction], PatternFunction]:  # fmt: skip
         """Declare a property whose matches a function finds; use as a decorator."""
 
         def declare(function: PatternFunction) -> PatternFunction:
-            self.properties.append(Property(id, parent, title, unit, summary, match=function, table=table, **more))
+            self.add(
+                id,
+                parent,
+                title,
+                summary,
+                unit=unit,
+                scalasca=scalasca,
+                expert=expert,
+                match=function,
+                table=table,
+                **more,
+            )
             return function
 
         return declare
 
     def basic(
-        self, id: str, parent: str, title: str, *, summary: str, unit: str = "sec", **more: Any
-    ) -> Callable[[CellFunction], CellFunction]:
+        self, id: str, parent: str, title: str, *, summary: str, unit: str = "sec", scalasca: Variant | None = UNCHANGED,
+        expert: Variant | None = None, **more: Any,
+    ) -> Callable[[CellFunction], CellFunction]:  # fmt: skip
         """Declare a property whose cells a function computes from the model; use as a decorator."""
 
         def declare(function: CellFunction) -> CellFunction:
-            self.properties.append(Property(id, parent, title, unit, summary, cells=function, **more))
+            self.add(id, parent, title, summary, unit=unit, scalasca=scalasca, expert=expert, cells=function, **more)
             return function
 
         return declare
@@ -177,8 +257,6 @@ class Family:
 
 def named(pattern: str, paradigm: str) -> RegionRule:
     """Make a region rule: regions of a paradigm whose whole name, in lower case, matches a regular expression."""
-    import re
-
     compiled = re.compile(pattern)
 
     def rule(regions: Regions) -> NDArray[np.bool_]:
@@ -188,12 +266,23 @@ def named(pattern: str, paradigm: str) -> RegionRule:
     return rule
 
 
-def in_role(roles: Iterable[str], paradigm: str) -> RegionRule:
-    """Make a region rule: regions of a paradigm with one of some roles."""
+def called(pattern: str) -> RegionRule:
+    """Make a region rule: regions whose whole name as it stands matches a regular expression, whatever they belong to."""
+    compiled = re.compile(pattern)
+
+    def rule(regions: Regions) -> NDArray[np.bool_]:
+        return np.fromiter((compiled.fullmatch(n) is not None for n in regions.name), bool, len(regions))
+
+    return rule
+
+
+def in_role(roles: Iterable[str], paradigm: str = "") -> RegionRule:
+    """Make a region rule: regions of a paradigm, or of any, with one of some roles."""
     wanted = list(roles)
 
     def rule(regions: Regions) -> NDArray[np.bool_]:
-        return np.isin(regions.role, wanted) & (regions.paradigm == paradigm)
+        fits = np.isin(regions.role, wanted)
+        return fits & (regions.paradigm == paradigm) if paradigm else fits
 
     return rule
 

@@ -2,6 +2,9 @@
 
 Times are those of the begin and end events of the operation. Communicators of size 1 and MPI_Alltoallv and -w are left
 out, like operations that move no bytes (barriers excepted).
+
+EXPERT takes the times of the calls instead, goes by the name of the region in which the operation is first completed, looks at
+complete operations only, does not limit waiting by the end of the call, and does not know who moves bytes.
 """
 
 from __future__ import annotations
@@ -11,10 +14,11 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.compound import CompoundTable
+from tracecols.enhance.compound import CompoundTable, pick
 from tracecols.enhance.grouping import Segments
 from tracecols.enhance.model import Model
-from tracecols.patterns.base import Family, Matches
+from tracecols.patterns.base import Family, Matches, RegionRule, called, region_of
+from tracecols.patterns.mpi import BARRIERS
 from tracecols.schema.enums import COLLECTIVE_OPS
 
 FAMILY = Family("collective")
@@ -26,11 +30,22 @@ N_TO_ONE = ("reduce", "gather", "gatherv")
 N_TO_N = ("allgather", "allgatherv", "alltoall", "allreduce", "reduce_scatter", "reduce_scatter_block")
 SCAN = ("scan", "exscan")
 
+CALLED_ONE_TO_N = called("(?i:mpi_(bcast|scatterv?))")
+CALLED_N_TO_ONE = called("(?i:mpi_(gatherv?|reduce))")
+CALLED_N_TO_N = called("(?i:mpi(.*_all.*|_reduce_scatter))")
+
 EARLY, LATE = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 class Chosen:
     """The members of the operations of some kinds on communicators of two or more.
+
+    Parameters
+    ----------
+    ops : iterable of str
+        The operations.
+    regions : callable, optional
+        Follow EXPERT: the regions that stand for these operations.
 
     Attributes
     ----------
@@ -41,16 +56,32 @@ class Chosen:
         By instance.
     """
 
-    def __init__(self, model: Model, m: CompoundTable, ops: Iterable[str]) -> None:
-        wanted = [COLLECTIVE_OPS.index(o) for o in ops]
+    def __init__(self, model: Model, m: CompoundTable, ops: Iterable[str], regions: RegionRule | None) -> None:
         c = model.collectives
         of = m.collective
-        self.row = np.flatnonzero(np.isin(c.op[of], wanted) & (c.size[of] > 1))
+        self.by_call = regions is not None
+        if regions is None:
+            fits = np.isin(c.op, [COLLECTIVE_OPS.index(o) for o in ops])
+        else:
+            first = np.full(len(c), -1, np.int64)
+            order = model.order.argsort(m.end, m.end_time)[::-1]
+            first[of[order]] = order
+            fits = region_of(model, pick(m.call_path, first), regions) & (c.n_members == c.size)
+        self.row = np.flatnonzero((fits & (c.size > 1))[of])
         _, instance = np.unique(of[self.row], return_inverse=True)
         self.segments = Segments(instance, int(instance.max(initial=-1)) + 1)
-        self.begin, self.end = m.begin_time[self.row], m.end_time[self.row]
+        begin, end = (m.enter_time, m.exit_time) if self.by_call else (m.begin_time, m.end_time)
+        self.begin, self.end = begin[self.row], end[self.row]
         self.sent, self.received = m.sent[self.row], m.received[self.row]
         self.is_root, self.rank = m.is_root[self.row], m.rank[self.row]
+
+    def wait(self, until: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Time from begin to some time, but not beyond the end; for EXPERT also beyond."""
+        return (until if self.by_call else np.minimum(until, self.end)) - self.begin
+
+    def completion(self, waited: NDArray[np.int64], earliest_end: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Time to the end from the earliest end, but not from before waiting has ended; for EXPERT always from there."""
+        return self.end - (earliest_end if self.by_call else np.maximum(earliest_end, np.minimum(waited, self.end)))
 
     def max(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         """Largest value of each member's instance."""
@@ -73,37 +104,44 @@ class Chosen:
 
 @pattern(
     "mpi_barrier_wait", "mpi_sync_collective", "Wait at Barrier", table="collective_members",
+    expert={"operations": BARRIERS},
     summary="Time in a barrier until the last process has reached it.",
     advice="Balance the work in front of the barrier, or remove it.",
 )  # fmt: skip
-def barrier_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+def barrier_wait(model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None) -> Matches:
     """From own begin to the latest begin, within the operation."""
-    c = Chosen(model, m, BARRIER)
-    return c.matches(parent, np.minimum(c.max(c.begin), c.end) - c.begin)
+    c = Chosen(model, m, BARRIER, operations)
+    return c.matches(parent, c.wait(c.max(c.begin)))
 
 
 @pattern(
     "mpi_barrier_completion", "mpi_sync_collective", "Barrier Completion", table="collective_members",
+    expert={"operations": BARRIERS},
     summary="Time in a barrier after the first process has left it.",
     advice="Usually small; large values point to the MPI library or to disturbance by others.",
 )  # fmt: skip
-def barrier_completion(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+def barrier_completion(
+    model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None
+) -> Matches:
     """From the earliest end to own end."""
-    c = Chosen(model, m, BARRIER)
-    waited = np.minimum(c.max(c.begin), c.end)
-    return c.matches(parent, c.end - np.maximum(c.min(c.end), waited))
+    c = Chosen(model, m, BARRIER, operations)
+    return c.matches(parent, c.completion(c.max(c.begin), c.min(c.end)))
 
 
 @pattern(
     "mpi_earlyreduce", "mpi_collective", "Early Reduce", table="collective_members",
+    expert={"operations": CALLED_N_TO_ONE},
     summary="Time the root of an n-to-1 operation waits because the others send late.",
     advice="Let the root do other work first, or balance the work of the others.",
 )  # fmt: skip
-def early_reduce(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From the root's begin to the latest begin of those that send."""
-    c = Chosen(model, m, N_TO_ONE)
+def early_reduce(model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None) -> Matches:
+    """From the root's begin to the latest begin of those that send; for EXPERT to the earliest of the others."""
+    c = Chosen(model, m, N_TO_ONE, operations)
+    if c.by_call:
+        # at least until the first of the others
+        return c.matches(parent, np.where(c.is_root, c.wait(c.min(np.where(c.is_root, LATE, c.begin))), 0))
     latest = c.max(np.where(c.sent > 0, c.begin, EARLY))
-    return c.matches(parent, np.where(c.is_root & (c.received > 0), np.minimum(latest, c.end) - c.begin, 0))
+    return c.matches(parent, np.where(c.is_root & (c.received > 0), c.wait(latest), 0))
 
 
 @pattern(
@@ -113,7 +151,7 @@ def early_reduce(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 )  # fmt: skip
 def early_scan(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From own begin to the latest begin of ranks up to the own one that send."""
-    c = Chosen(model, m, SCAN)
+    c = Chosen(model, m, SCAN, None)
     n = c.row.size
     order = np.lexsort((c.rank, c.segments.group))
     # a running maximum over ranks that starts anew with every operation: ranks of begin times keep the numbers small
@@ -122,20 +160,21 @@ def early_scan(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     latest = np.empty(n, np.int64)
     latest[order] = times[np.maximum.accumulate(place[order] + offset) - offset] if n else 0
     moves = (c.sent > 0) | (c.received > 0)
-    return c.matches(parent, np.where(moves, np.minimum(latest, c.end) - c.begin, 0))
+    return c.matches(parent, np.where(moves, c.wait(latest), 0))
 
 
 @pattern(
     "mpi_latebroadcast", "mpi_collective", "Late Broadcast", table="collective_members",
+    expert={"operations": CALLED_ONE_TO_N},
     summary="Time receivers of a 1-to-n operation wait because its root begins late.",
     advice="Let the root begin earlier, or choose the process that is ready first.",
 )  # fmt: skip
-def late_broadcast(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+def late_broadcast(model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None) -> Matches:
     """From own begin to the root's begin."""
-    c = Chosen(model, m, ONE_TO_N)
-    root = c.max(np.where(c.is_root & (c.sent > 0), c.begin, EARLY))
-    receives = ~c.is_root & (c.received > 0) & (root != EARLY)
-    return c.matches(parent, np.where(receives, np.minimum(root, c.end) - c.begin, 0))
+    c = Chosen(model, m, ONE_TO_N, operations)
+    root = c.max(np.where(c.is_root & (c.by_call | (c.sent > 0)), c.begin, EARLY))
+    receives = ~c.is_root & (c.by_call | (c.received > 0)) & (root != EARLY)
+    return c.matches(parent, np.where(receives, c.wait(root), 0))
 
 
 def synchronised(c: Chosen) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
@@ -160,14 +199,17 @@ def synchronised(c: Chosen) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArr
 
 @pattern(
     "mpi_wait_nxn", "mpi_collective", "Wait at N x N", table="collective_members",
+    expert={"operations": CALLED_N_TO_N},
     summary="Time in an n-to-n operation until the last process has reached it.",
     advice="Balance the work in front of the operation.",
 )  # fmt: skip
-def wait_at_n_to_n(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+def wait_at_n_to_n(model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None) -> Matches:
     """From own begin to the latest begin of the senders, within the operation."""
-    c = Chosen(model, m, N_TO_N)
+    c = Chosen(model, m, N_TO_N, operations)
+    if c.by_call:
+        return c.matches(parent, c.wait(c.max(c.begin)))
     until, _, takes_part = synchronised(c)
-    return c.matches(parent, np.where(takes_part, np.minimum(until, c.end) - c.begin, 0))
+    return c.matches(parent, np.where(takes_part, c.wait(until), 0))
 
 
 @pattern(
@@ -177,10 +219,9 @@ def wait_at_n_to_n(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 )  # fmt: skip
 def n_to_n_completion(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From the earliest end to own end."""
-    c = Chosen(model, m, N_TO_N)
+    c = Chosen(model, m, N_TO_N, None)
     until, earliest_end, takes_part = synchronised(c)
-    waited = np.minimum(until, c.end)
-    return c.matches(parent, np.where(takes_part, c.end - np.maximum(earliest_end, waited), 0))
+    return c.matches(parent, np.where(takes_part, c.completion(until, earliest_end), 0))
 
 
 @pattern(

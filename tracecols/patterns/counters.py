@@ -36,7 +36,7 @@ def counter_properties(model: Model) -> list[Property]:
             continue
 
         def cells(model: Model, findings: Findings, where: list[tuple[int, int]] = where, mode: str = mode) -> Cells:
-            return counter_cells(model, where, mode)
+            return findings.conventions.counted(model, counter_cells(model, where, mode))
 
         result.append(
             Property(

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.compound import CompoundTable
 from tracecols.enhance.model import Model
-from tracecols.patterns.base import Findings, Matches, Property
+from tracecols.patterns.base import Conventions, Findings, Matches, Property
 from tracecols.patterns.counters import counter_properties
-from tracecols.patterns.profile import displaced_call_paths, execution_cells
-from tracecols.patterns.registry import properties
+from tracecols.patterns.profile import displaced_call_paths
+from tracecols.patterns.registry import CONVENTIONS, properties
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.cube import SeverityCube
@@ -25,6 +25,8 @@ CHARGED: dict[str, tuple[str, str]] = {
     "construct_members": ("call_path", "location"),
     "lock_acquisitions": ("call_path", "location"),
     "startups": ("call_path", "location"),
+    "window_members": ("call_path", "location"),
+    "epochs": ("wait_call_path", "target"),
 }
 
 
@@ -35,32 +37,32 @@ def every_row(table: CompoundTable) -> Matches:
     return Matches(np.arange(n), np.zeros(n, np.int64), table[call_path], table[location])
 
 
-def compute(model: Model, declared: list[Property]) -> dict[str, Cells]:
+def compute(model: Model, declared: list[Property], conventions: Conventions) -> dict[str, Cells]:
     """Compute the cells of properties given in depth-first order."""
     by_id = {p.id: p for p in declared}
-    findings = Findings(model)
+    findings = Findings(model, conventions)
     masks: dict[str, NDArray[np.bool_]] = {}
     everywhere = np.ones(len(model.regions), bool)
 
     def mask_of(p: Property) -> NDArray[np.bool_]:
         """Which regions a property can be charged to: what its own rule and those above allow."""
         if p.id not in masks:
-            above = mask_of(by_id[p.parent]) if p.parent else everywhere
+            above = mask_of(by_id[p.parent]) if p.parent and conventions.nested else everywhere
             masks[p.id] = above & p.regions(model.regions) if p.regions is not None else above
         return masks[p.id]
 
     for p in declared:
         if p.regions is not None:
-            basis = execution_cells(model, findings) if p.measure == "execution" else findings.cells["visits"]
+            basis = findings.execution if p.measure == "execution" else findings.cells["visits"]
             findings.cells[p.id] = basis.on(mask_of(p)[model.call_paths.region])
         elif p.cells is not None:
-            findings.cells[p.id] = p.cells(model, findings)
+            findings.cells[p.id] = p.cells(model, findings, **p.given)
         elif p.match is not None:
             table: CompoundTable = getattr(model, p.table)
             parent = by_id.get(p.parent)
             inherited = parent is not None and parent.match is not None and parent.table == p.table
             start = findings.matches[p.parent] if inherited else every_row(table)
-            found = p.match(model, table, start, *(findings.matches[u] for u in p.uses))
+            found = p.match(model, table, start, *(findings.matches[u] for u in p.uses), **p.given)
             allowed = np.append(mask_of(p)[model.call_paths.region], False)
             found = found.where(allowed[found.call_path])
             findings.matches[p.id] = found
@@ -91,10 +93,11 @@ def analyze_model(model: Model, conventions: str = "scalasca") -> SeverityCube:
     conventions : str
         Which analyser's rules to follow.
     """
-    declared = properties(conventions, counter_properties(model))
-    cells = compute(model, declared)
+    declared = properties(conventions, counter_properties(model), model)
+    cells = compute(model, declared, CONVENTIONS[conventions])
     clock = model.store.manifest["clock"]
-    found, displaced = counts(model), displaced_call_paths(model)
+    found = counts(model)
+    displaced = displaced_call_paths(model) if conventions == "scalasca" else 0
     if displaced:
         found["call paths counted outside their parallel region, as the reference does"] = displaced
     facts: dict[str, Any] = {
@@ -121,6 +124,8 @@ def counts(model: Model) -> dict[str, int]:
         **model.collectives.counts,
         **model.teams.counts,
         **model.constructs.counts,
+        **model.window_members.counts,
+        **model.epochs.counts,
         **model.lock_acquisitions.counts,
     }
     return {k: int(v) for k, v in found.items() if v}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracecols.patterns.base import Family, RegionRule, either, in_role, named
+from tracecols.patterns.base import Family, RegionRule, called, either, in_role, named
 
 FAMILY = Family("MPI groups")
 add = FAMILY.add
@@ -37,7 +37,23 @@ def mpi(pattern: str) -> RegionRule:
     return named(pattern, "mpi")
 
 
-add("mpi", "execution", "MPI", "Time spent in MPI calls.", regions=mpi("(?!parallel$).*"))
+# EXPERT goes by names alone, in small or capital letters
+API = called("(?i:mpi).+")
+BARRIERS = called("(?i:mpi_barrier.*)")
+COLLECTIVE = called("(?i:mpi.*(_all|_op|bcast|gather|reduce|scan|scatter).*)")
+POINT_TO_POINT = called("(?i:mpi(?!_win).(test.*|.*(buffer|cancel|get_count|probe|recv|request|send|start|wait).*))")
+ONE_SIDED = called("(?i:mpi_(get|put))")
+FENCE = called("(?i:mpi_win_fence)")
+WINDOW_LOCK = called("(?i:mpi_win_(lock|unlock))")
+WINDOW_MANAGEMENT = called("(?i:mpi_win_(create|free))")
+GENERAL_ACTIVE = called("(?i:mpi_win).(post|start|complete|wait|test)")
+WINDOW_SYNCHRONIZATION = either(FENCE, WINDOW_LOCK, WINDOW_MANAGEMENT, GENERAL_ACTIVE)
+
+
+add(
+    "mpi", "execution", "MPI", "Time spent in MPI calls.", regions=mpi("(?!parallel$).*"),
+    expert={"regions": API, "needs": "processes"},
+)  # fmt: skip
 add(
     "mpi_management",
     "mpi",
@@ -48,6 +64,7 @@ add(
 add(
     "mpi_init_exit", "mpi_management", "Init/Finalize", "Time spent in MPI initialisation and finalisation.",
     regions=mpi("mpi_(init(_thread|ialized)?|finalized?)"),
+    expert={"parent": "mpi", "title": "Init/Exit", "regions": called("(?i:mpi_(init|init_thread|finalize))")},
 )  # fmt: skip
 add(
     "mpi_mgmt_comm", "mpi_management", "Communicator", "Time spent in management of communicators, groups and topologies.",
@@ -57,23 +74,43 @@ add(
 add("mpi_mgmt_file", "mpi_management", "File", "Time spent in management of files.", regions=mpi(FILE))
 add("mpi_mgmt_win", "mpi_management", "Window", "Time spent in management of windows.", regions=mpi(WINDOW))
 add(
-    "mpi_synchronization",
-    "mpi",
-    "Synchronization",
-    "Time spent in MPI calls that synchronise processes.",
-    of="children",
-)
+    "mpi_synchronization", "mpi", "Synchronization", "Time spent in MPI calls that synchronise processes.",
+    scalasca={"of": "children"}, expert={"regions": either(BARRIERS, WINDOW_SYNCHRONIZATION)},
+)  # fmt: skip
 add(
     "mpi_sync_collective", "mpi_synchronization", "Collective", "Time spent in MPI barriers.", regions=in_role(["barrier"], "mpi"),
+    expert={"title": "Barrier", "regions": BARRIERS},
     advice="Remove barriers that correctness does not need; balance the work in front of the others.",
 )  # fmt: skip
 add(
-    "mpi_rma_synchronization",
-    "mpi_synchronization",
-    "One-sided",
+    "mpi_rma_synchronization", "mpi_synchronization", "One-sided",
     "Time spent in synchronisation of one-sided communication.",
-    of="children",
+    scalasca={"of": "children"}, expert={"regions": WINDOW_SYNCHRONIZATION, "needs": "windows"},
+)  # fmt: skip
+add(
+    "mpi_rma_window_management", "mpi_rma_synchronization", "Window Management",
+    "Time spent creating and freeing windows.",
+    regions=WINDOW_MANAGEMENT, scalasca=None, expert={},
+)  # fmt: skip
+add(
+    "mpi_rma_fence",
+    "mpi_rma_synchronization",
+    "Fence",
+    "Time spent in fences.",
+    regions=FENCE,
+    scalasca=None,
+    expert={},
 )
+add(
+    "mpi_rma_gat_synchronization", "mpi_rma_synchronization", "General Active Target Synchronization",
+    "Time spent opening and closing access and exposure epochs.",
+    regions=GENERAL_ACTIVE, scalasca=None, expert={},
+)  # fmt: skip
+add(
+    "mpi_rma_lock_synchronization", "mpi_rma_synchronization", "Lock Synchronization",
+    "Time spent locking and unlocking windows.",
+    regions=WINDOW_LOCK, scalasca=None, expert={},
+)  # fmt: skip
 add(
     "mpi_rma_sync_active",
     "mpi_rma_synchronization",
@@ -88,25 +125,29 @@ add(
     "Time spent in locks and flushes of windows.",
     regions=mpi(PASSIVE),
 )
-add("mpi_communication", "mpi", "Communication", "Time spent in MPI calls that transfer data.", of="children")
+add(
+    "mpi_communication", "mpi", "Communication", "Time spent in MPI calls that transfer data.",
+    scalasca={"of": "children"}, expert={"regions": either(COLLECTIVE, ONE_SIDED, POINT_TO_POINT)},
+)  # fmt: skip
 add(
     "mpi_point2point", "mpi_communication", "Point-to-point", "Time spent in point-to-point communication.",
-    regions=either(in_role(["point2point"], "mpi"), mpi(TEST_OR_WAIT)),
+    regions=either(in_role(["point2point"], "mpi"), mpi(TEST_OR_WAIT)), expert={"regions": POINT_TO_POINT},
     advice="Compare with the number and size of messages; overlap transfers with computation.",
 )  # fmt: skip
 add(
     "mpi_collective", "mpi_communication", "Collective", "Time spent in collective communication.",
     regions=in_role(["coll_one2all", "coll_all2one", "coll_all2all", "coll_other"], "mpi"),
+    expert={"regions": COLLECTIVE},
     advice="Much of it may be waiting for the last participant: see the properties below and the balance of the work before.",
 )  # fmt: skip
 add(
-    "mpi_rma_communication",
-    "mpi_communication",
-    "One-sided",
-    "Time spent in one-sided communication.",
-    regions=in_role(["rma", "atomic"], "mpi"),
-)
-add("mpi_io", "mpi", "File I/O", "Time spent in MPI file I/O.", of="children")
+    "mpi_rma_communication", "mpi_communication", "One-sided", "Time spent in one-sided communication.",
+    regions=in_role(["rma", "atomic"], "mpi"), expert={"regions": ONE_SIDED, "needs": "windows"},
+)  # fmt: skip
+add(
+    "mpi_io", "mpi", "File I/O", "Time spent in MPI file I/O.",
+    scalasca={"of": "children"}, expert={"regions": called("(?i:mpi_file.*)")},
+)  # fmt: skip
 add("mpi_io_individual", "mpi_io", "Individual", "Time spent in individual file I/O.", regions=mpi(INDIVIDUAL_IO))
 add("mpi_io_collective", "mpi_io", "Collective", "Time spent in collective file I/O.", regions=mpi(COLLECTIVE_IO))
 

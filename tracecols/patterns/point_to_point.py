@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.compound import CompoundTable
 from tracecols.enhance.model import Model
 from tracecols.kernels.orders import first_smaller
-from tracecols.patterns.base import Family, Matches, named, region_of
+from tracecols.patterns.base import Family, Matches, RegionRule, called, either, named, region_of
+from tracecols.patterns.mpi import API
 
 FAMILY = Family("point-to-point")
 pattern = FAMILY.pattern
@@ -18,6 +21,8 @@ WAIT_FOR_SEVERAL = named("mpi_wait(all|some)", "mpi")
 WAIT_FOR_ONE = named("mpi_wait(any)?", "mpi")
 BLOCKING_SEND = named("mpi_s?send", "mpi")
 MPI = named(".*", "mpi")
+NEVER_LATE = either(called("mpi_test.*"), called("(?i:mpi_wait(all|some))"))
+"""Calls whose receives EXPERT takes for no late senders' victims."""
 
 
 def largest_per_call(call: NDArray[np.int64], severity: NDArray[np.int64], last: bool = False) -> NDArray[np.int64]:
@@ -38,17 +43,25 @@ def largest_per_call(call: NDArray[np.int64], severity: NDArray[np.int64], last:
 
 @pattern(
     "mpi_latesender", "mpi_point2point", "Late Sender", table="messages",
+    scalasca={"calls": MPI, "never": TEST, "once": WAIT_FOR_SEVERAL, "clipped": True},
+    expert={"calls": API, "never": NEVER_LATE, "once": None, "clipped": False},
     summary="Time a receive waits because its message was sent late.",
     advice="Send earlier, or post the receive early without blocking and overlap it with computation.",
 )  # fmt: skip
-def late_sender(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """Wait from the receiving call's ENTER to the sending call's ENTER, within the call; of several, the largest."""
-    wait = np.minimum(m.send_enter_time, m.recv_exit_time) - m.recv_enter_time
-    waits = (wait > 0) & region_of(model, m.recv_call_path, MPI) & ~region_of(model, m.recv_call_path, TEST)
-    several = waits & region_of(model, m.recv_call_path, WAIT_FOR_SEVERAL)
-    rows = np.flatnonzero(several)
-    waits[rows] = False
-    waits[rows[largest_per_call(m.recv_enter[rows], wait[rows])]] = True
+def late_sender(
+    model: Model, m: CompoundTable, parent: Matches, *, calls: RegionRule, never: RegionRule, once: RegionRule | None,
+    clipped: bool,
+) -> Matches:  # fmt: skip
+    """Wait from the receiving call's ENTER to the sending call's ENTER; of several messages of one call, the largest."""
+    late = m.send_enter_time
+    if clipped:
+        late = np.minimum(late, m.recv_exit_time)
+    wait = np.where(m.recv_enter >= 0, late - m.recv_enter_time, 0)
+    waits = (wait > 0) & region_of(model, m.recv_call_path, calls) & ~region_of(model, m.recv_call_path, never)
+    if once is not None:
+        rows = np.flatnonzero(waits & region_of(model, m.recv_call_path, once))
+        waits[rows] = False
+        waits[rows[largest_per_call(m.recv_enter[rows], wait[rows])]] = True
     return parent.where(waits, severity=wait)
 
 
@@ -70,14 +83,56 @@ def overtaking(model: Model, m: CompoundTable, late: Matches) -> NDArray[np.int6
     return found
 
 
+def could_be_replaced(model: Model, m: CompoundTable, late: Matches) -> NDArray[np.bool_]:
+    """Say for which late senders another message sent before can be received."""
+    return overtaking(model, m, late) >= 0
+
+
+def unreceived(model: Model, of: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """Return when the first message that is never received was sent, among all sends, per group; none: as many as there are.
+
+    Parameters
+    ----------
+    of : (n_sends,) int64
+        Group of every send, 0 .. n - 1; -1 none.
+    """
+    sends, sent = model.sends, places_of_sends(model)
+    first = np.full(n, len(sends), np.int64)
+    stays = ~sends.is_cancelled & ~np.isin(sends.send, model.messages.send) & (of >= 0)
+    np.minimum.at(first, of[stays], sent[stays])
+    return first
+
+
+def places_of_sends(model: Model) -> NDArray[np.int64]:
+    """Number all sends chronologically; (n_sends,) int64."""
+    return model.order.rank(model.sends.send, model.sends.send_time)
+
+
+def is_overtaken_in_flight(model: Model, m: CompoundTable, late: Matches) -> NDArray[np.bool_]:
+    """Say for which late senders a message sent before is still on its way to the receiver, from anywhere."""
+    sends, row = model.sends, late.row
+    sent = places_of_sends(model)[np.searchsorted(sends.send, m.send)]
+    stop = np.searchsorted(m.recv_location, m.recv_location[row], "right")
+    received_later = first_smaller(sent, row, row + 1, stop) >= 0
+    sender = model.process[sends.location] if len(sends) else np.zeros(0, np.int32)
+    receiver = model.communicators.process_of(sends.communicator, sends.destination, sender)
+    never = unreceived(model, receiver, model.n_locations)
+    result: NDArray[np.bool_] = received_later | (never[model.process[m.recv_location[row]]] < sent[row])
+    return result
+
+
 @pattern(
     "mpi_latesender_wo", "mpi_latesender", "Messages in Wrong Order", table="messages",
     summary="Late Sender time because messages are received in another order than they were sent.",
     advice="Receive in the order of sending, or from any source as messages arrive.",
+    scalasca={"is_overtaken": could_be_replaced}, expert={"is_overtaken": is_overtaken_in_flight},
 )  # fmt: skip
-def late_sender_wrong_order(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+def late_sender_wrong_order(
+    model: Model, m: CompoundTable, parent: Matches, *,
+    is_overtaken: Callable[[Model, CompoundTable, Matches], NDArray[np.bool_]],
+) -> Matches:  # fmt: skip
     """Late senders that a message sent earlier and received later could have preceded."""
-    return parent.where(overtaking(model, m, parent) >= 0)
+    return parent.where(is_overtaken(model, m, parent))
 
 
 @pattern(
@@ -100,11 +155,21 @@ def from_same_source(model: Model, m: CompoundTable, parent: Matches) -> Matches
     return parent.where(m.source[overtaking(model, m, parent)] == m.source[parent.row])
 
 
+def blocking_late_receiver(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """Wait from the ENTER of MPI_Send or MPI_Ssend to that of MPI_Recv, if the send had not returned by then."""
+    call_path = m.send_call_path
+    wait = np.where(m.send_enter >= 0, m.recv_enter_time - m.send_enter_time, 0)
+    returned = (m.send_exit >= 0) & model.order.precedes(m.send_exit, m.send_exit_time, m.recv_enter, m.recv_enter_time)
+    waits = (wait > 0) & ~returned & region_of(model, call_path, called("(?i:mpi_s?send)"))
+    waits &= region_of(model, m.recv_call_path, called("(?i:mpi_recv)"))
+    return parent.where(waits, severity=wait, call_path=call_path, location=m.send_location)
+
+
 @pattern(
     "mpi_latereceiver", "mpi_point2point", "Late Receiver", table="messages",
     summary="Time a send waits because the receive was posted late.",
     advice="Post receives earlier; let sends not block. That the send waited for this reason is likely, not certain.",
-    confidence=0.8,
+    confidence=0.8, expert={"match": blocking_late_receiver},
 )  # fmt: skip
 def late_receiver(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Wait from the completing call's ENTER to the receive's posting, if the call did not end before; of several, the largest."""
@@ -126,18 +191,23 @@ def late_receiver(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     "mpi_latereceiver_wo", "mpi_latereceiver", "Messages in Wrong Order", table="messages",
     summary="Late Receiver time because another message of the same sender, sent before, is received still later.",
     advice="Send in the order in which the receivers get ready.",
-    confidence=0.8,
+    confidence=0.8, scalasca={"or_never": False}, expert={"or_never": True},
 )  # fmt: skip
-def late_receiver_wrong_order(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """Messages from that sender are still in flight that were sent earlier."""
+def late_receiver_wrong_order(model: Model, m: CompoundTable, parent: Matches, *, or_never: bool) -> Matches:
+    """Messages from that sender are still in flight that were sent earlier; or never received, which counts for EXPERT."""
     order = np.lexsort((m.send, m.send_location))
-    arrival = np.empty(len(m), np.int64)
-    arrival[np.lexsort((m.recv, m.recv_time))] = np.arange(len(m))
+    arrival = model.order.rank(m.recv, m.recv_time)
     # latest arrival among the messages a sender sent so far: a running maximum that starts anew with every sender
     sender = m.send_location[order].astype(np.int64)
     latest = np.empty(len(m), np.int64)
     latest[order] = np.maximum.accumulate(arrival[order] + sender * len(m)) - sender * len(m) if len(m) else 0
-    return parent.where(latest[parent.row] > arrival[parent.row])
+    overtaken = latest[parent.row] > arrival[parent.row]
+    if or_never:
+        sends = model.sends
+        never = unreceived(model, sends.location.astype(np.int64), model.n_locations)
+        sent = places_of_sends(model)[np.searchsorted(sends.send, m.send[parent.row])]
+        overtaken |= never[m.send_location[parent.row]] < sent
+    return parent.where(overtaken)
 
 
 for name, late, overtaken, waits_long, title in (

@@ -6,13 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.model import Model
-from tracecols.enhance.regions import CONSTRUCTS
-from tracecols.patterns.base import Family, Findings, Matches, named
+from tracecols.enhance.regions import CONSTRUCTS, Regions
+from tracecols.patterns.base import Conventions, Family, Findings, Matches, named
 from tracecols.schema import KINDS
 from tracecols.severity.cells import Cells
 
 FAMILY = Family("profile")
 OVERHEAD_NAMES = "trace buffer flush|tracing"
+
+
+def traced(regions: Regions) -> NDArray[np.bool_]:
+    """Regions that stand for records of tracing itself; those a program enters under that name do not count."""
+    return (regions.file == "TRACER") & (regions.name == "TRACING")
 
 
 def team_management(model: Model, findings: Findings) -> tuple[Matches, Matches]:
@@ -56,30 +61,41 @@ def task_cells(model: Model, cells: Cells) -> Cells:
     return result
 
 
+def profile_cells(model: Model) -> Cells:
+    """Return the exclusive time of every call path and location, as it was recorded."""
+    return Cells.sum(model.profile.call_path, model.profile.location, model.profile.exclusive)
+
+
 def execution_cells(model: Model, findings: Findings) -> Cells:
     """Return each location's own time per call path.
 
     Team management counts for the parallel region, and not for the call path that forked, where the master spent it.
     """
+    cells = profile_cells(model)
+    cells = cells - task_cells(model, cells)
+    if not model.teams_of.n_instances:
+        return cells
+    fork, join = team_management(model, findings)
+    spent = fork.severity + join.severity
+    cells = cells + Cells.sum(fork.call_path, fork.location, spent)
+    mine, above = on_the_forking_call_path(model, fork)
+    return cells - Cells.sum(above[mine], fork.location[mine], spent[mine])
 
-    def make() -> Cells:
-        profile = model.profile
-        cells = Cells.sum(profile.call_path, profile.location, profile.exclusive)
-        cells = cells - task_cells(model, cells)
-        if not model.teams_of.n_instances:
-            return cells
-        fork, join = team_management(model, findings)
-        constructs, members, teams = model.constructs, model.construct_members, model.teams
-        spent = fork.severity + join.severity
-        cells = cells + Cells.sum(fork.call_path, fork.location, spent)
-        team = constructs.team[members.construct[fork.row]]
-        mine = teams.master[team] == fork.location
-        above = model.call_paths.parent[fork.call_path]
-        mine &= above >= 0
-        return cells - Cells.sum(above[mine], fork.location[mine], spent[mine])
 
-    result: Cells = findings.once("execution_cells", make)
-    return result
+def on_the_forking_call_path(model: Model, fork: Matches) -> tuple[NDArray[np.bool_], NDArray[np.int32]]:
+    """Say which matches of `team_management` are of the thread that forked, and give the call path above each."""
+    constructs, members, teams = model.constructs, model.construct_members, model.teams
+    team = constructs.team[members.construct[fork.row]]
+    above = model.call_paths.parent[fork.call_path]
+    return (teams.master[team] == fork.location) & (above >= 0), above
+
+
+def cells_in_teams(model: Model, cells: Cells) -> Cells:
+    """Leave out what workers do outside of teams."""
+    profile = model.profile
+    inside = profile.inherited | (model.thread[profile.location] == 0)
+    keys = Cells.sum(profile.call_path[inside], profile.location[inside], np.ones(int(inside.sum()), np.int64))
+    return cells.where(keys.at(cells.key) > 0)
 
 
 def in_reach_of_the_reference(model: Model) -> bool:
@@ -141,39 +157,36 @@ def idle_cells(model: Model, findings: Findings) -> tuple[Cells, Cells]:
         Of an outermost OpenMP region: how much less time a thread spent in it than the master.
     """
 
-    def make() -> tuple[Cells, Cells]:
-        master_of, workers = processes(model)
-        if not workers.size or not (model.regions.paradigm == "openmp")[model.call_paths.region].any():
-            return Cells.empty(), Cells.empty()
-        cells = execution_cells(model, findings)
-        root = openmp_subtrees(model)
-        inside = root >= 0
-        serial = cells.on(~inside)
-        is_master = np.zeros(model.n_locations, bool)
-        is_master[master_of[workers]] = True
-        serial = serial.where(is_master[serial.location])
-        limited = cells.on(inside)
-        limited = Cells.sum(root[limited.call_path], limited.location, limited.value)
-        full = limited.where(is_master[limited.location])
+    if not (model.regions.paradigm == "openmp")[model.call_paths.region].any():
+        return Cells.empty(), Cells.empty()
+    root = openmp_subtrees(model)
+    inside = root >= 0
+    serial = for_every_worker(model, findings.execution.on(~inside))
+    spent = findings.execution.on(inside)
+    spent = Cells.sum(root[spent.call_path], spent.location, spent.value)
+    reserved = for_every_worker(model, spent)
+    missing = reserved.value - spent.at(reserved.key)
+    return serial, Cells(reserved.key, missing).where(missing > 0)
 
-        # every worker of the process gets its master's cells
-        by_master = np.argsort(master_of[workers], kind="stable")
-        workers = workers[by_master]
-        first = np.searchsorted(master_of[workers], np.arange(model.n_locations))
-        count = np.searchsorted(master_of[workers], np.arange(model.n_locations), "right") - first
 
-        def spread(of: Cells) -> Cells:
-            n = count[of.location]
-            ends = np.cumsum(n)
-            at = np.repeat(first[of.location], n) + np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - n, n)
-            return Cells.sum(np.repeat(of.call_path, n), workers[at], np.repeat(of.value, n))
+def for_every_worker(model: Model, cells: Cells) -> Cells:
+    """Give every worker of a process the cells of its master."""
+    master_of, workers = processes(model)
+    workers = workers[np.argsort(master_of[workers], kind="stable")]
+    first = np.searchsorted(master_of[workers], np.arange(model.n_locations))
+    count = np.searchsorted(master_of[workers], np.arange(model.n_locations), "right") - first
+    n = count[cells.location]
+    ends = np.cumsum(n)
+    at = np.repeat(first[cells.location], n) + np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - n, n)
+    return Cells.sum(np.repeat(cells.call_path, n), workers[at], np.repeat(cells.value, n))
 
-        reserved = spread(full)
-        missing = reserved.value - limited.at(reserved.key)
-        return spread(serial), Cells(reserved.key, missing).where(missing > 0)
 
-    result: tuple[Cells, Cells] = findings.once("idle_cells", make)
-    return result
+def idle_where_not_visited(model: Model, findings: Findings) -> tuple[Cells, Cells]:
+    """Find the master's time on call paths that a worker never visits within a team, for every worker."""
+    profile = model.profile
+    idle = for_every_worker(model, findings.execution)
+    visited = cells_in_teams(model, Cells.sum(profile.call_path, profile.location, profile.visits))
+    return idle.where(visited.at(idle.key) == 0), Cells.empty()
 
 
 def processes(model: Model) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -186,21 +199,28 @@ def processes(model: Model) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return master_of, cpu[master_of[cpu] != cpu]
 
 
+SCALASCA = Conventions("scalasca", execution_cells, idle_cells, counted=lambda model, cells: cells, nested=True)
+EXPERT = Conventions(
+    "expert", lambda model, findings: cells_in_teams(model, profile_cells(model)), idle_where_not_visited,
+    counted=cells_in_teams, nested=False,
+)  # fmt: skip
+
+
 @FAMILY.basic(
-    "time", "", "Time",
+    "time", "", "Time", expert={},
     summary="Total CPU allocation time, including time in which worker threads idle.",
     advice="Expand the property tree to see how much of it is computation, communication, synchronisation and waiting.",
 )  # fmt: skip
 def time(model: Model, findings: Findings) -> Cells:
     """Own time of every location, and idle time of workers."""
-    serial, limited = idle_cells(model, findings)
-    return execution_cells(model, findings) + serial + limited
+    serial, limited = findings.idle
+    return findings.execution + serial + limited
 
 
 FAMILY.add(
     "execution", "time", "Execution",
     "Time spent on program execution, without idle threads and without measurement overhead.",
-    regions=lambda r: ~named(OVERHEAD_NAMES, "measurement_system")(r),
+    regions=lambda r: ~named(OVERHEAD_NAMES, "measurement_system")(r), expert={"regions": lambda r: ~traced(r)},
 )  # fmt: skip
 FAMILY.add(
     "comp", "execution", "Computation",
@@ -211,19 +231,19 @@ FAMILY.add(
 FAMILY.add(
     "overhead", "time", "Overhead",
     "Time spent on measurement itself, such as writing trace buffers.",
-    regions=named(OVERHEAD_NAMES, "measurement_system"),
+    regions=named(OVERHEAD_NAMES, "measurement_system"), expert={"regions": lambda r: traced(r)},
     advice="Enlarge the trace buffers or filter small functions; flushes in the middle of a run perturb all other results.",
 )  # fmt: skip
 
 
 @FAMILY.basic(
-    "omp_idle_threads", "time", "Idle Threads",
+    "omp_idle_threads", "time", "Idle Threads", expert={"needs": "threads"},
     summary="CPUs reserved for worker threads while the process runs serially or with fewer threads.",
     advice="Parallelise the serial parts with the largest shares, or run with fewer threads.",
 )  # fmt: skip
 def omp_idle_threads(model: Model, findings: Findings) -> Cells:
     """Idle time of workers outside and inside parallel regions."""
-    serial, limited = idle_cells(model, findings)
+    serial, limited = findings.idle
     return serial + limited
 
 
@@ -234,10 +254,10 @@ def omp_idle_threads(model: Model, findings: Findings) -> Cells:
 )  # fmt: skip
 def omp_limited_parallelism(model: Model, findings: Findings) -> Cells:
     """Difference to the master's time in outermost OpenMP regions."""
-    return idle_cells(model, findings)[1]
+    return findings.idle[1]
 
 
-@FAMILY.basic("visits", "", "Visits", unit="occ", summary="How often a call path was entered.")
+@FAMILY.basic("visits", "", "Visits", unit="occ", expert={}, summary="How often a call path was entered.")
 def visits(model: Model, findings: Findings) -> Cells:
     """Number of ENTER events."""
     profile = model.profile

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
+
+from tracecols.enhance.model import Model
 from tracecols.errors import AnalysisError
-from tracecols.patterns import collective, mpi, point_to_point, profile, threads
-from tracecols.patterns.base import Family, Property
+from tracecols.patterns import collective, mpi, point_to_point, profile, shmem, threads, windows
+from tracecols.patterns.base import Conventions, Family, Property
 
-FAMILIES: tuple[Family, ...] = (profile.FAMILY, mpi.FAMILY, point_to_point.FAMILY, collective.FAMILY, threads.FAMILY)
+FAMILIES: tuple[Family, ...] = (
+    profile.FAMILY, mpi.FAMILY, point_to_point.FAMILY, collective.FAMILY, windows.FAMILY, threads.FAMILY, shmem.FAMILY,
+)  # fmt: skip
 
-CONVENTIONS = ("scalasca",)
+CONVENTIONS: dict[str, Conventions] = {c.name: c for c in (profile.SCALASCA, profile.EXPERT)}
 """Whose rules can be followed."""
+
+NEEDS: dict[str, Callable[[Model], bool]] = {
+    "": lambda model: True,
+    "processes": lambda model: np.unique(model.process[model.is_cpu]).size > 1,
+    "threads": lambda model: np.unique(model.process[model.is_cpu]).size < model.is_cpu.sum(),
+    "windows": lambda model: model.store.definitions["windows"].num_rows > 0,
+    "shmem": lambda model: bool((model.regions.name == "shmem_get").any()),
+}
+"""What a trace must have for some properties to exist."""
 
 # Order of roots and siblings, as in the reports of the field's tools; what is not named follows in order of declaration.
 ORDER = (
@@ -20,15 +36,15 @@ ORDER = (
 )  # fmt: skip
 
 
-def properties(conventions: str, more: list[Property] | None = None) -> list[Property]:
-    """Return all properties of some conventions in depth-first order.
+def properties(conventions: str, more: list[Property] | None = None, model: Model | None = None) -> list[Property]:
+    """Return all properties of some conventions in depth-first order; of a model, those that can exist in it.
 
     Raises
     ------
     AnalysisError
         If two properties share an id, or one lies below a property that does not exist.
     """
-    found = [p for family in FAMILIES for p in family.properties if conventions in p.conventions] + (more or [])
+    found = [p for family in FAMILIES for p in family.properties if p.conventions == conventions] + (more or [])
     by_id: dict[str, Property] = {}
     for p in found:
         if p.id in by_id:
@@ -53,4 +69,11 @@ def properties(conventions: str, more: list[Property] | None = None) -> list[Pro
         raise AnalysisError(
             f"properties {', '.join(lost)} are their own ancestors\n  give them a parent that leads to a root"
         )
-    return result
+    if model is None:
+        return result
+    has = {need: condition(model) for need, condition in NEEDS.items()}
+    exist: dict[str, Property] = {}
+    for p in result:
+        if has[p.needs] and (not p.parent or p.parent in exist):
+            exist[p.id] = p
+    return list(exist.values())

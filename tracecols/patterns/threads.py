@@ -6,8 +6,8 @@ import numpy as np
 
 from tracecols.enhance.compound import CompoundTable
 from tracecols.enhance.model import Model
-from tracecols.patterns.base import Family, Findings, Matches, in_role, named, region_of
-from tracecols.patterns.profile import team_management
+from tracecols.patterns.base import Family, Findings, Matches, called, either, in_role, named, region_of
+from tracecols.patterns.profile import on_the_forking_call_path, team_management
 from tracecols.severity.cells import Cells
 
 FAMILY = Family("threads")
@@ -17,6 +17,13 @@ CRITICAL = in_role(["critical", "critical_sblock"], "openmp")
 OPENMP = named(".*", "openmp")
 MUTEX = named("pthread_mutex_(lock|trylock)", "pthread")
 CONDITION = named("pthread_cond_(timedwait|wait)", "pthread")
+
+# what EXPERT takes for OpenMP: its API by name, and these constructs; others are plain execution
+LOCK_API = called("(?i:omp).*lock")
+BARRIERS = in_role(["barrier", "implicit_barrier"], "openmp")
+SYNCHRONIZATION = either(LOCK_API, BARRIERS, in_role(["critical"], "openmp"))
+RUN_TIME = either(called("(?i:omp).+"), SYNCHRONIZATION, in_role(["flush"], "openmp"))
+API_CALL = in_role(["function", "wrapper"])
 
 add("omp_time", "execution", "OpenMP", "Time spent in the OpenMP run-time system and API.", of="children")
 
@@ -34,54 +41,86 @@ def omp_management(model: Model, findings: Findings) -> Cells:
     return fork.cells() + join.cells()
 
 
-@FAMILY.basic("omp_fork", "omp_management", "Fork", summary="Time spent creating and starting teams of threads.")
+@FAMILY.basic(
+    "omp", "execution", "OMP", summary="Time spent in the OpenMP run-time system and API, and forking.",
+    scalasca=None, expert={"needs": "threads"},
+)  # fmt: skip
+def omp(model: Model, findings: Findings) -> Cells:
+    """Region rule, and the time to fork, which lies on call paths of any region."""
+    return findings.execution.on(RUN_TIME(model.regions)[model.call_paths.region]) + forks(model, findings)
+
+
+def forks(model: Model, findings: Findings) -> Cells:
+    """From FORK to the forking thread's ENTER, on the call path that forks."""
+    if not model.teams_of.n_instances:
+        return Cells.empty()
+    fork, _ = team_management(model, findings)
+    mine, above = on_the_forking_call_path(model, fork)
+    return Cells.sum(above[mine], fork.location[mine], fork.severity[mine])
+
+
+@FAMILY.basic(
+    "omp_fork", "omp_management", "Fork", summary="Time spent creating and starting teams of threads.",
+    expert={"parent": "omp", "cells": forks},
+)  # fmt: skip
 def omp_fork(model: Model, findings: Findings) -> Cells:
     """From FORK to each thread's ENTER."""
     return team_management(model, findings)[0].cells() if model.teams_of.n_instances else Cells.empty()
 
 
-add("omp_synchronization", "omp_time", "Synchronization", "Time spent in OpenMP synchronisation.", of="children")
-add("omp_barrier", "omp_synchronization", "Barrier", "Time spent in OpenMP barriers.", of="children")
 add(
-    "omp_ebarrier",
-    "omp_barrier",
-    "Explicit",
-    "Time spent in explicit OpenMP barriers.",
-    regions=in_role(["barrier"], "openmp"),
-)
+    "omp_synchronization", "omp_time", "Synchronization", "Time spent in OpenMP synchronisation.",
+    scalasca={"of": "children"}, expert={"parent": "omp", "regions": SYNCHRONIZATION},
+)  # fmt: skip
 add(
-    "omp_ibarrier",
-    "omp_barrier",
-    "Implicit",
-    "Time spent in implicit OpenMP barriers.",
-    regions=in_role(["implicit_barrier"], "openmp"),
-)
+    "omp_barrier", "omp_synchronization", "Barrier", "Time spent in OpenMP barriers.",
+    scalasca={"of": "children"}, expert={"regions": BARRIERS},
+)  # fmt: skip
+add(
+    "omp_ebarrier", "omp_barrier", "Explicit", "Time spent in explicit OpenMP barriers.",
+    regions=in_role(["barrier"], "openmp"), expert={"id": "omp_explicit_barrier"},
+)  # fmt: skip
+add(
+    "omp_ibarrier", "omp_barrier", "Implicit", "Time spent in implicit OpenMP barriers.",
+    regions=in_role(["implicit_barrier"], "openmp"), expert={"id": "omp_implicit_barrier"},
+)  # fmt: skip
 
 
-def barrier_wait(m: CompoundTable, parent: Matches, role: str) -> Matches:
-    """From own enter to the latest enter of the team, without tasks that were executed in the barrier."""
-    wait = m.latest_enter_time - m.enter_time - m.task_time
-    return parent.where((m.role == role) & (wait > 0), severity=wait)
+def barrier_wait(model: Model, m: CompoundTable, parent: Matches, role: str, by_process: bool) -> Matches:
+    """From own enter to the latest enter of the team, without tasks that were executed in the barrier.
+
+    For EXPERT tasks do not matter, and all threads of the process have to come.
+    """
+    wait = m.latest_enter_time - m.enter_time
+    fits = m.role == role
+    if by_process:
+        threads = np.bincount(model.process[model.is_cpu], minlength=int(model.process.max(initial=0)) + 1)
+        fits &= model.constructs.n_members[m.construct] == threads[model.process[m.location]]
+    else:
+        wait = wait - m.task_time
+    return parent.where(fits & (wait > 0), severity=wait)
 
 
 @pattern(
     "omp_ebarrier_wait", "omp_ebarrier", "Wait at Explicit Barrier", table="construct_members",
     summary="Time in an explicit barrier until the last thread of the team has reached it.",
     advice="Balance the work in front of the barrier.",
+    expert={"parent": "omp_explicit_barrier", "by_process": True},
 )  # fmt: skip
-def explicit_barrier_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+def explicit_barrier_wait(model: Model, m: CompoundTable, parent: Matches, *, by_process: bool = False) -> Matches:
     """Wait at barriers of role barrier."""
-    return barrier_wait(m, parent, "barrier")
+    return barrier_wait(model, m, parent, "barrier", by_process)
 
 
 @pattern(
     "omp_ibarrier_wait", "omp_ibarrier", "Wait at Implicit Barrier", table="construct_members",
     summary="Time in an implicit barrier until the last thread of the team has reached it.",
     advice="Try another schedule, balance the work, or use nowait where the barrier is not needed.",
+    expert={"parent": "omp_implicit_barrier", "by_process": True},
 )  # fmt: skip
-def implicit_barrier_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+def implicit_barrier_wait(model: Model, m: CompoundTable, parent: Matches, *, by_process: bool = False) -> Matches:
     """Wait at barriers of role implicit barrier."""
-    return barrier_wait(m, parent, "implicit_barrier")
+    return barrier_wait(model, m, parent, "implicit_barrier", by_process)
 
 
 add(
@@ -125,6 +164,36 @@ def lock_contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     return found.where(region_of(model, found.call_path, OPENMP) & ~region_of(model, found.call_path, CRITICAL))
 
 
+@pattern(
+    "omp_lock_competition", "omp_synchronization", "Lock Competition", table="lock_acquisitions",
+    summary="Time lost waiting for a lock or a critical section that another thread holds.",
+    advice="Hold locks shorter, use more of them, or data structures without locks.",
+    scalasca=None, expert={},
+)  # fmt: skip
+def lock_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """From entering the call that acquires the lock to the last event of that lock before (lockptr, thesis 3.16)."""
+    wait = np.where(m.lockptr >= 0, m.lockptr_time - m.enter_time, 0)
+    return parent.where((wait > 0) & (m.enter >= 0), severity=wait)
+
+
+@pattern(
+    "omp_lock_api", "omp_lock_competition", "API", table="lock_acquisitions",
+    summary="Time lost waiting for a lock that another thread holds.", scalasca=None, expert={},
+)  # fmt: skip
+def api_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """Locks acquired by a function."""
+    return parent.where(region_of(model, parent.call_path, API_CALL))
+
+
+@pattern(
+    "omp_lock_critical", "omp_lock_competition", "Critical", table="lock_acquisitions",
+    summary="Time lost before a critical section because another thread is inside.", scalasca=None, expert={},
+)  # fmt: skip
+def critical_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """Locks acquired by a critical region."""
+    return parent.where(region_of(model, parent.call_path, in_role(["critical"], "openmp")))
+
+
 add(
     "omp_ordered",
     "omp_synchronization",
@@ -139,7 +208,10 @@ add(
     "Time spent waiting for child tasks.",
     regions=in_role(["task_wait"], "openmp"),
 )
-add("omp_flush", "omp_time", "Flush", "Time spent in OpenMP flush directives.", regions=in_role(["flush"], "openmp"))
+add(
+    "omp_flush", "omp_time", "Flush", "Time spent in OpenMP flush directives.", regions=in_role(["flush"], "openmp"),
+    expert={"parent": "omp"},
+)  # fmt: skip
 
 add("pthread_time", "execution", "POSIX Threads", "Time spent in calls of the POSIX threads API.", of="children")
 add(

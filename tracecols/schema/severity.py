@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from tracecols.schema.columns import Column, Table
 
+CONVENTIONS = {"scalasca": "Scalasca 2", "expert": "EXPERT 3.0"}
+"""Whose rules can be followed: name, and the analyser that has them."""
+
 FORMAT_VERSION = 1
 
 SEVERITY_TABLES: dict[str, Table] = {
