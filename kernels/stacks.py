@@ -22,6 +22,8 @@ DONE, GROW, BLOCKED = range(3)
 IS_CALL, IS_ARTIFICIAL = 1, 2
 
 NO_PARENT = -1
+ROOT_IN_TEAM = -(2**63)
+"""Instead of NO_PARENT where a thread belongs to a team that was forked outside of all regions."""
 
 
 @kernel
@@ -201,7 +203,7 @@ def scan_events(
                     state[BASE] = team_parents[j] if inside else NO_PARENT
                 node = find_call_path(
                     state[BASE],
-                    entry_region[r] if state[BASE] == NO_PARENT else r,
+                    entry_region[r] if state[BASE] == NO_PARENT or state[BASE] == ROOT_IN_TEAM else r,
                     base_row + i,
                     t,
                     state,

@@ -127,6 +127,37 @@ def test_inheritance__threads_that_wait_for_each_other_end(archive, enhance):
     assert sum(s.visits.sum() for s in model.scans) == 4
 
 
+def test_inheritance__in_older_recordings_lies_between_fork_and_join(archive, enhance):
+    # OmpFork and OmpJoin of the first thread; no thread says when it begins in the team
+    threads, _ = archive.openmp(3)
+    master, a, b = threads
+    master.enter(0, "main").record(10, "OmpFork", requested=3).enter(11, PARALLEL).leave(20, PARALLEL).record(
+        21, "OmpJoin"
+    )
+    master.enter(30, "g").record(31, "OmpFork", requested=3).enter(33, PARALLEL).enter(34, IMPLICIT).leave(39, IMPLICIT)
+    master.leave(40, PARALLEL).record(41, "OmpJoin").leave(50, "g").leave(60, "main")
+    a.call(2, 3, "alone").enter(12, PARALLEL).leave(19, PARALLEL).enter(31, PARALLEL)
+    a.enter(35, IMPLICIT).leave(39, IMPLICIT).leave(41, PARALLEL).call(41, 45, "alone")
+    b.enter(32, PARALLEL).enter(38, IMPLICIT).leave(39, IMPLICIT).leave(40, PARALLEL)
+    model = enhance(archive)
+    found = {k: v for k, v in profile(model).items() if k[1]}
+    assert found == {
+        ("alone", 1): (1 + 4, 2), (f"main/{PARALLEL}", 1): (7, 1), (f"main/g/{PARALLEL}", 1): (6, 1),
+        (f"main/g/{PARALLEL}/{IMPLICIT}", 1): (4, 1), (f"main/g/{PARALLEL}", 2): (7, 1),
+        (f"main/g/{PARALLEL}/{IMPLICIT}", 2): (1, 1),
+    }  # fmt: skip
+    t, c = model.teams, model.constructs
+    assert (t.fork_time.tolist(), t.join_time.tolist(), t.communicator.tolist()) == ([10, 31], [21, 41], [-1, -1])
+    assert [paths(model)[p] for p in t.call_path] == ["main", "main/g"]
+    # the third thread does nothing in the first region
+    assert sorted(zip(c.role.tolist(), c.team.tolist(), c.n_members.tolist(), strict=True)) == [
+        ("implicit_barrier", 1, 3), ("parallel", 0, 2), ("parallel", 1, 3),
+    ]  # fmt: skip
+    p = model.profile
+    serial = [n for n, i in zip((paths(model)[c] for c in p.call_path), p.inherited, strict=True) if not i]
+    assert sorted({n for n in serial if "main" not in n}) == ["alone"]
+
+
 def test_join__of_nested_forks_is_paired_like_brackets(archive, enhance):
     threads, team = archive.openmp(1)
     inner = archive.comm("", [0], paradigm="openmp")

@@ -1,4 +1,5 @@
-"""Whole traces against the reference analyser, Scalasca 2.6 after its remapping step, cell by cell.
+"""Whole traces against the reference analysers, cell by cell: OTF2 against Scalasca 2.6 after its remapping step, EPILOG
+against EXPERT 3.0.
 
 A cell is (property, call path, rank, thread); two call paths with the same names are summed on both sides.
 
@@ -43,6 +44,13 @@ KEY = ["property", "call_path", "rank", "thread"]
 
 KEPT = sorted(DATA.glob("*/reference.parquet"))
 OTHERS = [p for p in sorted(SHARED.glob("otf2/*/reference.parquet")) if not (DATA / p.parent.name).is_dir()]
+EPILOG = sorted(SHARED.glob("epilog/*/reference.parquet"))
+
+
+def label(reference: Path) -> str:
+    """Name a trace; some names exist in both formats."""
+    folder = reference.parent
+    return f"{folder.parent.name}-{folder.name}" if folder.parent.name == "epilog" else folder.name
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +62,8 @@ def analyzed(tmp_path_factory):
         if folder not in known:
             store = Store(tracecols.convert(folder, tmp_path_factory.mktemp("references") / f"{folder.name}.trace"))
             model = Model(store, 2)
-            known[folder] = model, analyze_model(model)
+            conventions = "expert" if store.manifest["source"]["format"].startswith("EPILOG") else "scalasca"
+            known[folder] = model, analyze_model(model, conventions)
         return known[folder]
 
     return run
@@ -73,7 +82,7 @@ def both(reference: Path, cube) -> pd.DataFrame:
     return pd.concat(frames, axis=1, keys=["ours", "reference"]).fillna(0.0).reset_index()
 
 
-@pytest.mark.parametrize("reference", KEPT + OTHERS, ids=lambda p: p.parent.name)
+@pytest.mark.parametrize("reference", KEPT + OTHERS + EPILOG, ids=label)
 def test_reference__agrees_in_every_cell(reference, analyzed):
     _, cube = analyzed(reference.parent)
     frame = both(reference, cube)
@@ -89,7 +98,7 @@ def test_reference__agrees_in_every_cell(reference, analyzed):
     assert frame.property.nunique() > 10
 
 
-@pytest.mark.parametrize("reference", KEPT + OTHERS, ids=lambda p: p.parent.name)
+@pytest.mark.parametrize("reference", KEPT + OTHERS + EPILOG, ids=label)
 def test_reference__has_what_we_found(reference, analyzed):
     # properties that the reference leaves out because all cells are zero are zero here too
     _, cube = analyzed(reference.parent)

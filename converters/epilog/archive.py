@@ -25,8 +25,8 @@ ROWS = 1 << 20
 FINEST = 18
 """No clock ticks more than 10**18 times a second."""
 
-_KINDS = ("REGION", "CALL_SITE", "MPI_COMM", "MPI_WIN", "LOCATION")
-_MEANINGS = (records.REGION, records.SITE, records.COMM, records.WINDOW, records.PEER)
+_KINDS = ("REGION", "CALL_SITE", "MPI_COMM", "MPI_WIN", "LOCATION", "MPI_GROUP")
+_MEANINGS = (records.REGION, records.SITE, records.COMM, records.WINDOW, records.PEER, records.GROUP)
 
 
 def _columns() -> dict[EventKind, list[str]]:
@@ -243,11 +243,11 @@ class Archive:
     def __init__(self, path: Path) -> None:
         self.path = path
         container = Container(path)
-        self._definitions = d = Definitions(container)
+        self.is_merged = not path.name.endswith(".esd")
+        self._definitions = d = Definitions(container, with_events=self.is_merged)
         self.definitions, self.metric_types = d.tables, d.metric_types
         self._n_counters = len(d.metric_types[0]) if d.metric_types else 0
         major, minor = divmod(container.version, 1000)
-        self.is_merged = not path.name.endswith(".esd")
         self.format = f"EPILOG {major}.{minor}" + ("" if self.is_merged else ", archive")
         self._rows = [d.rows[k] for k in _KINDS]
         self._unknown = dict(d.unknown)
@@ -311,7 +311,14 @@ class Archive:
             mine = np.flatnonzero(d.process_of == process)
             container = Container(file_path)
             file = EventFile(
-                container, HEADER, self._table(maps[-1]), int(mine[0]), n, int(mine[0]) << 32, self._n_counters, []
+                container,
+                HEADER,
+                self._table(maps[_KINDS.index("LOCATION")]),
+                int(mine[0]),
+                n,
+                int(mine[0]) << 32,
+                self._n_counters,
+                [],
             )
             others = np.flatnonzero((file.n_records > 0) & (d.process_of != process))
             if others.size:
@@ -399,7 +406,7 @@ class Archive:
         while True:
             why = decode.decode_records(
                 file.container.data, file.container.big, offsets, state, file.length, t.n_fields, t.meanings, t.places,
-                t.kinds, t.companions, t.counters, ranks, *lut, d.process_of, d.comm_of_window, d.group_of_comm,
+                t.kinds, t.companions, t.counters, ranks, *lut, d.process_of, d.comm_of_window,
                 c.member_start, c.members, c.ranks, d.callee, d.op_of_region, d.window_op_of_region, d.off_region,
                 d.tracing_region, self._n_counters, *buffers.events, *buffers.sides, buffers.extras, *buffers.sites,
                 *buffers.attributes, tied_record, tied_place, *buffers.ties, buffers.stack,
@@ -411,6 +418,9 @@ class Archive:
                 raise file.container.error(at, explain(why, int(state[decode.WHAT]), self._number(why, state)))
             if state[decode.DEPTH] >= buffers.stack.size:
                 buffers.stack = np.concatenate([buffers.stack, buffers.stack])
+            elif not state[decode.EVENTS]:
+                # one record has more attributes than there is room for
+                buffers.attributes = tuple(np.concatenate([a, a]) for a in buffers.attributes)
             else:
                 yield self._batch(buffers, state, clock)
 

@@ -24,7 +24,7 @@ END, RUNS_OUT, BAD_LENGTH, NO_LOCATION, TIME_DECREASES, BAD_TIME, UNKNOWN_ID, NO
 RECORD, EVENTS, SIDES, EXTRAS, SITES, ATTRIBUTES, TIES, BASE, DEPTH, TIE, WHAT, WHICH, DECODE_STATE = range(13)
 
 # meanings of fields, see records.py
-PLAIN, REGION, SITE, COMM, WINDOW, PEER, FLAG, LOCK_TYPE = range(8)
+PLAIN, REGION, SITE, COMM, WINDOW, PEER, GROUP, FLAG, LOCK_TYPE = range(9)
 AHEAD = 2
 
 ATTRIBUTE_UI1, ATTRIBUTE_UI4 = 60, 61
@@ -249,7 +249,7 @@ def rank_in(communicator, process, member_start, members, ranks):
 @kernel
 def decode_records(
     data, big, offsets, state, length, n_fields, meanings, places, kinds, companions, counters,
-    peers_are_ranks, lut, lut_start, process_of, comm_of_window, group_of_comm, member_start, members, ranks,
+    peers_are_ranks, lut, lut_start, process_of, comm_of_window, member_start, members, ranks,
     callee, op_of_region, window_op_of_region, off_region, tracing_region, n_counters,
     time, kind, region, side_event, side_kind, side_values, extra, site_event, site,
     attribute_event, attribute, attribute_type, attribute_value,
@@ -275,8 +275,8 @@ def decode_records(
     lut, lut_start : (any,) int64
         Rows by identifier, for each meaning; -1 undefined.
     process_of : (n_locations,) int64
-    comm_of_window, group_of_comm, member_start, members, ranks : int64
-        Communicators: of windows; row of their group; processes in ascending order and the rank of each.
+    comm_of_window, member_start, members, ranks : int64
+        Communicators: of windows; processes in ascending order and the rank of each.
     callee : (n_sites,) int32
         Region each call site enters.
     op_of_region, window_op_of_region : (n_regions + 1,) int64
@@ -318,7 +318,6 @@ def decode_records(
             or m + 3 > side_event.size
             or x + n_counters > extra.size
             or s >= site.size
-            or a + 64 > attribute.size
             or depth >= stack.size
             or state[TIES] + 3 > tie_event.size
         ):
@@ -331,13 +330,19 @@ def decode_records(
             value = np.int64(data[p + 3]) if data[p + 1] == ATTRIBUTE_UI1 else load4(data, p + 3, big)
             if data[p + 2] == REQUEST:
                 request = value
-            elif a < attribute.size:
+            else:
+                if a >= attribute.size:
+                    why = BUFFERS_FULL
+                    break
                 # the event they belong to is not known yet
                 attribute[a] = data[p + 2]
                 attribute_type[a] = data[p + 1]
                 attribute_value[a] = value
                 a += 1
             p += 2 + np.int64(data[p])
+        if why != END:
+            a = a_before
+            break
         code = data[p + 1]
         q = p + 2
         if data[p] == length[code]:
@@ -454,8 +459,6 @@ def decode_records(
                 v[4] = op_of_region[top]
             elif main == 38:
                 v[1] = window_op_of_region[top]
-            elif main == 39:
-                v[1] = group_of_comm[v[1]] if v[1] >= 0 else -1
             elif main == 11:
                 if code == 201:
                     region[e] = off_region

@@ -181,6 +181,8 @@ class Definitions:
     ----------
     container : Container
         The merged trace, or the global definitions of an archive.
+    with_events : bool
+        Whether events follow.
 
     Attributes
     ----------
@@ -191,7 +193,7 @@ class Definitions:
     metric_types : list of list of str
     communicators : Communicators
     process_of : (n_locations,) int64
-    comm_of_window, group_of_comm : (any,) int64
+    comm_of_window : (any,) int64
     callee : (n_sites,) int32
     off_region, tracing_region : int
     op_of_region, window_op_of_region : (n_regions + 1,) int64
@@ -202,10 +204,10 @@ class Definitions:
     unknown : dict of int to int
     """
 
-    def __init__(self, container: Container) -> None:
+    def __init__(self, container: Container, with_events: bool) -> None:
         self.container = container
         self._found, self.unknown, self.events_at = read_definitions(container)
-        if not self._found["LAST_DEF"]:
+        if with_events and not self._found["LAST_DEF"]:
             raise container.error(container.data.size, "the file ends within the definitions, before LAST_DEF")
         self.n_events: int = self._found["NUM_EVENTS"][-1]["n"] if self._found["NUM_EVENTS"] else 0
         self.rows = {name: self._index(name) for name in _TABLED if name not in ("LAST_DEF", "NUM_EVENTS")}
@@ -406,7 +408,9 @@ class Definitions:
             remote_members=[[] for _ in communicators],
         )
         self.communicators = Communicators.of(members)
-        self.group_of_comm = np.array([*(g for _, g in communicators), -1], np.int64)
+        if not self._found["MPI_GROUP"]:
+            # in a merged trace a communicator stands for its group
+            self.rows["MPI_GROUP"] = dict(communicators)
         windows = self._found["MPI_WIN"]
         of = [self._row(r, "communicator", "MPI_COMM") for r in windows]
         self._put(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from tracecols.schema import EventKind as K
 
 # what the number in a field means, and so what becomes of it
-PLAIN, REGION, SITE, COMM, WINDOW, PEER, FLAG, LOCK_TYPE = range(8)
-"""PEER: a location, or a rank in the communicator; FLAG and LOCK_TYPE take one byte, all others four."""
+PLAIN, REGION, SITE, COMM, WINDOW, PEER, GROUP, FLAG, LOCK_TYPE = range(9)
+"""PEER: a location, or a rank in the communicator; GROUP: a communicator that stands for its group, or a group; FLAG and LOCK_TYPE take one byte, all others four."""
 
 BEHIND, AHEAD = 1, 2
 """Where the counter values of a record stand: behind its fields, or ahead of them."""
@@ -63,7 +63,7 @@ EVENTS: tuple[Event, ...] = (
     Event(115, "MPI_GET_1TE", (_REMOTE, _WINDOW, _RMA), K.RMA_OP_COMPLETE_NON_BLOCKING),
     Event(116, "MPI_GET_1TO", (_RMA,), K.RMA_GET),
     Event(
-        117, "MPI_WINEXIT", (_WINDOW, ("group", COMM), ("level", FLAG)), K.RMA_GROUP_SYNC, leaves=True, counters=AHEAD
+        117, "MPI_WINEXIT", (_WINDOW, ("group", GROUP), ("level", FLAG)), K.RMA_GROUP_SYNC, leaves=True, counters=AHEAD
     ),
     Event(118, "MPI_WINCOLLEXIT", (_WINDOW,), K.RMA_COLLECTIVE_END, leaves=True, counters=AHEAD),
     Event(119, "MPI_WIN_LOCK", (_REMOTE, _WINDOW, ("lock_type", LOCK_TYPE)), K.RMA_ACQUIRE_LOCK),

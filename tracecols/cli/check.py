@@ -22,7 +22,7 @@ def check(ctx: click.Context, store: Path, jobs: int | None) -> None:
     opened = Store(store)
     with progress("checking") as report:
         found = counts(Model(opened, n_jobs(jobs), report))
-    found |= {f"events of kind UNKNOWN ({name})": n for name, n in opened.manifest["not_understood"].items()}
+    found |= {f"records that were not understood ({name})": n for name, n in opened.manifest["not_understood"].items()}
     found |= {f"events lost at location {loss['location']}": loss["n_events"] for loss in opened.manifest["lost"]}
     for what, n in found.items():
         click.echo(f"{n:>12,}  {what}")

@@ -29,9 +29,8 @@ def convert(source: Path, output: Path | None, jobs: int | None, salvage: bool) 
     manifest = Store(path).manifest
     click.echo(f"{path}: {manifest['n_events']:,} events, {manifest['n_locations']:,} locations")
     for what, n in manifest["not_understood"].items():
-        click.echo(
-            f"warning: {n:,} records of {what} were not understood; they are kept as events of kind UNKNOWN", err=True
-        )
+        kept = "kept as events of kind UNKNOWN" if what.startswith("event") else "left out"
+        click.echo(f"warning: {n:,} records of {what} were not understood; they are {kept}", err=True)
     for loss in manifest["lost"]:
         click.echo(
             f"warning: location {loss['location']}: {loss['n_events']:,} events lost: {loss['reason']}", err=True

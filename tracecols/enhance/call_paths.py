@@ -13,6 +13,7 @@ from tracecols.enhance.grouping import combine
 from tracecols.enhance.order import EventOrder
 from tracecols.enhance.regions import Regions
 from tracecols.enhance.scan import FOREIGN, LocationScan
+from tracecols.kernels import stacks
 
 
 @dataclass
@@ -73,6 +74,7 @@ def merge_call_paths(scans: Sequence[LocationScan], regions: Regions, order_of: 
     region = np.concatenate([s.node_entry for s in scans]).astype(np.int64) if scans else local
     row = np.concatenate([s.node_row for s in scans]) if scans else local
     time = np.concatenate([s.node_time for s in scans]) if scans else local
+    local = np.where(local == stacks.ROOT_IN_TEAM, -1, local)
     place = order_of.place(row)
     code = FOREIGN - local
     above = np.where(

@@ -197,7 +197,7 @@ class LocationScan:
         return slots
 
     def inherited(self) -> NDArray[np.bool_]:
-        """Whether each call path hangs below one of another location: what a thread does within a team; (n,) bool."""
+        """Whether each call path begins with the one of a FORK elsewhere: what a worker does within a team; (n,) bool."""
         result = self.node_parent < -1
         unknown = self.node_parent >= 0
         while unknown.any():
@@ -266,6 +266,8 @@ class LocationScan:
                         if program >= 0:
                             program = FOREIGN - (master << 32 | program)
                         self.state[stacks.PROGRAM] = program
+                else:
+                    self._parents[self._known] = stacks.ROOT_IN_TEAM
             self._known += 1
 
     def prepare(self, others: list[LocationScan], first_time: int) -> None:

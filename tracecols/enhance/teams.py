@@ -103,13 +103,14 @@ class Teams:
 
     def _forkers(self, process: NDArray[np.int32]) -> NDArray[np.int64]:
         """Find the processes whose threads do not say when they begin in a team, and which thread forks."""
-        result = np.full(process.size, -1, np.int64)
-        with_begins = {int(process[i]) for i, e in enumerate(self.events) if e.is_begin.any()}
-        for location, e in enumerate(self.events):
-            of = int(process[location])
-            first = int(np.flatnonzero(process == of)[0]) if np.isin(e.kind, FORKS).any() else -1
-            if first == location and of not in with_begins:
-                result[process == of] = location
+        members, first, of = np.unique(process, return_index=True, return_inverse=True)
+        forker = np.full(members.size, -1, np.int64)
+        for k, location in enumerate(first.tolist()):
+            if np.isin(self.events[location].kind, FORKS).any():
+                forker[k] = location
+        begins = [location for location, e in enumerate(self.events) if e.is_begin.any()]
+        forker[of[begins]] = -1
+        result: NDArray[np.int64] = forker[of]
         return result
 
     def communicator_of(self, team: NDArray[np.int64]) -> NDArray[np.int32]:

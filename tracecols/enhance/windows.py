@@ -98,6 +98,9 @@ def match_epochs(model: Model) -> CompoundTable:
     rank = model.order.rank(e.row[sync], e.time[sync])
     position = np.zeros(e.row.size, np.int64)
     position[sync] = rank
+    # the access epochs of an exposure in the order in which they were completed
+    order = np.lexsort((position[complete][access], exposure))
+    access, exposure, is_complete = access[order], exposure[order], is_complete[order]
     last = position[wait]
     np.maximum.at(last, exposure, position[complete][access])
 

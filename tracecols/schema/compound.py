@@ -230,7 +230,7 @@ PROFILE = Table(
         Column("location", "int32", "location", "", "locations"),
         Column("exclusive", "int64", "time in the call path itself, without those below", "ticks"),
         Column("visits", "int64", "how often it was entered", "occ"),
-        Column("inherited", "bool", "whether it hangs below the call path of the thread that forked"),
+        Column("inherited", "bool", "whether it continues the call path of the thread that forked"),
     ),
 )
 

@@ -1,0 +1,1025 @@
+"""Random programs that could have run, recorded as merged EPILOG traces.
+
+A program is a list of rounds that all processes go through. Processes and threads are generators which say how long
+they work; a simulation runs them in the order of a virtual clock, so events come in the order of their times and
+causes come before effects, also where a coarse clock makes them look simultaneous. No round can lock up: whatever waits
+waits for something all others do earlier in the round.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from epilog_writer import region_type
+from oracles.epilog import (
+    CODE,
+    ENTER_CODES,
+    EXIT_CODES,
+    CallSite,
+    Event,
+    Location,
+    Metric,
+    Node,
+    Recording,
+    Region,
+    Topology,
+)  # fmt: skip
+
+Script = Iterator[float | None]
+"""Yields how long to work before it goes on; None waits until something wakes it up."""
+
+POINT_TO_POINT = "Send Ssend Bsend Isend Recv Irecv Wait Waitall Waitany Waitsome Test Testall Sendrecv Probe Get_count"
+COLLECTIVE = {
+    "Barrier": "barrier",
+    **dict.fromkeys(("Bcast", "Scatter", "Scatterv"), "from root"),
+    **dict.fromkeys(("Reduce", "Gather", "Gatherv"), "to root"),
+    **dict.fromkeys(("Allreduce", "Alltoall", "Alltoallv", "Allgather", "Reduce_scatter"), "all"),
+    **dict.fromkeys(("Scan", "Exscan"), "prefix"),
+}
+OTHER = (
+    "Init Finalize File_open File_write File_read_all File_close Comm_dup Comm_rank Type_commit Alloc_mem Op_create "
+    "Buffer_attach Cancel"
+)
+ONE_SIDED = "Win_create Win_free Win_fence Win_post Win_start Win_complete Win_wait Win_test Win_lock Win_unlock Put Get Accumulate"
+CONSTRUCTS = (
+    "parallel", "barrier", "ibarrier", "for", "single", "single sblock", "sections", "section", "master", "critical",
+    "critical sblock", "flush", "atomic", "ordered", "ordered sblock", "workshare",
+)  # fmt: skip
+LIBRARY = ("omp_set_lock", "omp_unset_lock", "omp_init_lock", "omp_get_thread_num")
+N_FUNCTIONS = 6
+CRITICAL_LOCK, API_LOCK = 7, 3
+
+
+class Simulation:
+    """A virtual clock, and the scripts that wait for it or for each other."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.heap: list[tuple[float, int, Script]] = []
+        self.n = 0
+        self.running: Script | None = None
+        self.asleep: dict[object, list[Script]] = defaultdict(list)
+
+    def at(self, time: float, script: Script) -> None:
+        """Let a script go on at some time; among equals in the order they were scheduled."""
+        self.n += 1
+        heapq.heappush(self.heap, (time, self.n, script))
+
+    def run(self) -> None:
+        """Go on until nothing is left."""
+        while self.heap:
+            self.now, _, self.running = heapq.heappop(self.heap)
+            delay = next(self.running, -1.0)
+            if delay is not None and delay >= 0:
+                self.at(self.now + delay, self.running)
+        if any(self.asleep.values()):
+            raise RuntimeError(f"the program locks up: {[k for k, v in self.asleep.items() if v]}")
+
+    def wait(self, key: object, condition: Callable[[], bool]) -> Script:
+        """Sleep until something wakes this key and the condition holds."""
+        while not condition():
+            assert self.running is not None
+            self.asleep[key].append(self.running)
+            yield None
+
+    def wake(self, key: object) -> None:
+        """Let all that sleep on a key look again, in the order they fell asleep."""
+        for script in self.asleep.pop(key, ()):
+            self.at(self.now, script)
+
+
+@dataclass
+class Message:
+    """A message of a round: how it is sent, and how and when it is received."""
+
+    src: int
+    dst: int
+    comm: int
+    tag: int
+    call: str
+    how: str
+    is_late: bool
+    is_posted: bool = False
+
+
+@dataclass
+class Meeting:
+    """A collective operation or a construct that is under way."""
+
+    entered: set[int] = field(default_factory=set)
+    left: int = 0
+
+
+@dataclass
+class Team:
+    """A parallel region that is being executed."""
+
+    process: int
+    plan: list[tuple[str, int]]
+    ends: str
+    meetings: dict[object, Meeting] = field(default_factory=lambda: defaultdict(Meeting))
+    done: int = 0
+
+
+class RandomEpilog:
+    """Run a program; see `random_recording` for the parameters."""
+
+    def __init__(
+        self,
+        seed: int,
+        n_processes: int,
+        n_threads: int,
+        n_rounds: int,
+        n_metrics: int,
+        tick: float | None,
+        big_endian: bool,
+        rma: bool,
+        mergeable: bool,
+        overlapping_locks: bool,
+        pseudo_regions: bool,
+        violations: bool,
+        spelling: str | None,
+        topologies: bool,
+    ) -> None:
+        self.rng = rng = random.Random(seed)
+        self.n_processes, self.n_threads, self.n_rounds = n_processes, n_threads, n_rounds
+        self.tick, self.rma, self.mergeable = tick, rma, mergeable
+        self.overlapping_locks, self.pseudo_regions, self.violations = overlapping_locks, pseudo_regions, violations
+        # Fortran compilers spell MPI_Send mpi_send_ or MPI_SEND; EXPERT knows them without the underscore.
+        # What ends transfers when files are merged knows the names of C only.
+        drawn = "c" if rng.random() < 0.8 or rma else rng.choice(("lower", "upper"))
+        self.spelling = spelling or drawn
+        self.sim = Simulation()
+        self.recording = r = Recording(big_endian)
+        self.numbers: dict[str, int] = {}
+        self.stack: dict[int, list[Event]] = defaultdict(list)
+        self.counters: dict[int, list[int]] = {}
+        self.recorded: list[Event] = []
+        self.wrote: list[int] = []
+        self._define(n_metrics, topologies)
+        self.has_main = rng.random() < 0.85
+
+        self.pending: dict[tuple[int, int, int, int], int] = defaultdict(int)
+        self.meetings: dict[object, Meeting] = defaultdict(Meeting)
+        self.held: set[tuple[int, int]] = set()
+        self.rounds: list[tuple[str, object]] = []
+        self.windows: dict[int, str] = {}
+        self.puts: dict[tuple[int, int, int, int], list[tuple[int, int]]] = defaultdict(list)
+        self.gets: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+        self.epochs: dict[tuple[str, int, int, int], int] = defaultdict(int)
+        self.rma_ids: dict[int, int] = defaultdict(int)
+        self.group_ids: dict[tuple[int, ...], int] = {}
+        self.plan()
+        self.origin = 0.0
+        first = rng.randrange(n_processes + 1)
+        for p in range(n_processes):
+            self.sim.at(0.0 if p == first else self.short(), self.main(p))
+        self.sim.run()
+        self._finish()
+        r.n_events = len(r.events)
+        r.has_last_def = True
+
+    # -- definitions -----------------------------------------------------------------------------------------------
+
+    def _define(self, n_metrics: int, topologies: bool) -> None:
+        r, rng = self.recording, self.rng
+        r.machines[0] = "random machine", self.n_processes
+        for p in range(self.n_processes):
+            r.nodes[p] = Node(p, 0, self.n_threads, f"node{p}", 1e9)
+            r.processes[p] = f"p{p}"
+            for t in range(self.n_threads):
+                r.threads[p, t] = f"t{t}"
+                lid = len(r.locations)
+                r.locations[lid] = Location(lid, 0, p, p, t)
+                self.counters[lid] = [rng.randrange(100) for _ in range(n_metrics)]
+        r.files.update({0: "random.c", 1: "MPI", 2: "OMP"})
+        self.define("main", type_=1)
+        for i in range(N_FUNCTIONS):
+            self.define(f"func{i}", begin=10 * i + 1, end=10 * i + 9)
+        for name in (*POINT_TO_POINT.split(), *COLLECTIVE, *OTHER.split(), *(ONE_SIDED.split() if self.rma else ())):
+            self.define(self.spell(f"MPI_{name}"), "MPI")
+        if self.n_threads > 1:
+            for i, name in enumerate(CONSTRUCTS):
+                text = f"!$omp {name} @random.c:{100 + i}" if rng.random() < 0.8 else f"!$omp {name}"
+                self.define(text, "OMP", 100 + i, 100 + i, region_type(f"!$omp {name}"), f"!$omp {name}")
+            # a parallel region in two places
+            self.define("!$omp parallel @random.c:200", "OMP", 200, 220, 11)
+            for name in LIBRARY:
+                self.define(name, "OMP")
+        for i in range(8):
+            callee = 1 + rng.randrange(N_FUNCTIONS)
+            r.call_sites[i] = CallSite("random.c", 100 + i // 2, callee, rng.randrange(N_FUNCTIONS + 1))
+        r.metrics.extend(Metric(f"M{i}", f"metric {i}", 0, 0, 0) for i in range(n_metrics))
+        everyone = list(range(self.n_processes))
+        if self.n_processes > 1 or rng.random() < 0.5:
+            r.comms[0] = everyone
+            # merging says so of the communicator of all
+            r.group_comms.add(0)
+            if self.n_processes > 1 and rng.random() < 0.6:
+                r.comms.update({1 + p: [p] for p in everyone})
+            if self.n_processes > 1:
+                for _ in range(rng.randint(0, 3)):
+                    r.comms[len(r.comms)] = sorted(rng.sample(everyone, rng.randint(1, self.n_processes)))
+        if topologies:
+            n, t = self.n_processes, self.n_threads
+            r.topologies[0] = Topology(
+                -1, [t, n], [True, False], "Process/Thread", ["Thread", "Process"],
+                {x.id: [x.thread, x.process] for x in r.locations.values()},
+            )  # fmt: skip
+            if n % 2 == 0 and 0 in r.comms:
+                coords = {x.id: [x.process // 2, x.process % 2] for x in r.locations.values() if x.thread == 0}
+                r.topologies[1] = Topology(0, [n // 2, 2], [False, True], "", [], coords)
+        if rng.random() < 0.5:
+            r.call_paths.update({0: (0, -1, 0), 1: (1, 0, rng.getrandbits(63))})
+
+    def spell(self, name: str) -> str:
+        """Spell a name of MPI as the program's language does."""
+        return {"c": name, "lower": name.lower(), "upper": name.upper()}[self.spelling]
+
+    def define(
+        self,
+        name: str,
+        file: str = "random.c",
+        begin: int = -1,
+        end: int = -1,
+        type_: int = 1,
+        known: str | None = None,
+    ) -> None:
+        """Define a region; events name it as `known`."""
+        number = len(self.recording.regions)
+        self.numbers[known or name] = number
+        self.recording.regions[number] = Region(name, file, begin, end, "random", type_)
+
+    # -- recording -------------------------------------------------------------------------------------------------
+
+    def master(self, p: int) -> int:
+        """Location of the first thread of a process."""
+        return p * self.n_threads
+
+    def record(self, at: int, kind: str, wrote: int | None = None, /, **fields: int) -> Event:
+        """Record an event now; `wrote` is the location that recorded it if that is another one."""
+        if self.mergeable and not self.recorded:
+            # merging lets time begin with the first event
+            self.origin = self.sim.now
+        time = self.sim.now - self.origin
+        if self.tick is not None:
+            time = math.floor(time / self.tick + 1e-9) * self.tick
+        code = CODE[kind]
+        metrics: tuple[int, ...] = ()
+        if code in ENTER_CODES or code in EXIT_CODES:
+            mine = self.counters[at]
+            mine[:] = [v + self.rng.choice((0, 1, self.rng.randrange(1000), 1 << 33)) for v in mine]
+            metrics = tuple(mine)
+        e = Event(0, code, at, time, fields, metrics)
+        self.recorded.append(e)
+        self.wrote.append((at if wrote is None else wrote) // self.n_threads)
+        if code in ENTER_CODES:
+            self.stack[at].append(e)
+        elif code in EXIT_CODES:
+            self.stack[at].pop()
+        return e
+
+    def enter(self, at: int, name: str) -> Event:
+        """Enter a region by name."""
+        return self.record(at, "ENTER", region=self.numbers[self.spell(name) if name.startswith("MPI_") else name])
+
+    def exit(self, at: int, kind: str = "EXIT", **fields: int) -> Event:
+        """Leave the region."""
+        return self.record(at, kind, **fields)
+
+    def pause(self) -> float:
+        """How long something takes: often nothing."""
+        return self.rng.choice((0.0, 0.0, self.rng.expovariate(5e5), self.rng.expovariate(1e5)))
+
+    def short(self) -> float:
+        """How long something takes at least a moment."""
+        return self.rng.expovariate(3e4)
+
+    def long(self) -> float:
+        """How long work takes."""
+        return self.rng.expovariate(500)
+
+    def maybe(self, probability: float) -> bool:
+        """Throw a coin."""
+        return self.rng.random() < probability
+
+    # -- user functions ----------------------------------------------------------------------------------------------
+
+    def function(self, at: int, depth: int = 0) -> Script:
+        """Call a function, sometimes from a known place, sometimes itself."""
+        rng = self.rng
+        if self.maybe(0.3):
+            self.record(at, "ENTER_CS", call_site=rng.randrange(len(self.recording.call_sites)))
+        else:
+            # few names, so that recursion happens
+            self.enter(at, f"func{rng.randrange(N_FUNCTIONS)}")
+        yield self.long() if self.maybe(0.6) else self.pause()
+        if depth < 3 and self.maybe(0.4):
+            yield from self.function(at, depth + 1)
+            yield self.pause()
+        if self.pseudo_regions and self.maybe(0.2):
+            enter, leave = rng.choice((("LOG_OFF", "LOG_ON"), ("ENTER_TRACING", "EXIT_TRACING")))
+            self.record(at, enter)
+            yield self.short()
+            self.record(at, leave)
+        self.exit(at)
+
+    # -- messages ----------------------------------------------------------------------------------------------------
+
+    def send(self, m: Message, at: int, call: str | None = None) -> Script:
+        """Send a message; a synchronous send ends after the receive was posted."""
+        if call is None:
+            self.enter(at, f"MPI_{m.call}")
+            yield self.pause()
+        fields = {"dest": self.master(m.dst), "comm": m.comm, "tag": m.tag, "length": self.rng.randrange(1, 5000)}
+        self.record(at, "MPI_SEND", **fields)
+        self.pending[m.src, m.dst, m.comm, m.tag] += 1
+        self.sim.wake(("message", m.dst))
+        if call is None:
+            # not only synchronous sends take long, but only those of standard mode count as waiting for the receiver
+            blocks = {"Ssend": 1.0, "Send": 0.5}.get(m.call, 0.2)
+            if not m.is_late and self.maybe(blocks):
+                yield from self.sim.wait(("posted", m.src), lambda: m.is_posted)
+            yield self.pause()
+            self.exit(at)
+
+    def arrive(self, m: Message, at: int) -> Script:
+        """Receive the oldest message of the same kind, as soon as there is one."""
+        key = m.src, m.dst, m.comm, m.tag
+        yield from self.sim.wait(("message", m.dst), lambda: self.pending[key] > 0)
+        # taken at once: nobody may come in between
+        self.pending[key] -= 1
+        self.record(at, "MPI_RECV", src=self.master(m.src), comm=m.comm, tag=m.tag)
+
+    def post(self, m: Message) -> None:
+        """Let the sender know."""
+        m.is_posted = True
+        self.sim.wake(("posted", m.src))
+
+    def receive(self, m: Message, at: int, is_posted: bool) -> Script:
+        """Receive a message in one call, or complete its receive."""
+        if not is_posted and m.how == "Recv":
+            if self.maybe(0.1):
+                yield from self.call(at, "MPI_Probe")
+            self.enter(at, "MPI_Recv")
+            self.post(m)
+            yield self.pause()
+            yield from self.arrive(m, at)
+        elif m.how in ("Test", "Testall") and self.maybe(0.6):
+            key = m.src, m.dst, m.comm, m.tag
+            while not self.pending[key]:
+                yield from self.call(at, f"MPI_{m.how}")
+                # no longer than this, or there would be too many
+                yield self.long()
+            self.enter(at, f"MPI_{m.how}")
+            yield from self.arrive(m, at)
+        else:
+            self.enter(at, f"MPI_{m.how}")
+            yield self.pause()
+            yield from self.arrive(m, at)
+        yield self.pause()
+        self.exit(at)
+        if self.maybe(0.1):
+            yield from self.call(at, "MPI_Get_count")
+
+    def irecv(self, m: Message, at: int) -> Script:
+        """Post a receive."""
+        self.enter(at, "MPI_Irecv")
+        yield self.pause()
+        self.post(m)
+        self.exit(at)
+
+    def call(self, at: int, name: str) -> Script:
+        """Call something that records nothing else."""
+        self.enter(at, name)
+        yield self.short() if self.maybe(0.7) else 0.0
+        self.exit(at)
+
+    def messages(self, p: int, messages: list[Message]) -> Script:
+        """Go through the messages of a round; late ones are received at the end, in any order."""
+        at = self.master(p)
+        late: list[Message] = []
+        for m in messages:
+            if p == m.src:
+                if self.maybe(0.3):
+                    yield from self.function(at)
+                yield from self.send(m, at)
+            if p == m.dst:
+                if m.how != "Recv":
+                    yield from self.irecv(m, at)
+                    late.append(m) if m.is_late else None
+                elif m.is_late:
+                    late.append(m)
+                if not m.is_late:
+                    if self.maybe(0.4):
+                        yield from self.function(at)
+                    yield from self.receive(m, at, m.how != "Recv")
+            yield self.pause()
+        self.rng.shuffle(late)
+        while late:
+            m = late.pop()
+            if m.how in ("Waitall", "Waitsome"):
+                together = [m, *(x for x in late if x.how == m.how)]
+                late = [x for x in late if x not in together]
+                self.enter(at, f"MPI_{m.how}")
+                yield self.pause()
+                for x in together:
+                    yield from self.arrive(x, at)
+                    yield self.pause()
+                self.exit(at)
+            else:
+                yield from self.receive(m, at, m.how != "Recv")
+            yield self.pause()
+
+    def shift(self, p: int, step: int, comm: int) -> Script:
+        """Send to one neighbour while receiving from another."""
+        members, at = self.recording.comms[comm], self.master(p)
+        if p not in members:
+            return
+        i = members.index(p)
+        out = Message(p, members[(i + step) % len(members)], comm, 5, "Sendrecv", "Sendrecv", True)
+        into = Message(members[(i - step) % len(members)], p, comm, 5, "Sendrecv", "Sendrecv", True)
+        self.enter(at, "MPI_Sendrecv")
+        yield self.pause()
+        yield from self.send(out, at, "Sendrecv")
+        yield self.pause()
+        yield from self.arrive(into, at)
+        yield self.pause()
+        self.exit(at)
+
+    # -- collective operations -----------------------------------------------------------------------------------------
+
+    def meet(
+        self, key: object, who: int, members: list[int], needed: Callable[[set[int]], bool] | None = None
+    ) -> Script:
+        """Wait for all members, or for as many as the operation needs."""
+        meeting = self.meetings[key]
+        meeting.entered.add(who)
+        self.sim.wake(key)
+        enough = needed or (lambda entered: len(entered) == len(members))
+        yield from self.sim.wait(key, lambda: enough(meeting.entered))
+
+    def collective(self, p: int, key: object, name: str, comm: int, root: int) -> Script:
+        """Take part in a collective operation."""
+        members, at, kind = self.recording.comms[comm], self.master(p), COLLECTIVE[name]
+        if p not in members:
+            return
+        if self.maybe(0.5):
+            yield from self.function(at)
+        is_rooted = kind in ("from root", "to root")
+        others = [n for n, k in COLLECTIVE.items() if (k in ("from root", "to root")) == is_rooted]
+        self.enter(at, f"MPI_{self.rng.choice(others) if self.violations and self.maybe(0.05) else name}")
+        yield self.pause()
+        # who needs whom: with a root some may leave early
+        needed: Callable[[set[int]], bool] | None = None
+        if kind == "from root" and self.maybe(0.5):
+            needed = lambda entered: root in entered  # noqa: E731
+        elif kind == "to root" and p != root and self.maybe(0.5):
+            needed = lambda entered: True  # noqa: E731
+        elif kind == "prefix" and self.maybe(0.5):
+            needed = lambda entered: all(m in entered for m in members if m <= p)  # noqa: E731
+        if self.violations and self.maybe(0.2):
+            needed = lambda entered: True  # noqa: E731
+        yield from self.meet(key, p, members, needed)
+        yield self.pause()
+        sent, received = self.rng.randrange(999), self.rng.randrange(999)
+        at_root = self.master(root) if is_rooted else -1
+        self.exit(at, "MPI_COLLEXIT", root=at_root, comm=comm, sent=sent, received=received)
+
+    # -- OpenMP --------------------------------------------------------------------------------------------------------
+
+    def parallel(self, p: int, team: Team) -> Script:
+        """Fork a team, execute the region, and join it."""
+        master = self.master(p)
+        region = "!$omp parallel" if team.ends.startswith("1") else "!$omp parallel @random.c:200"
+        self.record(master, "OMP_FORK")
+        for t in range(1, self.n_threads):
+            self.sim.at(self.sim.now + self.pause(), self.thread(team, t, region))
+        yield self.pause()
+        yield from self.thread(team, 0, region)
+        yield from self.sim.wait(("join", p), lambda: team.done == self.n_threads)
+        yield self.pause()
+        self.record(master, "OMP_JOIN")
+
+    def thread(self, team: Team, t: int, region: str) -> Script:
+        """Execute a parallel region as one of its threads."""
+        at = self.master(team.process) + t
+        self.enter(at, region)
+        yield self.pause()
+        for i, (construct, choice) in enumerate(team.plan):
+            yield from self.construct(team, at, t, i, construct, choice)
+            yield self.pause()
+        yield from self.barrier(team, at, t, "end", "!$omp ibarrier")
+        yield self.pause()
+        self.exit(at, team.ends[2:])
+        team.done += 1
+        self.sim.wake(("join", team.process))
+
+    def barrier(self, team: Team, at: int, t: int, key: object, region: str) -> Script:
+        """Wait for the team."""
+        self.enter(at, region)
+        yield self.pause()
+        meeting, name = team.meetings[key], (id(team), key)
+        meeting.entered.add(t)
+        self.sim.wake(name)
+        if not self.violations or self.maybe(0.8):
+            yield from self.sim.wait(name, lambda: len(meeting.entered) == self.n_threads)
+        yield self.pause()
+        self.exit(at, "OMP_COLLEXIT")
+
+    def construct(self, team: Team, at: int, t: int, i: int, construct: str, choice: int) -> Script:
+        """Execute one construct; what `choice` decides is the same for all threads."""
+        ends = "OMP_COLLEXIT" if choice & 1 else "EXIT"
+        waits = choice & 2
+        if construct == "barrier":
+            yield self.long()
+            yield from self.barrier(team, at, t, i, "!$omp barrier")
+        elif construct in ("for", "workshare", "sections", "single"):
+            self.enter(at, f"!$omp {construct}")
+            yield self.pause()
+            if construct == "sections" and self.maybe(0.5):
+                self.enter(at, "!$omp section")
+                yield self.long()
+                self.exit(at)
+            elif construct == "single" and t == choice % self.n_threads:
+                self.enter(at, "!$omp single sblock")
+                yield self.long()
+                self.exit(at)
+            elif construct != "single":
+                yield self.long()
+                if self.maybe(0.2):
+                    yield from self.function(at, 2)
+            if waits:
+                yield from self.barrier(team, at, t, i, "!$omp ibarrier")
+            self.exit(at, ends)
+        elif construct == "master" and t == 0:
+            self.enter(at, "!$omp master")
+            yield self.short()
+            if self.maybe(0.5):
+                yield from self.function(at, 1)
+            if waits and self.n_processes > 1:
+                # all processes have the same plan if they have this
+                yield from self.collective(team.process, ("master", choice), "Allreduce", 0, 0)
+            self.exit(at)
+        elif construct == "function" and choice >> t & 1:
+            yield from self.function(at, 1)
+        elif construct == "critical":
+            self.enter(at, "!$omp critical")
+            yield from self.lock(at, team.process, CRITICAL_LOCK)
+            self.enter(at, "!$omp critical sblock")
+            yield self.short()
+            self.exit(at)
+            yield from self.unlock(at, team.process, CRITICAL_LOCK)
+            self.exit(at)
+        elif construct == "lock":
+            self.enter(at, "omp_set_lock")
+            yield from self.lock(at, team.process, API_LOCK)
+            self.exit(at)
+            yield self.short()
+            if self.maybe(0.3):
+                yield from self.function(at, 2)
+            self.enter(at, "omp_unset_lock")
+            yield from self.unlock(at, team.process, API_LOCK)
+            self.exit(at)
+        elif construct == "ordered":
+            self.enter(at, "!$omp ordered")
+            yield from self.ordered(team, at, t, i)
+            self.exit(at)
+        elif construct in ("flush", "atomic"):
+            self.enter(at, f"!$omp {construct}")
+            yield self.pause()
+            self.exit(at)
+        elif construct == "api":
+            yield from self.call(at, "omp_get_thread_num")
+
+    def ordered(self, team: Team, at: int, t: int, i: int) -> Script:
+        """Execute a block after all threads with lower numbers."""
+        meeting, name = team.meetings["ordered", i], (id(team), "ordered", i)
+        yield from self.sim.wait(name, lambda: meeting.left == t)
+        self.enter(at, "!$omp ordered sblock")
+        yield self.short()
+        self.exit(at)
+        meeting.left += 1
+        self.sim.wake(name)
+
+    def lock(self, at: int, p: int, lock: int) -> Script:
+        """Acquire a lock."""
+        yield self.pause()
+        yield from self.sim.wait(("lock", p, lock), lambda: (p, lock) not in self.held)
+        self.held.add((p, lock))
+        self.record(at, "OMP_ALOCK", lock=lock)
+        yield self.pause()
+
+    def unlock(self, at: int, p: int, lock: int) -> Script:
+        """Release a lock; the record is written after the call, when another thread may have the lock already."""
+        yield self.pause()
+        if self.overlapping_locks and self.maybe(0.3):
+            self.held.remove((p, lock))
+            self.sim.wake(("lock", p, lock))
+            yield self.short()
+            self.record(at, "OMP_RLOCK", lock=lock)
+        else:
+            self.record(at, "OMP_RLOCK", lock=lock)
+            self.held.remove((p, lock))
+            self.sim.wake(("lock", p, lock))
+        yield self.pause()
+
+    # -- one-sided communication ---------------------------------------------------------------------------------------
+
+    def transfer(self, p: int, window: int, target: int, kind: str) -> Script:
+        """Put or get; the other end is recorded when a synchronisation ends it."""
+        at, to = self.master(p), self.master(target)
+        self.rma_ids[p] += 1
+        rma, length = self.rma_ids[p], self.rng.randrange(8, 4000)
+        self.enter(at, f"MPI_{kind}")
+        yield self.pause()
+        if kind != "Get":
+            self.record(at, "MPI_PUT_1TS", dest=to, window=window, rma=rma, length=length)
+            yield self.pause()
+            self.puts[window, to, at, self.epochs["access", window, to, at]].append((rma, at))
+        else:
+            self.record(at, "MPI_GET_1TO", rma=rma)
+            self.record(to, "MPI_GET_1TS", at, dest=at, window=window, rma=rma, length=length)
+            yield self.pause()
+            self.gets[window, at].append((rma, to))
+        self.exit(at)
+
+    def end_gets(self, window: int, at: int) -> None:
+        """Record the ends of what a location got."""
+        for rma, target in self.gets.pop((window, at), []):
+            self.record(at, "MPI_GET_1TE", src=target, window=window, rma=rma)
+
+    def end_puts(self, window: int, target: int, origins: list[int], epochs: str, wrote: int) -> None:
+        """Record the ends of what others put."""
+        for origin in origins:
+            epoch = self.epochs[epochs, window, target, origin]
+            for rma, source in self.puts.pop((window, target, origin, epoch), []):
+                self.record(target, "MPI_PUT_1TE", wrote, src=source, window=window, rma=rma)
+
+    def window_collective(self, p: int, key: object, window: int, name: str) -> Script:
+        """Create, fence or free a window."""
+        members, at = self.recording.comms[self.recording.windows[window]], self.master(p)
+        self.enter(at, f"MPI_{name}")
+        yield from self.meet(key, p, members)
+        yield self.pause()
+        if name == "Win_fence":
+            self.end_gets(window, at)
+            self.end_puts(window, at, [self.master(m) for m in members], "access", at)
+        self.exit(at, "MPI_WINCOLLEXIT", window=window)
+
+    def one_sided(self, p: int, number: int, window: int, kind: str, epochs: list[dict[int, list[int]]]) -> Script:
+        """Use a window, from its creation to its end."""
+        members, at = self.recording.comms[self.recording.windows[window]], self.master(p)
+        if p not in members:
+            return
+        yield from self.window_collective(p, (number, "create"), window, "Win_create")
+        if kind == "fence":
+            yield from self.window_collective(p, (number, "fence"), window, "Win_fence")
+        for i, targets in enumerate(epochs):
+            if self.maybe(0.5):
+                yield from self.function(at)
+            mine = targets.get(p, [])
+            if kind == "fence":
+                for target in mine:
+                    yield from self.transfer(p, window, target, self.rng.choice(("Put", "Get", "Accumulate")))
+                if self.maybe(0.5):
+                    yield from self.function(at)
+                yield from self.window_collective(p, (number, "fence", i), window, "Win_fence")
+            elif kind == "lock":
+                for target in mine:
+                    yield from self.locked(p, window, target)
+            else:
+                yield from self.epoch(p, (number, i), window, targets)
+        yield from self.window_collective(p, (number, "free"), window, "Win_free")
+
+    def locked(self, p: int, window: int, target: int) -> Script:
+        """Access a window under a lock."""
+        at, to = self.master(p), self.master(target)
+        self.enter(at, "MPI_Win_lock")
+        yield self.pause()
+        self.record(at, "MPI_WIN_LOCK", target=to, window=window, exclusive=self.rng.randrange(2))
+        yield self.pause()
+        self.exit(at)
+        for _ in range(self.rng.randrange(3)):
+            yield from self.transfer(p, window, target, self.rng.choice(("Put", "Get", "Accumulate")))
+        yield self.pause()
+        self.enter(at, "MPI_Win_unlock")
+        yield self.pause()
+        self.end_gets(window, at)
+        self.end_puts(window, to, [at], "access", at)
+        self.record(at, "MPI_WIN_UNLOCK", target=to, window=window)
+        yield self.pause()
+        self.exit(at)
+
+    def epoch(self, p: int, key: object, window: int, targets: dict[int, list[int]]) -> Script:
+        """Take part in a general active target synchronisation, as origin, target or both."""
+        at = self.master(p)
+        mine = targets.get(p, [])
+        origins = sorted(o for o, group in targets.items() if p in group)
+        posted = [(key, "post", t) for t in mine]
+
+        def all_posted() -> bool:
+            return all(self.meetings[k].entered for k in posted)
+
+        def wait_for_posts() -> Script:
+            yield from self.sim.wait(("posts", window), all_posted)
+
+        if origins:
+            if self.maybe(0.6):
+                yield from self.function(at)
+            group = self.group_of(origins)
+            self.enter(at, "MPI_Win_post")
+            yield self.pause()
+            for o in origins:
+                self.epochs["exposure", window, at, self.master(o)] += 1
+            self.meetings[key, "post", p].entered.add(p)
+            self.sim.wake(("posts", window))
+            self.exit(at, "MPI_WINEXIT", window=window, comm=group, synex=0)
+            yield self.pause()
+        if mine:
+            if self.maybe(0.4):
+                yield from self.function(at)
+            # a library may wait for the targets in any of these calls
+            blocks = self.rng.choice(("start", "transfer", "complete", "never"))
+            group = self.group_of(mine)
+            self.enter(at, "MPI_Win_start")
+            yield self.pause()
+            if blocks == "start":
+                yield from wait_for_posts()
+            for t in mine:
+                self.epochs["access", window, self.master(t), at] += 1
+            self.exit(at, "MPI_WINEXIT", window=window, comm=group, synex=0)
+            for _ in range(self.rng.randrange(4)):
+                if self.maybe(0.3):
+                    yield from self.function(at)
+                if blocks == "transfer":
+                    yield from self.blocked_put(p, window, self.rng.choice(mine), wait_for_posts)
+                else:
+                    yield from self.transfer(p, window, self.rng.choice(mine), self.rng.choice(("Put", "Put", "Get")))
+            if self.maybe(0.4):
+                yield from self.function(at)
+            self.enter(at, "MPI_Win_complete")
+            yield self.pause()
+            if blocks == "complete":
+                yield from wait_for_posts()
+            self.meetings[key, "complete", p].entered.add(p)
+            self.sim.wake(("completes", window))
+            # targets may be through before
+            yield self.short() if self.maybe(0.5) else 0.0
+            self.end_gets(window, at)
+            self.exit(at, "MPI_WINEXIT", window=window, comm=group, synex=1)
+            yield self.pause()
+        if origins:
+            completes = [(key, "complete", o) for o in origins]
+
+            def all_complete() -> bool:
+                return all(self.meetings[k].entered for k in completes)
+
+            group = self.group_of(origins)
+            call = "MPI_Win_wait"
+            if self.maybe(0.3):
+                call = "MPI_Win_test"
+                while not all_complete():
+                    self.enter(at, call)
+                    yield self.pause()
+                    self.exit(at, "MPI_WINEXIT", window=window, comm=group, synex=0)
+                    yield self.long()
+            self.enter(at, call)
+            yield self.pause()
+            yield from self.sim.wait(("completes", window), all_complete)
+            yield self.pause()
+            self.end_puts(window, at, [self.master(o) for o in origins], "exposure", at)
+            self.exit(at, "MPI_WINEXIT", window=window, comm=group, synex=1)
+
+    def blocked_put(self, p: int, window: int, target: int, wait: Callable[[], Script]) -> Script:
+        """Put, which waits for the target."""
+        at, to = self.master(p), self.master(target)
+        self.rma_ids[p] += 1
+        rma = self.rma_ids[p]
+        self.enter(at, "MPI_Put")
+        yield self.pause()
+        self.record(at, "MPI_PUT_1TS", dest=to, window=window, rma=rma, length=8)
+        yield from wait()
+        yield self.pause()
+        self.puts[window, to, at, self.epochs["access", window, to, at]].append((rma, at))
+        self.exit(at)
+
+    def group_of(self, processes: list[int]) -> int:
+        """Number a group, for now below all communicators."""
+        return self.group_ids.setdefault(tuple(processes), -2 - len(self.group_ids))
+
+    # -- the program ---------------------------------------------------------------------------------------------------
+
+    def plan(self) -> None:
+        """Decide on the rounds."""
+        rng, r = self.rng, self.recording
+        kinds = ["function", "calls"]
+        if self.n_processes > 1:
+            kinds += ["messages", "messages", "collectives", "collectives", "shift"]
+            kinds += ["one-sided"] * 2 * self.rma
+        elif r.comms:
+            kinds += ["collectives"]
+        if self.n_threads > 1:
+            kinds += ["parallel", "parallel", "parallel"]
+        for number in range(self.n_rounds):
+            kind = rng.choice(kinds)
+            what: object = None
+            if kind == "messages":
+                what = self.plan_messages()
+            elif kind == "collectives":
+                drawn = [rng.choice((0, *r.comms)) for _ in range(rng.randint(1, 4))]
+                what = [(rng.choice([*COLLECTIVE]), comm, rng.choice(r.comms[comm])) for comm in drawn]
+            elif kind == "shift":
+                what = rng.randint(1, self.n_processes - 1), rng.choice([*r.comms])
+            elif kind == "parallel":
+                what = self.plan_parallel(number)
+            elif kind == "one-sided":
+                what = self.plan_one_sided()
+            self.rounds.append((kind, what))
+
+    def plan_messages(self) -> list[Message]:
+        """Draw the messages of a round: who, how, and which are received late."""
+        rng, comms = self.rng, self.recording.comms
+        messages = []
+        for _ in range(rng.randint(1, 2 * self.n_processes)):
+            comm = rng.choice([c for c, members in comms.items() if len(members) > 1 or self.maybe(0.3)] or [0])
+            src = rng.choice(comms[comm])
+            dst = rng.choice([m for m in comms[comm] if m != src] or [src])
+            how = rng.choice(("Recv", "Recv", "Recv", "Wait", "Waitall", "Waitany", "Waitsome", "Test", "Testall"))
+            is_late = src == dst or how == "Waitall" or self.maybe(0.4)
+            call = rng.choice(("Send", "Send", "Ssend", "Bsend", "Isend"))
+            if is_late and call == "Ssend":
+                call = "Isend"
+            messages.append(Message(src, dst, comm, rng.randrange(3), call, how, is_late))
+        return messages
+
+    def plan_parallel(self, number: int) -> dict[int, Team]:
+        """Draw what every process executes in parallel: all the same if the masters communicate inside."""
+        rng = self.rng
+        constructs = (
+            "barrier", "for", "for", "single", "sections", "workshare", "master", "function", "critical", "critical",
+            "lock", "flush", "atomic", "ordered", "api",
+        )  # fmt: skip
+
+        def draw(communicates: bool) -> tuple[list[tuple[str, int]], str]:
+            plan = [(rng.choice(constructs), rng.getrandbits(max(4, self.n_threads))) for _ in range(rng.randint(0, 5))]
+            # a number of its own for what masters do together
+            plan = [
+                (c, (x & 1) | 2 * communicates | 4 * (100 * number + i) if c == "master" else x)
+                for i, (c, x) in enumerate(plan)
+            ]
+            return plan, rng.choice("12") + ":" + rng.choice(("EXIT", "OMP_COLLEXIT"))
+
+        if self.maybe(0.4):
+            plan, ends = draw(True)
+            return {p: Team(p, plan, ends) for p in range(self.n_processes)}
+        return {p: Team(p, *draw(False)) for p in range(self.n_processes) if self.maybe(0.8)}
+
+    def plan_one_sided(self) -> tuple[int, str, list[dict[int, list[int]]]]:
+        """Draw a window and who accesses whom in its epochs."""
+        rng, r = self.rng, self.recording
+        window = len(r.windows)
+        # a window on a communicator of one process could be one of SELF, which merging would multiply
+        r.windows[window] = comm = rng.choice([c for c, m in r.comms.items() if len(m) > 1])
+        members = r.comms[comm]
+        kind = rng.choice(("fence", "lock", "epochs", "epochs"))
+        epochs: list[dict[int, list[int]]] = []
+        for _ in range(rng.randint(1, 3)):
+            origins = rng.sample(members, rng.randint(1, len(members)))
+            targets = rng.sample(members, rng.randint(1, len(members)))
+            some = {o: [t for t in sorted(targets) if t != o and self.maybe(0.7)] for o in origins}
+            # an origin that only takes part later would be taken for one of now, which weak synchronisation allows
+            epochs.append(
+                epochs[0] if epochs and kind == "epochs" else {o: group for o, group in some.items() if group}
+            )
+        return window, kind, epochs
+
+    def main(self, p: int) -> Script:
+        """Run the program as one process."""
+        at = self.master(p)
+        everyone = list(range(self.n_processes))
+        if self.has_main:
+            self.enter(at, "main")
+            yield self.pause()
+        if self.n_processes > 1:
+            yield from self.call(at, "MPI_Init")
+        if self.n_threads > 1 and self.maybe(0.5):
+            yield from self.call(at, "omp_init_lock")
+        for number, (kind, what) in enumerate(self.rounds):
+            if self.maybe(0.4):
+                yield from self.function(at)
+            yield self.pause()
+            if kind == "function":
+                yield from self.function(at)
+            elif kind == "calls":
+                for _ in range(self.rng.randint(1, 3)):
+                    yield from self.call(at, "MPI_" + self.rng.choice(OTHER.split()[2:]))
+                    yield self.pause()
+            elif kind == "messages":
+                yield from self.messages(p, what)  # type: ignore[arg-type]
+            elif kind == "collectives":
+                for i, (name, comm, root) in enumerate(what):  # type: ignore[arg-type, var-annotated]
+                    yield from self.collective(p, (number, i), name, comm, root)
+            elif kind == "shift":
+                yield from self.shift(p, *what)  # type: ignore[misc]
+            elif kind == "parallel":
+                if p in what:  # type: ignore[operator]
+                    yield from self.parallel(p, what[p])  # type: ignore[index]
+            elif kind == "one-sided":
+                yield from self.one_sided(p, number, *what)  # type: ignore[misc]
+        if self.n_processes > 1:
+            self.enter(at, "MPI_Finalize")
+            yield from self.meet("finalize", p, everyone)
+            yield self.pause()
+            self.exit(at)
+        if self.has_main:
+            yield self.pause()
+            self.exit(at)
+
+    # -- the recording -------------------------------------------------------------------------------------------------
+
+    def _finish(self) -> None:
+        """Number events and groups, and settle the ties between processes if merging has to find the same order."""
+        r = self.recording
+        for i, e in enumerate(self.recorded):
+            e.pos = i + 1
+            if self.mergeable and i:
+                before = self.recorded[i - 1].time
+                e.time = max(e.time, before)
+                if e.time == before and self.wrote[i] < self.wrote[i - 1]:
+                    e.time = math.nextafter(before, math.inf) if self.tick is None else before + self.tick
+        r.events = self.recorded
+        groups = {number: members for members, number in self.group_ids.items()}
+        final: dict[int, int] = {}
+        # in the order merging meets them
+        for p in range(self.n_processes):
+            for e in r.events:
+                if e.name == "MPI_WINEXIT" and e.location // self.n_threads == p:
+                    drawn = e.fields["comm"]
+                    if drawn not in final:
+                        final[drawn] = len(r.comms)
+                        r.group_comms.add(len(r.comms))
+                        r.comms[len(r.comms)] = list(groups[drawn])
+                    e.fields["comm"] = final[drawn]
+
+
+def random_recording(
+    seed: int,
+    n_processes: int = 4,
+    n_threads: int = 1,
+    n_rounds: int = 30,
+    n_metrics: int = 0,
+    tick: float | None = None,
+    *,
+    big_endian: bool = False,
+    rma: bool = False,
+    mergeable: bool = False,
+    overlapping_locks: bool = False,
+    pseudo_regions: bool = False,
+    violations: bool = False,
+    spelling: str | None = None,
+    topologies: bool = True,
+) -> Recording:
+    """Return what a random program recorded, merged.
+
+    Parameters
+    ----------
+    seed : int
+        The same seed and sizes give the same recording.
+    n_processes, n_threads : int
+        Every process has as many threads.
+    n_rounds : int
+        What all processes do one after another; some 10 to 20 events per location each.
+    n_metrics : int
+        Counters; they never decrease.
+    tick : float, optional
+        Resolution of the clock in seconds; work takes some milliseconds, calls some microseconds. Ties are in causal
+        order, which is seldom that of locations.
+    big_endian : bool
+        Byte order when it is written.
+    rma : bool
+        One-sided communication too: fences, locks, and epochs of groups.
+    mergeable : bool
+        Ties between processes are in their order, times slightly changed to that end, so that merging the files of
+        processes gives this recording.
+    overlapping_locks : bool
+        Let some releases be recorded late, as the measurement system does: after the next thread has the lock.
+    pseudo_regions : bool
+        Add LOG_OFF / LOG_ON and ENTER_TRACING / EXIT_TRACING.
+    violations : bool
+        Let some leave collective operations and barriers before all have entered, as clocks that differ show it, and
+        some call another collective operation than the others.
+    spelling : str, optional
+        Of MPI's names: c, lower or upper; drawn if it is left out, C if there is one-sided communication.
+    topologies : bool
+        Add Cartesian topologies, one in the form of old versions.
+    """
+    return RandomEpilog(
+        seed, n_processes, n_threads, n_rounds, n_metrics, tick, big_endian, rma, mergeable, overlapping_locks,
+        pseudo_regions, violations, spelling, topologies,
+    ).recording  # fmt: skip

@@ -1,0 +1,190 @@
+"""Every column of every event against a plain reader, for recorded and random traces."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from conftest import SHARED
+from epilog_expected import expected
+from epilog_writer import merged, write_archive
+from oracles.epilog import merge_archive, read_epilog
+from oracles.expert import Analysis
+from random_epilog import random_recording
+
+import tracecols
+from tracecols.schema import KINDS, EventKind
+
+FAMILY = {k.number: k.family for k in KINDS}
+RECORDED = sorted(SHARED.glob("epilog/*/epik.elg"))
+
+
+def random_sizes(seed, **more):
+    """Draw what a random program is like."""
+    draw = random.Random(seed)
+    return {
+        "n_processes": draw.choice([1, 2, 3, 5]), "n_threads": draw.choice([1, 1, 2, 4]), "n_rounds": draw.choice([5, 20]),
+        "n_metrics": draw.choice([0, 0, 1, 3]), "tick": draw.choice([None, 0.001, 1e-5]), "rma": draw.random() < 0.5,
+        "big_endian": draw.random() < 0.5, **more,
+    }  # fmt: skip
+
+
+def sides_by_row(trace):
+    found = {}
+    for name in trace.store.tables:
+        if name in ("events", "metrics_0", "ties", "enter_sites", "attributes"):
+            continue
+        table = trace.table(name)
+        for row in table.to_dict("records"):
+            found[row.pop("row")] = row
+    return found
+
+
+def compare(recording, trace, *, tolerance=0.0, positions=True):
+    """Compare a store with what a plain reader found; times may differ by a tolerance in seconds."""
+    wanted = expected(recording)
+    regions, locations = trace.regions, trace.locations
+    sides = sides_by_row(trace)
+    processes = trace.processes["id"].to_numpy()
+    members = [[processes[locations["process"][m]] for m in c] for c in trace.communicators["members"]]
+    groups = [[processes[locations["process"][m]] for m in c] for c in trace.definition("groups")["members"]]
+    windows = trace.definition("windows")
+    sites = {}
+    if "enter_sites" in trace.store.tables:
+        ids = trace.definition("call_sites")["id"]
+        sites = {r.row: ids[r.call_site] for r in trace.table("enter_sites").itertuples()}
+    metrics = {}
+    if "metrics_0" in trace.store.tables:
+        metrics = {row: tuple(values) for row, _, *values in trace.table("metrics_0").itertuples(index=False)}
+    everything = trace.read_events(columns=["time", "kind", "region", "location", "pos"])
+    assert sorted(wanted) == sorted(locations["id"])
+    resolution = trace.manifest["clock"]["resolution"]
+    for location, lid in enumerate(locations["id"]):
+        events = everything[everything["location"] == location]
+        should = wanted[lid]
+        assert events["kind"].tolist() == [e.kind for e in should]
+        names = [regions["name"][r] if r >= 0 else "" for r in events["region"]]
+        assert names == [e.region for e in should]
+        times = events["time"].to_numpy() / resolution
+        # dividing ticks rounds to a double again
+        assert times == pytest.approx([e.time for e in should], rel=4e-16, abs=max(tolerance, 1 / resolution))
+        if not tolerance:
+            # ticks order like the doubles
+            assert (np.diff(events["time"]) > 0).tolist() == (np.diff([e.time for e in should]) > 0).tolist()
+        for row, e in zip(events.index, should, strict=True):
+            assert sites.get(row, -1) == e.call_site
+            if e.metrics:
+                assert metrics[row] == e.metrics
+            family = FAMILY[e.kind]
+            if not e.side:
+                assert row not in sides or family in ("threads",)
+                continue
+            got = dict(sides[row])
+            assert got.pop("kind") == e.kind
+            own = recording.locations[lid].process
+            # a merged trace knows neither the order of ranks nor one communicator of every process by itself
+            on = got.get("communicator", -1)
+            if "window" in got and got["window"] >= 0:
+                on = windows["communicator"][got["window"]]
+                got["window"] = windows["id"][got["window"]]
+            listed = (members[on] or [own]) if on >= 0 else processes
+            for column in ("peer", "root", "remote"):
+                if got.get(column, -1) >= 0:
+                    got[column] = listed[got[column]]
+            wanted_side = dict(e.side)
+            for column, known in (("communicator", members), ("group", groups)):
+                if got.get(column, -1) >= 0:
+                    got[column] = sorted(known[got[column]] or [own])
+                    wanted_side[column] = sorted(recording.comms[wanted_side[column]])
+            got, wanted_side = ({k: v for k, v in d.items() if not np.array_equal(v, -1)} for d in (got, wanted_side))
+            assert got == wanted_side, (row, e)
+    if positions:
+        # the order across locations is that of the file
+        order = everything.sort_values("pos", kind="stable")
+        by_file = sorted((e.position, number, lid) for lid, events in wanted.items() for number, e in enumerate(events))
+        ids = locations["id"].to_numpy()
+        assert ids[order["location"]].tolist() == [lid for _, _, lid in by_file]
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda p: p.parent.name)
+def test_recorded__equals_a_plain_reader(path, tmp_path):
+    trace = tracecols.open(tracecols.convert(path, tmp_path / "x.trace"))
+    recording = read_epilog(path)
+    compare(recording, trace)
+    assert trace.manifest["source"]["records"] == len(recording.events)
+    assert trace.manifest["not_understood"] == {}
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random__equals_a_plain_reader(seed, tmp_path):
+    recording = random_recording(seed, **random_sizes(seed, pseudo_regions=seed % 2 == 0))
+    path = tmp_path / "x.elg"
+    merged(recording).write(path, compress=seed % 3 == 0)
+    compare(recording, tracecols.open(tracecols.convert(path, tmp_path / "x.trace")))
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_archive__equals_a_plain_merge(seed, tmp_path):
+    draw = random.Random(seed)
+    sizes = random_sizes(seed, rma=False, mergeable=True)
+    recording = random_recording(seed, **sizes)
+    offsets = {}
+    if sizes["tick"] is None:
+        for p in range(sizes["n_processes"]):
+            offsets[p] = [(1000.2 + 2 * i, draw.uniform(-0.01, 0.01)) for i in range(draw.randrange(3))]
+    write_archive(
+        recording, tmp_path / "epik_x", seed, sparse=draw.random() < 0.5, identity=draw.random() < 0.3,
+        compress=draw.random() < 0.5, offsets=offsets, base=1000.25 if offsets else 0.0,
+        with_locations=draw.random() < 0.5, definitions_in_files=draw.random() < 0.5, last_def=draw.random() < 0.5,
+    )  # fmt: skip
+    trace = tracecols.open(tracecols.convert(tmp_path / "epik_x", tmp_path / "x.trace"))
+    # clocks that show 1000 s resolve 1e-13 s; processes that are closer may change places
+    compare(merge_archive(tmp_path / "epik_x"), trace, tolerance=2e-12 if offsets else 0.0, positions=not offsets)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_pointers__are_those_of_a_walk_through_the_file(seed, tmp_path):
+    recording = random_recording(seed, **random_sizes(seed, n_threads=1 + seed % 3, n_rounds=12))
+    merged(recording).write(tmp_path / "x.elg")
+    trace = tracecols.open(tracecols.convert(tmp_path / "x.elg", tmp_path / "x.trace"))
+    analysis = Analysis(recording)
+    wanted = expected(recording)
+    position = np.array([e.position for lid in trace.locations["id"] for e in wanted[lid]])
+    at = {e.pos: e.location for e in recording.events}
+    events = trace.events
+    own = [analysis.enterptr.get(p) for p in position]
+    own = [e.pos if e is not None and at[e.pos] == at[p] else 0 for e, p in zip(own, position, strict=True)]
+    found = np.append(position, 0)[events["enterptr"]]
+    # what a record becomes besides the event itself: counters come before it, an EXIT after the end of an operation
+    itself = events["kind"] != EventKind.METRIC
+    assert found[itself].tolist() == np.array(own)[itself].tolist()
+    enters = events["cnodeptr"] >= 0
+    least_recent = {}
+    for p in sorted(analysis.node):
+        least_recent.setdefault(id(analysis.node[p]), p)
+    assert position[events["cnodeptr"][enters]].tolist() == [
+        least_recent[id(analysis.node[p])] for p in position[enters]
+    ]
+    received = events["sendptr"] >= 0
+    sends = {
+        (e.location, e.fields["dest"], e.fields["tag"], e.fields["comm"])
+        for e in recording.events
+        if e.name == "MPI_SEND"
+    }
+    for recv, send in zip(position[received], position[events["sendptr"][received]], strict=True):
+        r, s = recording.events[recv - 1], recording.events[send - 1]
+        assert (s.location, r.location, r.fields["tag"], r.fields["comm"]) in sends
+        assert (s.location, s.fields["dest"], s.fields["tag"]) == (r.fields["src"], r.location, r.fields["tag"])
+    assert received.sum() == sum(e.name == "MPI_RECV" for e in recording.events)
+    locks = events["lockptr"] >= 0
+    last = {}
+    before = {}
+    for e in recording.events:
+        if e.name in ("OMP_ALOCK", "OMP_RLOCK"):
+            key = recording.locations[e.location].process, e.fields["lock"]
+            before[e.pos] = last.get(key, 0)
+            last[key] = e.pos
+    assert dict(zip(position[locks], position[events["lockptr"][locks]], strict=True)) == {
+        k: v for k, v in before.items() if v
+    }
