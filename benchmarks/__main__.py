@@ -51,12 +51,16 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="threads where there are several (default 2)")
     parser.add_argument("--no-memory", action="store_true", help="leave out the peak memory on two lengths of trace")
     arguments = parser.parse_args()
-    console = Console() if sys.stdout.isatty() else Console(width=110)
+    console = Console() if sys.stdout.isatty() else Console(width=120)
     for name, archive in archives(int(arguments.events)).items():
         steps, seconds = measure(archive, arguments.jobs, arguments.rounds)
         n = steps.n_events
-        table = Table(title=f"{name}: {n:,} events, medians of {arguments.rounds}", title_justify="left")
-        for heading in ("step", "seconds", "ns/event", "M events/s", "bytes/event", "x copy", "x pyarrow"):
+        # an event record with counters, or of a collective operation, becomes several events
+        per_record = steps.n_records != n
+        of = f" of {steps.n_records:,} records" if per_record else ""
+        table = Table(title=f"{name}: {n:,} events{of}, medians of {arguments.rounds}", title_justify="left")
+        headings = ["step", "seconds", "ns/event", "M events/s", "bytes/event", "x copy", "x pyarrow"]
+        for heading in headings + per_record * ["M records/s"]:
             table.add_column(heading, justify="left" if heading == "step" else "right")
         sizes = {"decode": steps.archive_bytes, "convert, 1 job": steps.store_bytes}
         for step, taken in seconds.items():
@@ -64,6 +68,7 @@ def main() -> None:
                 step, f"{taken:.4f}", f"{taken / n * 1e9:.2f}", f"{n / taken / 1e6:.1f}",
                 f"{sizes[step] / n:.2f}" if step in sizes else "",
                 f"{taken / seconds[COPY]:.2f}", f"{taken / seconds[PARQUET]:.2f}",
+                *(per_record * [f"{steps.n_records / taken / 1e6:.1f}"]),
             )  # fmt: skip
         console.print(table)
         steps.close()

@@ -26,7 +26,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.workloads import archives, decode, open_archive
+from benchmarks.workloads import archives, decode, is_otf2, open_archive
 
 ROUNDS = 7
 REPEATS = 3
@@ -150,7 +150,7 @@ def main() -> None:
     """Print the comparison."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.compare_library", description=__doc__.split("\n")[0])
     parser.add_argument(
-        "archives", nargs="*", type=Path, metavar="ARCHIVE", help="anchor files; default: all workloads"
+        "archives", nargs="*", type=Path, metavar="ARCHIVE", help="anchor files; default: all workloads that are OTF2"
     )
     parser.add_argument("--events", type=float, default=10e6, help="size of the synthetic archive")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
@@ -159,7 +159,8 @@ def main() -> None:
     if arguments.measure is not None:
         print(json.dumps(measure(json.loads(arguments.measure), arguments.archives[0])))
         return
-    paths = {str(p): p for p in arguments.archives} or archives(int(arguments.events))
+    known = {name: path for name, path in archives(int(arguments.events)).items() if is_otf2(path)}
+    paths = {str(p): p for p in arguments.archives} or known
     rows, missing = compare(paths, arguments.rounds)
     table = Table("archive", "reader", "events", "M events/s, median", "least", "most", "tracecols is")
     for archive, name, n, seconds in rows:

@@ -51,10 +51,12 @@ _NON_BLOCKING = (
 _COLLECTIVE = ([ENTER, BEGIN, END, LEAVE], [ALLREDUCE, 0, 0, ALLREDUCE])
 
 
-def _trees(random: np.random.Generator) -> tuple[list[NDArray[np.uint8]], list[NDArray[np.int32]]]:
+def call_trees(
+    random: np.random.Generator, n_trees: int = N_TREES
+) -> tuple[list[NDArray[np.uint8]], list[NDArray[np.int32]]]:
     """Make call trees as (kind, region): random walks folded into depths 0 to 12, in every node a random region."""
     kinds, regions = [], []
-    for _ in range(N_TREES):
+    for _ in range(n_trees):
         n = 2 * int(random.integers(10, 120))
         walk = np.concatenate([[0], np.cumsum(random.choice([-1, 1], n))])
         depth = 12 - np.abs(np.mod(walk, 24) - 12)
@@ -127,7 +129,7 @@ def _encode(
 def _events(n_rounds: int, seed: int) -> list[tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int32]]]:
     """Make time, kind and region of every location."""
     random = np.random.default_rng(seed)
-    kinds, regions = _trees(random)
+    kinds, regions = call_trees(random)
     for of in (_BLOCKING, _NON_BLOCKING, _COLLECTIVE):
         kinds.append(np.array(of[0], np.uint8))
         regions.append(np.array(of[1], np.int32))

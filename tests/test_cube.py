@@ -88,8 +88,8 @@ def test_load__says_what_is_wrong(cube, tmp_path):
         SeverityCube.load(tmp_path)
     manifest = path / "manifest.json"
     text = manifest.read_text()
-    manifest.write_text(text.replace('"version": 1', '"version": 99'))
-    with pytest.raises(SeverityError, match="severity format 99, this tracecols reads 1"):
+    manifest.write_text(text.replace('"version": 2', '"version": 99'))
+    with pytest.raises(SeverityError, match="severity format 99, this tracecols reads 2"):
         SeverityCube.load(path)
     manifest.write_text(text)
     (path / "cells.parquet").write_bytes(b"nonsense")

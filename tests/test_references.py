@@ -93,6 +93,8 @@ def test_reference__agrees_in_every_cell(reference, analyzed):
     apart = (frame.ours - frame.reference).abs()
     wrong = frame[np.where(unit == "sec", apart > 1e-9, apart != 0)]
     assert wrong.empty, wrong.to_string(max_rows=20)
+    for name, values in frame.groupby("property"):
+        assert cube.total(str(name)) == pytest.approx(values.reference.sum(), rel=1e-9, abs=1e-7), name
     # nothing of ours is missing there: all that waits or counts below the same roots
     assert len(frame) > 50
     assert frame.property.nunique() > 10

@@ -131,12 +131,13 @@ class Trace:
 
     @cached_property
     def call_paths(self) -> pd.DataFrame:
-        """The call tree in depth-first order: parent, region, depth, representative (cnodeptr), path."""
+        """The call tree in depth-first order: parent, region, call site, depth, representative (cnodeptr), path."""
         tree = self.model.call_paths
         return pd.DataFrame(
             {
                 "parent": tree.parent,
                 "region": tree.region,
+                "call_site": tree.call_site,
                 "depth": tree.depth,
                 "representative": tree.representative,
                 "path": tree.names(list(self.model.regions.name)),

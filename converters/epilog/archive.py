@@ -174,7 +174,7 @@ class EventFile:
         state = np.zeros(decode.WALK_STATE, np.int64)
         state[decode.AT] = self.at
         decode.walk_records(
-            self.container.data, self.container.big, self.length, self.rows_of, self.location_of, self.default_location,
+            self.container.data, self.container.words, self.container.big, self.length, self.rows_of, self.location_of, self.default_location,
             self.first_place, scales, state, *arrays,
         )  # fmt: skip
         return state
@@ -286,7 +286,7 @@ class Archive:
             file.fault = SourceError(
                 f"{self.path} holds {file.total} events, its definitions say {d.n_events}\n  {DAMAGED}"
             )
-        resolution = self._resolution(file.last, int(exact[file.n_scale]) if file.n_scale < len(exact) else 0)
+        resolution = self._resolution(file.last, int(exact[file.n_scale]) if file.n_scale < len(exact) else 0, n)
         self.clock = Clock(resolution, 0, round(file.last * resolution))
         self._files = [(file, _Clock(), _lut(self._rows))]
         self._start = 0.0
@@ -331,7 +331,7 @@ class Archive:
         limits = [clock(np.array([f.first, f.last])) for f, clock, _ in self._files if f.total]
         self._start = min((float(v[0]) for v in limits), default=0.0)
         last = max((float(v[1]) for v in limits), default=0.0) - self._start
-        resolution = self._resolution(last, 0)
+        resolution = self._resolution(last, 0, n)
         self.clock = Clock(resolution, 0, round(last * resolution))
 
     @staticmethod
@@ -341,9 +341,9 @@ class Archive:
         return table
 
     @staticmethod
-    def _resolution(last: float, exact: int) -> int:
-        """Choose ticks per second: the coarsest that are exact, else the finest for which the trace fits into 62 bits."""
-        fits = [10**k for k in range(FINEST + 1) if last * 10**k < 1 << 62]
+    def _resolution(last: float, exact: int, n_locations: int) -> int:
+        """Choose ticks per second: the coarsest that are exact, else the finest for which sums over locations fit."""
+        fits = [10**k for k in range(FINEST + 1) if last * 10**k * n_locations < 1 << 60]
         if not fits:
             raise SourceError(f"a time of {last:g} s is impossible\n  {DAMAGED}")
         return exact if exact in fits else fits[-1]
@@ -405,7 +405,7 @@ class Archive:
         ranks = not self.is_merged and file.container.version >= 1008
         while True:
             why = decode.decode_records(
-                file.container.data, file.container.big, offsets, state, file.length, t.n_fields, t.meanings, t.places,
+                file.container.data, file.container.words, file.container.big, offsets, state, file.length, t.n_fields, t.meanings, t.places,
                 t.kinds, t.companions, t.counters, ranks, *lut, d.process_of, d.comm_of_window,
                 c.member_start, c.members, c.ranks, d.callee, d.op_of_region, d.window_op_of_region, d.off_region,
                 d.tracing_region, self._n_counters, *buffers.events, *buffers.sides, buffers.extras, *buffers.sites,

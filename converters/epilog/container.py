@@ -41,8 +41,8 @@ class Container:
 
     Attributes
     ----------
-    data : (n,) uint8
-        Its bytes, read-only.
+    data, words : (n,) uint8, (n - 3,) uint32
+        Its bytes, and its numbers of four bytes that begin at each of them, little endian; read-only.
     big : bool
         Byte order.
     version : int
@@ -72,6 +72,8 @@ class Container:
         head = self.data[:HEADER].tobytes()
         if len(head) < HEADER or head[:7] != MAGIC:
             raise SourceError(f"{path} is not an EPILOG file\n  expected 'EPILOG' at its beginning, found {head[:7]!r}")
+        # every four bytes as a number; most do not stand where such numbers usually do, which NumPy and numba allow for
+        self.words: NDArray[np.uint32] = np.ndarray((self.data.size - 3,), "<u4", self.data, 0, (1,))
         self.version = head[7] * 1000 + head[8]
         if head[7] != 1:
             raise UnsupportedError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tracecols.kernels.kernel import kernel
+from tracecols.kernels.prefetch import prefetch
 
 # state of the walk
 (
@@ -28,49 +29,55 @@ PLAIN, REGION, SITE, COMM, WINDOW, PEER, GROUP, FLAG, LOCK_TYPE = range(9)
 AHEAD = 2
 
 ATTRIBUTE_UI1, ATTRIBUTE_UI4 = 60, 61
+ENTER, EXIT, OMP_COLLEXIT = 101, 102, 110
 REQUEST = 2
 LAST_DEFINITION = 59
 FIRST_EVENT = 100
 UNDEFINED = 0xFFFFFFFF
+AHEAD_OF_USE = 24
+"""Records to fetch ahead: those of one location are spread over a merged file, and waiting for memory dominates."""
 
 # columns of the table of field meanings: how many fields, the rest of them
 MOST_FIELDS = 4
 
 
 @kernel
-def load4(data, at, big):
-    """Read four bytes as an unsigned integer."""
-    b0, b1, b2, b3 = np.int64(data[at]), np.int64(data[at + 1]), np.int64(data[at + 2]), np.int64(data[at + 3])
+def load4(words, at, big):
+    """Read four bytes as an unsigned integer; `words` has the number at every byte of the file."""
+    w = np.uint32(words[np.uint64(at)])
     if big:
-        return b0 << 24 | b1 << 16 | b2 << 8 | b3
-    return b3 << 24 | b2 << 16 | b1 << 8 | b0
+        b = np.uint32(8)
+        w = np.uint32(
+            w << np.uint32(24) | (w & np.uint32(0xFF00)) << b | (w >> b & np.uint32(0xFF00)) | w >> np.uint32(24)
+        )
+    return np.int64(w)
 
 
 @kernel
-def load8(data, at, big):
+def load8(words, at, big):
     """Read eight bytes."""
-    a, b = load4(data, at, big), load4(data, at + 4, big)
+    a, b = load4(words, at, big), load4(words, at + 4, big)
     return a << 32 | b if big else b << 32 | a
 
 
 @kernel
-def load_time(data, at, big):
+def load_time(words, at, big):
     """Read a double as its bits, which order like the numbers as long as those are not negative."""
-    bits = load8(data, at, big)
+    bits = load8(words, at, big)
     return np.int64(0) if bits == np.int64(-9223372036854775808) else bits
 
 
 @kernel
 def walk_records(
-    data, big, length, n_rows, location_of, default_location, first_place, scales,
+    data, words, big, length, n_rows, location_of, default_location, first_place, scales,
     state, n_records, rows, latest, offsets, slots, tied_at, tied_location, tied_place, unknown,
 ):  # fmt: skip
     """Go through the records of a file, to count (`offsets` is empty) or to note where they are.
 
     Parameters
     ----------
-    data : (n,) uint8
-        The file.
+    data, words : (n,) uint8, (n - 3,) uint32
+        The file, by bytes and by numbers of four bytes that begin at each of them.
     big : bool
         Byte order.
     length : (256,) int64
@@ -143,7 +150,7 @@ def walk_records(
                 continue
             q = p + 2
             if size == length[code]:
-                lid = load4(data, q, big)
+                lid = load4(words, q, big)
                 q += 4
                 if lid >= location_of.size or location_of[lid] < 0:
                     why = NO_LOCATION
@@ -160,7 +167,7 @@ def walk_records(
                 why = BAD_LENGTH
                 state[DETAIL] = size
                 break
-            bits = load_time(data, q, big)
+            bits = load_time(words, q, big)
             if bits < 0 or bits >= 0x7FF0000000000000:
                 why = BAD_TIME
                 break
@@ -184,7 +191,7 @@ def walk_records(
                             tied_place[n_tied + k] = first_place + k
                             with_location = data[at] == length[c]
                             tied_location[n_tied + k] = (
-                                location_of[load4(data, at + 2, big)] if with_location else default_location
+                                location_of[load4(words, at + 2, big)] if with_location else default_location
                             )
                             start = -1
                             k += 1
@@ -248,7 +255,7 @@ def rank_in(communicator, process, member_start, members, ranks):
 
 @kernel
 def decode_records(
-    data, big, offsets, state, length, n_fields, meanings, places, kinds, companions, counters,
+    data, words, big, offsets, state, length, n_fields, meanings, places, kinds, companions, counters,
     peers_are_ranks, lut, lut_start, process_of, comm_of_window, member_start, members, ranks,
     callee, op_of_region, window_op_of_region, off_region, tracing_region, n_counters,
     time, kind, region, side_event, side_kind, side_values, extra, site_event, site,
@@ -259,7 +266,7 @@ def decode_records(
 
     Parameters
     ----------
-    data, big
+    data, words, big
         The file and its byte order.
     offsets : (n,) int64
         Where the location's records stand, attributes included.
@@ -324,10 +331,44 @@ def decode_records(
             why = BUFFERS_FULL
             break
         p = offsets[i]
+        if i + AHEAD_OF_USE < offsets.size:
+            prefetch(data, offsets[i + AHEAD_OF_USE])
+        code = data[p + 1]
+        if n_counters == 0 and (code == ENTER or code == EXIT or code == OMP_COLLEXIT):
+            # most records are these
+            q = p + 6 if data[p] == length[code] else p + 2
+            time[e] = load_time(words, q, big)
+            if code == ENTER:
+                raw = load4(words, q + 8, big)
+                entered = np.int64(-1)
+                if raw < lut_start[REGION + 1] - lut_start[REGION]:
+                    entered = lut[lut_start[REGION] + raw]
+                if entered < 0:
+                    why = UNKNOWN_ID
+                    state[WHAT] = REGION
+                    state[WHICH] = raw
+                    break
+                kind[e] = 12
+                region[e] = entered
+                stack[depth] = entered
+                depth += 1
+            else:
+                kind[e] = 13
+                region[e] = stack[depth - 1] if depth > 0 else np.int32(-1)
+                if depth > 0:
+                    depth -= 1
+            e += 1
+            if state[TIE] < tied_record.size and tied_record[state[TIE]] == i:
+                tie_event[state[TIES]] = base + e - 1
+                tie_place[state[TIES]] = tied_place[state[TIE]]
+                state[TIES] += 1
+                state[TIE] += 1
+            i += 1
+            continue
         request = np.int64(-1)
         a_before, e_before = a, e
         while data[p + 1] == ATTRIBUTE_UI1 or data[p + 1] == ATTRIBUTE_UI4:
-            value = np.int64(data[p + 3]) if data[p + 1] == ATTRIBUTE_UI1 else load4(data, p + 3, big)
+            value = np.int64(data[p + 3]) if data[p + 1] == ATTRIBUTE_UI1 else load4(words, p + 3, big)
             if data[p + 2] == REQUEST:
                 request = value
             else:
@@ -347,7 +388,7 @@ def decode_records(
         q = p + 2
         if data[p] == length[code]:
             q += 4
-        t = load_time(data, q, big)
+        t = load_time(words, q, big)
         q += 8
         counted = n_counters > 0 and counters[code] != 0
         if counted:
@@ -365,7 +406,7 @@ def decode_records(
             side_values[m, 1] = n_counters
             side_values[m, 2] = x
             for k in range(n_counters):
-                extra[x + k] = load8(data, values_at + 8 * k, big)
+                extra[x + k] = load8(words, values_at + 8 * k, big)
             x += n_counters
             m += 1
             e += 1
@@ -385,7 +426,7 @@ def decode_records(
                 v[place] = 1 - min(np.int64(data[q]), 1)
                 q += 1
                 continue
-            raw = load4(data, q, big)
+            raw = load4(words, q, big)
             q += 4
             if raw == UNDEFINED and meaning != PLAIN:
                 if meaning == REGION or meaning == SITE:

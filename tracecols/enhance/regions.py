@@ -35,6 +35,8 @@ class Regions:
         The region TASKS.
     of_entry : (n_entries,) int32
         Region by entry: every region by itself, then that of every call site.
+    call_sites : (n_sites + 1,) object
+        File and line of every call site; the last, for none, is empty.
     """
 
     def __init__(self, store: Store) -> None:
@@ -52,8 +54,10 @@ class Regions:
         self.begin_line = np.array([*table.column("begin_line").to_pylist(), 0], np.int64)
         self.end_line = np.array([*table.column("end_line").to_pylist(), 0], np.int64)
         self.tasks = len(self.name) - 1
-        sites = to_numpy(store.definitions["call_sites"].column("region"))
-        self.of_entry = np.concatenate([np.arange(len(self.name)), sites]).astype(np.int32)
+        sites = store.definitions["call_sites"]
+        self.of_entry = np.concatenate([np.arange(len(self.name)), to_numpy(sites.column("region"))]).astype(np.int32)
+        where = zip(sites.column("file").to_pylist(), sites.column("line").to_pylist(), strict=True)
+        self.call_sites = np.array([*(f"{file}:{line}" for file, line in where), ""], object)
         self.lower = np.array([n.lower().rstrip("_") for n in self.name], object)
         is_mpi = self.paradigm == "mpi"
         self.is_init = is_mpi & np.isin(self.lower, ["mpi_init", "mpi_init_thread"])

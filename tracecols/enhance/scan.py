@@ -239,17 +239,27 @@ class LocationScan:
         for row, at in ((spans.fork_row, spans.fork_time), (spans.join_row, spans.join_time)):
             # at the same time as a FORK or JOIN the forking thread, which is the first, goes first
             bound = np.searchsorted(time, at)
-            until = np.searchsorted(time, at, "right")
-            for k in np.flatnonzero((until > bound) & self.order.is_listed(row)).tolist():
-                tied = base + np.arange(bound[k], until[k])
-                bound[k] += np.searchsorted(self.order.place(tied), self.order.place(row[k : k + 1])[0])
+            n = np.searchsorted(time, at, "right") - bound
+            of = np.flatnonzero((n > 0) & self.order.is_listed(row))
+            if of.size:
+                n = n[of]
+                k = np.repeat(np.arange(of.size), n)
+                tied = base + np.repeat(bound[of] - (np.cumsum(n) - n), n) + np.arange(k.size)
+                before = self.order.place(tied) < self.order.place(row[of])[k]
+                bound[of] += np.bincount(k[before], minlength=of.size)
             result.append(np.where(row >= 0, base + bound, np.iinfo(np.int64).max))
         return result[0], result[1]
 
     def _inherit(self, others: list[LocationScan], give_up: bool) -> None:
         """Look up the call paths of teams whose masters have come far enough by now."""
-        if self._forker not in (-1, self.location) and self._spans is None and others[self._forker].done:
-            self._spans = others[self._forker].fork_spans()
+        if self._forker not in (-1, self.location):
+            if self._spans is None and others[self._forker].done:
+                self._spans = others[self._forker].fork_spans()
+                at = self._spans.node.astype(np.int64)
+                inherited = FOREIGN - (self._forker << 32 | np.maximum(at, 0))
+                self._parents = np.where(at >= 0, inherited, stacks.ROOT_IN_TEAM)
+                self._known = self._parents.size
+            return
         n = self._master.size
         while self._known < n:
             master = int(self._master[self._known])

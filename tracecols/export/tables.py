@@ -92,6 +92,7 @@ def trees(cube: SeverityCube) -> dict[str, Any]:
                 "role": c.role[i],
                 "file": c.file[i],
                 "line": int(c.line[i]),
+                "call_site": c.call_site[i],
             }
             for i in range(len(c))
         ],

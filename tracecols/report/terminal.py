@@ -124,7 +124,13 @@ class Display:
             axis.parent,
             inclusive,
             whole,
-            lambda i: self._label(float(inclusive[i]), whole, unit, str(axis.name[i]), float(exclusive[i])),
+            lambda i: self._label(
+                float(inclusive[i]),
+                whole,
+                unit,
+                " from ".join(filter(None, (axis.name[i], axis.call_site[i]))),
+                float(exclusive[i]),
+            ),
         )
 
     def system_tree(self, name: str, call_path: str) -> Iterator[RenderableType]:

@@ -7,7 +7,7 @@ from tracecols.schema.columns import Column, Table
 CONVENTIONS = {"scalasca": "Scalasca 2", "expert": "EXPERT 3.0"}
 """Whose rules can be followed: name, and the analyser that has them."""
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 SEVERITY_TABLES: dict[str, Table] = {
     t.name: t
@@ -37,6 +37,7 @@ SEVERITY_TABLES: dict[str, Table] = {
                 Column("paradigm", "string", "its paradigm"),
                 Column("file", "string", "its source file"),
                 Column("line", "int64", "its first source line; 0 unknown"),
+                Column("call_site", "string", "file and line of the call; empty unknown"),
             ),
         ),
         Table(

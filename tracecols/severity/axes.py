@@ -78,6 +78,8 @@ class CallAxis:
         Of the region entered.
     line : (n,) int64
         First source line of the region; 0 unknown.
+    call_site : (n,) object
+        File and line of the call, which tell call paths of one name apart; empty unknown.
     """
 
     parent: NDArray[np.int32]
@@ -88,6 +90,7 @@ class CallAxis:
     paradigm: NDArray[np.object_]
     file: NDArray[np.object_]
     line: NDArray[np.int64]
+    call_site: NDArray[np.object_]
 
     @classmethod
     def of(cls, tree: CallPaths, regions: Regions) -> CallAxis:
@@ -102,6 +105,7 @@ class CallAxis:
             regions.paradigm[r],
             regions.file[r],
             regions.begin_line[r],
+            regions.call_sites[tree.call_site],
         )
 
     def __len__(self) -> int:
