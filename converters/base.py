@@ -44,7 +44,7 @@ class Batch:
 
 @dataclass
 class Loss:
-    """What could not be read of one location, with the words of the error."""
+    """What could not be read of one location: number of events, -1 if nothing tells it, and the words of the error."""
 
     location: int
     n_events: int

@@ -382,8 +382,9 @@ class Archive:
         if state[decode.EVENTS]:
             yield self._batch(self._buffers(), state, clock)
         if fault is not None:
+            # of a file that breaks off nobody knows what else it held of which location
             expected = self.definitions["locations"]["n_events"][location]
-            lost = expected - int(state[decode.BASE])
+            lost = -1 if fault is file.fault else expected - int(state[decode.BASE])
             report.lost.append(Loss(location, lost, str(fault).splitlines()[0]))
 
     def _buffers(self) -> Buffers:

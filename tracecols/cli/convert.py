@@ -22,6 +22,7 @@ def convert(source: Path, output: Path | None, jobs: int | None, salvage: bool) 
     """Convert the trace archive SOURCE (its anchor file or folder) to a store."""
     from tracecols.cli.progress import progress
     from tracecols.conversion import convert as run
+    from tracecols.report.info import fate
     from tracecols.store import Store
 
     with progress("converting") as report:
@@ -29,9 +30,7 @@ def convert(source: Path, output: Path | None, jobs: int | None, salvage: bool) 
     manifest = Store(path).manifest
     click.echo(f"{path}: {manifest['n_events']:,} events, {manifest['n_locations']:,} locations")
     for what, n in manifest["not_understood"].items():
-        kept = "kept as events of kind UNKNOWN" if what.startswith("event") else "left out"
-        click.echo(f"warning: {n:,} records of {what} were not understood; they are {kept}", err=True)
+        click.echo(f"warning: {n:,} records of {what} were not understood; they are {fate(what)}", err=True)
     for loss in manifest["lost"]:
-        click.echo(
-            f"warning: location {loss['location']}: {loss['n_events']:,} events lost: {loss['reason']}", err=True
-        )
+        n = f"{loss['n_events']:,} events" if loss["n_events"] >= 0 else "an unknown number of events"
+        click.echo(f"warning: location {loss['location']}: {n} lost: {loss['reason']}", err=True)

@@ -31,6 +31,11 @@ def _listing(title: str, columns: list[str], rows: list[list[Any]], right: int =
     return table
 
 
+def fate(what: str) -> str:
+    """Say what became of records that were not understood: of OTF2 events place and time are known all the same."""
+    return "kept as events of kind UNKNOWN" if what.startswith("event") else "left out"
+
+
 def describe(store: Store) -> RenderableType:
     """Describe a store: source, span, locations, events by kind, regions, communicators, topologies, counters, losses."""
     m, d = store.manifest, store.definitions
@@ -112,9 +117,13 @@ def describe(store: Store) -> RenderableType:
             list(r) for r in zip(counters["name"], counters["unit"], counters["mode"], counters["type"], strict=True)
         ]
         parts += ["", _listing("Counters", ["name", "unit", "mode", "type"], shorten(listed))]
-    trouble = [[n, f"records of {what}, kept as events of kind UNKNOWN"] for what, n in m["not_understood"].items()]
+    trouble = [[n, f"records of {what}, {fate(what)}"] for what, n in m["not_understood"].items()]
     trouble += [
-        [loss["n_events"], f"events of location {loss['location']} lost: {loss['reason']}"] for loss in m["lost"]
+        [
+            loss["n_events"] if loss["n_events"] >= 0 else "some",
+            f"events of location {loss['location']} lost: {loss['reason']}",
+        ]
+        for loss in m["lost"]
     ]
     parts += [
         "",
