@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from tracecols.converters import sides
 from tracecols.converters.base import Batch, Clock, Loss, Report
 from tracecols.converters.epilog import decode, records
 from tracecols.converters.epilog.container import DAMAGED, HEADER, Container, scratch
-from tracecols.converters.epilog.definitions import LARGEST_ID, Definitions, Section, read_map
+from tracecols.converters.epilog.definitions import Definitions, Section, largest, read_map
 from tracecols.errors import SourceError
 from tracecols.schema import EventKind
 
@@ -24,6 +25,9 @@ ROWS = 1 << 20
 
 FINEST = 18
 """No clock ticks more than 10**18 times a second."""
+
+LONGEST = float(1 << 40)
+"""Seconds that no time reaches."""
 
 _KINDS = ("REGION", "CALL_SITE", "MPI_COMM", "MPI_WIN", "LOCATION", "MPI_GROUP")
 _MEANINGS = (records.REGION, records.SITE, records.COMM, records.WINDOW, records.PEER, records.GROUP)
@@ -92,9 +96,10 @@ def explain(why: int, what: int, which: int) -> str:
         if which != decode.UNDEFINED
         else "an event names no location",
         decode.TIME_DECREASES: f"time decreases at location {which}",
-        decode.BAD_TIME: "a time is negative or no number",
+        decode.BAD_TIME: "a time is negative, impossibly large or no number",
         decode.UNKNOWN_ID: f"an event names {names.get(what, '')} {which}, which is not defined",
         decode.NO_MEMBER: f"an event names location {which}, which is no member of its communicator",
+        decode.NO_RANK: f"an event names rank {which}, which its communicator does not have",
     }.get(why, f"decoding stopped ({why})")
 
 
@@ -111,12 +116,17 @@ class _Clock:
         """Interpolate between the first and the last measurement of the offset to the master's clock."""
         if not offsets:
             return cls()
+        if any(not abs(x) < LONGEST for pair in offsets for x in pair):
+            raise SourceError(f"{path}: a clock offset is impossible or no number\n  {DAMAGED}")
         (l0, o0), (l1, o1) = offsets[0], offsets[-1]
         if len(offsets) == 1:
             return cls(l0, o0)
         if not l1 > l0:
             raise SourceError(f"{path}: clock offsets are not in increasing order of time\n  {DAMAGED}")
-        return cls(l0, o0, (o1 - o0) / (l1 - l0))
+        slope = (o1 - o0) / (l1 - l0)
+        if not -1 < slope < math.inf:
+            raise SourceError(f"{path}: clock offsets let time go backwards\n  {DAMAGED}")
+        return cls(l0, o0, slope)
 
     def __call__(self, time: NDArray[np.float64]) -> NDArray[np.float64]:
         if not self.offset and not self.slope:
@@ -149,7 +159,7 @@ class EventFile:
 
     def __init__(
         self, container: Container, at: int, location_of: NDArray[np.int32], default_location: int, n_locations: int,
-        first_place: int, n_counters: int, scales: list[float],
+        first_place: int, n_counters: int, scales: list[float], ids: list[int],
     ) -> None:  # fmt: skip
         self.container, self.at = container, at
         self.length, self.rows_of = TABLES.with_counters(n_counters)
@@ -163,9 +173,11 @@ class EventFile:
         bits = state[[decode.FIRST, decode.LAST]].view(np.float64)
         self.first, self.last = float(bits[0]), float(bits[1])
         why, which = int(state[decode.FAULT]), int(state[decode.DETAIL])
+        if why == decode.TIME_DECREASES:
+            which = ids[which]
         self.fault = self._fault(int(state[decode.AT]), explain(why, 0, which)) if why != decode.END else None
-        if self.fault is None and container.cut:
-            self.fault = self._fault(container.data.size, container.cut)
+        if why in (decode.END, decode.RUNS_OUT) and container.cut:
+            self.fault = self._fault(int(state[decode.AT]), container.cut)
 
     def _fault(self, at: int, what: str) -> SourceError:
         return self.container.error(at, what)
@@ -258,8 +270,9 @@ class Archive:
         n = len(d.tables["locations"]["id"])
         self._file_of = np.zeros(n, np.int64)
         counts = np.zeros(n, np.int64)
-        for i, (file, _, _) in enumerate(self._files):
-            self._file_of[file.n_records > 0] = i
+        if not self.is_merged:
+            self._file_of = d.process_of
+        for file, _, _ in self._files:
             counts += file.n_rows
             for code in np.flatnonzero(file.unknown).tolist():
                 self._unknown[code] = self._unknown.get(code, 0) + int(file.unknown[code])
@@ -281,12 +294,15 @@ class Archive:
         n = len(d.tables["locations"]["id"])
         location_of = self._table(d.rows["LOCATION"])
         exact = [10.0**k for k in range(6, FINEST + 1, 3)]
-        file = EventFile(container, d.events_at, location_of, -1, n, 0, self._n_counters, exact)
+        ids = d.tables["locations"]["id"]
+        file = EventFile(container, d.events_at, location_of, -1, n, 0, self._n_counters, exact, ids)
         if file.fault is None and d.n_events and file.total != d.n_events:
             file.fault = SourceError(
                 f"{self.path} holds {file.total} events, its definitions say {d.n_events}\n  {DAMAGED}"
             )
-        resolution = self._resolution(file.last, int(exact[file.n_scale]) if file.n_scale < len(exact) else 0, n)
+        resolution = self._resolution(
+            self.path, file.last, int(exact[file.n_scale]) if file.n_scale < len(exact) else 0, n
+        )
         self.clock = Clock(resolution, 0, round(file.last * resolution))
         self._files = [(file, _Clock(), _lut(self._rows))]
         self._start = 0.0
@@ -304,7 +320,7 @@ class Archive:
                 raise SourceError(f"{file_path} is missing\n  the archive is incomplete; copy it again")
             section = sections.get(rank, Section())
             maps = [
-                {local: rows[g] for local, g in section.maps[kind].items() if g in rows and local <= LARGEST_ID}
+                {local: rows[g] for local, g in section.maps[kind].items() if g in rows and local <= largest(len(rows))}
                 if kind in section.maps else rows
                 for kind, rows in zip(_KINDS, self._rows, strict=True)
             ]  # fmt: skip
@@ -319,6 +335,7 @@ class Archive:
                 int(mine[0]) << 32,
                 self._n_counters,
                 [],
+                d.tables["locations"]["id"],
             )
             others = np.flatnonzero((file.n_records > 0) & (d.process_of != process))
             if others.size:
@@ -331,7 +348,7 @@ class Archive:
         limits = [clock(np.array([f.first, f.last])) for f, clock, _ in self._files if f.total]
         self._start = min((float(v[0]) for v in limits), default=0.0)
         last = max((float(v[1]) for v in limits), default=0.0) - self._start
-        resolution = self._resolution(last, 0, n)
+        resolution = self._resolution(map_path, last, 0, n)
         self.clock = Clock(resolution, 0, round(last * resolution))
 
     @staticmethod
@@ -341,11 +358,11 @@ class Archive:
         return table
 
     @staticmethod
-    def _resolution(last: float, exact: int, n_locations: int) -> int:
+    def _resolution(path: Path, last: float, exact: int, n_locations: int) -> int:
         """Choose ticks per second: the coarsest that are exact, else the finest for which sums over locations fit."""
         fits = [10**k for k in range(FINEST + 1) if last * 10**k * n_locations < 1 << 60]
         if not fits:
-            raise SourceError(f"a time of {last:g} s is impossible\n  {DAMAGED}")
+            raise SourceError(f"{path}: a time of {last:g} s is impossible\n  {DAMAGED}")
         return exact if exact in fits else fits[-1]
 
     def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:

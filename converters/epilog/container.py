@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import shutil
 import struct
 import tempfile
 import zlib
@@ -20,6 +22,8 @@ HEADER = 10
 LITTLE, BIG = 1, 2
 IN_MEMORY = 1 << 28
 """Arrays up to this many bytes are held in memory, larger ones in temporary files."""
+
+_BAD_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
 
 DAMAGED = "the trace is damaged; copy it again, or use --salvage to keep what precedes"
 
@@ -68,8 +72,12 @@ class Container:
         except OSError as error:
             raise SourceError(f"cannot read {path}: {error.strerror or error}\n  copy the trace again") from error
         except ValueError as error:
+            if self.cut:
+                raise SourceError(f"{path}: {self.cut}\n  the file is damaged; copy it again") from error
             raise SourceError(f"{path} is empty\n  copy the trace again") from error
         head = self.data[:HEADER].tobytes()
+        if len(head) < HEADER and self.cut:
+            raise self.error(len(head), self.cut)
         if len(head) < HEADER or head[:7] != MAGIC:
             raise SourceError(f"{path} is not an EPILOG file\n  expected 'EPILOG' at its beginning, found {head[:7]!r}")
         # every four bytes as a number; most do not stand where such numbers usually do, which NumPy and numba allow for
@@ -85,12 +93,17 @@ class Container:
 
     def _unpacked(self) -> NDArray[np.uint8]:
         with tempfile.TemporaryFile(prefix="tracecols-") as whole:
-            with gzip.open(self.path, "rb") as packed:
-                try:
-                    while block := packed.read(1 << 22):
+            try:
+                with gzip.open(self.path, "rb") as packed:
+                    shutil.copyfileobj(packed, whole, 1 << 22)
+            except _BAD_GZIP as error:
+                # nothing is left of the block that was being read: again in small ones, up to the damage
+                whole.seek(0)
+                whole.truncate()
+                with gzip.open(self.path, "rb") as packed, contextlib.suppress(*_BAD_GZIP):
+                    while block := packed.read1(1 << 10):
                         whole.write(block)
-                except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-                    self.cut = f"unpacking stops after {whole.tell()} bytes: {error}"
+                self.cut = f"unpacking stops after {whole.tell()} bytes: {error}"
             whole.flush()
             return np.memmap(whole, np.uint8, "r").view(np.ndarray)
 
@@ -109,10 +122,12 @@ class Container:
         n = self.data.size
         while at < n:
             if at + 2 > n or at + 2 + int(self.data[at]) > n:
-                raise self.error(at, "the file ends within a record")
+                raise self.error(at, self.cut or "the file ends within a record")
             stop = at + 2 + int(self.data[at])
             yield at, int(self.data[at + 1]), self.data[at + 2 : stop].tobytes()
             at = stop
+        if self.cut:
+            raise self.error(n, self.cut)
 
     def error(self, at: int, what: str) -> SourceError:
         """Make an error that names file and byte."""

@@ -17,9 +17,9 @@ from tracecols.kernels.prefetch import prefetch
 ) = range(11)  # fmt: skip
 
 # why a walk or a decoding ended
-END, RUNS_OUT, BAD_LENGTH, NO_LOCATION, TIME_DECREASES, BAD_TIME, UNKNOWN_ID, NO_MEMBER, STRAY_DEFINITION, BUFFERS_FULL = (
-    range(10)
-)  # fmt: skip
+(
+    END, RUNS_OUT, BAD_LENGTH, NO_LOCATION, TIME_DECREASES, BAD_TIME, UNKNOWN_ID, NO_MEMBER, NO_RANK, BUFFERS_FULL,
+) = range(10)  # fmt: skip
 
 # state of the decoding of a location
 RECORD, EVENTS, SIDES, EXTRAS, SITES, ATTRIBUTES, TIES, BASE, DEPTH, TIE, WHAT, WHICH, DECODE_STATE = range(13)
@@ -34,6 +34,9 @@ REQUEST = 2
 LAST_DEFINITION = 59
 FIRST_EVENT = 100
 UNDEFINED = 0xFFFFFFFF
+KNOWN_ATTRIBUTES = 4
+IMPOSSIBLE_TIME = 0x4270000000000000
+"""The bits of 2**40 s, 35,000 years; those of infinity and of what is no number are larger."""
 AHEAD_OF_USE = 24
 """Records to fetch ahead: those of one location are spread over a merged file, and waiting for memory dominates."""
 
@@ -140,6 +143,8 @@ def walk_records(
                     why = BAD_LENGTH
                     state[DETAIL] = size
                     break
+                if data[p + 2] == 0 or data[p + 2] > KNOWN_ATTRIBUTES:
+                    unknown[code] += 1
                 if head < 0:
                     head = p
                 p += 2 + size
@@ -168,7 +173,7 @@ def walk_records(
                 state[DETAIL] = size
                 break
             bits = load_time(words, q, big)
-            if bits < 0 or bits >= 0x7FF0000000000000:
+            if bits < 0 or bits >= IMPOSSIBLE_TIME:
                 why = BAD_TIME
                 break
             if bits < latest[location]:
@@ -366,20 +371,22 @@ def decode_records(
             i += 1
             continue
         request = np.int64(-1)
-        a_before, e_before = a, e
-        while data[p + 1] == ATTRIBUTE_UI1 or data[p + 1] == ATTRIBUTE_UI4:
-            value = np.int64(data[p + 3]) if data[p + 1] == ATTRIBUTE_UI1 else load4(words, p + 3, big)
-            if data[p + 2] == REQUEST:
-                request = value
-            else:
-                if a >= attribute.size:
-                    why = BUFFERS_FULL
-                    break
-                # the event they belong to is not known yet
-                attribute[a] = data[p + 2]
-                attribute_type[a] = data[p + 1]
-                attribute_value[a] = value
-                a += 1
+        a_before, e_before, m_before, x_before = a, e, m, x
+        # what is not understood may stand between an attribute and its event
+        while data[p + 1] < FIRST_EVENT or length[data[p + 1]] < 0:
+            if data[p + 1] == ATTRIBUTE_UI1 or data[p + 1] == ATTRIBUTE_UI4:
+                value = np.int64(data[p + 3]) if data[p + 1] == ATTRIBUTE_UI1 else load4(words, p + 3, big)
+                if data[p + 2] == REQUEST:
+                    request = value
+                elif 0 < data[p + 2] <= KNOWN_ATTRIBUTES:
+                    if a >= attribute.size:
+                        why = BUFFERS_FULL
+                        break
+                    # the event they belong to is not known yet
+                    attribute[a] = data[p + 2]
+                    attribute_type[a] = data[p + 1]
+                    attribute_value[a] = value
+                    a += 1
             p += 2 + np.int64(data[p])
         if why != END:
             a = a_before
@@ -411,7 +418,7 @@ def decode_records(
             m += 1
             e += 1
         n = n_fields[code]
-        comm = np.int64(-1)
+        comm, absent = np.int64(-1), np.int64(-1)
         for k in range(6):
             v[k] = -1
         for k in range(n):
@@ -431,6 +438,8 @@ def decode_records(
             if raw == UNDEFINED and meaning != PLAIN:
                 if meaning == REGION or meaning == SITE:
                     why = UNKNOWN_ID
+                elif meaning == COMM or meaning == WINDOW:
+                    absent = np.int64(meaning)
             elif meaning == PLAIN or (meaning == PEER and peers_are_ranks):
                 v[place] = raw
             else:
@@ -444,24 +453,43 @@ def decode_records(
                     comm = row
                 elif meaning == WINDOW and row >= 0:
                     comm = comm_of_window[row]
+                    if comm < 0:
+                        absent = np.int64(COMM)
             if why == UNKNOWN_ID:
                 state[WHAT] = meaning
                 state[WHICH] = raw
                 break
-        if why != END:
-            break
-        if comm >= 0 and not peers_are_ranks:
+        if why == END:
             for k in range(n):
                 place = places[code, k]
                 if meanings[code, k] == PEER and v[place] >= 0:
-                    rank = rank_in(comm, process_of[v[place]], member_start, members, ranks)
-                    if rank < 0:
-                        why = NO_MEMBER
-                        state[WHAT] = comm
-                        state[WHICH] = v[place]
+                    if comm < 0 and absent < 0:
+                        # SHMEM knows processes only
+                        if not peers_are_ranks:
+                            v[place] = process_of[v[place]]
+                        continue
+                    if comm < 0:
+                        # a partner in no communicator
+                        why = UNKNOWN_ID
+                        state[WHAT] = absent
+                        state[WHICH] = UNDEFINED
                         break
-                    v[place] = rank
+                    if peers_are_ranks:
+                        # SELF lists no members and has one
+                        if v[place] >= max(member_start[comm + 1] - member_start[comm], 1):
+                            why = NO_RANK
+                            state[WHICH] = v[place]
+                            break
+                    else:
+                        rank = rank_in(comm, process_of[v[place]], member_start, members, ranks)
+                        if rank < 0:
+                            why = NO_MEMBER
+                            state[WHICH] = v[place]
+                            break
+                        v[place] = rank
         if why != END:
+            # nothing of this record is kept
+            a, e, m, x = a_before, e_before, m_before, x_before
             break
         main = kinds[code]
         top = np.int64(stack[depth - 1]) if depth > 0 else np.int64(-1)

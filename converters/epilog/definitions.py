@@ -6,6 +6,7 @@ import json
 import re
 import struct
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,8 +29,6 @@ from tracecols.schema import DEFINITIONS as TABLES
 from tracecols.schema.enums import COLLECTIVE_OPS
 
 UNDEFINED = 0xFFFFFFFF
-LARGEST_ID = 1 << 24
-"""Identifiers count from 0; one beyond this is not believed."""
 
 _BYTES = {"I": 4, "B": 1, "d": 8, "Q": 8}
 _TABLED = {
@@ -41,6 +40,11 @@ _METRIC_MODES = {
     1: ("absolute_point", "absolute_last", "absolute_next"),
     2: ("absolute_point", "absolute_last", "absolute_next"),
 }
+
+
+def largest(n: int) -> int:
+    """Return the largest identifier that is believed of one among `n`: they count from 0, and tables go up to it."""
+    return 64 * n + (1 << 16)
 
 
 def parse(container: Container, at: int, name: str, fields: tuple[str, ...], body: bytes) -> dict[str, Any]:
@@ -105,8 +109,9 @@ def read_definitions(container: Container) -> tuple[dict[str, list[dict[str, Any
                 raise container.error(at, f"a {name} record continues nothing")
             for key, value in record.items():
                 whole[-1][key] = whole[-1][key] + value
+            whole[-1]["n_pieces"] += 1
             continue
-        found[name].append({**record, "at": at})
+        found[name].append({**record, "at": at, "n_pieces": 0})
         if name == "LAST_DEF":
             return found, unknown, at + 2
     return found, unknown, container.data.size
@@ -158,7 +163,9 @@ def read_map(container: Container) -> dict[int, Section]:
             continue
         name, fields = DEFINITIONS[code]
         record = parse(container, at, name, fields, body)
-        if name == "IDMAP_CNT" and idmap:
+        if name == "IDMAP_CNT":
+            if not idmap:
+                raise container.error(at, "an IDMAP_CNT record continues nothing")
             idmap["numbers"] += record["numbers"]
             continue
         close()
@@ -235,7 +242,7 @@ class Definitions:
                 return {}
             if record["id"] in rows:
                 raise self.container.error(record["at"], f"{name} {record['id']} is defined twice")
-            if record["id"] > LARGEST_ID:
+            if record["id"] > largest(len(self._found[name])):
                 raise self.container.error(record["at"], f"{name} has the impossible number {record['id']}")
             rows[record["id"]] = i
         return rows
@@ -255,6 +262,11 @@ class Definitions:
 
     def _strings(self) -> None:
         found = self._found["STRING"]
+        for r in found:
+            if r["n_continued"] != r["n_pieces"]:
+                raise self.container.error(
+                    r["at"], f"a STRING says that {r['n_continued']} records continue it, there are {r['n_pieces']}"
+                )
         texts = [r["text"].split(b"\0", 1)[0].decode("utf-8", "replace") for r in found]
         self._put("strings", id=[r["id"] for r in found], string=texts)
 
@@ -271,6 +283,12 @@ class Definitions:
         found = self._found["LOCATION"]
         if not found:
             raise SourceError(f"{self.container.path} defines no locations\n  the trace is empty or damaged")
+        for r in found:
+            if max(r["process"], r["thread"]) > largest(len(found)):
+                raise self.container.error(
+                    r["at"],
+                    f"LOCATION {r['id']} is thread {r['thread']} of process {r['process']}, which is impossible",
+                )
         order = sorted(range(len(found)), key=lambda i: (found[i]["process"], found[i]["thread"]))
         seen = {(r["process"], r["thread"]) for r in found}
         if len(seen) != len(found):
@@ -367,10 +385,8 @@ class Definitions:
         masters = self.first_location
         groups: list[tuple[int, str, list[int]]] = []
         for r in self._found["MPI_GROUP"]:
-            ranks = r["ranks"][: r["n_ranks"]]
-            if r["mode"] & 1:
-                ranks = list(range(r["n_ranks"]))
-            elif not r["mode"] & 2 and len(ranks) != r["n_ranks"]:
+            ranks: Sequence[int] = range(r["n_ranks"]) if r["mode"] & 1 else r["ranks"]
+            if not r["mode"] & 3 and len(ranks) != r["n_ranks"]:
                 raise self.container.error(r["at"], f"an MPI_GROUP of {r['n_ranks']} lists {len(ranks)} ranks")
             groups.append((r["id"], "comm_self" if r["mode"] & 2 else "comm_group", self._processes(r, ranks)))
         communicators = [(r["id"], self._row(r, "group", "MPI_GROUP")) for r in self._found["MPI_COMM_REF"]]
@@ -422,11 +438,11 @@ class Definitions:
         )
         self.comm_of_window = np.array([*of, -1], np.int64)
 
-    def _processes(self, record: dict[str, Any], ranks: list[int]) -> list[int]:
+    def _processes(self, record: dict[str, Any], ranks: Sequence[int]) -> list[int]:
         """Return the rows of processes given by rank."""
-        missing = [r for r in ranks if r not in self.rows["PROCESS"]]
-        if missing:
-            raise self.container.error(record["at"], f"a communicator names process {missing[0]}, which is not defined")
+        missing = next((r for r in ranks if r not in self.rows["PROCESS"]), None)
+        if missing is not None:
+            raise self.container.error(record["at"], f"a communicator names process {missing}, which is not defined")
         return [self.rows["PROCESS"][r] for r in ranks]
 
     def _metrics(self) -> None:
@@ -481,7 +497,7 @@ class Definitions:
             if name not in _TABLED:
                 for r in records:
                     table["record"].append(name)
-                    table["values"].append(json.dumps({k: v for k, v in r.items() if k != "at"}))
+                    table["values"].append(json.dumps({k: v for k, v in r.items() if k not in ("at", "n_pieces")}))
         properties = self.tables["properties"]
         for i, r in enumerate(self._found["NODE"]):
             for name, value in (("cpus", r["n_cpus"]), ("clock rate", r["clock_rate"])):

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.model import Model
 from tracecols.patterns.base import Findings, Property
+from tracecols.patterns.registry import FAMILIES
 from tracecols.schema import EventKind
 from tracecols.severity.cells import Cells
 
@@ -30,6 +31,7 @@ def counter_properties(model: Model) -> list[Property]:
         for position, member in enumerate(metric_class["members"]):
             places.setdefault(member, []).append((number, position))
     result = []
+    taken = {p.id for family in FAMILIES for p in family.properties}
     for member, where in sorted(places.items()):
         mode = members[member]["mode"]
         if not mode.startswith(("accumulated", "relative")):
@@ -38,9 +40,14 @@ def counter_properties(model: Model) -> list[Property]:
         def cells(model: Model, findings: Findings, where: list[tuple[int, int]] = where, mode: str = mode) -> Cells:
             return findings.conventions.counted(model, counter_cells(model, where, mode))
 
+        # a counter may be called anything: nothing, like another, or like a property
+        name, number = members[member]["name"] or "counter", 1
+        while (unique := name if number == 1 else f"{name} ({number})") in taken:
+            number += 1
+        taken.add(unique)
         result.append(
             Property(
-                members[member]["name"], "", members[member]["name"], members[member]["unit"] or "occ",
+                unique, "", unique, members[member]["unit"] or "occ",
                 members[member]["description"] or "Counter recorded with the trace.", cells=cells,
             )
         )  # fmt: skip

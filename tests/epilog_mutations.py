@@ -1,0 +1,252 @@
+"""Damage EPILOG traces at random, and see that converting and analyzing them ends well or with an error of ours.
+
+Also a program, to be run with the kernels' bounds checked: ``python epilog_mutations.py FOLDER FIRST_SEED COUNT``.
+"""
+
+from __future__ import annotations
+
+import gzip
+import random
+import struct
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from epilog_writer import merged, write_archive
+from oracles.epilog import CODE, Event, Recording, load, records
+from random_epilog import random_recording
+
+import tracecols
+from tracecols.converters.epilog import decode
+from tracecols.errors import TracecolsError
+
+HEADER = 10
+NUMBERS = (0, 1, 2, 7, 255, 256, 65536, 1 << 20, (1 << 24) - 1, 1 << 24, 0x7FFFFFFF, 1 << 31, 0xFFFFFFFE, 0xFFFFFFFF)
+TIMES = (0.0, -0.0, -1.0, 1e-300, 5e-324, 1e-9, 0.5, 1e9, 4e18, 1e30, 1e300, float("inf"), float("-inf"), float("nan"))
+CODES = (*range(32), 60, 61, 62, 99, *range(100, 136), 200, 201, 202, 203, 204, 255)
+
+
+def recordings() -> list[tuple[str, Recording]]:
+    """Small recordings that have everything between them."""
+    return [
+        ("messages", random_recording(3, 3, n_rounds=2, tick=1e-5, mergeable=True)),
+        ("hybrid", random_recording(7, 2, 3, n_rounds=3, n_metrics=2, tick=1e-5, mergeable=True, big_endian=True)),
+        ("one-sided", random_recording(6, 3, n_rounds=5, tick=1e-6, rma=True, mergeable=True)),
+        ("shmem", shmem()),
+        ("odd", random_recording(5, 2, 2, n_rounds=4, n_metrics=1, pseudo_regions=True, violations=True)),
+    ]
+
+
+def shmem() -> Recording:
+    """One-sided communication without windows, and a collective operation of the same library."""
+    r = random_recording(4, 2, n_rounds=1, mergeable=True)
+    end = max(e.time for e in r.events)
+    for k, (name, fields) in enumerate(
+        (
+            ("ENTER", {"region": 0}),
+            ("PUT_1TS", {"dest": 1, "rma": 1, "length": 8}),
+            ("PUT_1TE", {"src": 1, "rma": 1}),
+            ("GET_1TS", {"dest": 1, "rma": 2, "length": 8}),
+            ("GET_1TE", {"src": 1, "rma": 2}),
+            ("ALOCK", {"lock": 3}),
+            ("RLOCK", {"lock": 3}),
+            ("COLLEXIT", {"root": 1, "comm": 0, "sent": 4, "received": 4}),
+        )
+    ):
+        r.events.append(Event(0, CODE[name], 0, end + 0.001 * k, fields))
+    return r
+
+
+def write_all(folder: Path, *, archives: bool = True) -> list[Path]:
+    """Write the recordings as merged traces, one of them packed, and as archives; return what stands for each."""
+    anchors = []
+    for i, (name, r) in enumerate(recordings()):
+        w = merged(r)
+        for at in range(0, len(w.events), 9):
+            # attributes in front of some events: merging drops them, the format allows them
+            w.events[at:at] = [w.record(61, bytes([2]) + w.u4(at)), w.record(60, bytes([1, 7]))]
+        ending = ".elg.gz" if name == "messages" else ".elg"
+        anchors.append(w.write(folder / name / f"trace{ending}", compress=ending.endswith("gz")))
+        if archives and name != "odd":
+            offsets = {0: [(0.0, 0.0), (1.0, 0.0)], 1: [(0.0, 1e-3), (1.0, 2e-3)]} if i % 2 else None
+            path = folder / f"{name} archive"
+            write_archive(
+                r, path, i, sparse=i % 2 == 0, compress=i % 2 == 1, offsets=offsets, base=1.0, requests=True,
+                with_locations=name == "messages", definitions_in_files=name == "one-sided", last_def=name == "hybrid",
+            )  # fmt: skip
+            anchors.append(path / "epik.esd")
+    return anchors
+
+
+def split(data: bytes) -> list[tuple[int, bytes]]:
+    """Return the records of a sound file."""
+    return list(records(data))
+
+
+def join(head: bytes, parts: Sequence[tuple[int, bytes]]) -> bytes:
+    """Put a file together."""
+    return head + b"".join(bytes([len(body), code]) + body for code, body in parts)
+
+
+def mutate(data: bytes, chance: random.Random) -> bytes:
+    """Damage the content of a file in one of many ways: its bytes, or its records as such."""
+    result = bytearray(data)
+    n = len(result)
+    at = chance.randrange(n)
+    order = ">" if data[9:10] == b"\2" else "<"
+    how = chance.randrange(16)
+    if how < 6:
+        match how:
+            case 0:
+                result[at] ^= 1 << chance.randrange(8)
+            case 1:
+                for _ in range(chance.randrange(1, 6)):
+                    result[chance.randrange(n)] = chance.randrange(256)
+            case 2:
+                del result[at:]
+            case 3:
+                del result[at : at + chance.randrange(1, 40)]
+            case 4:
+                result[at:at] = result[at : at + chance.randrange(1, 300)]
+            case _:
+                result += chance.randbytes(chance.choice((1, 2, 17, 300)))
+        return bytes(result)
+    head, parts = bytes(result[:HEADER]), split(data)
+    if not parts:
+        return head[:-1]
+    # definitions are fewer than events, and there is more to get wrong
+    definitions = [i for i, (code, _) in enumerate(parts) if code < 60]
+    i = chance.choice(definitions) if definitions and chance.random() < 0.5 else chance.randrange(len(parts))
+    code, body = parts[i]
+    match how:
+        case 6:
+            del parts[i : i + chance.choice((1, 1, 1, 2, 20))]
+        case 7:
+            parts[i:i] = parts[i : i + chance.choice((1, 1, 2, 20))]
+        case 8:
+            j = chance.choice(definitions) if definitions else chance.randrange(len(parts))
+            parts[i], parts[j] = parts[j], parts[i]
+        case 9:
+            parts[i] = chance.choice(CODES), body
+        case 10:
+            cut = chance.randrange(256)
+            parts[i] = code, (body + bytes(256))[:cut]
+        case 11:
+            # a time that is none, or a field that is not one
+            size = struct.calcsize("d")
+            for _ in range(chance.choice((1, 1, 3))):
+                if len(body) >= size:
+                    at = chance.choice((0, 4)) if len(body) >= size + 4 else 0
+                    body = body[:at] + struct.pack(order + "d", chance.choice(TIMES)) + body[at + size :]
+            parts[i] = code, body
+        case 12:
+            j = chance.randrange(len(parts))
+            parts.insert(j, parts.pop(i))
+        case _:
+            # another number where one may stand: identifiers, partners, counts
+            for _ in range(chance.choice((1, 1, 2, 4))):
+                starts = [k for k in (0, 4, 5, 8, 9, 12, 16, 20, 24, 28) if k + 4 <= len(body)]
+                if starts:
+                    at = chance.choice(starts)
+                    value = chance.choice(NUMBERS) if chance.random() < 0.5 else chance.randrange(12)
+                    body = body[:at] + struct.pack(order + "I", value) + body[at + 4 :]
+            parts[i] = code, body
+    return join(head, parts)
+
+
+class Damage:
+    """A trace whose files are damaged in turn."""
+
+    def __init__(self, anchor: Path) -> None:
+        self.anchor = anchor
+        others = [anchor.with_suffix(".map"), *sorted((anchor.parent / "ELG").iterdir())] if is_archive(anchor) else []
+        self.files = {path: path.read_bytes() for path in (anchor, *others)}
+        self.seen: Counter[str] = Counter()
+
+    def damaged(self, chance: random.Random) -> tuple[Path, bytes]:
+        """Choose a file and what it is to hold."""
+        path = chance.choice([*self.files])
+        data = self.files[path]
+        packed = data[:2] == b"\x1f\x8b"
+        if not packed:
+            return path, mutate(data, chance)
+        if chance.random() < 0.8:
+            return path, gzip.compress(mutate(load(data), chance), mtime=0)
+        # within the packed bytes, which have no records
+        at = chance.randrange(2, len(data))
+        spoilt = bytearray(data)
+        match chance.randrange(4):
+            case 0:
+                spoilt[at] ^= 1 << chance.randrange(8)
+            case 1:
+                del spoilt[at:]
+            case 2:
+                del spoilt[at : at + 5]
+            case _:
+                spoilt += chance.randbytes(chance.choice((1, 9, 40)))
+        return path, bytes(spoilt)
+
+    def one(self, seed: int, out: Path) -> None:
+        """Damage one file, convert and analyze, and repair it; `out` is a folder to work in, empty before and after."""
+        chance = random.Random(seed)
+        path, data = self.damaged(chance)
+        path.write_bytes(data)
+        salvage = seed % 2 == 0
+        try:
+            store = tracecols.convert(self.anchor, out / "x.trace", jobs=1 + seed // 2 % 2, salvage=salvage)
+            self.seen["read"] += 1
+            trace = tracecols.open(store, jobs=1)
+            self.seen["salvaged"] += bool(trace.manifest["lost"])
+            for conventions in ("scalasca", "expert"):
+                cube = trace.analyze(conventions)
+                self.seen["analyzed"] += 1
+                self.seen["contradicting"] += bool(cube.violations())
+            clear(out)
+        except TracecolsError as error:
+            # it need not be the damaged file: what does not fit together may be found in another
+            assert str(self.anchor.parent) in str(error), f"seed {seed}: {error} names no file"
+            assert "\n  " in str(error), f"seed {seed}: {error} does not say what to do"
+            assert [*out.iterdir()] == [], f"seed {seed}: something is left behind"
+            self.seen["refused"] += 1
+            words = str(error).splitlines()[0].split(": ")[-1]
+            self.seen["".join(c for c in words if not c.isdigit())] += 1
+        except BaseException as error:
+            error.add_note(f"seed {seed}, {path}")
+            clear(out)
+            raise
+        finally:
+            path.write_bytes(self.files[path])
+
+
+def clear(folder: Path) -> None:
+    """Empty a folder."""
+    for path in sorted(folder.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+
+
+def is_archive(anchor: Path) -> bool:
+    """Say whether the files of processes belong to a trace."""
+    return anchor.suffix == ".esd"
+
+
+def check_bounds() -> None:
+    """End the program unless indices out of bounds are told."""
+    try:
+        decode.load4(np.zeros(4, np.uint8), 4, False)
+    except IndexError:
+        return
+    raise SystemExit("bounds are not checked; set NUMBA_BOUNDSCHECK=1 and a fresh NUMBA_CACHE_DIR")
+
+
+if __name__ == "__main__":
+    check_bounds()
+    folder = Path(sys.argv[1])
+    out = folder / "out"
+    out.mkdir(parents=True)
+    damages = [Damage(anchor) for anchor in write_all(folder)]
+    for number in range(int(sys.argv[2]), int(sys.argv[2]) + int(sys.argv[3])):
+        damages[number % len(damages)].one(number, out)
+    seen: Counter[str] = sum((d.seen for d in damages), Counter())
+    print(seen["read"], seen["refused"])
