@@ -45,22 +45,21 @@ class AllCalls:
         self.start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self.location = np.repeat(np.arange(len(scans), dtype=np.int32), counts)
 
-        def joined(of: Callable[[LocationScan], NDArray[Any]]) -> NDArray[Any]:
-            return np.concatenate([of(s) for s in scans]) if scans else np.zeros(0, np.int64)
+        def joined(name: str, dtype: type, of: Callable[[int, NDArray[Any]], NDArray[Any]] | None = None) -> NDArray[Any]:
+            """Put a column of all locations together, and let go of its parts one by one."""
+            result: NDArray[Any] = np.empty(int(self.start[-1]), dtype)
+            for i, scan in enumerate(scans):
+                part = scan.calls.take(name)
+                result[self.start[i] : self.start[i + 1]] = part if of is None else of(i, part)
+            return result
 
-        self.enter_row, self.exit_row = joined(lambda s: s.calls.enter_row), joined(lambda s: s.calls.exit_row)
-        self.enter, self.exit, self.tasks = (
-            joined(lambda s: s.calls.enter),
-            joined(lambda s: s.calls.exit),
-            joined(lambda s: s.calls.tasks),
-        )
-        self.call_path = (
-            np.concatenate([n[s.calls.node] for s, n in zip(scans, numbers, strict=True)]).astype(np.int32)
-            if scans
-            else np.zeros(0, np.int32)
-        )
-        team = joined(lambda s: s.calls.team)
-        self.begin = np.where(team >= 0, team + begin_start[self.location], -1)
+        self.call_path = joined("node", np.int32, lambda i, node: numbers[i][node])
+        self.begin = joined("team", np.int64, lambda i, team: np.where(team >= 0, team + begin_start[i], -1))
+        self.enter_row, self.exit_row = joined("enter_row", np.int64), joined("exit_row", np.int64)
+        self.enter, self.exit = joined("enter", np.int64), joined("exit", np.int64)
+        has_tasks = any(scan.calls.tasks.any() for scan in scans)
+        tasks = joined("tasks", np.int64) if has_tasks else np.broadcast_to(np.int64(0), self.enter.shape)
+        self.tasks: NDArray[np.int64] = tasks
 
 
 class FamilyNotes:

@@ -86,6 +86,12 @@ class Calls:
     team: NDArray[np.int64]
     tasks: NDArray[np.int64]
 
+    def take(self, name: str) -> NDArray[Any]:
+        """Return a column and keep nothing of it."""
+        column: NDArray[Any] = getattr(self, name)
+        setattr(self, name, np.zeros(0, column.dtype))
+        return column
+
 
 @dataclass
 class Notes:
@@ -371,11 +377,12 @@ class LocationScan:
             self.last_time, state, self._frames[0], self._frames[1], self._frames[4], self._nodes[5], self._calls[4]
         )
         self._publish()
+        # copied, so that the room the buffers had left is given back
         self.node_parent, self.node_entry, self.node_row, self.node_time, _, self.exclusive, self.visits = (
-            a[: state[stacks.N_NODES]] for a in self._nodes
+            a[: state[stacks.N_NODES]].copy() for a in self._nodes
         )
-        self.calls = Calls(*(a[: state[stacks.N_CALLS]] for a in self._calls))
-        self.notes = Notes(*(a[: state[stacks.N_NOTES]] for a in self._notes))
+        self.calls = Calls(*(a[: state[stacks.N_CALLS]].copy() for a in self._calls))
+        self.notes = Notes(*(a[: state[stacks.N_NOTES]].copy() for a in self._notes))
         self.bad_exits, self.open = int(state[stacks.BAD_EXITS]), int(state[stacks.OPEN])
         self.done = True
         del self._frames, self._nodes, self._calls, self._notes, self._table, self._tasks
