@@ -140,6 +140,10 @@ def test_results__do_not_depend_on_jobs_and_batches(folder, analyzed, monkeypatc
     # a prime number of events; the two large traces are read row group by row group for every batch
     batch = 997 if model.store.manifest["n_events"] < 50_000 else 99_991
     monkeypatch.setattr(scan, "BATCH", batch)
+    # as if the trace were too large for memory
+    monkeypatch.setattr(scan, "WAVE", batch)
+    monkeypatch.setattr("tracecols.enhance.model.PART", batch)
+    monkeypatch.setattr("tracecols.enhance.spool.BUDGET", 4 * batch)
     same(cube, analyze_model(Model(model.store, 2)))
 
 

@@ -165,7 +165,9 @@ def new_scan(store, tiny):
         flags=read_only([0, stacks.IS_CALL, 0, stacks.IS_ARTIFICIAL], np.uint8), of_entry=read_only(range(4), np.int32), tasks=TASKS
     )  # fmt: skip
     nobody = np.zeros(0, np.int64)
-    teams = SimpleNamespace(begins_of=lambda _: slice(0, 0), masters_of=lambda _: (nobody, nobody), forker=[-1])
+    teams = SimpleNamespace(
+        begins_of=lambda _: slice(0, 0), masters_of=lambda _: (nobody, nobody), forker=[-1], events=[None]
+    )
     one = LocationScan(store, regions, teams, None, 0, FIRST_ROW)
     if tiny:
         # the smallest buffers that can grow

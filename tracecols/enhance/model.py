@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -15,16 +15,24 @@ from tracecols.enhance.compound import CompoundTable
 from tracecols.enhance.grouping import Segments, combine
 from tracecols.enhance.order import EventOrder
 from tracecols.enhance.regions import Regions
-from tracecols.enhance.scan import LocationScan, scan_locations
+from tracecols.enhance.scan import scan_locations
+from tracecols.enhance.spool import Spool
 from tracecols.enhance.teams import Teams
 from tracecols.schema import KINDS
 from tracecols.schema.compound import PROFILE
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 
+PART = 1 << 22
+"""Calls and notes of a part; more are not held at a time, unless one process has them."""
+
+_SHARED = (
+    "store", "regions", "n_locations", "process", "thread", "is_cpu", "communicators", "order", "scans", "call_paths", "_spool"
+)  # fmt: skip
+
 
 class AllCalls:
-    """The calls of all locations, one after the other.
+    """The calls of all locations of a model, one after the other.
 
     Attributes
     ----------
@@ -38,18 +46,26 @@ class AllCalls:
         First call of each location.
     """
 
-    def __init__(
-        self, scans: list[LocationScan], numbers: list[NDArray[np.int64]], begin_start: NDArray[np.int64]
-    ) -> None:
-        counts = [s.calls.node.size for s in scans]
+    def __init__(self, model: Model) -> None:
+        scans, numbers = model.scans, model.call_paths.numbers
+        begin_start = model.teams_of.begin_start
+        members = model.members.tolist()
+        self._chosen = {i: exchange_calls(model, i) for i in members} if model.is_exchange else {}
+        counts = np.zeros(len(scans), np.int64)
+        for i in members:
+            counts[i] = self._chosen[i].size if model.is_exchange else scans[i].n_calls
         self.start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self.location = np.repeat(np.arange(len(scans), dtype=np.int32), counts)
 
-        def joined(name: str, dtype: type, of: Callable[[int, NDArray[Any]], NDArray[Any]] | None = None) -> NDArray[Any]:
-            """Put a column of all locations together, and let go of its parts one by one."""
+        def joined(
+            name: str, dtype: type, of: Callable[[int, NDArray[Any]], NDArray[Any]] | None = None
+        ) -> NDArray[Any]:
+            """Put a column of all locations together."""
             result: NDArray[Any] = np.empty(int(self.start[-1]), dtype)
-            for i, scan in enumerate(scans):
-                part = scan.calls.take(name)
+            for i in members:
+                part = getattr(scans[i].calls, name)
+                if model.is_exchange:
+                    part = part[self._chosen[i]]
                 result[self.start[i] : self.start[i + 1]] = part if of is None else of(i, part)
             return result
 
@@ -57,9 +73,30 @@ class AllCalls:
         self.begin = joined("team", np.int64, lambda i, team: np.where(team >= 0, team + begin_start[i], -1))
         self.enter_row, self.exit_row = joined("enter_row", np.int64), joined("exit_row", np.int64)
         self.enter, self.exit = joined("enter", np.int64), joined("exit", np.int64)
-        has_tasks = any(scan.calls.tasks.any() for scan in scans)
+        has_tasks = any(scans[i].has_tasks for i in members)
         tasks = joined("tasks", np.int64) if has_tasks else np.broadcast_to(np.int64(0), self.enter.shape)
         self.tasks: NDArray[np.int64] = tasks
+
+    def number(self, location: int, call: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Turn a location's own numbers of calls into numbers here; -1 stays."""
+        if self._chosen:
+            call = np.where(call >= 0, np.searchsorted(self._chosen[location], call), -1)
+        return np.where(call >= 0, call + self.start[location], -1)
+
+
+EXCHANGE = np.zeros(256, bool)
+EXCHANGE[[k.number for k in KINDS if k.family in ("p2p", "collectives", "rma")]] = True
+
+
+def exchange_calls(model: Model, location: int) -> NDArray[np.int64]:
+    """Find the calls of a location that matter to joins across processes: those of MPI."""
+    scan = model.scans[location]
+    call = scan.notes.call[EXCHANGE[scan.notes.kind]]
+    kept = np.zeros(scan.n_calls, bool)
+    kept[call[call >= 0]] = True
+    region = model.call_paths.region[model.call_paths.numbers[location][scan.calls.node]]
+    kept |= (model.regions.is_init | model.regions.is_finalize)[region] if region.size else False
+    return np.flatnonzero(kept)
 
 
 class FamilyNotes:
@@ -71,23 +108,25 @@ class FamilyNotes:
         Location and row; kind; time in ticks; number of the enclosing call in `AllCalls`, -1 none.
     """
 
-    def __init__(
-        self, store: Store, scans: list[LocationScan], calls: AllCalls, family: str, columns: list[str]
-    ) -> None:
+    def __init__(self, model: Model, family: str, columns: list[str]) -> None:
         member = np.zeros(256, bool)
         member[[k.number for k in KINDS if k.family == family]] = True
         parts: list[dict[str, NDArray[Any]]] = []
-        for i, scan in enumerate(scans):
-            mine = member[scan.notes.kind]
-            side = store.read(family, i, ["row", *columns])
-            call = scan.notes.call[mine]
+        for i in model.members.tolist():
+            side = model.store.read(family, i, ["row", *columns])
+            if not side["row"].size:
+                continue
+            notes = model.scans[i].notes
+            kind = notes.kind
+            mine = member[kind]
+            call = notes.call[mine]
             parts.append(
                 {
                     **side,
                     "location": np.full(call.size, i, np.int32),
-                    "kind": scan.notes.kind[mine],
-                    "time": scan.notes.time[mine],
-                    "call": np.where(call >= 0, call + calls.start[i], -1),
+                    "kind": kind[mine],
+                    "time": notes.time[mine],
+                    "call": model.calls.number(i, call),
                 }
             )
         for name in ("location", "row", "kind", "time", "call", *columns):
@@ -123,6 +162,10 @@ class Model:
         Process and number in it of every location.
     is_cpu : (n_locations,) bool
         Whether a location is a CPU thread.
+    members : (n_members,) int64
+        Locations whose calls and notes it sees; of a part not all.
+    is_exchange : bool
+        Whether it sees calls of MPI only.
     """
 
     def __init__(self, store: Store, jobs: int, progress: Callable[[int, int], None] | None = None) -> None:
@@ -136,14 +179,65 @@ class Model:
         first_rows = to_numpy(locations.column("first_row"))
         self.communicators = Communicators(store, self.process)
         self.order = EventOrder(store, first_rows)
-        self.teams_of = Teams(store, self.process)
-        self.scans = scan_locations(store, self.regions, self.teams_of, self.order, first_rows, jobs, progress)
+        self.members = np.arange(self.n_locations)
+        self.is_exchange = False
+        self._spool = Spool()
+        self.scans = scan_locations(
+            store, self.regions, self.process, self.order, first_rows, jobs, self._spool, progress
+        )
         self.call_paths: CallPaths = merge_call_paths(self.scans, self.regions, self.order)
-        self.calls = AllCalls(self.scans, self.call_paths.numbers, self.teams_of.begin_start)
+
+    def _view(self, members: NDArray[np.int64], is_exchange: bool) -> Model:
+        """Return a model of the same trace that sees the calls of some locations only, or of MPI only."""
+        view = object.__new__(Model)
+        for name in _SHARED:
+            setattr(view, name, getattr(self, name))
+        view.members, view.is_exchange = members, is_exchange
+        return view
+
+    @property
+    def fits(self) -> bool:
+        """Whether the compound tables of all locations may be made at the same time."""
+        return sum(scan.n_calls + scan.n_notes for scan in self.scans) <= PART
+
+    def parts(self) -> Iterator[Model]:
+        """Divide the model by processes, for the tables that join the threads of a process; itself if it is small.
+
+        Every part is made when it is its turn; what was computed of the one before goes with it.
+        """
+        if self.fits:
+            yield self
+            return
+        members: list[NDArray[np.int64]] = []
+        filled = 0
+        for process in np.unique(self.process).tolist():
+            locations = np.flatnonzero(self.process == process)
+            n = sum(self.scans[i].n_calls + self.scans[i].n_notes for i in locations.tolist())
+            if members and filled + n > PART:
+                yield self._view(np.concatenate(members), False)
+                members, filled = [], 0
+            members.append(locations)
+            filled += n
+        yield self._view(np.concatenate(members), False)
+
+    def exchange(self) -> Model:
+        """Return a model for the tables that join processes: without the calls of OpenMP; itself if it is small."""
+        return self if self.fits else self._view(self.members, True)
+
+    @cached_property
+    def teams_of(self) -> Teams:
+        """Team instances, as recorded."""
+        members = np.zeros(0, np.int64) if self.is_exchange else self.members
+        return Teams(self.store, self.process, members)
+
+    @cached_property
+    def calls(self) -> AllCalls:
+        """Region instances that matter to joins."""
+        return AllCalls(self)
 
     def notes(self, family: str, columns: list[str]) -> FamilyNotes:
         """Return the events of a family with some of their attributes."""
-        return FamilyNotes(self.store, self.scans, self.calls, family, columns)
+        return FamilyNotes(self, family, columns)
 
     @property
     def resolution(self) -> int:

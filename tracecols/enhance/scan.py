@@ -6,7 +6,7 @@ Scope: one location; the only thing it needs of another is the call path a threa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +18,7 @@ from tracecols.enhance.compound import pick
 from tracecols.enhance.grouping import pair_nested
 from tracecols.enhance.order import EventOrder
 from tracecols.enhance.regions import Regions
+from tracecols.enhance.spool import Spool
 from tracecols.enhance.teams import FORKS, JOINS, Teams
 from tracecols.kernels import stacks
 from tracecols.schema import KINDS, EventKind
@@ -25,6 +26,9 @@ from tracecols.store import Store
 
 BATCH = 1 << 20
 """Events per kernel call."""
+
+WAVE = 1 << 27
+"""Events of processes that are scanned together; a process stays whole."""
 
 FOREIGN = -2
 """Codes below refer to call paths of other locations: FOREIGN - (location << 32 | call path)."""
@@ -86,12 +90,6 @@ class Calls:
     team: NDArray[np.int64]
     tasks: NDArray[np.int64]
 
-    def take(self, name: str) -> NDArray[Any]:
-        """Return a column and keep nothing of it."""
-        column: NDArray[Any] = getattr(self, name)
-        setattr(self, name, np.zeros(0, column.dtype))
-        return column
-
 
 @dataclass
 class Notes:
@@ -124,6 +122,8 @@ class LocationScan:
         and time of the first ENTER, exclusive ticks, visits.
     calls : Calls
     notes : Notes
+    n_calls, n_notes : int
+        How many there are.
     first_time, last_time : int
         Ticks of the first and last event.
     bad_exits, open : int
@@ -131,16 +131,20 @@ class LocationScan:
     """
 
     def __init__(
-        self, store: Store, regions: Regions, teams: Teams, order: EventOrder, location: int, first_row: int
-    ) -> None:
-        self.store, self.regions, self.teams, self.order, self.location = store, regions, teams, order, location
+        self, store: Store, regions: Regions, teams: Teams, order: EventOrder, location: int, first_row: int,
+        spool: Spool | None = None,
+    ) -> None:  # fmt: skip
+        self.store, self.regions, self.order, self.location = store, regions, order, location
+        self._spool = spool or Spool()
+        self._thread_events = teams.events[location]
         self.n = store.n_rows("events", location)
         self.done = False
         self.at = 0
-        self._begins = teams.begins_of(location)
         self._master, self._fork = teams.masters_of(location)
         self._forker = int(teams.forker[location])
         self._spans: ForkSpans | None = None
+        self._window_start = self._window_stop = self._last_join = np.zeros(0, np.int64)
+        self._n_over = 0
         self._action = FORKER_ACTION if self._forker == location else ACTION
         self.depends = np.unique(self._master[self._master >= 0])
         self._parents = np.full(self._master.size, stacks.NO_PARENT, np.int64)
@@ -223,7 +227,7 @@ class LocationScan:
         mine = np.flatnonzero(np.isin(self.notes.kind, (*FORKS, *JOINS)))
         is_fork = np.isin(self.notes.kind[mine], FORKS)
         join = pair_nested(is_fork, ~is_fork)[is_fork]
-        events = self.teams.events[self.location]
+        events = self._thread_events
         row = events.row[np.isin(events.kind, (*FORKS, *JOINS))]
         time = self.notes.time[mine]
         return ForkSpans(
@@ -237,12 +241,20 @@ class LocationScan:
     def _windows(self, time: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Find the rows between which this thread belongs to the teams another one forks, as far as a batch tells."""
         nothing = np.zeros(0, np.int64)
-        if self._spans is None:
+        if self._spans is None or not time.size:
             return nothing, nothing
         spans = self._spans
         base = int(self.state[stacks.ROW])
-        result = []
-        for row, at in ((spans.fork_row, spans.fork_time), (spans.join_row, spans.join_time)):
+        start, stop = self._window_start, self._window_stop
+        # teams that were joined before this batch are over; nested ones are joined before those around them
+        low = int(np.searchsorted(self._last_join, time[0]))
+        high = int(np.searchsorted(spans.fork_time, time[-1], "right"))
+        stop[self._n_over : low] = 0
+        self._n_over = max(low, self._n_over)
+        for bounds, row, at in (
+            (start, spans.fork_row[low:high], spans.fork_time[low:high]),
+            (stop, spans.join_row[low:high], spans.join_time[low:high]),
+        ):
             # at the same time as a FORK or JOIN the forking thread, which is the first, goes first
             bound = np.searchsorted(time, at)
             n = np.searchsorted(time, at, "right") - bound
@@ -253,14 +265,18 @@ class LocationScan:
                 tied = base + np.repeat(bound[of] - (np.cumsum(n) - n), n) + np.arange(k.size)
                 before = self.order.place(tied) < self.order.place(row[of])[k]
                 bound[of] += np.bincount(k[before], minlength=of.size)
-            result.append(np.where(row >= 0, base + bound, np.iinfo(np.int64).max))
-        return result[0], result[1]
+            bounds[low:high] = np.where(row >= 0, base + bound, np.iinfo(np.int64).max)
+        return start, stop
 
-    def _inherit(self, others: list[LocationScan], give_up: bool) -> None:
+    def _inherit(self, others: Mapping[int, LocationScan] | Sequence[LocationScan], give_up: bool) -> None:
         """Look up the call paths of teams whose masters have come far enough by now."""
         if self._forker not in (-1, self.location):
             if self._spans is None and others[self._forker].done:
                 self._spans = others[self._forker].fork_spans()
+                self._last_join = np.maximum.accumulate(self._spans.join_time)
+                n = self._spans.fork_row.size
+                self._window_start, self._window_stop = (np.full(n, np.iinfo(np.int64).max) for _ in range(2))
+                self._n_over = 0
                 at = self._spans.node.astype(np.int64)
                 inherited = FOREIGN - (self._forker << 32 | np.maximum(at, 0))
                 self._parents = np.where(at >= 0, inherited, stacks.ROOT_IN_TEAM)
@@ -286,14 +302,14 @@ class LocationScan:
                     self._parents[self._known] = stacks.ROOT_IN_TEAM
             self._known += 1
 
-    def prepare(self, others: list[LocationScan], first_time: int) -> None:
+    def prepare(self, others: Mapping[int, LocationScan] | Sequence[LocationScan], first_time: int) -> None:
         """Get ready for the first event; `others` say what can be inherited by now."""
         self._inherit(others, False)
         self.first_time = first_time
         self.state[stacks.LAST] = first_time
         self.state[stacks.ROW] = self.first_row
 
-    def advance(self, others: list[LocationScan], give_up: bool = False) -> None:
+    def advance(self, others: Mapping[int, LocationScan] | Sequence[LocationScan], give_up: bool = False) -> None:
         """Go on until the end or until a team's master has to come first."""
         self._inherit(others, give_up)
         if self._forker not in (-1, self.location) and self._spans is None and not give_up:
@@ -381,44 +397,85 @@ class LocationScan:
         self.node_parent, self.node_entry, self.node_row, self.node_time, _, self.exclusive, self.visits = (
             a[: state[stacks.N_NODES]].copy() for a in self._nodes
         )
-        self.calls = Calls(*(a[: state[stacks.N_CALLS]].copy() for a in self._calls))
-        self.notes = Notes(*(a[: state[stacks.N_NOTES]].copy() for a in self._notes))
+        self.n_calls, self.n_notes = int(state[stacks.N_CALLS]), int(state[stacks.N_NOTES])
+        self.has_tasks = bool(self._calls[6][: self.n_calls].any())
+        self.calls = self._spool.keep(Calls(*(a[: self.n_calls].copy() for a in self._calls)))
+        self.notes = self._spool.keep(Notes(*(a[: self.n_notes].copy() for a in self._notes)))
         self.bad_exits, self.open = int(state[stacks.BAD_EXITS]), int(state[stacks.OPEN])
         self.done = True
         del self._frames, self._nodes, self._calls, self._notes, self._table, self._tasks
+        del self._master, self._fork, self._parents, self._stop_times, self._task_slots
+        self._spans = None
+        self._window_start = self._window_stop = self._last_join = np.zeros(0, np.int64)
+
+
+def plan_waves(n_events: list[int], process: NDArray[np.int32]) -> list[NDArray[np.int64]]:
+    """Divide locations into waves of whole processes that are scanned together, so that not all need room at a time."""
+    waves: list[NDArray[np.int64]] = []
+    members: list[NDArray[np.int64]] = []
+    filled = 0
+    for of in np.unique(process).tolist():
+        locations = np.flatnonzero(process == of)
+        n = sum(n_events[i] for i in locations.tolist())
+        if members and filled + n > WAVE:
+            waves.append(np.concatenate(members))
+            members, filled = [], 0
+        members.append(locations)
+        filled += n
+    return [*waves, np.concatenate(members)] if members else waves
 
 
 def scan_locations(
     store: Store,
     regions: Regions,
-    teams: Teams,
+    process: NDArray[np.int32],
     order: EventOrder,
     first_rows: NDArray[np.int64],
     jobs: int,
+    spool: Spool,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[LocationScan]:
-    """Scan all locations, those that inherit from others after them.
+    """Scan all locations, wave by wave; those that inherit from others after them.
 
     Returns
     -------
     list of LocationScan
-        In the order of the locations; the same for every number of jobs.
+        In the order of the locations; the same for every number of jobs and division into waves.
     """
-    scans = [LocationScan(store, regions, teams, order, i, int(row)) for i, row in enumerate(first_rows)]
-    total = sum(s.n for s in scans)
+    n_events = [store.n_rows("events", i) for i in range(first_rows.size)]
+    total, done = sum(n_events), 0
+    found: dict[int, LocationScan] = {}
+    with ThreadPoolExecutor(jobs) as pool:
+        for members in plan_waves(n_events, process):
+            teams = Teams(store, process, members)
+            wave = {
+                i: LocationScan(store, regions, teams, order, i, int(first_rows[i]), spool) for i in members.tolist()
+            }
+            found.update(wave)
+
+            def report(n: int, before: int = done) -> None:
+                if progress is not None:
+                    progress(before + n, total)
+
+            _scan_wave(list(wave.values()), found, pool, report)
+            done += sum(n_events[i] for i in wave)
+    return [found[i] for i in range(first_rows.size)]
+
+
+def _scan_wave(
+    scans: list[LocationScan], found: dict[int, LocationScan], pool: ThreadPoolExecutor, report: Callable[[int], None]
+) -> None:
+    """Scan some locations, and all that those need; `report` is told how many events are scanned."""
     waiting = scans
     ready = [s for s in scans if not s.depends.size]
-    with ThreadPoolExecutor(jobs) as pool:
-        while waiting:
-            before = sum(s.progress for s in scans)
-            list(pool.map(lambda s: s.advance(scans), sorted(ready, key=lambda s: -s.n)))
+    while waiting:
+        before = sum(s.progress for s in scans)
+        list(pool.map(lambda s: s.advance(found), sorted(ready, key=lambda s: -s.n)))
+        waiting = [s for s in waiting if not s.done]
+        if ready and sum(s.progress for s in scans) == before:
+            # the masters of these teams never fork: their threads have no call path above
+            for s in waiting:
+                s.advance(found, give_up=True)
             waiting = [s for s in waiting if not s.done]
-            if ready and sum(s.progress for s in scans) == before:
-                # the masters of these teams never fork: their threads have no call path above
-                for s in waiting:
-                    s.advance(scans, give_up=True)
-                waiting = [s for s in waiting if not s.done]
-            ready = waiting
-            if progress is not None:
-                progress(sum(s.at for s in scans), total)
-    return scans
+        ready = waiting
+        report(sum(s.at for s in scans))

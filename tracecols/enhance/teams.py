@@ -30,7 +30,7 @@ class ThreadEvents:
 
 
 class Teams:
-    """All team instances of a trace; instance k of a team is the k-th time each of its threads begins in it.
+    """The team instances of a trace, or of some of its locations; instance k of a team is the k-th time each of its threads begins in it.
 
     Recordings without events of their own for that (EPILOG, older OTF2) have one team per process: all its threads belong to
     it between each FORK and JOIN of the process's first thread.
@@ -54,12 +54,16 @@ class Teams:
         Where teams are not begun by events of their own: the location whose FORKs begin them, -1 elsewhere.
     """
 
-    def __init__(self, store: Store, process: NDArray[np.int32]) -> None:
+    def __init__(self, store: Store, process: NDArray[np.int32], members: NDArray[np.int64] | None = None) -> None:
         n_locations = process.size
+        chosen = np.ones(n_locations, bool)
+        if members is not None:
+            chosen[:] = False
+            chosen[members] = True
         self.events = []
         nothing = ThreadEvents(np.zeros(0, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.int32))
         for location in range(n_locations):
-            if not store.n_rows("threads", location):
+            if not chosen[location] or not store.n_rows("threads", location):
                 self.events.append(nothing)
                 continue
             columns = store.read("threads", location, ["row", "kind", "team"])

@@ -28,6 +28,7 @@ from tracecols.severity.cells import Cells
 if TYPE_CHECKING:
     from tracecols.enhance.model import Model
     from tracecols.enhance.regions import Regions
+    from tracecols.patterns.profile import TeamTimes
 
 
 @dataclass
@@ -158,19 +159,12 @@ class Conventions:
 
 @dataclass
 class Findings:
-    """What has been found so far: cells and matches by property, and the model's basic measures."""
+    """What has been found so far: cells by property, and the model's basic measures."""
 
     model: Model
     conventions: Conventions
+    teams: TeamTimes
     cells: dict[str, Cells] = field(default_factory=dict)
-    matches: dict[str, Matches] = field(default_factory=dict)
-    cache: dict[str, Any] = field(default_factory=dict)
-
-    def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """Compute something several properties need, once."""
-        if name not in self.cache:
-            self.cache[name] = make()
-        return self.cache[name]
 
     @cached_property
     def execution(self) -> Cells:

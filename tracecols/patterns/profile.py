@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.model import Model
 from tracecols.enhance.regions import CONSTRUCTS, Regions
-from tracecols.patterns.base import Conventions, Family, Findings, Matches, named
-from tracecols.schema import KINDS
+from tracecols.patterns.base import Conventions, Family, Findings, named
 from tracecols.severity.cells import Cells
 
 FAMILY = Family("profile")
@@ -20,28 +21,74 @@ def traced(regions: Regions) -> NDArray[np.bool_]:
     return (regions.file == "TRACER") & (regions.name == "TRACING")
 
 
-def team_management(model: Model, findings: Findings) -> tuple[Matches, Matches]:
-    """Find the time between FORK and ENTER, and between EXIT and JOIN, of every thread of every parallel region.
+@dataclass
+class TeamTimes:
+    """What teams cost: times between FORK and ENTER, and between EXIT and JOIN, of every thread of every parallel region.
 
-    Returns
-    -------
-    fork, join : Matches
-        On `construct_members`; charged to the parallel region.
+    Attributes
+    ----------
+    n_instances : int
+        Team instances.
+    fork, join : Cells
+        On the parallel region.
+    forks, spent : Cells
+        The first, and both, of the threads that forked, on the call path that forked.
+    in_reach : bool
+        Whether the reference analyser accepts such teams: it refuses those that are smaller than their process, so also
+        nested ones, and MPI calls from other threads than the first.
     """
 
-    def make() -> tuple[Matches, Matches]:
+    n_instances: int
+    fork: Cells
+    join: Cells
+    forks: Cells
+    spent: Cells
+    in_reach: bool
+
+    @classmethod
+    def none(cls) -> TeamTimes:
+        """No teams."""
+        return cls(0, Cells.empty(), Cells.empty(), Cells.empty(), Cells.empty(), True)
+
+    @classmethod
+    def of(cls, model: Model) -> TeamTimes:
+        """Add them up over the teams of a model."""
+        in_reach = not calls_mpi_from_workers(model)
+        if not model.teams_of.n_instances:
+            return replace(cls.none(), in_reach=in_reach)
         members, constructs, teams = model.construct_members, model.constructs, model.teams
+        threads = np.bincount(model.process[model.is_cpu])
+        forked = teams.master >= 0
+        in_reach &= bool((teams.n_threads[forked] == threads[model.process[teams.master[forked]]]).all())
         team = constructs.team[members.construct]
-        parallel = (constructs.role[members.construct] == CONSTRUCTS[0]) & (teams.master[team] >= 0)
-        row = np.flatnonzero(parallel)
+        row = np.flatnonzero((constructs.role[members.construct] == CONSTRUCTS[0]) & (teams.master[team] >= 0))
         team = team[row]
         fork = np.maximum(members.enter_time[row] - teams.fork_time[team], 0)
         join = np.maximum(teams.join_time[team] - members.exit_time[row], 0)
         call_path, location = members.call_path[row], members.location[row]
-        return Matches(row, fork, call_path, location), Matches(row, join, call_path, location)
+        above = model.call_paths.parent[call_path]
+        mine = (teams.master[team] == location) & (above >= 0)
+        return cls(
+            teams.n_threads.size,
+            Cells.sum(call_path, location, fork),
+            Cells.sum(call_path, location, join),
+            Cells.sum(above[mine], location[mine], fork[mine]),
+            Cells.sum(above[mine], location[mine], (fork + join)[mine]),
+            in_reach,
+        )
 
-    result: tuple[Matches, Matches] = findings.once("team_management", make)
-    return result
+    def __add__(self, other: TeamTimes) -> TeamTimes:
+        return TeamTimes(
+            self.n_instances + other.n_instances, self.fork + other.fork, self.join + other.join,
+            self.forks + other.forks, self.spent + other.spent, self.in_reach and other.in_reach,
+        )  # fmt: skip
+
+
+def calls_mpi_from_workers(model: Model) -> bool:
+    """Whether any location but the first of its process has events of MPI."""
+    _, workers = processes(model)
+    mine = workers[np.isin(workers, model.members)]
+    return any(model.store.n_rows(table, w) for table in ("p2p", "collectives") for w in mine.tolist())
 
 
 def task_cells(model: Model, cells: Cells) -> Cells:
@@ -72,22 +119,8 @@ def execution_cells(model: Model, findings: Findings) -> Cells:
     Team management counts for the parallel region, and not for the call path that forked, where the master spent it.
     """
     cells = profile_cells(model)
-    cells = cells - task_cells(model, cells)
-    if not model.teams_of.n_instances:
-        return cells
-    fork, join = team_management(model, findings)
-    spent = fork.severity + join.severity
-    cells = cells + Cells.sum(fork.call_path, fork.location, spent)
-    mine, above = on_the_forking_call_path(model, fork)
-    return cells - Cells.sum(above[mine], fork.location[mine], spent[mine])
-
-
-def on_the_forking_call_path(model: Model, fork: Matches) -> tuple[NDArray[np.bool_], NDArray[np.int32]]:
-    """Say which matches of `team_management` are of the thread that forked, and give the call path above each."""
-    constructs, members, teams = model.constructs, model.construct_members, model.teams
-    team = constructs.team[members.construct[fork.row]]
-    above = model.call_paths.parent[fork.call_path]
-    return (teams.master[team] == fork.location) & (above >= 0), above
+    teams = findings.teams
+    return cells - task_cells(model, cells) + teams.fork + teams.join - teams.spent
 
 
 def cells_in_teams(model: Model, cells: Cells) -> Cells:
@@ -98,20 +131,7 @@ def cells_in_teams(model: Model, cells: Cells) -> Cells:
     return cells.where(keys.at(cells.key) > 0)
 
 
-def in_reach_of_the_reference(model: Model) -> bool:
-    """Whether the reference analyser accepts such a trace.
-
-    It refuses teams that are smaller than their process, so also nested ones, and MPI calls from other threads than the first.
-    """
-    team_sizes, threads = model.teams.n_threads, np.bincount(model.process[model.is_cpu])
-    masters = model.teams.master
-    full = team_sizes == threads[model.process[masters]]
-    _, workers = processes(model)
-    mpi = [int(k.number) for k in KINDS if k.family in ("p2p", "collectives")]
-    return bool(full.all()) and not any(np.isin(model.scans[w].notes.kind, mpi).any() for w in workers.tolist())
-
-
-def openmp_subtrees(model: Model) -> NDArray[np.int64]:
+def openmp_subtrees(model: Model, findings: Findings) -> NDArray[np.int64]:
     """Find for every call path the outermost OpenMP call path it is counted with; -1 for serial ones; (n_call_paths,) int64.
 
     That is the parallel region or OpenMP API call around it. The reference analyser goes once through its list of call
@@ -121,14 +141,14 @@ def openmp_subtrees(model: Model) -> NDArray[np.int64]:
     reference to agree with, the list is followed.
     """
     tree = model.call_paths
-    order = tree.creation if in_reach_of_the_reference(model) else np.arange(len(tree))
+    order = tree.creation if findings.teams.in_reach else np.arange(len(tree))
     return subtrees_in_order(model, order)
 
 
-def displaced_call_paths(model: Model) -> int:
+def displaced_call_paths(model: Model, findings: Findings) -> int:
     """Count the call paths that are counted outside their OpenMP subtree, as the reference does."""
     true = subtrees_in_order(model, np.arange(len(model.call_paths)))
-    return int((openmp_subtrees(model) != true).sum()) if model.teams_of.n_instances else 0
+    return int((openmp_subtrees(model, findings) != true).sum()) if findings.teams.n_instances else 0
 
 
 def subtrees_in_order(model: Model, order: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -159,7 +179,7 @@ def idle_cells(model: Model, findings: Findings) -> tuple[Cells, Cells]:
 
     if not (model.regions.paradigm == "openmp")[model.call_paths.region].any():
         return Cells.empty(), Cells.empty()
-    root = openmp_subtrees(model)
+    root = openmp_subtrees(model, findings)
     inside = root >= 0
     serial = for_every_worker(model, findings.execution.on(~inside))
     spent = findings.execution.on(inside)

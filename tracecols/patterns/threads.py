@@ -7,7 +7,6 @@ import numpy as np
 from tracecols.enhance.compound import CompoundTable
 from tracecols.enhance.model import Model
 from tracecols.patterns.base import Family, Findings, Matches, called, either, in_role, named, region_of
-from tracecols.patterns.profile import on_the_forking_call_path, team_management
 from tracecols.severity.cells import Cells
 
 FAMILY = Family("threads")
@@ -35,10 +34,7 @@ add("omp_time", "execution", "OpenMP", "Time spent in the OpenMP run-time system
 )  # fmt: skip
 def omp_management(model: Model, findings: Findings) -> Cells:
     """From FORK to each thread's ENTER, and from its EXIT to JOIN."""
-    if not model.teams_of.n_instances:
-        return Cells.empty()
-    fork, join = team_management(model, findings)
-    return fork.cells() + join.cells()
+    return findings.teams.fork + findings.teams.join
 
 
 @FAMILY.basic(
@@ -52,11 +48,7 @@ def omp(model: Model, findings: Findings) -> Cells:
 
 def forks(model: Model, findings: Findings) -> Cells:
     """From FORK to the forking thread's ENTER, on the call path that forks."""
-    if not model.teams_of.n_instances:
-        return Cells.empty()
-    fork, _ = team_management(model, findings)
-    mine, above = on_the_forking_call_path(model, fork)
-    return Cells.sum(above[mine], fork.location[mine], fork.severity[mine])
+    return findings.teams.forks
 
 
 @FAMILY.basic(
@@ -65,7 +57,7 @@ def forks(model: Model, findings: Findings) -> Cells:
 )  # fmt: skip
 def omp_fork(model: Model, findings: Findings) -> Cells:
     """From FORK to each thread's ENTER."""
-    return team_management(model, findings)[0].cells() if model.teams_of.n_instances else Cells.empty()
+    return findings.teams.fork
 
 
 add(

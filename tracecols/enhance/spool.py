@@ -1,0 +1,65 @@
+"""Where columns stay that only some steps need: in memory, and beyond a budget in files."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+BUDGET = 1 << 29
+"""Bytes that are held in memory."""
+
+C = TypeVar("C")
+
+
+class Spilled:
+    """Columns in a file; an attribute reads one of them, each time anew.
+
+    Parameters
+    ----------
+    columns : object
+        Its attributes are the arrays.
+    path : Path
+        The file.
+    """
+
+    def __init__(self, columns: object, path: Path) -> None:
+        self._path = path
+        self._places: dict[str, tuple[int, Any, int]] = {}
+        with path.open("wb") as file:
+            for name, array in vars(columns).items():
+                self._places[name] = file.tell(), array.dtype, array.size
+                array.tofile(file)
+
+    def __getattr__(self, name: str) -> NDArray[Any]:
+        if name.startswith("_") or name not in self._places:
+            raise AttributeError(name)
+        at, dtype, n = self._places[name]
+        return np.fromfile(self._path, dtype, n, offset=at)
+
+
+class Spool:
+    """Keep columns: the first ones in memory, what exceeds the budget in a temporary folder that lives as long as this."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._held = 0
+        self._n_files = 0
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def keep(self, columns: C) -> C:
+        """Return the same columns, or something with the same attributes that reads them from a file."""
+        size = sum(array.nbytes for array in vars(columns).values())
+        with self._lock:
+            if self._held + size <= BUDGET:
+                self._held += size
+                return columns
+            if self._folder is None:
+                self._folder = tempfile.TemporaryDirectory(prefix="tracecols-")
+            path = Path(self._folder.name) / str(self._n_files)
+            self._n_files += 1
+        return Spilled(columns, path)  # type: ignore[return-value]
