@@ -65,12 +65,16 @@ class Damage:
         self.files = {path: path.read_bytes() for path in files if path.stat().st_size > 20}
         self.seen: Counter[str] = Counter()
 
-    def one(self, seed: int, *, store: Path | None = None) -> None:
-        """Damage one file, read everything, and repair it; with `store` all the way to a store."""
-        chance = random.Random(seed)
+    def damaged(self, chance: random.Random) -> tuple[Path, bytes]:
+        """Choose a file and what it is to hold."""
         kind = chance.choice((".otf2", ".def", ".evt", ".evt", ".evt"))
         path = chance.choice([p for p in self.files if p.suffix == kind])
-        path.write_bytes(mutate(self.files[path], chance))
+        return path, mutate(self.files[path], chance)
+
+    def one(self, seed: int, *, store: Path | None = None) -> None:
+        """Damage one file, read everything, and repair it; with `store` all the way to a store."""
+        path, data = self.damaged(random.Random(seed))
+        path.write_bytes(data)
         try:
             if store is not None:
                 convert(self.anchor, store, jobs=1 + seed % 2, salvage=seed % 4 < 2)

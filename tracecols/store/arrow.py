@@ -83,7 +83,10 @@ def event_writer(path: Path, table: Table) -> pq.ParquetWriter:
 
 def open_parquet(path: Path, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
     """Open a file of ours; damaged pages are told by their checksums, not read as other numbers."""
-    return pq.ParquetFile(path, metadata=metadata, page_checksum_verification=True)
+    try:
+        return pq.ParquetFile(path, metadata=metadata, page_checksum_verification=True)
+    except UnicodeDecodeError as error:
+        raise pa.ArrowInvalid(f"the names of its columns are damaged: {error}") from error
 
 
 def write_table(path: Path, table: Table, columns: dict[str, Any]) -> None:

@@ -1,0 +1,306 @@
+"""A fuzz campaign over both converters and the store: `python -m benchmarks.fuzz --mutations 100000`.
+
+Small traces are damaged at random, one file at a time (tests/otf2_mutations.py, tests/epilog_mutations.py), then converted and
+analyzed by worker processes. A worker that dies, hangs or wants more memory than it may is a failure, like any error that is
+not one of tracecols'. What is read nevertheless is compared with the sound trace:
+
+* *same*: all events, attributes, definitions and severities are.
+* *told*: something differs and the store says so: events lost, records not understood, contradictions that `tracecols check`
+  counts.
+* *silent*: something differs and nothing says so. The formats have no checksums, so a changed number that is as good as the one
+  before (a time, a tag, a name) cannot be noticed by any reader. What differs is listed by table and column.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+MEMORY = 6 << 30
+"""Address space of a worker, in bytes."""
+
+SECONDS = 60
+"""What a mutation may take."""
+
+PIECE = 200
+"""Mutations per line a worker writes."""
+
+
+class Damaged(Protocol):
+    """A trace of which one file is to be damaged."""
+
+    anchor: Path
+    files: dict[Path, bytes]
+
+    def damaged(self, chance: random.Random) -> tuple[Path, bytes]:
+        """Choose a file and what it is to hold."""
+
+
+class StoreDamage:
+    """A store whose files are damaged in turn."""
+
+    def __init__(self, store: Path) -> None:
+        self.anchor = store
+        self.files = {p: p.read_bytes() for p in sorted(store.rglob("*")) if p.is_file()}
+
+    def damaged(self, chance: random.Random) -> tuple[Path, bytes]:
+        """Choose a file and what it is to hold."""
+        from otf2_mutations import mutate
+
+        path = chance.choice([*self.files])
+        return path, mutate(self.files[path], chance)
+
+
+def targets(folder: Path) -> dict[str, Damaged]:
+    """Write the traces to be damaged."""
+    import epilog_mutations
+    import otf2_mutations
+    from otf2_workload import everything
+
+    import tracecols
+
+    tiny = everything(folder / "otf2" / "traces.otf2", rounds=3, event_chunk=5000, definition_chunk=3000).write()
+    recorded = folder / "recorded"
+    shutil.copytree(ROOT / "tests" / "data" / "late_sender", recorded)
+    result: dict[str, Damaged] = {
+        "OTF2, all record types": otf2_mutations.Damage(tiny),
+        "OTF2, recorded": otf2_mutations.Damage(recorded / "traces.otf2"),
+    }
+    for anchor in epilog_mutations.write_all(folder / "epilog"):
+        result[f"EPILOG, {anchor.parent.name}"] = epilog_mutations.Damage(anchor)
+    for name, source in (("OTF2", tiny), ("EPILOG", folder / "epilog" / "hybrid")):
+        result[f"store of {name}"] = StoreDamage(tracecols.convert(source, folder / f"{name}.trace", jobs=1))
+    return result
+
+
+def digest(values: Any) -> str:
+    """Return a short name of the content of an array or table column."""
+    data = values.tobytes() if isinstance(values, np.ndarray) else repr(values).encode()
+    return hashlib.blake2b(data, digest_size=8).hexdigest()
+
+
+def content(store_path: Path) -> tuple[dict[str, str], str]:
+    """Return digests of everything in a store and of its severities, and what it says to be wrong."""
+    from tracecols.enhance.model import Model
+    from tracecols.patterns.engine import analyze_model
+    from tracecols.store import Store
+
+    store = Store(store_path)
+    found: dict[str, str] = {}
+    for name in store.tables:
+        for location in range(int(store.manifest["n_locations"])):
+            for column, values in store.read(name, location).items():
+                key = f"{name}.{column}"
+                found[key] = digest(found.get(key, "") + digest(values))
+    for name, table in store.definitions.items():
+        for column in table.column_names:
+            found[f"{name}.{column}"] = digest(table.column(column).to_pylist())
+    found["clock"] = digest(store.manifest["clock"])
+    told = repr((store.manifest["lost"], store.manifest["not_understood"]))
+    model = Model(store, 1)
+    for conventions in ("scalasca", "expert"):
+        cube = analyze_model(model, conventions)
+        told += repr(cube.facts["counts"])
+        found[f"severities, {conventions}"] = digest(
+            [(n, c.key.tolist(), c.value.tolist()) for n, c in cube.cells.items()]
+        )
+    return found, told
+
+
+def try_one(target: Damaged, sound: tuple[dict[str, str], str], seed: int, out: Path) -> str:
+    """Damage, read and repair a trace; returns what came of it, with the columns that differ if nothing says so."""
+    import tracecols
+    from tracecols.errors import TracecolsError
+
+    path, data = target.damaged(random.Random(seed))
+    path.write_bytes(data)
+    try:
+        store = target.anchor
+        if not isinstance(target, StoreDamage):
+            store = tracecols.convert(target.anchor, out / "x.trace", jobs=1, salvage=seed % 4 == 0)
+        found, told = content(store)
+        before, told_before = sound
+        different = sorted({k for k in found.keys() | before.keys() if found.get(k) != before.get(k)})
+        if not different:
+            return "same"
+        return (
+            "told"
+            if told != told_before
+            else "silent: " + ", ".join(k for k in different if not k.startswith("severities"))
+        )
+    except TracecolsError:
+        return "refused"
+    finally:
+        path.write_bytes(target.files[path])
+        shutil.rmtree(out / "x.trace", ignore_errors=True)
+
+
+def work(folder: Path, first: int, last: int, step: int) -> None:
+    """Run mutations of a worker and write what came of them, line by line."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    folder.mkdir(parents=True, exist_ok=True)
+    all_targets = targets(folder)
+    out = folder / "out"
+    out.mkdir()
+    names = [*all_targets]
+    sound: dict[str, tuple[dict[str, str], str]] = {}
+    for name, target in all_targets.items():
+        import tracecols
+
+        is_store = isinstance(target, StoreDamage)
+        sound[name] = content(target.anchor if is_store else tracecols.convert(target.anchor, out / "s.trace", jobs=1))
+    print("ready", flush=True)
+    seen: dict[str, Counter[str]] = {name: Counter() for name in names}
+    for number, seed in enumerate(range(first, last, step)):
+        name = names[seed % len(names)]
+        print(seed, end="\r", flush=True)
+        try:
+            outcome = try_one(all_targets[name], sound[name], seed, out)
+        except BaseException as error:
+            outcome = f"FAILED: {type(error).__name__}: {error} (seed {seed})"
+        seen[name][outcome] += 1
+        if number % PIECE == PIECE - 1 or seed + step >= last:
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            print(json.dumps({"seen": seen, "seed": seed, "peak": peak}), flush=True)
+            seen = {name: Counter() for name in names}
+
+
+class Worker:
+    """A process that runs every `step`-th mutation, started anew behind one that killed it."""
+
+    def __init__(self, number: int, mutations: int, step: int, scratch: Path) -> None:
+        self.number, self.mutations, self.step, self.scratch = number, mutations, step, scratch
+        self.seen: dict[str, Counter[str]] = {}
+        self.peak = 0
+        self.failures: list[str] = []
+        self.starts = 0
+        self.first = number
+        self.start()
+
+    def start(self) -> None:
+        """Go on at `first`."""
+        self.starts += 1
+        self.at = self.first
+        self.alive = time.monotonic()
+        folder = self.scratch / f"{self.number}-{self.starts}"
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.fuzz",
+            "--work",
+            str(folder),
+            str(self.first),
+            str(self.mutations),
+            str(self.step),
+        ]
+        self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        assert self.process.stdout is not None
+        os.set_blocking(self.process.stdout.fileno(), False)
+        self.rest = b""
+        self.ready = False
+
+    def poll(self) -> bool:
+        """Read what there is; False when all is done."""
+        assert self.process.stdout is not None
+        ended = self.process.poll() is not None
+        data = self.process.stdout.read() or b""
+        if data:
+            self.alive = time.monotonic()
+        *lines, self.rest = (self.rest + data).replace(b"\r", b"\n").split(b"\n")
+        for line in lines:
+            if line.startswith(b"{"):
+                message = json.loads(line)
+                for name, outcomes in message["seen"].items():
+                    self.seen.setdefault(name, Counter()).update(outcomes)
+                self.peak = max(self.peak, message["peak"])
+                self.first = message["seed"] + self.step
+            elif line.strip() == b"ready":
+                self.ready = True
+            elif line.strip():
+                self.at = int(line)
+        if self.first >= self.mutations:
+            self.process.wait()
+            return False
+        hangs = time.monotonic() - self.alive > (SECONDS if self.ready else 10 * SECONDS)
+        if ended or hangs:
+            self.failures.append(f"{'hangs' if hangs else f'dies ({self.process.returncode})'} at seed {self.at}")
+            self.process.kill()
+            self.process.wait()
+            # the outcomes since the last line are lost with the process; those seeds count as not run
+            self.first = self.at + self.step
+            self.start()
+        return True
+
+
+def main() -> None:
+    """Run the campaign and print what came of it; exit 1 if anything failed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.fuzz", description="Damage traces and read them.")
+    parser.add_argument("--mutations", type=int, default=100_000)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--work", nargs=4, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.work:
+        folder, first, last, step = arguments.work
+        work(Path(folder), int(first), int(last), int(step))
+        return
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="tracecols-") as scratch:
+        workers = [Worker(i, arguments.mutations, arguments.jobs, Path(scratch)) for i in range(arguments.jobs)]
+        running = workers
+        while running:
+            time.sleep(0.2)
+            running = [w for w in running if w.poll()]
+    outcomes: dict[str, Counter[str]] = {}
+    silent: Counter[str] = Counter()
+    failures = [f for w in workers for f in w.failures]
+    for w in workers:
+        for name, seen in w.seen.items():
+            for outcome, n in seen.items():
+                kind, _, what = outcome.partition(": ")
+                outcomes.setdefault(name, Counter())[kind] += n
+                if kind == "silent":
+                    silent[what] += n
+                elif kind == "FAILED":
+                    failures.append(f"{name}: {what}")
+    table = Table("trace", "mutations", "refused", "same", "told", "silent", "silent %", "failed")
+    total: Counter[str] = Counter()
+    for name in [*outcomes, "all"]:
+        seen = outcomes.get(name, total)
+        total.update(seen if name != "all" else {})
+        n = sum(seen.values())
+        columns = (f"{seen[k]:,}" for k in ("refused", "same", "told", "silent"))
+        table.add_row(name, f"{n:,}", *columns, f"{100 * seen['silent'] / max(n, 1):.2f}", f"{seen['FAILED']}")
+    console = Console(width=120)
+    console.print(table)
+    console.print("what differs where nothing says so:")
+    for what, n in silent.most_common(25):
+        console.print(f"{n:8,}  {what}")
+    peak = max(w.peak for w in workers)
+    console.print(f"{time.monotonic() - begin:.0f} s, most memory {peak >> 10} MiB, {len(failures)} failures")
+    for failure in failures[:20]:
+        console.print(f"  {failure}")
+    if failures:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
