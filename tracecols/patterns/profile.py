@@ -257,7 +257,11 @@ FAMILY.add(
 
 
 @FAMILY.basic(
-    "omp_idle_threads", "time", "Idle Threads", expert={"needs": "threads"},
+    "omp_idle_threads", "time", "Idle Threads",
+    expert={
+        "needs": "threads",
+        "summary": "CPUs reserved for worker threads while only the first thread is on a call path, outside parallel regions or inside.",
+    },
     summary="CPUs reserved for worker threads while the process runs serially or with fewer threads.",
     advice="Parallelise the serial parts with the largest shares, or run with fewer threads.",
 )  # fmt: skip

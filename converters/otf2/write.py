@@ -1,0 +1,508 @@
+"""Write a source as an OTF2 archive: whole locations in parallel, bounded memory, complete or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import struct
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.converters.base import Batch, Report, Source
+from tracecols.converters.otf2 import encode, tables
+from tracecols.converters.otf2.files import HEADER, LITTLE, MAX_CHUNK
+from tracecols.converters.otf2.records import EVENT_RECORDS
+from tracecols.converters.otf2.write_definitions import GlobalDefinitions, framed
+from tracecols.errors import TracecolsError
+from tracecols.jobs import n_jobs
+from tracecols.schema import KINDS, NAMES, EventKind, enums
+from tracecols.version import __version__
+
+Progress = Callable[[int, int], None]
+"""Called with the number of events done and the number of all."""
+
+DEFINITION_CHUNK = 1 << 22
+LIBRARY = (3, 1, 0)
+"""The version of the format's library whose records are written."""
+
+_END = b"\x02\x01"
+_FAMILIES = {name: i for i, name in enumerate(tables.SIDE_COLUMNS)}
+_RECORD = {r.code: r for r in EVENT_RECORDS}
+_VALUE_TYPES = {"uint64": "uint64", "int64": "int64", "float64": "double"}
+
+
+class WriteError(TracecolsError):
+    """An archive cannot be written."""
+
+
+def _layout() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Say for every kind which side table holds its fields, and for every field which column (from 1)."""
+    family = np.full(256, encode.NO_FAMILY, np.uint8)
+    column = np.zeros((256, 6), np.int64)
+    for kind in KINDS:
+        if kind.family in _FAMILIES and kind.number in _RECORD:
+            family[kind.number] = _FAMILIES[kind.family]
+            names = [name for name, _ in tables.SIDE_COLUMNS[kind.family][2]]
+            for f, field in enumerate(_RECORD[kind.number].fields):
+                column[kind.number, f] = 1 + names.index(field.name)
+    family[EventKind.METRIC] = encode.METRIC_FAMILY
+    return family, column
+
+
+FAMILY, COLUMN = _layout()
+
+
+class Buffers:
+    """What one thread reuses from location to location: a chunk, and the side tables of a batch as numbers."""
+
+    def __init__(self, event_chunk: int) -> None:
+        self.chunk = np.zeros(event_chunk + encode.PADDING, np.uint8)
+        self.values = np.empty(1 << 16, np.int64)
+        self.n_values = 0
+
+    def put(self, *columns: NDArray[Any]) -> int:
+        """Append columns of equal length; returns where the first begins."""
+        start, n = self.n_values, columns[0].size
+        need = start + len(columns) * n
+        if need > self.values.size:
+            grown = np.empty(2 * need, np.int64)
+            grown[:start] = self.values[:start]
+            self.values = grown
+        for i, column in enumerate(columns):
+            # unsigned and floating-point values as their bits
+            bits = column.view(np.int64) if column.dtype.kind in "fu" and column.itemsize == 8 else column
+            self.values[start + i * n : start + (i + 1) * n] = bits
+        self.n_values = need
+        return start
+
+
+def _fixed(column: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """Return a column as the kernel is compiled for: contiguous and read-only."""
+    result = np.ascontiguousarray(column, dtype).view()
+    result.flags.writeable = False
+    return result
+
+
+class EventFile:
+    """Write the event file of one location chunk by chunk.
+
+    Parameters
+    ----------
+    file : binary file
+    buffers : Buffers
+    event_chunk : int
+        Bytes per chunk.
+    type_start, type_code : (n_classes + 1,) int64, (any,) uint8
+        Types of the values of metric classes.
+    what : str
+        The location, for error messages.
+
+    Attributes
+    ----------
+    n_events : int
+        Events written.
+    left_out : (256,) int64
+        Events by kind that OTF2 has no record for.
+    shift : int
+        Ticks to add to the times in the file: those below zero cannot be written.
+    """
+
+    def __init__(
+        self,
+        file: BinaryIO,
+        buffers: Buffers,
+        event_chunk: int,
+        type_start: NDArray[np.int64],
+        type_code: NDArray[np.uint8],
+        what: str,
+    ) -> None:
+        self._file, self._buffers, self._size, self._what = file, buffers, event_chunk, what
+        self._types = type_start, type_code
+        self._state = np.zeros(encode.N_STATE, np.int64)
+        self._state[encode.POSITION] = HEADER
+        self._state[encode.TIME] = encode.NO_TIME
+        self._state[encode.LARGEST_REGION] = -1
+        self._is_first = True
+        self.n_events = 0
+        self.left_out = np.zeros(256, np.int64)
+
+    @property
+    def shift(self) -> int:
+        """Ticks to add to the times in the file."""
+        return int(self._state[encode.SHIFT])
+
+    @property
+    def largest_region(self) -> int:
+        """Largest row of a region that was entered or left; -1 none."""
+        return int(self._state[encode.LARGEST_REGION])
+
+    def add(self, batch: Batch) -> None:
+        """Write the events of a batch."""
+        state, buffers = self._state, self._buffers
+        n = batch.events["time"].size
+        if not n:
+            return
+        time, kind, region = (
+            _fixed(batch.events[c], t) for c, t in (("time", np.int64), ("kind", np.uint8), ("region", np.int32))
+        )
+        if self._is_first:
+            state[encode.SHIFT] = min(int(time.min()), 0)
+            self._is_first = False
+        sides = self._side_tables(batch)
+        state[[encode.EVENT, encode.ATTRIBUTE, encode.METRIC, encode.ARGUMENT]] = 0
+        while True:
+            ends = encode.encode_events(
+                buffers.chunk, self._size - encode.TAIL, state, *tables.EVENTS[:3], time, kind, region,
+                buffers.values, FAMILY, *sides, self.left_out,
+            )  # fmt: skip
+            if ends == encode.DONE:
+                break
+            if ends != encode.CHUNK_FULL:
+                raise self._error(ends, batch)
+            self._flush(b"\0")
+        state[encode.BASE] += n
+
+    def _side_tables(self, batch: Batch) -> tuple[NDArray[Any], ...]:
+        """Put the side tables of a batch into the buffer of numbers, and say where."""
+        buffers = self._buffers
+        buffers.n_values = 0
+        row_at, counts = np.zeros(len(_FAMILIES), np.int64), np.zeros(len(_FAMILIES) + 1, np.int64)
+        for name, (_, _, columns) in tables.SIDE_COLUMNS.items():
+            table = batch.sides.get(name)
+            if table is not None:
+                row_at[_FAMILIES[name]] = buffers.put(table["row"], *(table[c] for c, _ in columns))
+                counts[_FAMILIES[name]] = table["row"].size
+        column = COLUMN * counts[np.minimum(FAMILY, len(_FAMILIES))][:, None]
+        attributes = batch.sides.get("attributes", {})
+        arguments = batch.sides.get("program_arguments", {})
+        nothing = np.zeros(0, np.int64)
+        return (
+            column,
+            row_at,
+            row_at + counts[:-1],
+            *(
+                _fixed(attributes.get(c, nothing), t)
+                for c, t in (("row", np.int64), ("attribute", np.int32), ("type", np.uint8), ("value", np.int64))
+            ),
+            *self._metrics(batch),
+            *self._types,
+            *(_fixed(arguments.get(c, nothing), t) for c, t in (("row", np.int64), ("argument", np.int32))),
+        )
+
+    def _metrics(self, batch: Batch) -> tuple[NDArray[np.int64], ...]:
+        """Put the values of METRIC events into the buffer: row, source, first value, distance of values, class."""
+        parts = []
+        for name, table in batch.sides.items():
+            prefix, _, number = name.partition("_")
+            if prefix == "metrics" and number:
+                row = table["row"]
+                first = self._buffers.put(row, *(c for n, c in table.items() if n not in ("row", "source"))) + row.size
+                parts.append(
+                    np.stack(
+                        [
+                            row,
+                            table["source"].astype(np.int64),
+                            first + np.arange(row.size),
+                            np.full(row.size, row.size),
+                            np.full(row.size, int(number)),
+                        ]
+                    )
+                )
+        if not parts:
+            return tuple(np.zeros((5, 0), np.int64))
+        found = np.concatenate(parts, axis=1)
+        if len(parts) > 1:
+            found = found[:, np.argsort(found[0], kind="stable")]
+        return tuple(found)
+
+    def _error(self, ends: int, batch: Batch) -> WriteError:
+        """Say in words why the kernel stopped."""
+        at = int(self._state[encode.EVENT])
+        kind = int(batch.events["kind"][at])
+        what = {
+            encode.TOO_LONG: f"does not fit into a chunk of {self._size} bytes",
+            encode.BAD_TIME: f"has the time {int(batch.events['time'][at])}, earlier than OTF2 can tell",
+            encode.NO_REGION: "names no region",
+            encode.NO_VALUES: "lacks its attributes",
+            encode.BAD_TYPE: "has an additional attribute of a type that is not known",
+        }.get(ends, "")
+        if ends == encode.TOO_LARGE:
+            field = _RECORD[kind].fields[int(self._state[encode.FIELD])].name
+            what = f"has a value of {field} that does not fit into its record"
+        number = int(self._state[encode.BASE]) + at
+        return WriteError(
+            f"{self._what}: event {number} ({NAMES.get(kind, kind)}) {what}\n  it cannot be written as OTF2"
+        )
+
+    def _flush(self, end: bytes) -> None:
+        """Write the chunk; one that others follow has its full size."""
+        state, chunk = self._state, self._buffers.chunk
+        at, n = int(state[encode.POSITION]), int(state[encode.CHUNK_EVENTS])
+        is_last = end == _END
+        chunk[:HEADER] = np.frombuffer(chunk_header(self.n_events + 1, self.n_events + n), np.uint8)
+        chunk[at : at + len(end)] = np.frombuffer(end, np.uint8)
+        at += len(end)
+        if not is_last:
+            chunk[at : self._size] = 0
+            at = self._size
+        view = chunk.data[:at]
+        while view:
+            view = view[self._file.write(view) :]
+        self.n_events += n
+        state[encode.POSITION] = HEADER
+        state[encode.TIME] = encode.NO_TIME
+        state[encode.CHUNK_EVENTS] = 0
+
+    def finish(self) -> None:
+        """Write the last chunk."""
+        self._flush(_END)
+
+
+def chunk_header(first: int, last: int) -> bytes:
+    """Return the header of a chunk with the numbers of its first and last event."""
+    return struct.pack("<BBQQ", 3, LITTLE, first, last)
+
+
+def definition_file(records: list[bytes], chunk: int) -> bytes:
+    """Return a definition file: records in chunks that they do not cross."""
+    head = chunk_header(0, 0)
+    chunks: list[bytes] = []
+    body: list[bytes] = []
+    n = len(head)
+    for record in records:
+        if n + len(record) + len(_END) > chunk:
+            chunks.append((head + b"".join(body)).ljust(chunk, b"\0"))
+            body, n = [], len(head)
+        body.append(record)
+        n += len(record)
+    return b"".join([*chunks, head, *body, _END])
+
+
+def _text(value: Any) -> bytes:
+    return str(value).encode("utf-8", "surrogateescape").replace(b"\0", b"") + b"\0"
+
+
+def property_name(name: str) -> str:
+    """Return the name of a property of the archive: they have to have a namespace, and the format's library insists."""
+    if re.fullmatch(r"[A-Za-z0-9_]+(::[A-Za-z0-9_]+)+", name):
+        return name
+    return "TRACECOLS::" + re.sub(r"[^A-Z0-9_]+", "_", name.upper())
+
+
+def anchor_file(
+    properties: dict[str, Any],
+    event_chunk: int,
+    definition_chunk: int,
+    n_locations: int,
+    n_definitions: int,
+    seed: bytes,
+) -> bytes:
+    """Return the anchor file; the number of the trace is made from what `seed` holds."""
+    given = properties if properties.get("creator") else properties | {"creator": f"tracecols {__version__}"}
+    named = {k: v for k, v in properties.items() if k not in ("machine", "creator", "description")}
+    return b"".join(
+        [
+            bytes([3, LITTLE]) + b"OTF2\0" + bytes([3, 2, *LIBRARY]),
+            struct.pack("<QQBBQQ", event_chunk, definition_chunk, 1, 1, n_locations, n_definitions),
+            *(_text(given.get(k, "")) for k in ("machine", "creator", "description")),
+            struct.pack("<I", len(named)),
+            *(_text(property_name(k)) + _text(v) for k, v in named.items()),
+            hashlib.blake2b(seed, digest_size=8).digest(),
+            struct.pack("<II", 0, 0),
+            b"\x02",
+        ]
+    )
+
+
+def archive_files(path: Path) -> tuple[Path, Path, Path]:
+    """Return the three things an archive consists of: the folder, the global definitions and the anchor file."""
+    return path.with_suffix(""), path.with_suffix(".def"), path
+
+
+@contextmanager
+def new_archive(path: Path) -> Iterator[Path]:
+    """Build an archive in a folder beside its place and move it there when the block ends well; else leave nothing.
+
+    Parameters
+    ----------
+    path : Path
+        The anchor file. Neither it nor the global definitions nor the folder may exist.
+
+    Yields
+    ------
+    Path
+        The anchor file to write.
+    """
+    if path.suffix != ".otf2" or not path.stem:
+        raise WriteError(f"{path} is no name for an archive\n  give one that ends in .otf2")
+    targets = archive_files(path)
+    for target in targets:
+        if target.exists() or target.is_symlink():
+            raise WriteError(
+                f"{target} exists\n  an archive is never written over anything: give another name, or remove it"
+            )
+    building = path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.partial"
+    moved: list[tuple[Path, Path]] = []
+    try:
+        building.mkdir()
+        yield building / path.name
+        # the anchor comes last: an archive that has one is complete
+        for new, target in zip(archive_files(building / path.name), targets, strict=True):
+            os.rename(new, target)
+            moved.append((new, target))
+    except OSError as error:
+        if error.filename is not None and Path(error.filename).parent not in (
+            path.parent,
+            building,
+            building / path.stem,
+        ):
+            raise
+        raise WriteError(
+            f"cannot write {path}: {error.strerror or error}\n  nothing was left behind; make room or choose another folder"
+        ) from error
+    finally:
+        if len(moved) < len(targets):
+            for new, target in moved:
+                os.rename(target, new)
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def _local_definitions(shift: int) -> list[bytes]:
+    """Return what the definition file of a location holds: nothing, or a clock offset that makes times negative."""
+    if not shift:
+        return []
+    return [framed(6, struct.pack("<Q", at) + b"\x08" + struct.pack("<qd", shift, 0.0)) for at in (0, 1)]
+
+
+def write_archive(
+    source: Source,
+    path: str | Path,
+    *,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+    event_chunk: int = 1 << 20,
+    report: Report | None = None,
+) -> Path:
+    """Write a source as an OTF2 archive.
+
+    Rows of definition tables become identifiers. What OTF2 has no record for is left out: kinds of events with numbers
+    above 92 and unknown ones, call sites, the order of events of the same time, definitions without a table of their own.
+
+    Parameters
+    ----------
+    source : Source
+        What to write.
+    path : str or Path
+        The anchor file, `NAME.otf2`. The global definitions `NAME.def` and the folder `NAME` come beside it; none of the
+        three may exist.
+    jobs : int, optional
+        Threads; by default one per core.
+    progress : callable, optional
+        Called with the number of events done and the number of all.
+    event_chunk : int
+        Bytes per chunk of events; the format's library wants 256 KiB to 16 MiB.
+    report : Report, optional
+        Takes in `unknown` what was left out, by name, besides what the source reports.
+
+    Returns
+    -------
+    Path
+        The anchor file.
+
+    Raises
+    ------
+    WriteError
+        If the archive exists, cannot be written, or the source holds a value that OTF2 cannot express.
+    """
+    path = Path(path)
+    report = Report() if report is None else report
+    if not HEADER + encode.TAIL < event_chunk <= MAX_CHUNK:
+        raise WriteError(f"chunks of {event_chunk} bytes are impossible\n  choose 1 MiB")
+    with new_archive(path) as anchor:
+        (folder, definitions, _) = archive_files(anchor)
+        folder.mkdir()
+        n_events, largest_region = _write_locations(source, folder, n_jobs(jobs), progress, event_chunk, report)
+        made = GlobalDefinitions(source.definitions, source.clock, n_events, largest_region)
+        chunk = DEFINITION_CHUNK
+        while chunk < max(map(len, made.records)) + HEADER + len(_END):
+            chunk *= 2
+        data = definition_file(made.records, chunk)
+        definitions.write_bytes(data)
+        anchor.write_bytes(anchor_file(source.properties, event_chunk, chunk, len(n_events), len(made.records), data))
+        for name, n in made.left_out.items():
+            report.unknown[name] = report.unknown.get(name, 0) + n
+    return path
+
+
+def _write_locations(
+    source: Source, folder: Path, jobs: int, progress: Progress | None, event_chunk: int, report: Report
+) -> tuple[list[int], int]:
+    """Write the files of all locations; returns their numbers of events and the largest region they enter."""
+    locations = source.definitions["locations"]
+    expected = locations["n_events"]
+    total, done = sum(expected), 0
+    codes = [[enums.VALUE_TYPES.index(_VALUE_TYPES[t]) for t in types] for types in source.metric_types]
+    type_start = np.cumsum([0, *map(len, codes)]).astype(np.int64)
+    type_code = np.array([c for of in codes for c in of], np.uint8)
+    mine = threading.local()
+    stopped = threading.Event()
+    lock = threading.Lock()
+
+    def write(location: int) -> tuple[EventFile, Report, dict[str, int]]:
+        nonlocal done
+        if not hasattr(mine, "buffers"):
+            mine.buffers = Buffers(event_chunk)
+        found = Report()
+        dropped: dict[str, int] = {}
+        with (folder / f"{location}.evt").open("wb", buffering=0) as file:
+            what = f"location {locations['id'][location]} ({locations['name'][location]})"
+            writer = EventFile(file, mine.buffers, event_chunk, type_start, type_code, what)
+            for batch in source.read(location, found):
+                if stopped.is_set():
+                    break
+                writer.add(batch)
+                for name in ("enter_sites", "ties"):
+                    if name in batch.sides:
+                        dropped[name] = dropped.get(name, 0) + batch.sides[name]["row"].size
+                if progress is not None:
+                    with lock:
+                        done += batch.events["time"].size
+                        progress(done, total)
+            writer.finish()
+        (folder / f"{location}.def").write_bytes(definition_file(_local_definitions(writer.shift), DEFINITION_CHUNK))
+        return writer, found, dropped
+
+    order = sorted(range(len(expected)), key=lambda i: -expected[i])
+    files: dict[int, EventFile] = {}
+    left_out = np.zeros(256, np.int64)
+    with ThreadPoolExecutor(jobs) as pool:
+        futures = {pool.submit(write, i): i for i in order}
+        try:
+            for future in as_completed(futures):
+                writer, found, dropped = future.result()
+                files[futures[future]] = writer
+                left_out += writer.left_out
+                report.lost += found.lost
+                named = found.unknown | {f"rows of the table {name}": n for name, n in dropped.items()}
+                for name, n in named.items():
+                    report.unknown[name] = report.unknown.get(name, 0) + n
+        except BaseException:
+            stopped.set()
+            for future in futures:
+                future.cancel()
+            raise
+    for kind in np.flatnonzero(left_out).tolist():
+        report.unknown[f"events of kind {NAMES.get(kind, kind)}"] = int(left_out[kind])
+    return [files[i].n_events for i in range(len(expected))], max(
+        (f.largest_region for f in files.values()), default=-1
+    )

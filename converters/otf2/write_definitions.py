@@ -1,0 +1,342 @@
+"""Global definitions of an archive to write: the tables of the store turned into OTF2 records, the inverse of `definitions`."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections import defaultdict
+from typing import Any
+
+from tracecols.converters.base import Clock
+from tracecols.converters.otf2.records import DEFINITION_RECORDS, Record
+from tracecols.schema import enums
+
+UNDEFINED = -1
+_RECORD = {r.name: r for r in DEFINITION_RECORDS}
+# what others refer to comes first: the numbers of the record types are in that order, with these exceptions
+_ORDER: dict[str, float] = {r.name: r.code for r in DEFINITION_RECORDS} | {"String": 5.5, "InterComm": 22.5}
+
+GLOBAL_MEMBERS = 1
+"""Flag of a group whose members are locations, not ranks in the list of locations of its paradigm."""
+
+_LISTS = ("comm_locations", "comm_location_groups")
+_METRIC_DTYPES = {"uint64": 4, "int64": 8, "float64": 10}
+_SCOPE_TABLES = {
+    "location": "locations", "location_group": "processes", "system_tree_node": "system_tree_nodes", "group": "groups",
+}  # fmt: skip
+_PROPERTY_RECORDS = {
+    "system_tree_nodes": "SystemTreeNodeProperty", "processes": "LocationGroupProperty", "locations": "LocationProperty",
+}  # fmt: skip
+_FOLLOWED = {
+    "Paradigm": {"name": "strings"},
+    "IoParadigm": {"identification": "strings", "name": "strings"},
+    "SystemTreeNodeDomain": {"of": "system_tree_nodes"},
+}
+"""Definitions without a table that are written all the same, and to which tables their identifiers belong."""
+
+_MADE = ("MEASUREMENT OFF", "TRACE BUFFER FLUSH", "PROGRAM")
+"""Regions that the reader makes where an archive has none; without an identifier in the source, they are not written."""
+
+
+def compressed(value: int, size: int) -> bytes:
+    """Encode an integer of `size` bytes: how many of them count, and these; -1 is UNDEFINED."""
+    value &= (1 << 8 * size) - 1
+    if value == (1 << 8 * size) - 1:
+        return b"\xff"
+    n = (value.bit_length() + 7) // 8
+    return bytes([n]) + value.to_bytes(n, "little")
+
+
+def framed(code: int, payload: bytes) -> bytes:
+    """Put type and length in front of a record."""
+    n = len(payload)
+    return bytes([code]) + (bytes([n]) if n < 255 else b"\xff" + struct.pack("<Q", n)) + payload
+
+
+def encode_field(of: str, value: Any) -> bytes:
+    """Encode one field of a definition record."""
+    match of:
+        case "u8":
+            return bytes([value & 0xFF])
+        case "c32":
+            return compressed(value, 4)
+        case "c64" | "s64":
+            return compressed(value, 8)
+        case "str":
+            return str(value).encode("utf-8", "surrogateescape") + b"\0"
+        case "u8*" | "c32*" | "c64*":
+            return b"".join([encode_field(of[:-1], v) for v in value])
+        case "value":
+            # texts only: the store has no other values
+            return b"\x0b" + compressed(value, 4)
+    raise ValueError(f"no field type {of}")
+
+
+def encode_record(record: Record, values: tuple[Any, ...], tail: bytes = b"") -> bytes:
+    """Encode a definition record from all its fields, with `tail` behind; the count of a list is filled in."""
+    fields = record.fields
+    body = [
+        encode_field(
+            f.type,
+            len(values[i + 1]) if i + 1 < len(fields) and fields[i + 1].type.endswith("*") else values[i],
+        )
+        for i, f in enumerate(fields)
+    ]
+    return framed(record.code, b"".join(body) + tail)
+
+
+def number_of(names: tuple[str, ...] | dict[int, str], name: str) -> int:
+    """Return the number of an enumerator, or the number that stands for one that is not known."""
+    known = names if isinstance(names, dict) else dict(enumerate(names))
+    return next(
+        (number for number, known_name in known.items() if known_name == name), int(name) if name.isdigit() else 0
+    )
+
+
+class GlobalDefinitions:
+    """The records of the global definitions; rows of tables become identifiers.
+
+    Parameters
+    ----------
+    definitions : dict of str to dict of str to list
+        Columns of every table in `tracecols.schema.DEFINITIONS`.
+    clock : Clock
+    n_events : list of int
+        Number of events of every location, as they were written.
+    largest_region : int
+        Largest row of a region that events enter or leave.
+
+    Attributes
+    ----------
+    records : list of bytes
+        What others refer to comes first.
+    left_out : dict of str to int
+        Counts by name what OTF2 has no record for.
+    """
+
+    def __init__(
+        self, definitions: dict[str, dict[str, list[Any]]], clock: Clock, n_events: list[int], largest_region: int
+    ) -> None:
+        self._tables = definitions
+        self._records: dict[str, list[bytes]] = {name: [] for name in _RECORD}
+        self.left_out: dict[str, int] = defaultdict(int)
+        self._strings: list[str] = list(definitions["strings"]["string"])
+        self._string_row: dict[str, int] = {}
+        for row, text in enumerate(self._strings):
+            self._string_row.setdefault(text, row)
+        self._add("ClockProperties", clock.resolution, clock.origin, clock.length, clock.realtime)
+        self._system(n_events)
+        self._regions(largest_region)
+        self._groups()
+        self._metrics()
+        self._topologies()
+        self._small_tables()
+        self._properties()
+        for row, text in enumerate(self._strings):
+            self._add("String", row, text)
+        self._others()
+        if definitions["call_sites"]["file"]:
+            self.left_out["call sites"] = len(definitions["call_sites"]["file"])
+        self.records = [r for name in sorted(_RECORD, key=_ORDER.__getitem__) for r in self._records[name]]
+
+    def _add(self, name: str, *values: Any) -> None:
+        self._records[name].append(encode_record(_RECORD[name], values))
+
+    def _text(self, text: str) -> int:
+        """Return the identifier of a text, adding it if need be; none of an empty one that the source does not define."""
+        if text not in self._string_row:
+            if not text:
+                return UNDEFINED
+            self._string_row[text] = len(self._strings)
+            self._strings.append(text)
+        return self._string_row[text]
+
+    def _rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a table as tuples, with their numbers in front."""
+        found = self._tables[table]
+        return [(i, *row) for i, row in enumerate(zip(*(found[c] for c in columns), strict=True))]
+
+    def _system(self, n_events: list[int]) -> None:
+        for i, name, class_name, parent in self._rows("system_tree_nodes", "name", "class_name", "parent"):
+            self._add("SystemTreeNode", i, self._text(name), self._text(class_name), parent)
+        for i, name, of, node, creator in self._rows("processes", "name", "type", "node", "creator"):
+            number = number_of(enums.LOCATION_GROUP_TYPES, of)
+            self._add("LocationGroup", i, self._text(name), number, node, creator)
+        for i, name, of, process in self._rows("locations", "name", "type", "process"):
+            self._add("Location", i, self._text(name), number_of(enums.LOCATION_TYPES, of), n_events[i], process)
+
+    def _regions(self, largest_region: int) -> None:
+        columns = (
+            "id", "name", "description", "file", "begin_line", "end_line", "canonical_name", "role", "paradigm", "flags",
+        )  # fmt: skip
+        rows = self._rows("regions", *columns)
+        while rows and rows[-1][1] == -1 and rows[-1][2] in _MADE and len(rows) - 1 > largest_region:
+            rows.pop()
+        for i, _, name, description, file, begin, end, canonical, role, paradigm, flags in rows:
+            self._add(
+                "Region", i, self._text(name), self._text(description), 0, self._text(file), begin, end,
+                self._text(canonical), number_of(enums.REGION_ROLES, role), number_of(enums.PARADIGMS, paradigm), flags,
+            )  # fmt: skip
+
+    def _groups(self) -> None:
+        rows = self._rows("groups", "name", "type", "paradigm", "flags", "members")
+        communicators = self._rows("communicators", "name", "kind", "paradigm", "parent", "flags", "members",
+                                   "remote_members")  # fmt: skip
+        # groups by what a communicator tells of its own: they are found again, or made
+        found: dict[tuple[Any, ...], int] = {}
+
+        def classes(of: str) -> tuple[str, ...]:
+            kind = {"comm_self": "self", "comm_group": "group"}.get(of, "locations")
+            return (kind, "any") if of not in ("regions", "metric", "unknown") else (f"other {kind}",)
+
+        def enlist(row: int, of: str, paradigm: str, members: list[int]) -> None:
+            shown = () if of == "comm_self" else tuple(members)
+            for kind in classes(of):
+                found.setdefault((kind, paradigm, shown), row)
+                found.setdefault((kind, None, shown), row)
+
+        for i, _, of, paradigm, _, members in rows:
+            enlist(i, of, paradigm, members)
+
+        def group_of(kind: str, paradigm: str | None, members: list[int]) -> int:
+            for key in ((kind, paradigm, tuple(members)), (f"other {kind}", paradigm, tuple(members))):
+                if key in found:
+                    return found[key]
+            if kind == "locations" and paradigm == "unknown" and not members:
+                return UNDEFINED
+            of = {"self": "comm_self", "locations": "locations"}.get(kind, "comm_group")
+            rows.append((len(rows), "", of, paradigm or "unknown", 0, members))
+            enlist(len(rows) - 1, of, paradigm or "unknown", members)
+            return len(rows) - 1
+
+        for i, name, kind, paradigm, parent, flags, members, remote in communicators:
+            if kind == "inter":
+                groups = group_of("any", paradigm, members), group_of("any", None, remote)
+                self._add("InterComm", i, self._text(name), *groups, parent, flags)
+            else:
+                self._add("Comm", i, self._text(name), group_of(kind, paradigm, members), parent, flags)
+
+        listed = {paradigm: members for _, _, of, paradigm, _, members in rows if of in _LISTS}
+        for paradigm in dict.fromkeys(r[3] for r in rows if r[2] == "comm_group"):
+            if paradigm not in listed:
+                listed[paradigm] = self._listed(paradigm, rows)
+                rows.append((len(rows), "", "comm_locations", paradigm, 0, listed[paradigm]))
+        rank = {p: {m: k for k, m in reversed(list(enumerate(members)))} for p, members in listed.items()}
+        # ranks refer to the lists, so those that were made go in front
+        n = len(self._tables["groups"]["id"])
+        rows.sort(key=lambda r: not (r[0] >= n and r[2] == "comm_locations"))
+        for i, name, of, paradigm, flags, members in rows:
+            if of == "comm_group" and not flags & GLOBAL_MEMBERS:
+                known = rank[paradigm]
+                if all(m in known for m in members):
+                    members = [known[m] for m in members]
+                else:
+                    flags |= GLOBAL_MEMBERS
+            elif of == "comm_location_groups":
+                members = self._processes(members)
+            kind, model = number_of(enums.GROUP_TYPES, of), number_of(enums.PARADIGMS, paradigm)
+            self._add("Group", i, self._text(name), 0, len(members), members, kind, model, flags)
+
+    def _listed(self, paradigm: str, rows: list[tuple[Any, ...]]) -> list[int]:
+        """Return the locations in which ranks of a paradigm count, where the source lists none."""
+        used = {m for r in rows if r[2:4] == ("comm_group", paradigm) for m in r[5]}
+        if paradigm != "mpi":
+            return sorted(used)
+        # of MPI the first thread of every process, in the order of processes
+        masters: dict[int, int] = {}
+        for location, p in enumerate(self._tables["locations"]["process"]):
+            masters.setdefault(p, location)
+        return [masters[p] for p in sorted(masters)]
+
+    def _processes(self, members: list[int]) -> list[int]:
+        """Return the processes whose first locations are given; -1 stands for one that has none."""
+        process = self._tables["locations"]["process"]
+        empty = iter(sorted(set(range(len(self._tables["processes"]["id"]))) - set(process)))
+        return [process[m] if m >= 0 else next(empty, UNDEFINED) for m in members]
+
+    def _metrics(self) -> None:
+        columns: tuple[str, ...] = ("name", "description", "type", "mode", "value_type", "base", "exponent", "unit")
+        for i, name, description, of, mode, value_type, base, exponent, unit in self._rows("metric_members", *columns):
+            self._add(
+                "MetricMember", i, self._text(name), self._text(description), number_of(enums.METRIC_TYPES, of),
+                number_of(enums.METRIC_MODES, mode), _METRIC_DTYPES.get(value_type, 8), base, exponent, self._text(unit),
+            )  # fmt: skip
+        for i, members, occurrence, recorder in self._rows("metric_classes", "members", "occurrence", "recorder_kind"):
+            number = number_of(enums.METRIC_OCCURRENCES, occurrence)
+            self._add("MetricClass", i, len(members), members, number, number_of(enums.RECORDER_KINDS, recorder))
+        n_classes = len(self._tables["metric_classes"]["id"])
+        row_of = {
+            scope: {v % (1 << 64): i for i, v in enumerate(self._tables[table]["id"])}
+            for scope, table in _SCOPE_TABLES.items()
+        }
+        columns = ("metric_class", "recorder", "scope", "scope_id")
+        for i, of, recorder, scope, scope_id in self._rows("metric_sources", *columns)[n_classes:]:
+            about = row_of.get(scope, {}).get(scope_id % (1 << 64), scope_id)
+            self._add("MetricInstance", i, of, recorder, number_of(enums.METRIC_SCOPES, scope), about)
+
+    def _topologies(self) -> None:
+        axes: dict[tuple[str, int, int], int] = {}
+        columns = ("name", "communicator", "dimensions", "sizes", "periodic")
+        unplaced = set()
+        for i, name, communicator, *dimensions in self._rows("topologies", *columns):
+            if communicator < 0:
+                self.left_out["topologies without a communicator"] += 1
+                unplaced.add(i)
+                continue
+            mine = []
+            for axis in zip(*dimensions, strict=True):
+                if axis not in axes:
+                    axes[axis] = len(axes)
+                    self._add("CartDimension", axes[axis], self._text(axis[0]), *axis[1:])
+                mine.append(axes[axis])
+            self._add("CartTopology", i, self._text(name), communicator, len(mine), mine)
+        for _, of, rank, coordinates in self._rows("topology_coordinates", "topology", "rank", "coordinates"):
+            if of in unplaced:
+                continue
+            if rank < 0:
+                self.left_out["coordinates of locations without a rank"] += 1
+            else:
+                self._add("CartCoordinate", of, rank, len(coordinates), coordinates)
+
+    def _small_tables(self) -> None:
+        text = self._text
+        for i, name, of, description in self._rows("attribute_definitions", "name", "type", "description"):
+            self._add("Attribute", i, text(name), number_of(enums.VALUE_TYPES, of), text(description))
+        for i, name, of in self._rows("parameter_definitions", "name", "type"):
+            self._add("Parameter", i, text(name), number_of(enums.PARAMETER_TYPES, of))
+        for i, name, communicator, flags in self._rows("windows", "name", "communicator", "flags"):
+            self._add("RmaWin", i, text(name), communicator, flags)
+        for i, file, line in self._rows("source_code_locations", "file", "line"):
+            self._add("SourceCodeLocation", i, text(file), line)
+        for i, *values in self._rows("calling_contexts", "region", "source_code_location", "parent"):
+            self._add("CallingContext", i, *values)
+        columns: tuple[str, ...] = ("name", "mode", "base", "exponent", "period")
+        for i, name, mode, *values in self._rows("interrupt_generators", *columns):
+            self._add("InterruptGenerator", i, text(name), number_of(enums.INTERRUPT_MODES, mode), *values)
+        for i, name, of, scope in self._rows("io_files", "name", "type", "scope"):
+            self._add("IoDirectory" if of == "directory" else "IoRegularFile", i, text(name), scope)
+        columns = ("name", "file", "paradigm", "flags", "communicator", "parent")
+        for i, name, *values in self._rows("io_handles", *columns):
+            self._add("IoHandle", i, text(name), *values)
+
+    def _others(self) -> None:
+        """Write definitions without a table of their own whose identifiers are known; count the others."""
+        rows = {t: {v: i for i, v in enumerate(self._tables[t]["id"])} for t in ("strings", "system_tree_nodes")}
+        for _, name, text in self._rows("other_definitions", "record", "values"):
+            references, values = _FOLLOWED.get(name), json.loads(text)
+            followed = {f: rows[table].get(values.get(f), UNDEFINED) for f, table in (references or {}).items()}
+            if references is None or UNDEFINED in followed.values():
+                self.left_out[f"definitions {name}"] += 1
+                continue
+            # of an I/O paradigm the reader keeps no properties
+            tail = b"\0" if name == "IoParadigm" else b""
+            self._records[name].append(encode_record(_RECORD[name], tuple((values | followed).values()), tail))
+
+    def _properties(self) -> None:
+        for _, table, of, name, value in self._rows("properties", "table", "of", "name", "value"):
+            if table in _PROPERTY_RECORDS:
+                # an empty text, too, has to be one
+                text = self._text(value)
+                self._add(_PROPERTY_RECORDS[table], of, self._text(name), text, text)
+            else:
+                self.left_out[f"properties of {table}"] += 1

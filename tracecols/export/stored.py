@@ -1,0 +1,210 @@
+"""A store as a source of definitions and batches, whole or a piece of it, so that what reads archives can read stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.converters.base import Batch, Clock, Columns, Report
+from tracecols.converters.sides import ranges
+from tracecols.errors import StoreError
+from tracecols.export.cut import Extra, LocationCut, plan_cut
+from tracecols.jobs import n_jobs
+from tracecols.schema import KINDS
+from tracecols.store import Store
+
+ROWS = 1 << 20
+"""Events per batch."""
+
+SIDE_ROWS = 1 << 19
+"""Rows of a side table that are read at once."""
+
+_FAMILY = np.full(256, "", object)
+_FAMILY[[int(k.number) for k in KINDS]] = [k.family for k in KINDS]
+
+
+class SideReader:
+    """The rows of one side table at one location, read on as far as they are asked for."""
+
+    def __init__(self, store: Store, table: str, location: int, first_row: int) -> None:
+        self._store, self._table, self._location, self._first_row = store, table, location, first_row
+        self._n = store.n_rows(table, location)
+        self._at = 0
+        self._waiting: Columns = {}
+
+    def skip(self, row: int) -> None:
+        """Leave out the rows of events before `row`, which counts from the location's first."""
+        while self._at < self._n:
+            stop = min(self._at + SIDE_ROWS, self._n)
+            rows = self._store.read(self._table, self._location, ["row"], self._at, stop)["row"]
+            n = int(np.searchsorted(rows, row + self._first_row))
+            self._at += n
+            if n < rows.size:
+                break
+
+    def until(self, row: int) -> Columns | None:
+        """Return the rows of events before `row` that have not been returned, `row` counting from the location's first."""
+        parts = []
+        while True:
+            if not self._waiting:
+                if self._at >= self._n:
+                    break
+                stop = min(self._at + SIDE_ROWS, self._n)
+                self._waiting = self._store.read(self._table, self._location, None, self._at, stop)
+                self._at = stop
+                self._waiting["row"] = self._waiting["row"] - self._first_row
+            n = int(np.searchsorted(self._waiting["row"], row))
+            size = self._waiting["row"].size
+            if n:
+                parts.append({c: v[:n] for c, v in self._waiting.items()})
+            self._waiting = {c: v[n:] for c, v in self._waiting.items()} if n < size else {}
+            if self._waiting:
+                break
+        if len(parts) < 2:
+            return parts[0] if parts else None
+        return {c: np.concatenate([p[c] for p in parts]) for c in parts[0]}
+
+
+def side_rows(store: Store, table: str, location: int, first_row: int, rows: NDArray[np.int64]) -> Columns | None:
+    """Return the rows of a side table that belong to some events, given in ascending order; None if there are none."""
+    parts = []
+    n = store.n_rows(table, location)
+    for start in range(0, n, SIDE_ROWS):
+        stop = min(start + SIDE_ROWS, n)
+        row = store.read(table, location, ["row"], start, stop)["row"] - first_row
+        low, high = np.searchsorted(rows, [row[0], row[-1] + 1])
+        if low == high:
+            continue
+        at = np.flatnonzero(np.isin(row, rows[low:high]))
+        if at.size:
+            found = store.read(table, location, None, start, stop)
+            parts.append({c: (row if c == "row" else v)[at] for c, v in found.items()})
+    return {c: np.concatenate([p[c] for p in parts]) for c in parts[0]} if parts else None
+
+
+class StoreSource:
+    """A store as a source (see `tracecols.converters.base.Source`), whole or a piece of it (see `tracecols.export.cut`).
+
+    Parameters
+    ----------
+    store : Store
+    locations : iterable of int, optional
+        Rows of the locations whose events to keep; all by default.
+    start, stop : int, optional
+        Keep the events with start <= time < stop, in ticks.
+    jobs : int, optional
+        Threads to look for what a window cuts through; by default one per core.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        locations: Iterable[int] | None = None,
+        start: int | None = None,
+        stop: int | None = None,
+        *,
+        jobs: int | None = None,
+    ) -> None:
+        self.store = store
+        self.path: Path = store.path
+        source = dict(store.manifest["source"])
+        source.pop("path", None)
+        self.format: str = source.pop("format", "")
+        self.properties: dict[str, Any] = source
+        self.clock = Clock(**store.manifest["clock"])
+        self.definitions: dict[str, dict[str, list[Any]]] = {
+            name: table.to_pydict() for name, table in store.definitions.items() if name != "segments"
+        }
+        types = self.definitions["metric_members"]["value_type"]
+        self.metric_types = [[types[m] for m in members] for members in self.definitions["metric_classes"]["members"]]
+        self._side_tables = [name for name in store.tables if name != "events"]
+        self._first_rows: list[int] = list(self.definitions["locations"]["first_row"])
+        self._cuts: list[LocationCut] | None = None
+        self._start, self._stop = start, stop
+        if locations is None and start is None and stop is None:
+            return
+        chosen = None if locations is None else list(locations)
+        unknown = [i for i in chosen or () if not 0 <= i < len(self._first_rows)]
+        if unknown:
+            raise StoreError(
+                f"no location {unknown[0]}\n  there are {len(self._first_rows)}, numbered from 0 (see tracecols info)"
+            )
+        if start is not None and stop is not None and stop <= start:
+            raise StoreError(
+                f"nothing lies between the ticks {start} and {stop}\n  the end has to be later than the start"
+            )
+        self._cuts = plan_cut(store, chosen, start, stop, n_jobs(jobs))
+        self.definitions["locations"]["n_events"] = [cut.n_events for cut in self._cuts]
+
+    def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
+        """Yield the events of one location in order."""
+        n = self.store.n_rows("events", location)
+        cut = self._cuts[location] if self._cuts is not None else LocationCut(0, n)
+        if cut.before:
+            yield self._extra(location, cut.before, 0, self._start)
+        done = len(cut.before)
+        for batch in self._recorded(location, cut):
+            for columns in batch.sides.values() if done else ():
+                columns["row"] = columns["row"] + done
+            yield batch
+        if cut.after:
+            yield self._extra(location, cut.after, cut.n_events - len(cut.after), self._stop)
+
+    def _recorded(self, location: int, cut: LocationCut) -> Iterator[Batch]:
+        """Yield what a piece holds of the events of a location, numbered from 0."""
+        first_row = self._first_rows[location]
+        sides = {t: SideReader(self.store, t, location, first_row) for t in self._side_tables}
+        if cut.start:
+            for side in sides.values():
+                side.skip(cut.start)
+        for start in range(cut.start, cut.stop, ROWS):
+            stop = min(start + ROWS, cut.stop)
+            events = self.store.read("events", location, None, start, stop)
+            found = {name: columns for name, side in sides.items() if (columns := side.until(stop)) is not None}
+            low, high = np.searchsorted(cut.dropped, [start, stop])
+            if low < high:
+                kept = np.ones(stop - start, bool)
+                kept[cut.dropped[low:high] - start] = False
+                events = {c: v[kept] for c, v in events.items()}
+                for name, columns in found.items():
+                    mine = kept[columns["row"] - start]
+                    found[name] = {c: v[mine] for c, v in columns.items()}
+            if cut.start or cut.dropped.size:
+                for columns in found.values():
+                    columns["row"] = columns["row"] - cut.start - np.searchsorted(cut.dropped, columns["row"])
+            yield Batch(events, found)
+
+    def _extra(self, location: int, events: list[Extra], first: int, time: int | None) -> Batch:
+        """Make a batch of events that are put in, the first of which has the number `first`."""
+        n = len(events)
+        kind = np.array([e.kind for e in events], np.uint8)
+        source = np.array([e.row for e in events], np.int64)
+        batch = Batch(
+            {"time": np.full(n, time, np.int64), "kind": kind, "region": np.array([e.region for e in events], np.int32)}
+        )
+        is_copy = np.array([e.changes is None for e in events])
+        for name in self._side_tables:
+            # what is made after an event has a row of its own family only
+            mine = np.flatnonzero(is_copy | (_FAMILY[kind] == name))
+            if not mine.size or name == "ties":
+                # at the times of a window's ends events have no places of their own
+                continue
+            found = side_rows(self.store, name, location, self._first_rows[location], np.unique(source[mine]))
+            if found is None:
+                continue
+            low, high = (np.searchsorted(found["row"], source[mine], side) for side in ("left", "right"))
+            counts = high - low
+            at = np.repeat(low, counts) + ranges(counts)
+            of = np.repeat(mine, counts)
+            columns = {c: v[at] for c, v in found.items()}
+            columns["row"] = first + of
+            for column in columns:
+                for i in np.flatnonzero(~is_copy[of]).tolist():
+                    changes = events[of[i]].changes or {}
+                    columns[column][i] = kind[of[i]] if column == "kind" else changes.get(column, columns[column][i])
+            batch.sides[name] = columns
+        return batch
