@@ -1,0 +1,79 @@
+"""Generate OTF2 archives of programs whose wait states are known: `python -m benchmarks.generate PROGRAM OUT/`.
+
+The programs are small simulations (`benchmarks/programs`): a wavefront sweep, a halo exchange, a hybrid multi-zone solver, a
+master with workers, a Fourier transform. What each of them has lost waiting follows from its own schedule and stands beside
+the archive in `truth.json`: ticks (bytes, occurrences) by property and location, visits by region.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.programs.source import PROGRAMS, Generated, Truth, make
+
+__all__ = ["Generated", "Truth", "make", "truth_as_json", "write"]
+
+
+def truth_as_json(truth: Truth) -> dict[str, Any]:
+    """Return what is true as it stands in `truth.json`; properties that never hold are left out."""
+    return {
+        "n_events": truth.n_events,
+        "n_messages": truth.n_messages,
+        "severities": {name: v.tolist() for name, v in {**truth.waits, **truth.counters}.items() if v.any()},
+        "visits": truth.visits,
+    }
+
+
+def write(source: Generated, folder: str | Path, jobs: int | None = None) -> Path:
+    """Write a generated trace as `traces.otf2` into a folder, and `truth.json` beside it; returns the anchor file."""
+    from tracecols.converters.otf2.write import write_archive
+
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = write_archive(source, folder / "traces.otf2", jobs=jobs)
+    (folder / "truth.json").write_text(json.dumps(truth_as_json(source.truth)) + "\n", encoding="utf-8")
+    return path
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.generate",
+        description="Write an OTF2 archive of a program whose wait states are known.",
+    )
+    parser.add_argument("program", choices=list(PROGRAMS))
+    parser.add_argument("folder", type=Path, help="where traces.otf2 and truth.json are to stand")
+    parser.add_argument("--processes", type=int, default=16)
+    parser.add_argument("--threads", type=int, default=1, help="threads of each process")
+    parser.add_argument("--events", type=float, default=1e6, help="events of all locations together, within a tenth")
+    parser.add_argument("--seed", type=int, default=0, help="of all random numbers")
+    parser.add_argument("--depth", type=int, default=0, help="depth of random call trees within computations")
+    parser.add_argument("--counters", action="store_true", help="record counters with every ENTER and EXIT")
+    parser.add_argument("--periodic", action="store_true", help="let the grid of halo be periodic")
+    parser.add_argument("--jobs", type=int, help="threads that write; one per core by default")
+    given = parser.parse_args(arguments)
+    start = time.perf_counter()
+    try:
+        source = make(
+            given.program, given.processes, given.threads, int(given.events), given.seed, depth=given.depth,
+            counters=given.counters, periodic=given.periodic,
+        )  # fmt: skip
+    except ValueError as error:
+        parser.error(str(error))
+    path = write(source, given.folder, given.jobs)
+    seconds = time.perf_counter() - start
+    n = source.truth.n_events
+    print(
+        f"{path}: {n:,} events, {len(source.definitions['locations']['id'])} locations, {n / seconds / 1e6:.1f} M events/s"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

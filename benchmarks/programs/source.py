@@ -1,0 +1,476 @@
+"""A program as a source: definitions, events in batches, and the truth about its wait states."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.programs import fft, halo, kernels, master, multizone, sweep
+from benchmarks.programs.script import Script
+from tracecols.converters.base import Batch, Clock, Report
+from tracecols.schema import DEFINITIONS, SIDE_TABLES
+
+PROGRAMS: dict[str, ModuleType] = {
+    "sweep": sweep, "halo": halo, "multizone": multizone, "master": master, "fft": fft,
+}  # fmt: skip
+
+RESOLUTION = 1_000_000_000
+ROWS = 1 << 16
+"""Events per batch, at most."""
+N_TREES = 64
+N_FUNCTIONS = 48
+TOLERANCE = 0.1
+COUNTERS = (("PAPI_TOT_INS", "instructions completed"), ("PAPI_L2_TCM", "level 2 cache misses"))
+
+_FILLED = {
+    "p2p": ("peer", "communicator", "tag", "length", "request"),
+    "collectives": ("op", "communicator", "root", "sent", "received"),
+    "threads": ("team", "model", "requested"),
+    "locks": ("lock", "acquisition"),
+    "control": (),
+}
+"""The columns the kernel fills, besides row and kind; in the others stands nothing."""
+_NULLS = {"model": kernels.OPENMP}
+
+_MISTAKES = {
+    kernels.DEADLOCK: "deadlock", kernels.RING_FULL: "too many messages or operations under way",
+    kernels.TOO_LONG: "waits too long", kernels.STACK_FULL: "too many late senders in a turn",
+}  # fmt: skip
+
+
+@dataclass
+class Truth:
+    """What a program has done, from its own schedule.
+
+    Attributes
+    ----------
+    waits : dict of str to (n_locations,) int64
+        Ticks, or bytes, by property under the conventions of Scalasca; all call paths together.
+    counters : dict of str to (n_locations,) int64
+        By counter.
+    visits : dict of str to int
+        By region name.
+    n_messages : int
+        Point-to-point.
+    n_events : int
+    """
+
+    waits: dict[str, NDArray[np.int64]]
+    counters: dict[str, NDArray[np.int64]]
+    visits: dict[str, int]
+    n_messages: int
+    n_events: int
+
+
+def quantiles() -> NDArray[np.int64]:
+    """Return the quantiles of the distribution of durations, a mixture of exponential and constant; their mean is 1024."""
+    u = (np.arange(4096) + 0.5) / 4096
+    values = np.rint(512 - 512 * np.log1p(-u)).astype(np.int64)
+    values[2048] += 1024 * 4096 - values.sum()
+    return values
+
+
+def call_trees(depth: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Make random call trees.
+
+    Returns
+    -------
+    start : (n_trees + 1,) int64
+    tree : (3, any) int64
+        Time in 1/65536 of the whole, ENTER or EXIT, and the number of the function.
+    """
+    random = np.random.default_rng([seed, depth])
+    starts, events = [0], []
+    for _ in range(N_TREES if depth else 1):
+        n = 2 * int(random.integers(8, 25)) if depth else 0
+        times = np.sort(random.integers(0, 65_536, n)).tolist()
+        stack: list[int] = []
+        for i, time in enumerate(times):
+            # a random walk between 0 and depth that ends at 0
+            goes_down = len(stack) < depth and len(stack) < n - i and (not stack or random.random() < 0.5)
+            if goes_down:
+                stack.append(int(N_FUNCTIONS * random.random() ** 2))
+            events.append((time, kernels.K_ENTER if goes_down else kernels.K_EXIT, stack[-1]))
+            if not goes_down:
+                stack.pop()
+        starts.append(len(events))
+    return np.array(starts), np.array(events, np.int64).reshape(-1, 3).T.copy()
+
+
+def _functions(script: Script) -> list[int]:
+    """Define the functions of call trees: of the program, of libraries, loops and phases marked by hand."""
+    kinds = (
+        ("function", "compiler"),
+        ("function", "compiler"),
+        ("loop", "user"),
+        ("code", "user"),
+        ("wrapper", "compiler"),
+    )
+    return [
+        script.region(f"function_{i:02}", *kinds[i % len(kinds)], f"library_{i % 7}.c", 10 + 3 * i)
+        for i in range(N_FUNCTIONS)
+    ]
+
+
+def _power_of_two(n: int) -> int:
+    return 1 << max(n - 1, 1).bit_length()
+
+
+class Generated:
+    """A generated trace (see `tracecols.converters.base.Source`).
+
+    Parameters
+    ----------
+    script : Script
+    n_turns : int
+        How often the body of the script is run.
+    seed : int
+    depth : int
+        Of random call trees within computations.
+    counters : bool
+        Record counters with every ENTER and EXIT.
+
+    Attributes
+    ----------
+    truth : Truth
+    """
+
+    def __init__(self, script: Script, n_turns: int, seed: int, depth: int = 0, counters: bool = False) -> None:
+        self.path = Path(script.name)
+        self.format = "generated"
+        self._script = script
+        functions = _functions(script) if depth else []
+        self._n_turns, self._seed, self._weight = n_turns, seed, 1 + counters
+        self._tree_start, self._tree = call_trees(depth, seed)
+        if depth:
+            self._tree[2] = np.array(functions)[self._tree[2]]
+        self._make_plan()
+        self._simulate()
+        self._room = self._largest_step()
+        self.truth = self._find_truth()
+        length = int(self._top[kernels.END]) - kernels.START
+        self.clock = Clock(RESOLUTION, kernels.START, length, 1_700_000_000_000_000_000)
+        self.properties: dict[str, Any] = {
+            "creator": "benchmarks.generate", "machine": "", "description": f"{script.name}, seed {seed}",
+        }  # fmt: skip
+        self.metric_types = [["uint64", "uint64"]] if counters else []
+        self.definitions = self._define()
+        self._local = threading.local()
+
+    # -- the first pass --------------------------------------------------------------------------------------------
+
+    def _make_plan(self) -> None:
+        """Turn the script into tables for the kernels."""
+        s = self._script
+        sizes = [len(p.steps) for p in s.processes]
+        start = np.concatenate([[0], np.cumsum(sizes)])
+        script = np.array([row for p in s.processes for row in p.steps], np.int64)
+        jumps = np.isin(script[:, kernels.CODE], (kernels.JUMP, kernels.RECV_TASK))
+        script[jumps, kernels.TARGET] += np.repeat(start[:-1], sizes)[jumps]
+        script[script[:, kernels.CODE] == kernels.PARALLEL, kernels.COMM] += len(s.comms)
+        self._spans = np.array(
+            [
+                (f, f + p.body, f + p.tail, f + len(p.steps), p.n_requests)
+                for f, p in zip(start[:-1].tolist(), s.processes, strict=True)
+            ]
+        )
+        sends = np.isin(script[:, kernels.CODE], (kernels.SEND, kernels.ISEND))
+        self._ring = _power_of_two(max(int(np.bincount(script[sends, kernels.CHANNEL], minlength=1).max()), 4))
+        operations = np.isin(script[:, kernels.CODE], (kernels.COLLECTIVE, kernels.MANAGEMENT))
+        process = np.repeat(np.arange(s.n_processes), sizes)[operations]
+        of_member = np.bincount(script[operations, kernels.CHANNEL] * s.n_processes + process)
+        self._generations = _power_of_two(int(of_member.max()))
+        self._table = script
+        self._requests = np.array([*s.requests, [0] * 8], np.int64)
+        self._comm_start = np.cumsum([0, *(len(c.members) for c in s.comms)])
+        self._comm_members = np.concatenate([np.array(c.members, np.int64) for c in s.comms])
+        self._quantiles = quantiles()
+
+    def _log_sizes(self, slack: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return how many numbers each location and each process will log, at most; loops are guessed."""
+        logs, teams = [], []
+        single = np.zeros(32)
+        single[[kernels.RECV, kernels.RECV_TASK, kernels.WAIT, kernels.COLLECTIVE, kernels.MANAGEMENT]] = 1
+        single[kernels.RECV_ANY] = 2
+        for p, process in enumerate(self._script.processes):
+            rows = self._table[self._spans[p, 0] : self._spans[p, 3]]
+            often = np.ones(len(rows))
+            weights = np.array(process.weights)
+            often[process.body : process.tail] = self._n_turns
+            often *= np.where(weights > 1, weights * slack, 1)
+            code = rows[:, kernels.CODE]
+            waits = single[code] + ((code == kernels.SEND) & (rows[:, kernels.MODE] == kernels.RENDEZVOUS))
+            is_team = code == kernels.PARALLEL
+            locks = 2 * (is_team & (rows[:, kernels.MODE] != kernels.NO_LOCK))
+            logs.append(int((often * (waits + locks)).sum()) + 64)
+            logs += [int((often * locks).sum()) + 64 * bool(is_team.any())] * (self._script.n_threads - 1)
+            teams.append(int((often * is_team * (rows[:, kernels.COUNT] + 4)).sum()) + 64)
+        return np.cumsum([0, *logs]), np.cumsum([0, *teams])
+
+    def _simulate(self) -> None:
+        """Find out when everything happens."""
+        slack = 1.0
+        while True:
+            status, p = self._try(slack)
+            if status == kernels.DONE:
+                return
+            if status != kernels.LOG_FULL:
+                raise RuntimeError(f"process {p} of {self._script.name}: {_MISTAKES[status]}")
+            slack *= 2
+
+    def _try(self, slack: float) -> tuple[int, int]:
+        """Run the first pass with logs of some size."""
+        s, table = self._script, self._table
+        n, n_locations, n_members = s.n_processes, s.n_processes * s.n_threads, self._comm_members.size
+        log_start, team_start = self._log_sizes(slack)
+        receives = np.isin(table[:, kernels.CODE], (kernels.RECV, kernels.RECV_ANY, kernels.WAIT))
+        stack = max(int(receives[a:b].sum()) for a, b in self._spans[:, [0, 3]].tolist())
+        stack += 4 * max(int(w) for p in s.processes for w in p.weights) + 8
+
+        def zeros(*shape: int) -> NDArray[np.int64]:
+            return np.zeros(shape, np.int64)
+
+        top = zeros(5)
+        state = zeros(n, kernels.RECORDS + kernels.N_RECORDS)
+        state[:, kernels.TEAM_START] = state[:, kernels.TEAM_AT] = team_start[:-1]
+        state[:, kernels.TEAM_END] = team_start[1:]
+        channels = zeros(max(len(s.channels), 1), 6)
+        for key, i in s.channels.items():
+            channels[i, :2] = key[:2]
+        places = zeros(n_locations, kernels.SEVERITIES + len(kernels.PROPERTIES))
+        places[:, kernels.LOG_START] = places[:, kernels.LOG_AT] = log_start[:-1]
+        places[:, kernels.LOG_END] = log_start[1:]
+        places[:, kernels.FIRST_STEP] = -1
+        log, team_log = np.empty(int(log_start[-1]), np.int32), np.empty(int(team_start[-1]), np.int64)
+        visits, tree_uses = zeros(len(s.regions)), zeros(self._tree_start.size - 1)
+        kernels.simulate(
+            self._seed, self._n_turns, s.n_threads, self._weight, self._ring, self._generations, table, self._spans,
+            self._requests, self._comm_start, self._comm_members, self._quantiles, self._tree_start,
+            top, state, zeros(n), channels, zeros(len(channels) * self._ring, 10), zeros(n, stack, 2),
+            np.full((len(s.comms) * self._generations, 4), -1, np.int64), zeros(n_members * self._generations, 2),
+            zeros(n_members), zeros(n, s.n_locks, 2), zeros(s.n_threads, 2), places, log, team_log, visits, tree_uses,
+        )  # fmt: skip
+        self._top, self._state, self._places, self._log, self._team_log = top, state, places, log, team_log
+        self._visits, self._tree_uses = visits, tree_uses
+        return int(top[kernels.STATUS]), int(top[kernels.WHO])
+
+    def _largest_step(self) -> int:
+        """Return how many events one step can make, at most."""
+        tree = int(np.diff(self._tree_start).max())
+        code, count = self._table[:, kernels.CODE], self._table[:, kernels.COUNT]
+        n_loops = int(count[code == kernels.PARALLEL].max(initial=1))
+        n_requests = int(count[code == kernels.WAIT].max(initial=1))
+        return 64 + n_requests + self._weight * n_loops * (tree + 8)
+
+    def _find_truth(self) -> Truth:
+        places = self._places
+        n_events = places[:, kernels.N_EVENTS]
+        visits = self._visits.copy()
+        enters = self._tree[1] == kernels.K_ENTER
+        np.add.at(visits, self._tree[2, enters], np.repeat(self._tree_uses, np.diff(self._tree_start))[enters])
+        counters = {}
+        if self._weight == 2:
+            # from the second event of a span to the third last; what a worker counts between its teams has no call path
+            rows = n_events - 4 * places[:, kernels.N_SPANS]
+            counters[COUNTERS[0][0]] = 3 * places[:, kernels.SPAN] + rows
+            counters[COUNTERS[1][0]] = places[:, kernels.SPAN_16].copy()
+        return Truth(
+            {name: places[:, kernels.SEVERITIES + i].copy() for i, name in enumerate(kernels.PROPERTIES)},
+            counters,
+            {r.name: n for r, n in zip(self._script.regions, visits.tolist(), strict=True) if n},
+            int(self._top[kernels.N_MESSAGES]),
+            int(n_events.sum()),
+        )
+
+    # -- definitions -----------------------------------------------------------------------------------------------
+
+    def _define(self) -> dict[str, dict[str, list[Any]]]:
+        s = self._script
+        n, n_threads = s.n_processes, s.n_threads
+        tables: dict[str, dict[str, list[Any]]] = {name: {c: [] for c in t.names} for name, t in DEFINITIONS.items()}
+
+        def add(table: str, **columns: Any) -> None:
+            rows = tables[table]
+            if "id" in rows:
+                columns["id"] = len(rows["id"])
+            for name, values in rows.items():
+                values.append(columns[name])
+
+        masters = [p * n_threads for p in range(n)]
+        add("strings", string=s.name)
+        for r in s.regions:
+            add(
+                "regions", name=r.name, canonical_name=r.name, description="", role=r.role, paradigm=r.paradigm, flags=0,
+                file=r.file, begin_line=r.line, end_line=r.line,
+            )  # fmt: skip
+        add("system_tree_nodes", name="generated", class_name="machine", parent=-1)
+        n_nodes = -(-n // 16)
+        for i in range(n_nodes):
+            add("system_tree_nodes", name=f"node {i}", class_name="node", parent=0)
+        for p in range(n):
+            add("processes", name=f"MPI Rank {p}", type="process", node=1 + p // 16, creator=-1, rank=p)
+            for t in range(n_threads):
+                location = p * n_threads + t
+                add(
+                    "locations", name=f"OMP thread {t}" if t else "Master thread", type="cpu_thread", process=p, thread=t,
+                    first_row=0, n_events=int(self._places[location, kernels.N_EVENTS]),
+                )  # fmt: skip
+        add("groups", name="", type="comm_locations", paradigm="mpi", flags=0, members=masters)
+        teams = bool((self._table[:, kernels.CODE] == kernels.PARALLEL).any())
+        if teams:
+            everything = list(range(n * n_threads))
+            add("groups", name="OpenMP", type="comm_locations", paradigm="openmp", flags=0, members=everything)
+        for c in s.comms:
+            members = [p * n_threads for p in c.members]
+            add("groups", name="", type="comm_group", paradigm="mpi", flags=0, members=members)
+            add(
+                "communicators", name=c.name, kind="group", paradigm="mpi", parent=c.parent, flags=0, members=members,
+                remote_members=[],
+            )  # fmt: skip
+        for p in range(n if teams else 0):
+            members = list(range(p * n_threads, (p + 1) * n_threads))
+            add("groups", name="", type="comm_group", paradigm="openmp", flags=0, members=members)
+            add(
+                "communicators", name="", kind="group", paradigm="openmp", parent=-1, flags=0, members=members,
+                remote_members=[],
+            )  # fmt: skip
+        for i, of in enumerate(s.topologies):
+            names = [f"dimension {d}" for d in range(len(of.sizes))]
+            add(
+                "topologies", name=of.name, communicator=of.communicator, dimensions=names, sizes=of.sizes,
+                periodic=of.periodic,
+            )  # fmt: skip
+            for rank, place in enumerate(of.coordinates):
+                add("topology_coordinates", topology=i, rank=rank, location=masters[rank], coordinates=place)
+        if self._weight == 2:
+            for name, description in COUNTERS:
+                add(
+                    "metric_members", name=name, description=description, type="papi", mode="accumulated_start",
+                    value_type="uint64", base=1, exponent=0, unit="#",
+                )  # fmt: skip
+            add("metric_classes", members=[0, 1], occurrence="synchronous_strict", recorder_kind="cpu")
+            add("metric_sources", metric_class=0, recorder=-1, scope="location", scope_id=-1)
+        return tables
+
+    # -- the second pass -------------------------------------------------------------------------------------------
+
+    def _columns(self) -> tuple[tuple[NDArray[Any], ...], tuple[NDArray[np.int64], ...]]:
+        """Return the columns to fill, those of this thread: of events, and of attributes as numbers."""
+        if not hasattr(self._local, "events"):
+            n = min(ROWS, int(self._places[:, kernels.N_EVENTS].max())) + self._room
+            self._local.events = np.empty(n, np.int64), np.empty(n, np.uint8), np.empty(n, np.int32)
+            # pages that are never touched cost nothing
+            self._local.sides = tuple(np.empty((rows, n), np.int64) for rows in (7, 7, 5, 4, 2, 3))
+        return self._local.events, self._local.sides
+
+    def _batch(self, n: NDArray[np.int64]) -> Batch:
+        """Turn filled columns into those of the tables."""
+        events, sides = self._columns()
+        rows = n[kernels.P2P : kernels.METRICS + 1].tolist()
+        batch = Batch(dict(zip(("time", "kind", "region"), (e[: n[kernels.EVENTS]] for e in events), strict=True)))
+        for number, (family, names) in enumerate(_FILLED.items()):
+            m = rows[number]
+            if not m:
+                continue
+            found = {name: values[:m] for name, values in zip(("row", "kind", *names), sides[number], strict=True)}
+            batch.sides[family] = {
+                c.name: found[c.name].astype(c.dtype)
+                if c.name in found
+                else np.full(m, _NULLS.get(c.name, -1), c.dtype)
+                for c in SIDE_TABLES[family].columns
+            }
+        if "control" in batch.sides:
+            control = batch.sides["control"]
+            begins = control["kind"] == kernels.K_PROGRAM_BEGIN
+            control["program"][begins] = control["n_arguments"][begins] = 0
+            control["exit_status"][~begins] = 0
+        if rows[-1]:
+            row, *values = (v[: rows[-1]] for v in sides[-1])
+            batch.sides["metrics_0"] = {"row": row, "source": np.zeros(rows[-1], np.int32)}
+            batch.sides["metrics_0"] |= {f"value_{i}": v.view(np.uint64) for i, v in enumerate(values)}
+        return batch
+
+    def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
+        """Yield the events of one location in order; the arrays are reused by the next batch."""
+        places, state, n_threads = self._places, self._state, self._script.n_threads
+        if not places[location, kernels.N_EVENTS]:
+            return
+        events, sides = self._columns()
+        p = location // n_threads
+        n = np.zeros(kernels.N_OUT, np.int64)
+        n[kernels.E_PC], n[kernels.E_CLOCK] = self._spans[p, 0], state[p, kernels.BEGINNING]
+        n[kernels.E_LOG], n[kernels.E_TEAM] = places[location, kernels.LOG_START], state[p, kernels.TEAM_START]
+        while not n[kernels.E_DONE]:
+            kernels.record(
+                self._seed, self._n_turns, n_threads, self._weight, self._table, self._spans, self._requests,
+                self._quantiles, self._tree_start, self._tree, self._log, self._team_log, state[p, kernels.TEAM_AT],
+                location, self._room, n, *events, *sides,
+            )  # fmt: skip
+            if n[kernels.EVENTS]:
+                yield self._batch(n)
+            n[kernels.E_BASE] += n[kernels.EVENTS]
+            n[: kernels.METRICS + 1] = 0
+
+
+def make(
+    program: str, processes: int, threads: int, events: int, seed: int = 0, *, depth: int = 0, counters: bool = False,
+    periodic: bool = False,
+) -> Generated:  # fmt: skip
+    """Make a trace of a program.
+
+    Parameters
+    ----------
+    program : str
+        One of `PROGRAMS`.
+    processes, threads : int
+        Processes, and threads of each.
+    events : int
+        Events of all locations together; within a tenth.
+    seed : int
+        Of all random numbers; the same trace wherever it is made.
+    depth : int, optional
+        Computations have random call trees of this depth.
+    counters : bool, optional
+        Record counters with every ENTER and EXIT.
+    periodic : bool, optional
+        Whether the grid of `halo` is.
+
+    Returns
+    -------
+    Generated
+        A source; what is true about it stands in its attribute `truth`.
+    """
+    if program not in PROGRAMS:
+        raise ValueError(f"no program {program!r}; there are {', '.join(PROGRAMS)}")
+    if processes < 1 or threads < 1:
+        raise ValueError("a program has at least one process with one thread")
+    module = PROGRAMS[program]
+    write: Callable[[int, int, int, bool], Script] = module.write
+    best: tuple[float, int, int] | None = None
+    smallest = 0
+    for size in module.SIZES:
+        script = write(processes, threads, size, periodic)
+        # what one turn makes on average, from a few
+        one, nine = (Generated(script, n, seed, depth, counters).truth.n_events for n in (1, 9))
+        turn = (nine - one) / 8
+        n_turns = max(round((events - one) / turn) + 1, 1)
+        expected = one + (n_turns - 1) * turn
+        off = abs(expected - events) / events
+        smallest = one
+        if best is None or off < best[0]:
+            best = off, size, n_turns
+        if off < TOLERANCE / 4:
+            break
+    assert best is not None
+    if best[0] > TOLERANCE:
+        raise ValueError(
+            f"{program} with {processes} x {threads} threads has at least {smallest} events; {events} are too few"
+        )
+    return Generated(write(processes, threads, best[1], periodic), best[2], seed, depth, counters)

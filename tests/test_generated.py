@@ -1,0 +1,164 @@
+"""Programs whose wait states are known: what is found is what they have lost, tick by tick."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import tracecols
+from benchmarks import generate
+from benchmarks.programs import source as programs
+from benchmarks.programs.script import grid
+from tracecols.conversion import write_store
+from tracecols.store import Store
+from tracecols.store.layout import new_folder
+
+DISPLACED = "call paths counted outside their parallel region, as the reference does"
+
+CASES = [
+    ("sweep", 1, 1, 1_000, 0, {}),
+    ("sweep", 7, 1, 20_000, 1, {"depth": 3}),
+    ("sweep", 12, 1, 100_000, 2, {}),
+    ("sweep", 6, 4, 60_000, 3, {"counters": True}),
+    ("halo", 1, 1, 1_000, 0, {}),
+    ("halo", 8, 1, 60_000, 1, {"periodic": True}),
+    ("halo", 18, 1, 100_000, 2, {"depth": 8}),
+    ("halo", 12, 2, 60_000, 3, {"periodic": True, "counters": True}),
+    ("multizone", 1, 3, 3_000, 0, {}),
+    ("multizone", 2, 1, 10_000, 1, {}),
+    ("multizone", 9, 4, 120_000, 2, {"depth": 5}),
+    ("multizone", 6, 8, 80_000, 3, {"counters": True}),
+    ("master", 2, 1, 3_000, 0, {}),
+    ("master", 9, 1, 60_000, 1, {}),
+    ("master", 16, 1, 100_000, 2, {"depth": 4, "counters": True}),
+    ("master", 5, 3, 40_000, 3, {}),
+    ("fft", 1, 1, 1_000, 0, {}),
+    ("fft", 12, 1, 60_000, 1, {"depth": 2}),
+    ("fft", 5, 2, 40_000, 2, {"counters": True}),
+]
+
+HAS = {
+    "sweep": ("mpi_latesender", "mpi_latesender_wo", "mpi_latereceiver", "mpi_wait_nxn"),
+    "halo": ("mpi_latesender", "mpi_latesender_wo", "mpi_wait_nxn", "mpi_nxn_completion"),
+    "multizone": ("mpi_latebroadcast", "mpi_barrier_wait", "omp_ibarrier_wait", "omp_lock_contention_critical"),
+    "master": ("mpi_latesender", "mpi_latesender_wo", "mpi_latereceiver", "mpi_barrier_wait", "mpi_latebroadcast"),
+    "fft": ("mpi_wait_nxn", "mpi_barrier_wait", "mpi_nxn_completion"),
+}
+
+
+def store(source, path, jobs=1):
+    """Write a source into a store."""
+    with new_folder(path, "a store of a trace") as folder:
+        write_store(source, folder, jobs=jobs, salvage=False, progress=None)
+    return path
+
+
+def by_location(cube, name):
+    """Add up a property over call paths, in its own unit."""
+    sums = np.zeros(cube.system.n_locations, np.int64)
+    if name in cube.cells:
+        cells = cube.cells[name]
+        np.add.at(sums, cells.location, cells.value.astype(np.int64))
+    return sums.tolist()
+
+
+def assert_equal_stores(a, b):
+    """Compare events and side tables of two stores."""
+    a, b = Store(a), Store(b)
+    assert a.manifest["n_events"] == b.manifest["n_events"]
+    assert list(a.tables) == list(b.tables)
+    for name in ("events", *a.tables):
+        columns = [c["name"] for c in a.manifest["tables"][name]] if name != "events" else ["time", "kind", "region"]
+        for location in range(a.manifest["n_locations"]):
+            left, right = a.read(name, location, columns), b.read(name, location, columns)
+            for column in columns:
+                np.testing.assert_array_equal(left[column], right[column], f"{name}.{column} of location {location}")
+    for name in ("locations", "processes", "communicators", "topologies", "topology_coordinates", "metric_members"):
+        left, right = a.definitions[name].to_pydict(), b.definitions[name].to_pydict()
+        assert left == right, name
+
+
+@pytest.mark.parametrize(("program", "processes", "threads", "events", "seed", "options"), CASES)
+def test_generated__waits_are_found(tmp_path, program, processes, threads, events, seed, options):
+    source = generate.make(program, processes, threads, events, seed, **options)
+    truth = source.truth
+    trace = tracecols.open(store(source, tmp_path / "x.trace"))
+    cube = trace.analyze()
+    assert trace.manifest["n_events"] == truth.n_events
+    assert abs(truth.n_events - events) <= events / 10
+    for name, expected in {**truth.waits, **truth.counters}.items():
+        assert by_location(cube, name) == expected.tolist(), name
+    assert set(cube.facts["counts"]) <= {DISPLACED}
+    assert cube.violations() == []
+    assert len(trace.messages) == truth.n_messages
+    visits = {}
+    cells = cube.cells["visits"]
+    for call_path, n in zip(cells.call_path.tolist(), cells.value.tolist(), strict=True):
+        name = str(cube.call_paths.name[call_path])
+        visits[name] = visits.get(name, 0) + n
+    assert visits == truth.visits
+
+
+@pytest.mark.parametrize("program", HAS)
+def test_generated__has_the_waits_it_is_for(program):
+    truth = generate.make(program, 12, 4 if program == "multizone" else 1, 100_000).truth
+    assert [name for name in HAS[program] if not truth.waits[name].any()] == []
+
+
+@pytest.mark.parametrize("program", HAS)
+def test_generated__the_archive_holds_the_same(tmp_path, program):
+    def make():
+        return generate.make(program, 6, 2, 30_000, 5, depth=2, counters=True)
+
+    source = make()
+    archive = generate.write(source, tmp_path / "out", jobs=2)
+    known = json.loads((tmp_path / "out" / "truth.json").read_text())
+    assert known["n_events"] == source.truth.n_events
+    direct = store(make(), tmp_path / "direct.trace", jobs=2)
+    converted = tracecols.convert(archive, tmp_path / "converted.trace", jobs=1)
+    assert_equal_stores(direct, converted)
+    cube = tracecols.open(converted).analyze()
+    for name, expected in known["severities"].items():
+        assert by_location(cube, name) == expected, name
+
+
+def test_generated__does_not_depend_on_jobs_or_batches(tmp_path, monkeypatch):
+    def make(seed=7):
+        return generate.make("multizone", 4, 3, 100_000, seed, depth=3, counters=True)
+
+    one, two = store(make(), tmp_path / "1.trace"), store(make(), tmp_path / "2.trace", jobs=2)
+    assert_equal_stores(one, two)
+    monkeypatch.setattr(programs, "ROWS", 777)
+    assert_equal_stores(one, store(make(), tmp_path / "3.trace"))
+    with pytest.raises(AssertionError):
+        assert_equal_stores(one, store(make(8), tmp_path / "4.trace"))
+
+
+def test_generated__the_command(tmp_path, capsys):
+    arguments = ["halo", str(tmp_path / "out"), "--processes", "4", "--events", "1e4", "--seed", "3", "--jobs", "1"]
+    assert generate.main(arguments) == 0
+    assert "4 locations" in capsys.readouterr().out
+    assert (tmp_path / "out" / "traces.otf2").exists()
+    with pytest.raises(SystemExit):
+        generate.main(["halo", str(tmp_path / "few"), "--processes", "64", "--events", "100"])
+    assert "too few" in capsys.readouterr().err
+
+
+def test_generated__what_cannot_be():
+    for arguments in (("master", 1, 1, 1000), ("nothing", 4, 1, 1000), ("halo", 0, 1, 1000)):
+        with pytest.raises(ValueError):
+            generate.make(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("n", "dimensions", "sizes"),
+    [(12, 2, [4, 3]), (7, 2, [7, 1]), (16, 3, [4, 2, 2]), (1, 3, [1, 1, 1]), (18, 3, [3, 3, 2])],
+)
+def test_grid__is_as_equal_as_possible(n, dimensions, sizes):
+    assert grid(n, dimensions) == sizes
