@@ -400,6 +400,13 @@ def test_manifest__of_another_version(tmp_path):
             Store(change(store, version=version))
 
 
+def test_manifest__that_leaves_out_a_table(tmp_path, data):
+    store = Store(tracecols.convert(data / "late_sender", tmp_path / "x.trace"))
+    tables = {name: columns for name, columns in store.manifest["tables"].items() if name != "p2p"}
+    with pytest.raises(StoreError, match=r"manifest.json does not list the table p2p\n  the store is damaged"):
+        tracecols.open(change(store, tables=tables)).analyze()
+
+
 def test_manifest__with_other_tables(tmp_path):
     store = write(Numbers([10]), tmp_path / "x.trace")
     for tables in (None, 3, [1], {"locks": 5}, {"locks": [{"name": "row"}]}):
@@ -408,7 +415,7 @@ def test_manifest__with_other_tables(tmp_path):
     with pytest.raises(StoreError, match="table locks has other columns"):
         Store(change(store, tables={"locks": [{"name": "row", "dtype": "int64"}]}))
     swapped = [*store.manifest["tables"]["metrics_0"][:-1], {"name": "value_0", "dtype": "int64"}]
-    other = Store(change(store, tables={"metrics_0": swapped}))
+    other = Store(change(store, tables={**store.manifest["tables"], "metrics_0": swapped}))
     with pytest.raises(StoreError, match=r"part-00000\.parquet has other columns than the manifest says"):
         other.read("metrics_0", 0)
 

@@ -114,6 +114,12 @@ class Store:
         for table, *segment in zip(*columns.values(), strict=True):
             location, part, offset, n = segment
             result.setdefault(table, {})[location] = (part, offset, n)
+        if not result.keys() <= self.tables.keys():
+            missing = sorted(result.keys() - self.tables.keys())
+            raise StoreError(
+                f"{self.path}: its {MANIFEST} does not list the table {missing[0]}\n"
+                "  the store is damaged; convert the trace again"
+            )
         return result
 
     def n_rows(self, table: str, location: int | None = None) -> int:
