@@ -73,7 +73,7 @@ def counter_cells(model: Model, places: list[tuple[int, int]], mode: str) -> Cel
             value = side[f"value_{position}"]
             value = value.astype(np.float64) if value.dtype.kind == "f" else value.view(np.int64)
             if mode.startswith("accumulated"):
-                value = np.concatenate([value[:1] * 0, value[1:] - value[:-1]])
+                value = np.concatenate([np.zeros_like(value[:1]), np.diff(value)])
             inside = at >= 0
             call_paths.append(model.call_paths.numbers[location][at[inside]])
             locations.append(np.full(int(inside.sum()), location, np.int64))
