@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
+import pytest
+
+from tracecols.enhance import spool
+from tracecols.errors import AnalysisError
 
 PARALLEL, IMPLICIT = "!$omp parallel @a.c:1", "!$omp implicit barrier @a.c:2"
 
@@ -228,6 +234,17 @@ def test_constructs__outside_a_team_are_none(archive, enhance):
     threads, _ = archive.openmp(2)
     threads[0].enter(0, "main").call(1, 5, "!$omp for @a.c:3").leave(9, "main")
     assert len(enhance(archive).constructs) == 0
+
+
+def test_spool__says_where_there_is_no_room(monkeypatch):
+    monkeypatch.setattr(spool, "BUDGET", 0)
+    keeper = spool.Spool()
+    kept = keeper.keep(SimpleNamespace(a=np.arange(3), b=np.zeros(0, np.int32)))
+    assert (kept.a.tolist(), kept.b.dtype) == ([0, 1, 2], np.int32)
+    assert not hasattr(kept, "c")
+    keeper._folder.cleanup()
+    with pytest.raises(AnalysisError, match=r"cannot write the temporary file .*\n  make room there, or set TMPDIR"):
+        keeper.keep(SimpleNamespace(a=np.arange(3)))
 
 
 def test_locks__are_those_of_the_process(archive, enhance):

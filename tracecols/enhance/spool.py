@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.errors import AnalysisError
+
 BUDGET = 1 << 29
 """Bytes that are held in memory."""
 
@@ -52,7 +54,13 @@ class Spool:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def keep(self, columns: C) -> C:
-        """Return the same columns, or something with the same attributes that reads them from a file."""
+        """Return the same columns, or something with the same attributes that reads them from a file.
+
+        Raises
+        ------
+        AnalysisError
+            If the file cannot be written.
+        """
         size = sum(array.nbytes for array in vars(columns).values())
         with self._lock:
             if self._held + size <= BUDGET:
@@ -62,4 +70,10 @@ class Spool:
                 self._folder = tempfile.TemporaryDirectory(prefix="tracecols-")
             path = Path(self._folder.name) / str(self._n_files)
             self._n_files += 1
-        return Spilled(columns, path)  # type: ignore[return-value]
+        try:
+            return Spilled(columns, path)  # type: ignore[return-value]
+        except OSError as error:
+            raise AnalysisError(
+                f"cannot write the temporary file {path}: {error.strerror or error}\n"
+                "  make room there, or set TMPDIR to a folder with more"
+            ) from error
