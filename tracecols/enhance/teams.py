@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.grouping import occurrence
+from tracecols.enhance.grouping import number, occurrence
 from tracecols.schema import EventKind
 from tracecols.store import Store
 
@@ -97,8 +97,11 @@ class Teams:
         n_teams = int(self.team.max(initial=-1)) + 2
         k = occurrence(self.location.astype(np.int64) * n_teams + self.team)
         keys = k * n_teams + self.team
-        unique, self.instance = np.unique(keys, return_inverse=True)
-        self.n_instances = unique.size
+        group, first = number(keys)
+        self.n_instances = first.size
+        place = np.empty(first.size, np.int64)
+        place[np.argsort(keys[first])] = np.arange(first.size)
+        self.instance = place[group]
         self.master = np.full(self.n_instances, -1, np.int64)
         masters = np.flatnonzero(is_master)
         self.master[self.instance[masters]] = masters

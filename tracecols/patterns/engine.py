@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +24,7 @@ from tracecols.severity.cube import SeverityCube
 # Where the rows of a table are charged unless a pattern says otherwise: call path and location.
 CHARGED: dict[str, tuple[str, str]] = {
     "messages": ("recv_call_path", "recv_location"),
+    "sent_messages": ("send_done_call_path", "send_location"),
     "sends": ("call_path", "location"),
     "collective_members": ("call_path", "location"),
     "construct_members": ("call_path", "location"),
@@ -38,8 +42,57 @@ def every_row(table: CompoundTable) -> Matches:
     return Matches(np.arange(n), np.zeros(n, np.int64), table[call_path], table[location])
 
 
-BY_PROCESS = ("construct_members", "lock_acquisitions")
-"""Tables that join the threads of one process only; the others join processes."""
+BY_PROCESS = ("construct_members", "lock_acquisitions", "sends")
+"""Tables of what happens within processes."""
+
+BY_RANGE = ("collective_members",)
+"""Tables that are divided by ranges of collective operations."""
+
+AT_ONCE = ("startups", "window_members", "epochs")
+"""Tables that join all processes."""
+
+
+Result = TypeVar("Result")
+
+
+def run_in_parts(
+    model: Model, run: Callable[[Model, Sequence[str]], Result], pool: ThreadPoolExecutor
+) -> Iterator[Result]:
+    """Run a step on all compound tables: on every part with what it sees, step by step, parts side by side.
+
+    Parameters
+    ----------
+    run : callable
+        `run(view, tables)` gets a part of the trace and the names of the tables that are complete in it.
+
+    Yields
+    ------
+    Result
+        In the same order for every number of threads.
+    """
+    exchange = model.divided()
+    parts = range(exchange.n_parts)
+
+    def within(part: int) -> Result:
+        view = exchange.view(part)
+        result = run(view, BY_PROCESS)
+        exchange.post(view)
+        return result
+
+    yield from pool.map(within, parts)
+    for tables in (("messages",), ("sent_messages",)):
+        yield from pool.map(lambda part, tables=tables: run(exchange.view(part), tables), parts)
+    yield from pool.map(lambda of: run(exchange.range_view(of), BY_RANGE), range(len(exchange.ranges)))
+    yield run(model.whole, AT_ONCE)
+
+
+@dataclass
+class Found:
+    """What a search finds in a part of the trace."""
+
+    cells: dict[str, Cells]
+    teams: TeamTimes
+    counts: dict[str, int]
 
 
 class Search:
@@ -65,13 +118,32 @@ class Search:
         self._masks: dict[str, NDArray[np.bool_]] = {}
         self.findings = Findings(model, conventions, TeamTimes.none())
         self.counts: Counter[str] = Counter()
-        for part in model.parts():
-            self.findings.teams += TeamTimes.of(part)
-            self._match(part, [p for p in declared if p.table in BY_PROCESS])
-            self.counts.update(counts_by_process(part))
-        exchange = model.exchange()
-        self._match(exchange, [p for p in declared if p.match is not None and p.table not in BY_PROCESS])
-        self.counts.update(counts_of_exchange(exchange))
+        with ThreadPoolExecutor(model.jobs) as pool:
+            for found in run_in_parts(model, self._search, pool):
+                self.findings.teams += found.teams
+                self.counts.update(found.counts)
+                cells = self.findings.cells
+                for name, more in found.cells.items():
+                    cells[name] = cells[name] + more if name in cells else more
+
+    def _search(self, view: Model, tables: Sequence[str]) -> Found:
+        """Match the patterns of some tables in a part of the trace."""
+        matches: dict[str, Matches] = {}
+        for p in self.declared:
+            if p.match is None or p.table not in tables:
+                continue
+            table: CompoundTable = getattr(view, p.table)
+            parent = self._by_id.get(p.parent)
+            inherited = parent is not None and parent.match is not None and parent.table == p.table
+            start = matches[p.parent] if inherited else every_row(table)
+            found = p.match(view, table, start, *(matches[u] for u in p.uses), **p.given)
+            matches[p.id] = found.where(np.append(self._mask(p)[self.model.call_paths.region], False)[found.call_path])
+        by_process = tables is BY_PROCESS
+        return Found(
+            {name: m.cells() for name, m in matches.items()},
+            TeamTimes.of(view) if by_process else TeamTimes.none(),
+            counts_of(view, tables),
+        )
 
     def _mask(self, p: Property) -> NDArray[np.bool_]:
         """Which regions a property can be charged to: what its own rule and those above allow."""
@@ -83,21 +155,6 @@ class Search:
             )
             self._masks[p.id] = above & p.regions(self.model.regions) if p.regions is not None else above
         return self._masks[p.id]
-
-    def _match(self, view: Model, patterns: list[Property]) -> None:
-        """Match patterns in a view of the model, and add what they find."""
-        matches: dict[str, Matches] = {}
-        cells = self.findings.cells
-        for p in patterns:
-            assert p.match is not None
-            table: CompoundTable = getattr(view, p.table)
-            parent = self._by_id.get(p.parent)
-            inherited = parent is not None and parent.match is not None and parent.table == p.table
-            start = matches[p.parent] if inherited else every_row(table)
-            found = p.match(view, table, start, *(matches[u] for u in p.uses), **p.given)
-            allowed = np.append(self._mask(p)[self.model.call_paths.region], False)
-            matches[p.id] = found = found.where(allowed[found.call_path])
-            cells[p.id] = cells[p.id] + found.cells() if p.id in cells else found.cells()
 
     def cells(self) -> dict[str, Cells]:
         """Return the cells of all properties."""
@@ -169,21 +226,26 @@ def counts_by_location(model: Model) -> dict[str, int]:
     }
 
 
-def counts_by_process(part: Model) -> dict[str, int]:
-    """Count what contradicts itself among the threads of processes."""
-    return {**part.teams.counts, **part.constructs.counts, **part.lock_acquisitions.counts}
+COUNTED = {
+    "construct_members": ("teams", "constructs"),
+    "lock_acquisitions": ("lock_acquisitions",),
+    "messages": ("messages",),
+    "collective_members": ("collectives",),
+    "window_members": ("window_members",),
+    "epochs": ("epochs",),
+}
+"""Tables that count what contradicts itself, by the table patterns are matched on."""
 
 
-def counts_of_exchange(exchange: Model) -> dict[str, int]:
-    """Count what contradicts itself among processes."""
-    tables = (exchange.messages, exchange.collectives, exchange.window_members, exchange.epochs)
-    return {k: v for t in tables for k, v in t.counts.items()}
+def counts_of(view: Model, tables: Sequence[str]) -> dict[str, int]:
+    """Count what contradicts itself in some tables of a part of the trace."""
+    return {k: v for t in tables for name in COUNTED.get(t, ()) for k, v in getattr(view, name).counts.items()}
 
 
 def counts(model: Model) -> dict[str, int]:
     """Count what could not be matched or contradicts itself; zeros are left out."""
     found = Counter(counts_by_location(model))
-    for part in model.parts():
-        found.update(counts_by_process(part))
-    found.update(counts_of_exchange(model.exchange()))
+    with ThreadPoolExecutor(model.jobs) as pool:
+        for more in run_in_parts(model, counts_of, pool):
+            found.update(more)
     return {k: int(v) for k, v in found.items() if v}
