@@ -28,10 +28,34 @@ def number_groups(key):
     n = key.size
     group = np.empty(n, np.int64)
     first = np.empty(64, np.int64)
+    n_groups = 0
+    low, high = np.int64(0), np.int64(-1)
+    if n > 0:
+        low, high = key[0], key[0]
+    for i in range(n):
+        low = min(low, key[i])
+        high = max(high, key[i])
+    if 0 <= high - low < 4 * n:
+        # few enough keys to give each a place
+        number = np.empty(high - low + 1, np.int64)
+        for place in range(number.size):
+            number[place] = -1
+        for i in range(n):
+            g = number[key[i] - low]
+            if g < 0:
+                g = n_groups
+                n_groups += 1
+                number[key[i] - low] = g
+                if g == first.size:
+                    larger = np.empty(2 * g, np.int64)
+                    larger[:g] = first
+                    first = larger
+                first[g] = i
+            group[i] = g
+        return group, first[:n_groups].copy()
     table = np.empty(256, np.int64)
     for slot in range(table.size):
         table[slot] = -1
-    n_groups = 0
     for i in range(n):
         k = key[i]
         if i > 0 and k == key[i - 1]:

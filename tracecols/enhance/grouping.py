@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.kernels import groups
+
+
+def mask_of(kinds: Iterable[int]) -> NDArray[np.bool_]:
+    """Return which of all event kinds are among some: a mask that is indexed by kinds; (256,) bool."""
+    mask = np.zeros(256, bool)
+    mask[list(kinds)] = True
+    return mask
 
 
 def combine(*keys: NDArray[Any]) -> NDArray[np.int64]:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.compound import Column, Columns, CompoundTable, pick
-from tracecols.enhance.grouping import Segments, combine, join_occurrences, number, pair_with_previous
+from tracecols.enhance.grouping import Segments, combine, join_occurrences, mask_of, number, pair_with_previous
 from tracecols.enhance.shipment import Shipment, joined
 from tracecols.enhance.spool import Spool, rows
 from tracecols.schema import EventKind as K
@@ -29,19 +29,13 @@ if TYPE_CHECKING:
     from tracecols.enhance.model import AllCalls, Model
 
 
-def _mask(*kinds: K) -> NDArray[np.bool_]:
-    mask = np.zeros(256, bool)
-    mask[list(kinds)] = True
-    return mask
-
-
-SENDS = _mask(K.MPI_SEND, K.MPI_ISEND)
-RECEIVES = _mask(K.MPI_RECV, K.MPI_IRECV, K.MPI_MRECV, K.MPI_IMRECV)
-STARTS = _mask(K.MPI_ISEND, K.MPI_IRECV_REQUEST, K.MPI_IMRECV_REQUEST)
-ENDS = _mask(K.MPI_ISEND_COMPLETE, K.MPI_IRECV, K.MPI_IMRECV, K.MPI_REQUEST_CANCELLED)
-PROBES = _mask(K.MPI_PROBE)
-POSTS = _mask(K.MPI_MRECV, K.MPI_IMRECV_REQUEST)
-REQUESTED = _mask(K.MPI_IRECV, K.MPI_IMRECV)
+SENDS = mask_of((K.MPI_SEND, K.MPI_ISEND))
+RECEIVES = mask_of((K.MPI_RECV, K.MPI_IRECV, K.MPI_MRECV, K.MPI_IMRECV))
+STARTS = mask_of((K.MPI_ISEND, K.MPI_IRECV_REQUEST, K.MPI_IMRECV_REQUEST))
+ENDS = mask_of((K.MPI_ISEND_COMPLETE, K.MPI_IRECV, K.MPI_IMRECV, K.MPI_REQUEST_CANCELLED))
+PROBES = mask_of((K.MPI_PROBE,))
+POSTS = mask_of((K.MPI_MRECV, K.MPI_IMRECV_REQUEST))
+REQUESTED = mask_of((K.MPI_IRECV, K.MPI_IMRECV))
 
 CALL = ("enter", "exit", "enter_time", "exit_time", "call_path")
 SEND_HALF = (
@@ -162,7 +156,9 @@ class MessagePost:
                 **call_columns(calls, "recv", e.call[receives]),
             },
         )
-        self.receives = Shipment(columns, [*KEY, *RECV_HALF], None if n == 1 else np.zeros(receives.size, np.int64), view.spool)
+        self.receives = Shipment(
+            columns, [*KEY, *RECV_HALF], None if n == 1 else np.zeros(receives.size, np.int64), view.spool
+        )
         every = np.flatnonzero(is_send)
         every = every[np.argsort(e.row[every], kind="stable")]
         self.n_cancelled = int(cancelled.sum())

@@ -32,7 +32,7 @@ N_PARTS = 64
 """Parts, at most, of processes of the same size."""
 
 _SHARED = (
-    "store", "regions", "n_locations", "process", "thread", "is_cpu", "communicators", "order", "scans", "call_paths", "spool", "jobs"
+    "store", "regions", "n_locations", "process", "thread", "is_cpu", "communicators", "order", "scans", "call_paths", "spool", "jobs", "memo"
 )  # fmt: skip
 
 
@@ -182,10 +182,13 @@ class Model:
         Whether it sees only the calls that matter to all processes at once.
     spool : Spool
         Where columns stay for later.
+    memo : dict
+        What steps remember of the whole trace, by the function that made it.
     """
 
     def __init__(self, store: Store, jobs: int, progress: Callable[[int, int], None] | None = None) -> None:
         self.store, self.jobs = store, jobs
+        self.memo: dict[Any, Any] = {}
         self.regions = Regions(store)
         locations = store.definitions["locations"]
         self.n_locations = locations.num_rows

@@ -19,7 +19,7 @@ from tracecols.enhance.grouping import pair_nested
 from tracecols.enhance.order import EventOrder
 from tracecols.enhance.regions import Regions
 from tracecols.enhance.spool import Spool
-from tracecols.enhance.teams import FORKS, JOINS, Teams
+from tracecols.enhance.teams import FORKS, IS_FORK, IS_JOIN, JOINS, Teams
 from tracecols.kernels import stacks
 from tracecols.schema import KINDS, EventKind
 from tracecols.store import Store
@@ -69,8 +69,6 @@ ACTION = _actions()
 FORKER_ACTION = ACTION.copy()
 FORKER_ACTION[list(FORKS)], FORKER_ACTION[list(JOINS)] = stacks.TEAM_BEGIN, stacks.TEAM_END
 """Of a thread whose FORKs begin teams, where no other events do."""
-
-IS_FORK = np.isin(np.arange(256), FORKS)
 
 
 @dataclass
@@ -236,11 +234,11 @@ class LocationScan:
 
     def fork_spans(self) -> ForkSpans:
         """Return the FORKs of this location and their JOINs, after the pass."""
-        mine = np.flatnonzero(np.isin(self.notes.kind, (*FORKS, *JOINS)))
-        is_fork = np.isin(self.notes.kind[mine], FORKS)
+        mine = np.flatnonzero((IS_FORK | IS_JOIN)[self.notes.kind])
+        is_fork = IS_FORK[self.notes.kind[mine]]
         join = pair_nested(is_fork, ~is_fork)[is_fork]
         events = self._thread_events
-        row = events.row[np.isin(events.kind, (*FORKS, *JOINS))]
+        row = events.row[(IS_FORK | IS_JOIN)[events.kind]]
         time = self.notes.time[mine]
         return ForkSpans(
             row[is_fork],

@@ -11,7 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.compound import CompoundTable, pick
-from tracecols.enhance.grouping import Segments, combine, join_occurrences, number, occurrence, pair_with_previous
+from tracecols.enhance.grouping import (
+    Segments,
+    combine,
+    join_occurrences,
+    mask_of,
+    number,
+    occurrence,
+    pair_with_previous,
+)
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import EPOCHS, WINDOW_MEMBERS
 from tracecols.store.arrow import to_numpy
@@ -188,7 +196,7 @@ def _accesses(
     e: FamilyNotes, start: NDArray[np.int64], complete: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find the calls that access a window, and the access epoch of each."""
-    is_access = np.isin(e.kind, (K.RMA_PUT, K.RMA_GET)) & (e.call >= 0)
+    is_access = mask_of((K.RMA_PUT, K.RMA_GET))[e.kind] & (e.call >= 0)
     epochs, found = [], []
     for window in np.unique(e.window[start]).tolist():
         mine = np.flatnonzero(e.window[start] == window)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cache, cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -249,6 +249,7 @@ class Family:
         return declare
 
 
+@cache
 def named(pattern: str, paradigm: str) -> RegionRule:
     """Make a region rule: regions of a paradigm whose whole name, in lower case, matches a regular expression."""
     compiled = re.compile(pattern)
@@ -260,6 +261,7 @@ def named(pattern: str, paradigm: str) -> RegionRule:
     return rule
 
 
+@cache
 def called(pattern: str) -> RegionRule:
     """Make a region rule: regions whose whole name as it stands matches a regular expression, whatever they belong to."""
     compiled = re.compile(pattern)
@@ -292,7 +294,7 @@ def either(*rules: RegionRule) -> RegionRule:
 
 def region_of(model: Model, call_path: NDArray[np.int32], rule: RegionRule) -> NDArray[np.bool_]:
     """Whether the regions of call paths fit a rule; false for null."""
-    fits = np.append(rule(model.regions), False)
-    region = np.append(model.call_paths.region, np.int32(-1))
-    mask: NDArray[np.bool_] = fits[region[call_path]]
+    if rule not in model.memo:
+        model.memo[rule] = np.append(rule(model.regions)[model.call_paths.region], False)
+    mask: NDArray[np.bool_] = model.memo[rule][call_path]
     return mask
