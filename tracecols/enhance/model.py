@@ -330,6 +330,13 @@ class Model:
         return self._collectives[1]
 
     @cached_property
+    def region_instances(self) -> CompoundTable:
+        """Executions of regions."""
+        from tracecols.enhance.pointers import region_instances
+
+        return region_instances(self, self.members.tolist())
+
+    @cached_property
     def startups(self) -> CompoundTable:
         """Processes in MPI_Init and MPI_Finalize."""
         from tracecols.enhance.collectives import find_startups

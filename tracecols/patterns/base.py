@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.compound import CompoundTable, pick
 from tracecols.severity.cells import Cells
 
 if TYPE_CHECKING:
@@ -68,6 +69,61 @@ class Matches:
         return Cells.sum(self.call_path[found], self.location[found], self.severity[found])
 
 
+@dataclass(frozen=True)
+class Parameter:
+    """A number a pattern can be given.
+
+    Attributes
+    ----------
+    default : float
+    unit : str
+        sec, bytes, occ, or empty for a ratio.
+    doc : str
+        What it decides.
+    """
+
+    default: float
+    unit: str
+    doc: str
+
+
+@dataclass(frozen=True)
+class Constituent:
+    """Further events of a compound event (thesis 3.7): rows of another table that a pointer of the root leads to.
+
+    Attributes
+    ----------
+    pointer : str
+        Column of the root table that holds rows of events, `recv_enter` for instance.
+    table : str
+        Table the rows are looked up in. It has to be complete where the root is (`engine.STEPS`).
+    column : str
+        Column of that table that holds the same rows, `enter` for instance.
+    """
+
+    pointer: str
+    table: str
+    column: str
+
+
+class Instances:
+    """The constituents of all rows of a root table: the columns of their table, row by row; null where there is none.
+
+    Attributes
+    ----------
+    row : (n,) int64
+        Row of the table, -1 where there is none.
+    found : (n,) bool
+        Where there is one.
+    """
+
+    def __init__(self, table: CompoundTable, row: NDArray[np.int64]) -> None:
+        self._table, self.row, self.found = table, row, row >= 0
+
+    def __getattr__(self, name: str) -> NDArray[Any]:
+        return pick(getattr(self._table, name), self.row)
+
+
 RegionRule = Callable[["Regions"], NDArray[np.bool_]]
 PatternFunction = Callable[..., Matches]
 CellFunction = Callable[..., Cells]
@@ -111,6 +167,15 @@ class Property:
         Arguments of its function under these conventions.
     needs : str
         What a trace must have (`registry.NEEDS`) for the property, and those below it, to exist.
+    since, until : str
+        Column of the table that says when a match begins, or when it ends; the other follows from its severity. What is
+        below on the same table has the same unless it says otherwise.
+    parameters : mapping of str to Parameter
+        Numbers its function is given, by name.
+    constituents : mapping of str to Constituent
+        Further events its function is given, by name, as `Instances`.
+    family : str
+        Where it is declared.
     """
 
     id: str
@@ -130,6 +195,11 @@ class Property:
     conventions: str = "scalasca"
     given: Mapping[str, Any] = field(default_factory=dict)
     needs: str = ""
+    since: str = ""
+    until: str = ""
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    constituents: Mapping[str, Constituent] = field(default_factory=dict)
+    family: str = ""
 
 
 @dataclass(frozen=True)
@@ -210,7 +280,9 @@ class Family:
         expert: Variant | None = None, **more: Any,
     ) -> None:  # fmt: skip
         """Declare a property that needs no function of its own; a variant of None: it does not exist there."""
-        common = {"id": id, "parent": parent, "title": title, "unit": unit, "summary": summary, **more}
+        common = {
+            "id": id, "parent": parent, "title": title, "unit": unit, "summary": summary, "family": self.name, **more,
+        }  # fmt: skip
         self._declare(scalasca, expert, common)
 
     def pattern(
@@ -247,6 +319,42 @@ class Family:
             return function
 
         return declare
+
+
+def pattern(id: str, parent: str, title: str, **more: Any) -> Callable[[PatternFunction], Family]:
+    """Declare a pattern of one's own; use as a decorator, and hand what it returns to `Trace.analyze(patterns=...)`.
+
+    Parameters
+    ----------
+    id, parent, title : str
+        See `Property`; `parent` is the id of the property it is a case of.
+    **more
+        As for `Family.pattern`: `table` and `summary`, and what else `Property` has. By default the pattern exists under the
+        conventions of Scalasca; `expert={}` makes it exist under those of EXPERT as well.
+
+    Returns
+    -------
+    Family
+        With this one pattern.
+
+    Examples
+    --------
+    >>> import tracecols
+    >>> @tracecols.pattern(
+    ...     "late_big", "mpi_latesender", "Late and Big", table="messages", summary="Late senders of large messages.",
+    ...     parameters={"threshold": tracecols.Parameter(65536, "bytes", "length from which a message is large")},
+    ... )
+    ... def late_big(model, m, parent, *, threshold):
+    ...     return parent.where(m.length[parent.row] >= threshold)
+    >>> trace.analyze(patterns=[late_big]).total("late_big")  # doctest: +SKIP
+    """
+    family = Family(id)
+
+    def declare(function: PatternFunction) -> Family:
+        family.pattern(id, parent, title, **more)(function)
+        return family
+
+    return declare
 
 
 @cache

@@ -42,7 +42,7 @@ def largest_per_call(call: NDArray[np.int64], severity: NDArray[np.int64], last:
 
 
 @pattern(
-    "mpi_latesender", "mpi_point2point", "Late Sender", table="messages",
+    "mpi_latesender", "mpi_point2point", "Late Sender", table="messages", since="recv_enter_time",
     scalasca={"calls": MPI, "never": TEST, "once": WAIT_FOR_SEVERAL, "clipped": True},
     expert={"calls": API, "never": NEVER_LATE, "once": None, "clipped": False},
     summary="Time a receive waits because its message was sent late.",
@@ -142,7 +142,7 @@ def blocking_late_receiver(model: Model, m: CompoundTable, parent: Matches) -> M
 
 
 @pattern(
-    "mpi_latereceiver", "mpi_point2point", "Late Receiver", table="sent_messages",
+    "mpi_latereceiver", "mpi_point2point", "Late Receiver", table="sent_messages", since="send_done_enter_time",
     summary="Time a send waits because the receive was posted late.",
     advice="Post receives earlier; let sends not block. That the send waited for this reason is likely, not certain.",
     confidence=0.8, expert={"match": blocking_late_receiver},
@@ -184,13 +184,21 @@ for name, late, overtaken, waits_long, title in (
 ):
     has_payload = name == "comms"
 
-    @pattern(f"{name}_send", f"{name}_p2p", "Sends", table="sends", unit="occ", summary=f"Number of sends ({title}).")
+    @pattern(
+        f"{name}_send",
+        f"{name}_p2p",
+        "Sends",
+        table="sends",
+        unit="occ",
+        since="send_time",
+        summary=f"Number of sends ({title}).",
+    )
     def sends(model: Model, s: CompoundTable, parent: Matches, has_payload: bool = has_payload) -> Matches:
         """Sends with or without payload."""
         return parent.counted((s.length != 0) == has_payload)
 
     @pattern(
-        waits_long, f"{name}_send", "Late Receivers", table="sent_messages", unit="occ", uses=("mpi_latereceiver",),
+        waits_long, f"{name}_send", "Late Receivers", table="sent_messages", unit="occ", since="send_done_enter_time", uses=("mpi_latereceiver",),
         summary=f"Number of Late Receivers in {title}.",
     )  # fmt: skip
     def late_receivers(
@@ -204,6 +212,7 @@ for name, late, overtaken, waits_long, title in (
         f"{name}_p2p",
         "Receives",
         table="messages",
+        since="recv_time",
         unit="occ",
         summary=f"Number of receives ({title}).",
     )
@@ -238,7 +247,13 @@ for name, late, overtaken, waits_long, title in (
 
 
 @pattern(
-    "bytes_sent", "bytes_p2p", "Sent", table="sends", unit="bytes", summary="Bytes sent in point-to-point operations."
+    "bytes_sent",
+    "bytes_p2p",
+    "Sent",
+    table="sends",
+    unit="bytes",
+    since="send_time",
+    summary="Bytes sent in point-to-point operations.",
 )
 def bytes_sent(model: Model, s: CompoundTable, parent: Matches) -> Matches:
     """Length of every message, at the call that starts its send."""
@@ -250,6 +265,7 @@ def bytes_sent(model: Model, s: CompoundTable, parent: Matches) -> Matches:
     "bytes_p2p",
     "Received",
     table="messages",
+    since="recv_time",
     unit="bytes",
     summary="Bytes received in point-to-point operations.",
 )
