@@ -1,8 +1,9 @@
 """Generate OTF2 archives of programs whose wait states are known: `python -m benchmarks.generate PROGRAM OUT/`.
 
 The programs are small simulations (`benchmarks/programs`): a wavefront sweep, a halo exchange, a hybrid multi-zone solver, a
-master with workers, a Fourier transform, pairs with many channels, one process that does almost everything. What each of them has lost waiting follows from its own schedule and stands beside
-the archive in `truth.json`: ticks (bytes, occurrences) by property and location, visits by region.
+master with workers, a Fourier transform, pairs of processes with many channels, a process that does almost everything. What
+each of them has lost waiting follows from its own schedule and stands beside the archive in `truth.json`: ticks (bytes,
+occurrences) by property and location, visits by region.
 """
 
 from __future__ import annotations
