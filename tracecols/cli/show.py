@@ -29,8 +29,16 @@ import click
     metavar="PERCENT",
     help="Leave out what is smaller.",
 )
+@click.option(
+    "--depth",
+    type=click.IntRange(1),
+    default=40,
+    show_default=True,
+    metavar="N",
+    help="Levels of the call tree to print.",
+)
 def show(
-    severity: Path, name: str | None, call_path: str | None, relative: bool, seconds: bool, threshold: float
+    severity: Path, name: str | None, call_path: str | None, relative: bool, seconds: bool, threshold: float, depth: int
 ) -> None:
     """Print a SEVERITY cube: the property tree; with -p the call tree of a property; with -c the locations of a call path."""
     from rich.console import Console
@@ -41,7 +49,8 @@ def show(
     if call_path is not None and name is None:
         name = "time"
     cube = SeverityCube.load(severity)
-    display = Display(cube, relative=relative, plain=seconds, threshold=threshold / 100)
-    console = Console(highlight=False, soft_wrap=True)
+    display = Display(cube, relative=relative, plain=seconds, threshold=threshold / 100, depth=depth)
+    # what lies to the right of the width is left out without a word: lines are as long as they are
+    console = Console(highlight=False, soft_wrap=True, width=1_000 + 4 * depth)
     for part in display.render(name, call_path):
         console.print(part)
