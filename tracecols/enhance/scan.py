@@ -222,14 +222,12 @@ class LocationScan:
 
     def inherited(self) -> NDArray[np.bool_]:
         """Whether each call path begins with the one of a FORK elsewhere: what a worker does within a team; (n,) bool."""
-        result = self.node_parent < -1
-        unknown = self.node_parent >= 0
-        while unknown.any():
-            # parents come before children: every round settles the children of settled ones
-            settled = unknown & ~unknown[np.where(unknown, self.node_parent, 0)]
-            result[settled] = result[self.node_parent[settled]]
-            unknown &= ~settled
-        return result
+        # up to the root in steps that double: O(n log depth)
+        top = np.where(self.node_parent >= 0, self.node_parent, np.arange(self.node_parent.size))
+        while (top != top[top]).any():
+            top = top[top]
+        is_inherited: NDArray[np.bool_] = self.node_parent[top] < -1
+        return is_inherited
 
     @property
     def progress(self) -> int:
