@@ -24,6 +24,9 @@ COLOURS = (
 
 MAIN = ("decode", "convert_threads", "scan", "patterns", "analyze", "export_otf2")
 
+PLAIN = "{x:g}"
+"""Numbers on logarithmic axes."""
+
 SMALLEST = 100_000
 """Events of a trace whose cost per event is worth drawing."""
 
@@ -71,6 +74,7 @@ def plot_steps(results: kept.Results) -> Figure | None:
             )
     axes.set_xscale("log")
     axes.set_yticks(range(len(steps)), [STEPS[s].title for s in steps])
+    axes.xaxis.set_major_formatter(PLAIN)
     axes.set_ylim(len(steps) - 0.5, -0.5)
     axes.set_xlabel("ns per event of the trace")
     figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize=9)
@@ -103,6 +107,7 @@ def plot_growth(results: kept.Results, series: str) -> Figure | None:
     for axes, title in ((time, "ns per event"), (memory, "most memory held, MiB")):
         axes.set_xscale("log")
         axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(PLAIN)
         axes.set_xlabel(SERIES[series])
         axes.set_title(title, loc="left", fontsize=11)
     figure.legend(*time.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=9)
@@ -144,6 +149,8 @@ def plot_peers(results: kept.Results) -> Figure | None:
     axes.bar_label(axes.containers[0], [row[4] for row in rows], padding=3, fontsize=8)
     axes.axvline(1, color="#222", lw=1)
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(PLAIN)
+    axes.margins(x=0.1)
     axes.set_yticks(range(len(rows)), [f"{row[1]}, {row[0]}" for row in rows], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlabel("tracecols is as many times as fast")
@@ -176,6 +183,7 @@ def write_report(results: kept.Results, folder: Path) -> list[Path]:
 
     Without matplotlib (extra `benchmark`) there are tables only, and a word about it.
     """
+    folder.mkdir(parents=True, exist_ok=True)
     written, pictures = [], []
     try:
         import matplotlib  # noqa: F401
