@@ -24,9 +24,6 @@ COLOURS = (
 
 MAIN = ("decode", "convert_threads", "scan", "patterns", "analyze", "export_otf2")
 
-PLAIN = "{x:g}"
-"""Numbers on logarithmic axes."""
-
 SMALLEST = 100_000
 """Events of a trace whose cost per event is worth drawing."""
 
@@ -48,6 +45,15 @@ def _figure(width: float, height: float, columns: int = 1) -> tuple[Figure, list
         a.grid(alpha=0.3)
         a.set_axisbelow(True)
     return figure, list(axes)
+
+
+def _plain(axis: Any) -> None:
+    """Write plain numbers on a logarithmic axis, between powers of ten only where there is room."""
+    from matplotlib.ticker import LogFormatter
+
+    axis.set_major_formatter(lambda x, _: f"{x:,.0f}" if x >= 1 else f"{x:g}")
+    axis.set_minor_formatter(LogFormatter(minor_thresholds=(1.5, 0.5)))
+    axis.set_tick_params(which="both", labelsize=9)
 
 
 def _large_enough(results: kept.Results) -> dict[str, dict[str, Any]]:
@@ -74,7 +80,7 @@ def plot_steps(results: kept.Results) -> Figure | None:
             )
     axes.set_xscale("log")
     axes.set_yticks(range(len(steps)), [STEPS[s].title for s in steps])
-    axes.xaxis.set_major_formatter(PLAIN)
+    _plain(axes.xaxis)
     axes.set_ylim(len(steps) - 0.5, -0.5)
     axes.set_xlabel("ns per event of the trace")
     figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize=9)
@@ -107,7 +113,8 @@ def plot_growth(results: kept.Results, series: str) -> Figure | None:
     for axes, title in ((time, "ns per event"), (memory, "most memory held, MiB")):
         axes.set_xscale("log")
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(PLAIN)
+        _plain(axes.xaxis)
+        _plain(axes.yaxis)
         axes.set_xlabel(SERIES[series])
         axes.set_title(title, loc="left", fontsize=11)
     figure.legend(*time.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=9)
@@ -139,9 +146,9 @@ def plot_families(results: kept.Results) -> Figure | None:
 def plot_peers(results: kept.Results) -> Figure | None:
     """Draw how much faster tracecols does what others do."""
     sheet = kept.peers(results)
-    if sheet is None:
+    rows = [row for row in sheet.rows if not results["workloads"][row[0]]["series"]] if sheet is not None else []
+    if not rows:
         return None
-    rows = sheet.rows
     figure, (axes,) = _figure(10, 1.4 + 0.3 * len(rows))
     whos = list(dict.fromkeys(row[1] for row in rows))
     values = [float(row[4].replace(",", "")) for row in rows]
@@ -149,7 +156,7 @@ def plot_peers(results: kept.Results) -> Figure | None:
     axes.bar_label(axes.containers[0], [row[4] for row in rows], padding=3, fontsize=8)
     axes.axvline(1, color="#222", lw=1)
     axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(PLAIN)
+    _plain(axes.xaxis)
     axes.margins(x=0.1)
     axes.set_yticks(range(len(rows)), [f"{row[1]}, {row[0]}" for row in rows], fontsize=8)
     axes.invert_yaxis()

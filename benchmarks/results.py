@@ -25,6 +25,9 @@ PACKAGES = ("tracecols", "numpy", "pandas", "pyarrow", "numba", "llvmlite", "duc
 NOISE = 0.05
 """Changes up to this are none, however little the rounds differ; up to twice as much if there are fewer than three rounds."""
 
+NOTHING = ("no such events", "not an OTF2 archive")
+"""Reasons to leave a step out because there is nothing to measure."""
+
 Results = dict[str, Any]
 
 
@@ -218,16 +221,19 @@ def of_workload(name: str, workload: dict[str, Any]) -> Sheet:
 
 
 def exceptions(results: Results) -> Sheet:
-    """Return what was not measured, and why."""
+    """Return what has failed, and what was left out though there was something to measure."""
     sheet = Sheet("Not measured", ["workload", "step", "why"], n_words=3)
+    left_out: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
     for name, w in results["workloads"].items():
         if "failed" in w:
             sheet.rows.append([name, "all", f"FAILED: {w['failed']}"])
         for step, e in w["steps"].items():
             if "failed" in e:
                 sheet.rows.append([name, step, f"FAILED: {e['failed']}"])
-            elif "left_out" in e:
-                sheet.rows.append([name, step, e["left_out"]])
+            elif "left_out" in e and e["left_out"] not in NOTHING:
+                of, steps = left_out.setdefault(e["left_out"], ({}, {}))
+                of[name] = steps[step] = None
+    sheet.rows += [[", ".join(of), ", ".join(steps), why] for why, (of, steps) in left_out.items()]
     return sheet
 
 
@@ -298,22 +304,21 @@ def place_in(series: str, facts: dict[str, Any]) -> float:
 
 def growth(results: Results, series: str) -> Sheet | None:
     """Return how cost per event and memory change along a series; None if it was not measured."""
-    found = _sound(results, series)
-    steps = measured_steps(found.values(), ("read", "analysis", "tables", "export"))
-    shown = [s for s in steps if s not in ("decode", "analyze_archive")]
+    found = sorted(_sound(results, series).values(), key=lambda w: place_in(series, w["facts"]))
+    places = [place_in(series, w["facts"]) for w in found]
     sheet = Sheet(
-        f"Growth with {series}: ns/event, and the most memory of convert and analyze in MiB",
-        [SERIES[series], *(STEPS[s].title for s in shown), "convert, MiB", "analyze, MiB"],
-        n_words=0,
+        f"Growth with {series}, ns/event",
+        [SERIES[series], *(f"{x:,.0f}" if x >= 1 else short(x) for x in places)],
     )
-    for w in found.values():
-        entries = [w["steps"].get(s) for s in shown]
-        cells = [short(e["ns_per_event"]) if is_measured(e) else "" for e in entries]
-        memory = [w["steps"].get(s) for s in ("convert_threads", "analyze")]
-        cells += [mebibytes(e["peak_bytes"]) if is_measured(e) else "" for e in memory]
-        x = place_in(series, w["facts"])
-        sheet.rows.append([f"{x:,.0f}" if x >= 1 else short(x), *cells])
-    return sheet if found else None
+    for step in measured_steps(found, ("read", "analysis", "tables", "export")):
+        entries = [w["steps"].get(step) for w in found]
+        sheet.rows.append([STEPS[step].title, *(short(e["ns_per_event"]) if is_measured(e) else "" for e in entries)])
+    for step in ("convert_threads", "scan", "patterns", "analyze"):
+        entries = [w["steps"].get(step) for w in found]
+        if any(map(is_measured, entries)):
+            cells = [mebibytes(e["peak_bytes"]) if is_measured(e) else "" for e in entries]
+            sheet.rows.append([f"{STEPS[step].title}: peak memory, MiB", *cells])
+    return sheet if sheet.rows else None
 
 
 def peers(results: Results) -> Sheet | None:

@@ -2,18 +2,16 @@
 
 A step does what it needs beforehand, and then what is measured under its stopwatch:
 
-    @step("scan", "scan the store: call paths, profile, calls", group="analysis")
+    @step("scan", "scan (stacks, call paths, profile), one thread", "analysis", in_series=True)
     def scan(subject, watch):
-        store = Store(subject.store)
         with watch:
-            Model(store, 1)
+            Model(Store(subject.store), 1)
 
 The engine is called here and nowhere else in the benchmarks.
 """
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import shutil
 import subprocess
@@ -33,6 +31,9 @@ from benchmarks.workloads import ROOT, is_otf2
 BATCH = 1 << 20
 SAMPLE = 1 << 22
 """Events that yardsticks are measured on, at most."""
+
+LARGEST = 50_000_000
+"""Events of a trace for which what holds all of it in memory is measured: 2 to 3 GB."""
 
 GROUPS = ("read", "analysis", "tables", "export", "queries", "peers")
 
@@ -95,16 +96,12 @@ class Subject:
         self.archive, self.store, self.scratch, self.jobs = archive, store, scratch, jobs
         self.conventions = "scalasca" if is_otf2(archive) else "expert"
 
-    @cached_property
-    def _scanned(self) -> Any:
+    def model(self, jobs: int = 1) -> Any:
+        """Scan the store: return a model in which no compound table is made yet."""
         from tracecols.enhance.model import Model
         from tracecols.store import Store
 
-        return Model(Store(self.store), 1)
-
-    def model(self) -> Any:
-        """Return a model that was only scanned: no compound table is made yet."""
-        return copy.copy(self._scanned)
+        return Model(Store(self.store), jobs)
 
     def convert(self, jobs: int) -> Path:
         """Convert the archive; the same place each time."""
@@ -117,7 +114,7 @@ class Subject:
         """The severities, saved."""
         from tracecols.patterns.engine import analyze_model
 
-        return analyze_model(self._scanned, self.conventions).save(self.scratch / "kept.severity")
+        return analyze_model(self.model(self.jobs), self.conventions).save(self.scratch / "kept.severity")
 
     @cached_property
     def columns(self) -> list[dict[str, Any]]:
@@ -266,25 +263,18 @@ def convert_threads(subject: Subject, watch: Watch) -> None:
         subject.convert(subject.jobs)
 
 
-def _scan(subject: Subject, watch: Watch, jobs: int) -> None:
-    from tracecols.enhance.model import Model
-    from tracecols.store import Store
-
-    store = Store(subject.store)
-    with watch:
-        Model(store, jobs)
-
-
 @step("scan", "scan (stacks, call paths, profile), one thread", "analysis", in_series=True)
 def scan(subject: Subject, watch: Watch) -> None:
     """Scan the store."""
-    _scan(subject, watch, 1)
+    with watch:
+        subject.model()
 
 
 @step("scan_threads", "scan, all threads", "analysis")
 def scan_threads(subject: Subject, watch: Watch) -> None:
     """Scan the store with all threads."""
-    _scan(subject, watch, subject.jobs)
+    with watch:
+        subject.model(subject.jobs)
 
 
 @step("patterns", "compound tables and patterns", "analysis", in_series=True)
@@ -317,12 +307,10 @@ def patterns(subject: Subject, watch: Watch) -> None:
 @step("analyze", "analyze a store, all threads", "analysis", in_series=True)
 def analyze(subject: Subject, watch: Watch) -> Items:
     """Go from a store to severities."""
-    from tracecols.enhance.model import Model
     from tracecols.patterns.engine import analyze_model
-    from tracecols.store import Store
 
     with watch:
-        cube = analyze_model(Model(Store(subject.store), subject.jobs), subject.conventions)
+        cube = analyze_model(subject.model(subject.jobs), subject.conventions)
     return "cells", sum(len(c) for c in cube.cells.values())
 
 
@@ -349,32 +337,39 @@ def command(subject: Subject, watch: Watch) -> None:
         )  # fmt: skip
 
 
+@step("table_calls", "region instances of all locations", "tables", in_series=True, most_events=LARGEST)
+def table_calls(subject: Subject, watch: Watch) -> Items:
+    """Put the region instances of all locations together, which other tables refer to."""
+    model = subject.model()
+    with watch:
+        calls = model.calls
+    return "calls", calls.enter.size
+
+
 TABLES = {
-    # name: (what one needs, whether it joins the threads of a process)
-    "messages": ("p2p", False),
-    "collectives": ("collectives", False),
-    "teams": ("threads", True),
-    "constructs": ("threads", True),
-    "lock_acquisitions": ("locks", True),
-    "window_members": ("rma", False),
-    "epochs": ("rma", False),
+    "messages": "p2p",
+    "collectives": "collectives",
+    "teams": "threads",
+    "constructs": "threads",
+    "lock_acquisitions": "locks",
+    "window_members": "rma",
+    "epochs": "rma",
 }
+"""Compound tables, and the events without which there are none. An analysis makes them in parts, here they are made at once."""
 
 
-def _make_table(name: str, family: str, by_process: bool) -> None:
-    @step(f"table_{name}", f"table {name}", "tables", family=family, in_series=True)
+def _make_table(name: str, family: str) -> None:
+    @step(f"table_{name}", f"table {name}", "tables", family=family, in_series=True, most_events=LARGEST)
     def make(subject: Subject, watch: Watch) -> Items:
         model = subject.model()
-        n = 0
-        for view in model.parts() if by_process else [model.exchange()]:
-            _ = view.calls  # all tables need them
-            with watch:
-                n += len(getattr(view, name))
-        return name.replace("_", " "), n
+        _ = model.calls
+        with watch:
+            table = getattr(model, name)
+        return name.replace("_", " "), len(table)
 
 
-for _name, (_family, _by_process) in TABLES.items():
-    _make_table(_name, _family, _by_process)
+for _name, _family in TABLES.items():
+    _make_table(_name, _family)
 
 
 def _export_cube(subject: Subject, watch: Watch, ending: str) -> Items:
@@ -413,12 +408,13 @@ def export_otf2(subject: Subject, watch: Watch) -> None:
 
 
 def _window(trace: Any) -> tuple[float, float]:
-    """Return the tenth in the middle of a recording, in seconds."""
-    first, last = (float(trace.seconds(trace.manifest[t])) for t in ("first_time", "last_time"))
-    return first + 0.45 * (last - first), first + 0.55 * (last - first)
+    """Return the seconds between which the tenth in the middle of the first location's events lies."""
+    times = trace.store.read("events", 0, ["time"])["time"]
+    start, stop = trace.seconds(times[[times.size * 45 // 100, times.size * 55 // 100]]).tolist()
+    return start, stop
 
 
-@step("read_window", "events of a location, a tenth of the time", "queries")
+@step("read_window", "a tenth of a location's events, named", "queries")
 def read_window(subject: Subject, watch: Watch) -> Items:
     """Read stored columns with names."""
     import tracecols
@@ -430,7 +426,7 @@ def read_window(subject: Subject, watch: Watch) -> Items:
     return "rows", len(frame)
 
 
-@step("read_pointers", "the same with enterptr, exitptr and call path", "queries")
+@step("read_pointers", "the same with enterptr, exitptr, call path", "queries")
 def read_pointers(subject: Subject, watch: Watch) -> Items:
     """Read computed columns; the trace was scanned before."""
     import tracecols
@@ -483,7 +479,7 @@ def cube_frame(subject: Subject, watch: Watch) -> Items:
     return "rows", len(frame)
 
 
-@step("load_events", "archive to a data frame of all events", "queries", most_events=50_000_000)
+@step("load_events", "archive to a data frame of all events", "queries", most_events=LARGEST)
 def load_events(subject: Subject, watch: Watch) -> Items:
     """Convert, and read all stored columns of all events."""
     import tracecols

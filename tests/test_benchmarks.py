@@ -251,15 +251,22 @@ def test_compare__leaves_out_other_sizes():
 def test_sheets__say_what_was_measured():
     found = made_up(SECONDS)
     one = found["workloads"]["one"]
-    one["steps"] = {**one["steps"], "scan": {"failed": "out of memory"}}
+    one["steps"] = {**one["steps"], "scan": {"failed": "out of memory"}, "sql": {"left_out": "duckdb is not installed"}}
+    one["steps"]["table_epochs"] = {"left_out": "no such events"}
     found["workloads"]["two"] = {"about": "", "series": "", "load": 0.1, "failed": "no room", "steps": {}}
     sheets = {s.title: s for s in kept.sheets(found)}
     assert ["decode, one thread", "50.0 (2.00)"] in next(iter(sheets.values())).rows
     assert sheets["Patterns by family, ns/event"].rows == [["collective", "25.0"]]
-    assert [row[0] for row in next(s for t, s in sheets.items() if "with messages" in t).rows] == ["0.0100", "0.0200"]
+    messages = sheets["Growth with messages, ns/event"]
+    assert messages.headings == ["point-to-point events per event", "0.0100", "0.0200"]
+    assert messages.rows[0] == ["decode, one thread", "20.0", "20.0"]
     # the library takes three times as long
     assert sheets["Others, the same archive and work"].rows[0][-1] == "3.00"
-    assert [row[2] for row in kept.exceptions(found).rows] == ["FAILED: out of memory", "FAILED: no room"]
+    assert kept.exceptions(found).rows == [
+        ["one", "scan", "FAILED: out of memory"],
+        ["two", "all", "FAILED: no room"],
+        ["one", "sql", "duckdb is not installed"],
+    ]
     json.dumps(found)
 
 
