@@ -20,7 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any
 
@@ -277,30 +277,42 @@ def scan_threads(subject: Subject, watch: Watch) -> None:
         subject.model(subject.jobs)
 
 
-@step("patterns", "compound tables and patterns", "analysis", in_series=True)
-def patterns(subject: Subject, watch: Watch) -> None:
-    """Search for all properties in a model that was only scanned; parts: the declared functions of each family."""
-    from tracecols.patterns.counters import counter_properties
-    from tracecols.patterns.engine import Search
-    from tracecols.patterns.registry import CONVENTIONS, FAMILIES, properties
-
-    model = subject.model()
-    of = {p.id: f.name for f in FAMILIES for p in f.properties if p.conventions == subject.conventions}
+@contextmanager
+def _clocked_families(watch: Watch) -> Iterator[None]:
+    """Time the declared functions of all properties by family, for as long as this lasts."""
+    from tracecols.patterns.registry import FAMILIES
 
     def clocked(function: Callable[..., Any], family: str) -> Callable[..., Any]:
+        @wraps(function)
         def run(*given: Any, **more: Any) -> Any:
             with watch.part(family):
                 return function(*given, **more)
 
         return run
 
-    declared = []
-    for p in properties(subject.conventions, counter_properties(model), model):
-        family = of.get(p.id, "counters")
-        clocks = {name: clocked(f, family) for name in ("match", "cells") if (f := getattr(p, name)) is not None}
-        declared.append(dataclasses.replace(p, **clocks))
-    with watch:
-        Search(model, declared, CONVENTIONS[subject.conventions]).cells()
+    declared = {f.name: f.properties for f in FAMILIES}
+    try:
+        for family in FAMILIES:
+            family.properties = [
+                dataclasses.replace(
+                    p, **{name: clocked(f, family.name) for name in ("match", "cells") if (f := getattr(p, name))}
+                )
+                for p in family.properties
+            ]
+        yield
+    finally:
+        for family in FAMILIES:
+            family.properties = declared[family.name]
+
+
+@step("patterns", "compound tables and patterns, one thread", "analysis", in_series=True)
+def patterns(subject: Subject, watch: Watch) -> None:
+    """Search for all properties in a model that was only scanned; parts: the declared functions of each family."""
+    from tracecols.patterns.engine import analyze_model
+
+    model = subject.model()
+    with _clocked_families(watch), watch:
+        analyze_model(model, subject.conventions)
     watch.parts["tables and sums"] = watch.seconds - sum(watch.parts.values())
 
 

@@ -54,10 +54,13 @@ _COLLECTIVE = ([ENTER, BEGIN, END, LEAVE], [ALLREDUCE, 0, 0, ALLREDUCE])
 def call_trees(
     random: np.random.Generator, n_trees: int = N_TREES, size: float = 1.0
 ) -> tuple[list[NDArray[np.uint8]], list[NDArray[np.int32]]]:
-    """Make call trees as (kind, region): random walks folded into depths 0 to 12, in every node a random region."""
+    """Make call trees as (kind, region): random walks folded into depths 0 to 12, in every node a random region.
+
+    Smaller ones are short walks; larger ones are some of the usual size in a row, so that there are as many call paths.
+    """
     kinds, regions = [], []
     for _ in range(n_trees):
-        n = 2 * max(round(size * int(random.integers(10, 120))), 1)
+        n = 2 * max(round(min(size, 1) * int(random.integers(10, 120))), 1)
         walk = np.concatenate([[0], np.cumsum(random.choice([-1, 1], n))])
         depth = 12 - np.abs(np.mod(walk, 24) - 12)
         depth = np.concatenate([depth, np.arange(depth[-1] - 1, -1, -1)])
@@ -69,6 +72,10 @@ def call_trees(
         region[order[0::2]] = region[order[1::2]] = chosen
         kinds.append(np.where(step > 0, ENTER, LEAVE).astype(np.uint8))
         regions.append(region)
+    if size > 1:
+        rows = random.integers(0, n_trees, (n_trees, round(size))).tolist()
+        kinds = [np.concatenate([kinds[i] for i in row]) for row in rows]
+        regions = [np.concatenate([regions[i] for i in row]) for row in rows]
     return kinds, regions
 
 

@@ -123,7 +123,7 @@ def workloads(n_events: int = 10_000_000) -> dict[str, Workload]:
         # every process has the same neighbours, however many there are
         make = partial(_program, "multizone", processes, 1, n, 2)
         found.append(Workload(f"locations-{processes}", f"multizone, {processes} x 1", make, n, "locations"))
-    for every, tree in ((10, 0.015), (40, 0.25), (140, 1.0), (1000, 7.5)):
+    for every, tree in ((10, 0.015), (40, 0.25), (140, 1.0), (1000, 7.0)):
         make = partial(_irregular, n, tree)
         found.append(Workload(f"messages-1-in-{every}", "irregular, 8 processes", make, n, "messages"))
     return {w.name: w for w in found}
