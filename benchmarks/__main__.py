@@ -97,7 +97,10 @@ def run(given: argparse.Namespace) -> int:
     steps = [s for s in STEPS.values() if any(fnmatch(s.name, p) for p in given.steps or ["*"])]
     if not steps:
         raise ValueError(f"no step matches {' '.join(given.steps)}; there are {', '.join(STEPS)}")
-    given.output.mkdir(parents=True, exist_ok=True)
+    if given.rounds < 1:
+        raise ValueError("at least one round is needed")
+    for folder in (given.output, given.scratch):
+        folder.mkdir(parents=True, exist_ok=True)
     jobs = n_jobs(given.jobs)
     results: kept.Results = {
         "format": kept.FORMAT,

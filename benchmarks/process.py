@@ -57,7 +57,10 @@ def run_task(task: dict[str, Any]) -> dict[str, Any]:
             reason = f"ended by signal {-done.returncode}" + (f"; {reason}" if lines else ", out of memory perhaps")
         # no paths of a machine in what is kept
         raise TaskError(reason.replace(str(task["folder"]), "FOLDER").replace(str(ROOT), "."))
-    result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    try:
+        result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    except (IndexError, ValueError) as error:
+        raise TaskError("ended without a result") from error
     return result
 
 

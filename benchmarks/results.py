@@ -265,8 +265,9 @@ def overview(results: Results) -> Sheet | None:
     sheet.rows.append(["store, B/event", *(short(f["store_bytes"] / f["n_events"]) for f in facts)])
     for step in ("convert", "analyze"):
         peaks = [w["steps"].get(step) for w in found.values()]
-        cells = [mebibytes(e["peak_bytes"]) if is_measured(e) else "" for e in peaks]
-        sheet.rows.append([f"{STEPS[step].title}: peak memory, MiB", *cells])
+        if any(map(is_measured, peaks)):
+            cells = [mebibytes(e["peak_bytes"]) if is_measured(e) else "" for e in peaks]
+            sheet.rows.append([f"{STEPS[step].title}: peak memory, MiB", *cells])
     return sheet if found else None
 
 

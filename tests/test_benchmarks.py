@@ -164,10 +164,20 @@ def test_run__measures_and_reports(tmp_path, capsys, monkeypatch):
     assert "| decode, one thread | " in capsys.readouterr().out
 
 
+def test_run__says_what_finds_no_room(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("benchmarks.__main__.BYTES_PER_EVENT", 10**12)
+    out = tmp_path / "out"
+    assert main(["run", "--workloads", "events-1M", "--scratch", str(tmp_path), "-o", str(out)]) == 1
+    assert "no room" in kept.read(out / "results.json")["workloads"]["events-1M"]["failed"]
+    assert "FAILED: no room" in capsys.readouterr().out
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
 def test_main__says_what_is_wrong(tmp_path, capsys):
     (tmp_path / "other.json").write_text('{"format": "other"}')
     (tmp_path / "text.json").write_text("text")
     assert main(["run", "--workloads", "nothing"]) == 2
+    assert main(["run", "--rounds", "0", "-o", str(tmp_path / "out")]) == 2
     assert main(["run", "--steps", "nothing", "-o", str(tmp_path / "out")]) == 2
     for name in ("other.json", "text.json", "none.json"):
         assert main(["table", str(tmp_path / name)]) == 2
