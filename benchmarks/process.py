@@ -42,7 +42,8 @@ def run_task(task: dict[str, Any]) -> dict[str, Any]:
     """
     command = [sys.executable, "-m", "benchmarks.process"]
     # temporary files, too, are removed with the folder, even if the process is killed
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(task["folder"])}
+    paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    environment = {**os.environ, "PYTHONPATH": paths, "TMPDIR": str(task["folder"])}
     try:
         done = subprocess.run(
             command, input=json.dumps(task), capture_output=True, text=True, cwd=ROOT, env=environment,
