@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import shutil
+import os
 import struct
 import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +29,51 @@ DAMAGED = "the trace is damaged; copy it again, or use --salvage to keep what pr
 
 
 def scratch(n: int, dtype: Any) -> NDArray[Any]:
-    """Make an array, mapped to a temporary file if it is large."""
-    if n * np.dtype(dtype).itemsize <= IN_MEMORY:
+    """Make an array, mapped to a temporary file if it is large.
+
+    Raises
+    ------
+    SourceError
+        If there is no room for the file.
+    """
+    size = n * np.dtype(dtype).itemsize
+    if size <= IN_MEMORY:
         return np.empty(n, dtype)
-    return np.memmap(tempfile.TemporaryFile(prefix="tracecols-"), dtype, "w+", shape=(n,)).view(np.ndarray)
+    with temporary_file() as file:
+        try:
+            if hasattr(os, "posix_fallocate"):
+                # writing to a mapped file that finds no room ends the process
+                os.posix_fallocate(file.fileno(), 0, size)
+            return np.memmap(file, dtype, "w+", shape=(n,)).view(np.ndarray)
+        except OSError as error:
+            raise no_room(error) from error
+
+
+def temporary_file() -> BinaryIO:
+    """Make a file without a name, which is gone when nobody uses it any more."""
+    try:
+        return tempfile.TemporaryFile(prefix="tracecols-", buffering=0)
+    except OSError as error:
+        raise no_room(error) from error
+
+
+def no_room(error: OSError) -> SourceError:
+    """Make the error about a temporary file that cannot be written."""
+    where = tempfile.tempdir or "any folder for such files"
+    return SourceError(
+        f"cannot write a temporary file in {where}: {error.strerror or error}\n"
+        "  make room there, or set TMPDIR to a folder with more"
+    )
+
+
+def write(file: BinaryIO, data: bytes) -> None:
+    """Append to a temporary file."""
+    view = memoryview(data)
+    try:
+        while view:
+            view = view[file.write(view) :]
+    except OSError as error:
+        raise no_room(error) from error
 
 
 class Container:
@@ -92,19 +133,19 @@ class Container:
         self.big = bool(head[9] == BIG)
 
     def _unpacked(self) -> NDArray[np.uint8]:
-        with tempfile.TemporaryFile(prefix="tracecols-") as whole:
+        with temporary_file() as whole:
             try:
                 with gzip.open(self.path, "rb") as packed:
-                    shutil.copyfileobj(packed, whole, 1 << 22)
+                    while block := packed.read(1 << 22):
+                        write(whole, block)
             except _BAD_GZIP as error:
                 # nothing is left of the block that was being read: again in small ones, up to the damage
                 whole.seek(0)
                 whole.truncate()
                 with gzip.open(self.path, "rb") as packed, contextlib.suppress(*_BAD_GZIP):
                     while block := packed.read1(1 << 10):
-                        whole.write(block)
+                        write(whole, block)
                 self.cut = f"unpacking stops after {whole.tell()} bytes: {error}"
-            whole.flush()
             return np.memmap(whole, np.uint8, "r").view(np.ndarray)
 
     def unpack(self, codes: str, body: bytes) -> tuple[Any, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import click
@@ -35,8 +34,10 @@ def analyze(source: Path, output: Path | None, conventions: str, jobs: int | Non
     from tracecols.cli.progress import progress
     from tracecols.conversion import convert, store_name
     from tracecols.enhance.model import Model
+    from tracecols.errors import StoreError
     from tracecols.jobs import n_jobs
     from tracecols.patterns.engine import analyze_model
+    from tracecols.scratch import temporary_folder
     from tracecols.store import Store
     from tracecols.store.layout import MANIFEST
 
@@ -45,10 +46,16 @@ def analyze(source: Path, output: Path | None, conventions: str, jobs: int | Non
     else:
         name, archive = store_name(source).with_suffix(".severity").name, source
     output = output or Path(name)
-    with tempfile.TemporaryDirectory(prefix="tracecols-") as scratch:
+    with temporary_folder() as scratch:
         if archive is not None:
-            with progress("converting") as report:
-                source = convert(archive, Path(scratch) / "converted.trace", jobs=jobs, progress=report)
+            try:
+                with progress("converting") as report:
+                    source = convert(archive, scratch / "converted.trace", jobs=jobs, progress=report)
+            except StoreError as error:
+                raise StoreError(
+                    f"{str(error).splitlines()[0]}\n"
+                    "  make room there, or set TMPDIR to a folder with more, or convert the trace to a store first"
+                ) from error
         with progress("analyzing") as report:
             cube = analyze_model(Model(Store(source), n_jobs(jobs), report), conventions)
     cube.save(output)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from tracecols.schema import DEFINITIONS, EVENTS, FORMAT_VERSION, SIDE_TABLES, Table, metric_table
 from tracecols.store.arrow import arrow_schema, event_writer, to_arrow, write_table
-from tracecols.store.layout import MANIFEST, part_name
+from tracecols.store.layout import part_name, write_manifest
 
 SIDE_ROWS = 1 << 17
 """Rows of a side table that are collected before they become a row group."""
@@ -160,8 +159,6 @@ class StoreWriter:
         counts = sum((p.counts for p in parts), np.zeros(256, np.int64))
         used = [p for p in parts if p.first_time <= p.last_time]
         manifest = {
-            "format": "tracecols store",
-            "version": FORMAT_VERSION,
             **manifest,
             "n_events": int(counts.sum()),
             "first_time": min((p.first_time for p in used), default=0),
@@ -173,5 +170,4 @@ class StoreWriter:
                 for name in sorted({s[0] for s in segments} - {"events"})
             },
         }
-        text = json.dumps(manifest, indent=1)
-        (self.folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
+        write_manifest(self.folder, "a store of a trace", FORMAT_VERSION, manifest)
