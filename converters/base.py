@@ -9,7 +9,20 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from tracecols.errors import SourceError
+
 Columns = dict[str, NDArray[Any]]
+
+
+def check_regular(path: Path) -> None:
+    """Refuse what is there but no regular file: a pipe would be waited for for ever. Links are followed.
+
+    Raises
+    ------
+    SourceError
+    """
+    if path.exists() and not path.is_file():
+        raise SourceError(f"{path} is no regular file\n  copy the trace again")
 
 
 @dataclass

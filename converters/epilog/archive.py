@@ -284,6 +284,7 @@ class Archive:
             "records": total,
             "records earlier than the one before": sum(f.disorder for f, _, _ in self._files),
             "times less than a tick apart": coincident,
+            "definitions missing among others": d.n_missing,
         }
         self.properties: dict[str, Any] = {k: v for k, v in facts.items() if v}
         self._local = threading.local()

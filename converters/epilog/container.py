@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.converters.base import check_regular
 from tracecols.errors import SourceError, UnsupportedError
 
 MAGIC = b"EPILOG\0"
@@ -106,6 +107,7 @@ class Container:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.cut = ""
+        check_regular(path)
         try:
             with path.open("rb") as file:
                 packed = file.read(2) == b"\x1f\x8b"

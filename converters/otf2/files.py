@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.converters.base import check_regular
 from tracecols.converters.otf2 import decode
 from tracecols.errors import SourceError, UnsupportedError
 
@@ -44,6 +45,7 @@ def read_anchor(path: Path) -> Anchor:
     UnsupportedError
         If the archive is a SIONlib container, compressed, or of a newer trace format.
     """
+    check_regular(path)
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -136,6 +138,7 @@ class Chunks:
         todo: str = "the archive is damaged; copy it again",
     ) -> None:
         self.path, self.todo = path, todo
+        check_regular(path)
         try:
             self._file = path.open("rb", buffering=0)
             self.n_bytes = path.stat().st_size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import OrderedDict
 from functools import cached_property
 from pathlib import Path
@@ -75,6 +76,11 @@ class Store:
             ) from error
         for name, found in stored.items():
             declared = SIDE_TABLES.get(name)
+            # the name is that of a folder
+            if declared is None and not re.fullmatch(r"metrics_[0-9]+", name):
+                raise StoreError(
+                    f"{self.path}: no table of a store is called {name!r}\n  the store is damaged; convert the trace again"
+                )
             if declared is not None and [(c.name, c.dtype) for c in declared.columns] != [
                 (c.name, c.dtype) for c in found
             ]:
@@ -121,9 +127,9 @@ class Store:
             raise StoreError(
                 f"{path} cannot be read: {error}\n  the store is damaged; convert the trace again"
             ) from error
-        if table.schema.names != list(DEFINITIONS[name].names):
+        if table.schema != arrow_schema(DEFINITIONS[name]):
             raise StoreError(
-                f"{path} has the columns {table.schema.names}, expected {list(DEFINITIONS[name].names)}\n  convert the trace again"
+                f"{path} has other columns than expected: {', '.join(DEFINITIONS[name].names)}\n  convert the trace again"
             )
         return table
 
