@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from tracecols.schema.severity import FORMAT_VERSION, SEVERITY_TABLES
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
 from tracecols.store.arrow import read_table, write_table
-from tracecols.store.layout import MANIFEST, checksum, identity, new_folder, write_manifest
+from tracecols.store.layout import MANIFEST, checksum, identity, new_folder, read_manifest, write_manifest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -375,9 +374,8 @@ class SeverityCube:
             If it is no cube, damaged, or of a version this tracecols does not know.
         """
         path = Path(path)
-        found = identity(path)
         try:
-            manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+            manifest, found = read_manifest(path)
             kind, version = manifest.get("format"), manifest.get("version")
         except (OSError, ValueError, AttributeError) as error:
             raise SeverityError(

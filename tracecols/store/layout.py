@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,11 +26,33 @@ def part_name(number: int) -> str:
     return f"part-{number:05d}.parquet"
 
 
+def read_manifest(folder: Path) -> tuple[Any, tuple[int, ...]]:
+    """Read a manifest; where there is none for a moment, another process may be exchanging the folder.
+
+    Returns
+    -------
+    manifest : dict
+        Or whatever stands there.
+    identity : tuple of int
+        What tells this folder from another one that takes its place (`identity`).
+
+    Raises
+    ------
+    OSError, ValueError
+        If it is missing or no JSON.
+    """
+    for pause in (0.001, 0.01, 0.05):
+        if (folder / MANIFEST).exists():
+            break
+        time.sleep(pause)
+    with (folder / MANIFEST).open(encoding="utf-8") as file:
+        return json.load(file), _identity(os.fstat(file.fileno()))
+
+
 def is_made_here(path: Path, what: str) -> bool:
     """Say whether a folder has the manifest of a store or a cube, whichever is asked for."""
     try:
-        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-        return bool(manifest["format"] == _FORMATS[what])
+        return bool(read_manifest(path)[0]["format"] == _FORMATS[what])
     except (OSError, ValueError, LookupError, TypeError):
         return False
 
@@ -37,9 +60,12 @@ def is_made_here(path: Path, what: str) -> bool:
 def identity(folder: Path) -> tuple[int, ...]:
     """Return what tells a store or a cube from another one that took its place; empty if there is none."""
     try:
-        found = (folder / MANIFEST).stat()
+        return _identity((folder / MANIFEST).stat())
     except OSError:
         return ()
+
+
+def _identity(found: os.stat_result) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
 
 
@@ -77,8 +103,7 @@ def new_folder(path: Path, what: str, error: type[TracecolsError] = StoreError) 
         path = path.resolve()
 
     def check() -> None:
-        # more than once: another process may be exchanging it just now
-        if all((path.exists() or path.is_symlink()) and not is_made_here(path, what) for _ in range(3)):
+        if (path.exists() or path.is_symlink()) and not is_made_here(path, what):
             raise error(f"{path} exists and is not {what}\n  give another name with -o, or remove it")
 
     def rescue(left: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import OrderedDict
 from functools import cached_property
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from tracecols.errors import StoreError
 from tracecols.schema import DEFINITIONS, EVENTS, FORMAT_VERSION, SIDE_TABLES, Column, Table
 from tracecols.store.arrow import arrow_schema, open_parquet, to_numpy
-from tracecols.store.layout import MANIFEST, checksum, identity, part_name
+from tracecols.store.layout import MANIFEST, checksum, identity, part_name, read_manifest
 
 
 class Store:
@@ -37,10 +36,9 @@ class Store:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        file = self.path / MANIFEST
-        self._identity = identity(self.path)
         try:
-            self.manifest: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+            self.manifest: dict[str, Any]
+            self.manifest, self._identity = read_manifest(self.path)
             is_store = self.manifest.get("format") == "tracecols store"
         except (OSError, ValueError, AttributeError) as error:
             if not self.path.exists():
