@@ -106,6 +106,23 @@ def test_store__opened_before_it_is_replaced(tmp_path, data):
     assert columns(Store(out)) == sound
 
 
+def test_store__keeps_the_older_one_if_interrupted_while_it_is_replaced(tmp_path, data, monkeypatch):
+    out = tracecols.convert(data / "late_sender", tmp_path / "x.trace")
+    sound = columns(Store(out))
+    rename = os.rename
+
+    def interrupt(old, new):
+        if Path(new) == out and Path(old).name == "new":
+            raise KeyboardInterrupt
+        rename(old, new)
+
+    monkeypatch.setattr(os, "rename", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        tracecols.convert(data / "coll", out)
+    assert columns(Store(out)) == sound
+    assert [p.name for p in tmp_path.iterdir()] == ["x.trace"]
+
+
 def test_cube__is_written_by_two_and_read_by_a_third(tmp_path, data):
     cubes = []
     for name in ("late_sender", "coll"):

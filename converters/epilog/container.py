@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import os
 import struct
@@ -42,12 +43,21 @@ def scratch(n: int, dtype: Any) -> NDArray[Any]:
         return np.empty(n, dtype)
     with temporary_file() as file:
         try:
-            if hasattr(os, "posix_fallocate"):
-                # writing to a mapped file that finds no room ends the process
-                os.posix_fallocate(file.fileno(), 0, size)
+            _reserve(file, size)
             return np.memmap(file, dtype, "w+", shape=(n,)).view(np.ndarray)
         except OSError as error:
             raise no_room(error) from error
+
+
+def _reserve(file: BinaryIO, size: int) -> None:
+    """Make sure that there is room: writing to a mapped file that finds none ends the process."""
+    if hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:
+            # not every file system can
+            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+                raise
 
 
 def temporary_file() -> BinaryIO:

@@ -360,6 +360,7 @@ def new_archive(path: Path) -> Iterator[Path]:
                     os.rename(target, new)
 
     moved: list[tuple[Path, Path]] = []
+    is_complete = False
     try:
         scratch = ScratchFolder(path.parent, f".{path.name}.", ".partial", rescue)
     except OSError as error:
@@ -380,8 +381,9 @@ def new_archive(path: Path) -> Iterator[Path]:
             for new, target in zip(made, targets, strict=True):
                 if target.exists():
                     raise WriteError(f"{target} was made by somebody else meanwhile\n  give another name")
-                os.rename(new, target)
                 moved.append((new, target))
+                os.rename(new, target)
+            is_complete = True
         except OSError as error:
             if error.filename is not None and Path(error.filename).parent not in (
                 path.parent,
@@ -393,8 +395,8 @@ def new_archive(path: Path) -> Iterator[Path]:
                 f"cannot write {path}: {error.strerror or error}\n  nothing was left behind; make room or choose another folder"
             ) from error
         finally:
-            if len(moved) < len(targets):
-                for new, target in moved:
+            for new, target in moved:
+                if not is_complete and not new.exists():
                     os.rename(target, new)
 
 

@@ -134,17 +134,18 @@ def new_folder(path: Path, what: str, error: type[TracecolsError] = StoreError) 
 
 
 def _put(new: Path, path: Path, old: Path) -> None:
-    """Let a folder take a place, whatever other processes put there meanwhile."""
+    """Let a folder take a place, whatever other processes put there meanwhile; `old` is where it leaves the one before."""
     while True:
-        with suppress(FileNotFoundError):
-            os.rename(path, old)
         try:
+            with suppress(FileNotFoundError):
+                os.rename(path, old)
             os.rename(new, path)
             return
         except OSError as error:
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
-                if old.exists():
-                    os.rename(old, path)
                 raise
-        # another process was faster
-        shutil.rmtree(old, ignore_errors=True)
+            # another process was faster
+            shutil.rmtree(old, ignore_errors=True)
+        finally:
+            if old.exists() and not path.exists():
+                os.rename(old, path)
