@@ -15,14 +15,14 @@ Columns = dict[str, NDArray[Any]]
 
 
 def check_regular(path: Path) -> None:
-    """Refuse what is there but no regular file: a pipe would be waited for for ever. Links are followed.
+    """Refuse pipes and devices, which would be waited for for ever. Links are followed.
 
     Raises
     ------
     SourceError
     """
-    if path.exists() and not path.is_file():
-        raise SourceError(f"{path} is no regular file\n  copy the trace again")
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise SourceError(f"cannot read {path}: it is no regular file\n  copy the trace again")
 
 
 @dataclass

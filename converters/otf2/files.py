@@ -49,7 +49,7 @@ def read_anchor(path: Path) -> Anchor:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise SourceError(f"cannot read {path}: {error.strerror}") from error
+        raise SourceError(f"cannot read {path}: {error.strerror}\n  copy the archive again") from error
     if len(data) < 8 or data[0] != 3 or data[1] not in (LITTLE, BIG) or data[2:7] != b"OTF2\0":
         raise SourceError(f"{path} is not an OTF2 anchor file\n  expected 'OTF2' at byte 2, found {data[2:7]!r}")
     order = "<" if data[1] == LITTLE else ">"
