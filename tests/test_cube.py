@@ -88,8 +88,11 @@ def test_load__says_what_is_wrong(cube, tmp_path):
         SeverityCube.load(tmp_path)
     manifest = path / "manifest.json"
     text = manifest.read_text()
-    manifest.write_text(text.replace('"version": 2', '"version": 99'))
-    with pytest.raises(SeverityError, match="severity format 99, this tracecols reads 2"):
+    manifest.write_text(text.replace('"version": 3', '"version": 99'))
+    with pytest.raises(SeverityError, match="severity format 99, this tracecols reads 3"):
+        SeverityCube.load(path)
+    manifest.write_text(text.replace('"conventions": "scalasca"', '"conventions": "expert"'))
+    with pytest.raises(SeverityError, match="does not fit its checksum\n  the cube is damaged"):
         SeverityCube.load(path)
     manifest.write_text(text)
     (path / "cells.parquet").write_bytes(b"nonsense")
