@@ -127,7 +127,7 @@ def export(source: Path, output: Path, table: str = "events") -> None:
     """
     if output.suffix not in TABLES:
         raise ExportError(
-            f"cannot export to {output.name}: no format ends in '{output.suffix}'\n  there are {', '.join(TABLES)}, and of a store .otf2"
+            f"cannot export to {output.name}: no format ends in '{output.suffix}'\n  there are {', '.join(TABLES)}, and of a store .otf2, .pftrace, .trace.json"
         )
     try:
         kind = json.loads((source / MANIFEST).read_text(encoding="utf-8")).get("format", "")

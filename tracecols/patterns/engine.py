@@ -84,8 +84,8 @@ class Search:
             self._masks[p.id] = above & p.regions(self.model.regions) if p.regions is not None else above
         return self._masks[p.id]
 
-    def _match(self, view: Model, patterns: list[Property]) -> None:
-        """Match patterns in a view of the model, and add what they find."""
+    def _match(self, view: Model, patterns: list[Property]) -> dict[str, Matches]:
+        """Match patterns in a view of the model, and add what they find; return the matches by property."""
         matches: dict[str, Matches] = {}
         cells = self.findings.cells
         for p in patterns:
@@ -98,6 +98,7 @@ class Search:
             allowed = np.append(self._mask(p)[self.model.call_paths.region], False)
             matches[p.id] = found = found.where(allowed[found.call_path])
             cells[p.id] = cells[p.id] + found.cells() if p.id in cells else found.cells()
+        return matches
 
     def cells(self) -> dict[str, Cells]:
         """Return the cells of all properties."""
