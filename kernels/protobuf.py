@@ -69,16 +69,30 @@ def put_fixed64(out, n, value):
 
 
 @kernel
-def put_field(out, n, key, value):
-    """Write a field that is a number."""
-    return put_varint(out, put_varint(out, n, key), value)
+def put_two(out, n, value):
+    """Write a number below 2**14 in two bytes, also one that needs only one, so that place for it can be left free."""
+    out[n] = np.uint8(value & 127) | np.uint8(128)
+    out[n + 1] = np.uint8(value >> 7)
 
 
 @kernel
-def put_length(out, n, length):
-    """Write a length in two bytes, so that the place for it can be left free."""
-    out[n] = np.uint8(length & 127) | np.uint8(128)
-    out[n + 1] = np.uint8(length >> 7)
+def put_head(out, n, time, what, track, width):
+    """Write what all packets of events begin with: the place of their two lengths, of `width` bytes each, is left free.
+
+    Keys and values below 128 are bytes. Returns the places of the lengths and the place after what is written.
+    """
+    out[n] = PACKET
+    packet = n + 1
+    n = packet + width
+    out[n] = TIMESTAMP
+    n = put_varint(out, n + 1, time)
+    out[n], out[n + 1] = SEQUENCE, SEQUENCE_NUMBER
+    out[n + 2], out[n + 3] = SEQUENCE_FLAGS, NEEDS_STATE
+    out[n + 4] = TRACK_EVENT
+    event = n + 5
+    n = event + width
+    out[n], out[n + 1], out[n + 2] = TYPE, what, TRACK
+    return packet, event, put_varint(out, n + 3, track)
 
 
 @kernel
@@ -113,39 +127,35 @@ def encode_events(time, what, name, mark, start, track, category, mark_name, flo
         m = mark[i]
         if n + ROOM + (ROOM_FOR_VALUE * values.shape[1] if m >= 0 else 0) > out.size:
             break
-        # a packet with annotations may need two bytes for its length
-        long = 1 if m >= 0 else 0
-        out[n] = PACKET
-        packet = n + 1
-        n = packet + 1 + long
-        n = put_field(out, n, TIMESTAMP, time[i])
-        n = put_field(out, n, SEQUENCE, SEQUENCE_NUMBER)
-        n = put_field(out, n, SEQUENCE_FLAGS, NEEDS_STATE)
-        out[n] = TRACK_EVENT
-        event = n + 1
-        n = event + 1 + long
-        n = put_field(out, n, TYPE, what[i])
-        n = put_field(out, n, TRACK, track)
+        # with annotations lengths may need two bytes
+        packet, event, n = put_head(out, n, time[i], what[i], track, 2 if m >= 0 else 1)
         known = mark_name[m] if m >= 0 else name[i]
         if known >= 0:
-            n = put_field(out, n, NAME, known + 1)
-            n = put_field(out, n, CATEGORY, category[known])
+            out[n] = NAME
+            n = put_varint(out, n + 1, known + 1)
+            out[n] = CATEGORY
+            n = put_varint(out, n + 1, category[known])
         if m >= 0:
             if step[m] > 0:
-                n = put_varint(out, n, TERMINATING_FLOW if step[m] == ENDS else FLOW)
-                n = put_fixed64(out, n, flow[m])
+                put_two(out, n, TERMINATING_FLOW if step[m] == ENDS else FLOW)
+                n = put_fixed64(out, n + 2, flow[m])
             for v in range(values.shape[1]):
-                if values[m, v] != NULL:
-                    out[n] = ANNOTATION
+                value = values[m, v]
+                if value != NULL:
+                    out[n], out[n + 2], out[n + 3] = ANNOTATION, ANNOTATION_NAME, v + 1
                     length = n + 1
-                    n = put_field(out, length + 1, ANNOTATION_NAME, v + 1)
+                    n += 4
                     if is_text[v]:
-                        n = put_field(out, n, STRING_VALUE, values[m, v] + 1)
+                        put_two(out, n, STRING_VALUE)
+                        n += 2
+                        value += 1
                     else:
-                        n = put_field(out, n, INT_VALUE, values[m, v])
+                        out[n] = INT_VALUE
+                        n += 1
+                    n = put_varint(out, n, value)
                     out[length] = n - length - 1
-            put_length(out, event, n - event - 2)
-            put_length(out, packet, n - packet - 2)
+            put_two(out, event, n - event - 2)
+            put_two(out, packet, n - packet - 2)
         else:
             out[event] = n - event - 1
             out[packet] = n - packet - 1
@@ -170,19 +180,9 @@ def encode_samples(time, values, is_double, track, out):
     """
     n = 0
     for i in range(time.size):
-        out[n] = PACKET
-        packet = n + 1
-        n = put_field(out, packet + 1, TIMESTAMP, time[i])
-        n = put_field(out, n, SEQUENCE, SEQUENCE_NUMBER)
-        n = put_field(out, n, SEQUENCE_FLAGS, NEEDS_STATE)
-        out[n] = TRACK_EVENT
-        event = n + 1
-        n = put_field(out, event + 1, TYPE, TYPE_COUNTER)
-        n = put_field(out, n, TRACK, track)
-        if is_double:
-            n = put_fixed64(out, put_varint(out, n, DOUBLE_COUNTER_VALUE), values[i])
-        else:
-            n = put_field(out, n, COUNTER_VALUE, values[i])
+        packet, event, n = put_head(out, n, time[i], TYPE_COUNTER, track, 1)
+        put_two(out, n, DOUBLE_COUNTER_VALUE if is_double else COUNTER_VALUE)
+        n = put_fixed64(out, n + 2, values[i]) if is_double else put_varint(out, n + 2, values[i])
         out[event] = n - event - 1
         out[packet] = n - packet - 1
     return n

@@ -126,6 +126,11 @@ class Pen:
         if state[kernels.N_OUT]:
             yield self._take(out)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will be drawn."""
+        return bool(self._state[kernels.IS_OVER])
+
     def _paper(self) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int32], NDArray[np.int64]]:
         n = self._room
         return np.empty(n, np.int64), np.empty(n, np.uint8), np.empty(n, np.int32), np.empty(n, np.int64)

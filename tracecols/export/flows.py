@@ -57,9 +57,10 @@ class Flows:
     """The flows of a piece, by the rows of the events they join."""
 
     def __init__(self, timeline: Timeline, model: Model | None) -> None:
-        nothing = np.zeros(0, np.int64)
-        self._p2p = nothing, nothing, np.zeros(0, np.uint8)
-        self.row, self.instance, self.step = nothing, nothing, np.zeros(0, np.uint8)
+        nothing, no_steps = np.zeros(0, np.int64), np.zeros(0, np.uint8)
+        self._p2p = nothing, nothing, no_steps
+        self._row, self._op, self._flow, self._step = nothing, nothing, nothing, no_steps
+        self._details: dict[str, NDArray[Any]] = {}
         if model is None:
             return
         exchange = model.exchange()
@@ -83,7 +84,6 @@ class Flows:
 
     def _collectives(self, timeline: Timeline, exchange: Model) -> None:
         c = exchange.collective_members
-        self._members, self._operations = c, exchange.collectives
         has_call = c.enter >= 0
         # who is in no region arrives when it is through
         row, time = np.where(has_call, c.enter, c.end), np.where(has_call, c.enter_time, c.end_time)
@@ -96,7 +96,17 @@ class Flows:
         of_member = np.empty(at.size, np.uint8)
         of_member[order] = np.where(is_first & is_last, 0, step)
         by_row = np.argsort(row[at], kind="stable")
-        self.row, self.instance, self.step = row[at][by_row], at[by_row], of_member[by_row]
+        member = at[by_row]
+        operation = c.collective[member]
+        self._row, self._step = row[member], of_member[by_row]
+        self._op = c.op[member]
+        self._flow = np.where(self._step > 0, self._n_messages + operation + 1, 0)
+        self._details = {
+            "communicator": exchange.collectives.communicator[operation],
+            "root": exchange.collectives.root[operation],
+            "sent": c.sent[member],
+            "received": c.received[member],
+        }
 
     def of_p2p(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
         """Return the flows of sends and receives and what they do with them; 0 none."""
@@ -110,17 +120,11 @@ class Flows:
 
     def arrivals(self, start: int, stop: int, first_op: int) -> tuple[NDArray[np.int64], Marks]:
         """Return the arrivals at collective operations between two rows, and the rows."""
-        low, high = np.searchsorted(self.row, [start, stop])
-        member = self.instance[low:high]
-        marks = Marks.none(member.size)
-        if member.size:
-            c, of = self._members, self._members.collective[member]
-            op = c.op[member]
-            marks.name[:] = first_op + np.where((op >= 0) & (op < len(COLLECTIVE_OPS)), op, -1)
-            marks.step[:] = self.step[low:high]
-            marks.flow[:] = np.where(marks.step > 0, self._n_messages + of + 1, 0)
-            marks.fill("communicator", self._operations.communicator[of])
-            marks.fill("root", self._operations.root[of])
-            marks.fill("sent", c.sent[member])
-            marks.fill("received", c.received[member])
-        return self.row[low:high], marks
+        low, high = np.searchsorted(self._row, [start, stop])
+        marks = Marks.none(high - low)
+        op = self._op[low:high]
+        marks.name[:] = first_op + np.where((op >= 0) & (op < len(COLLECTIVE_OPS)), op, -1)
+        marks.flow[:], marks.step[:] = self._flow[low:high], self._step[low:high]
+        for name, values in self._details.items():
+            marks.fill(name, values[low:high])
+        return self._row[low:high], marks

@@ -206,12 +206,13 @@ class Timeline:
         for i in range(len(axis.kind) - 1, -1, -1):
             location, parent = axis.location[i], axis.parent[i]
             if i in children or (location >= 0 and self._chosen[location]):
-                children.setdefault(parent, []).insert(0, i)
+                # the last first, as a stack takes them
+                children.setdefault(parent, []).append(i)
                 if location >= 0:
                     processes.add(parent)
         tracks: list[Track] = []
         lines: dict[int, Track] = {}
-        waiting = [(i, 0) for i in reversed(children.get(-1, []))]
+        waiting = [(i, 0) for i in children.get(-1, [])]
         while waiting:
             i, parent = waiting.pop()
             names, process_name = [], ""
@@ -235,7 +236,7 @@ class Timeline:
             tracks.append(track)
             if location >= 0:
                 lines[location] = track
-            waiting += [(child, uuid) for child in reversed(children.get(i, []))]
+            waiting += [(child, uuid) for child in children.get(i, [])]
         return tracks, lines
 
     # -- content -----------------------------------------------------------------------------------------------------
@@ -303,7 +304,11 @@ class Timeline:
                 if found is not None:
                     for part in self._sample(table, found, columns["time"], base, line, counters):
                         yield part, 0
+            if pen.is_over:
+                top = n_events
             yield None, top - base
+            if top == n_events:
+                return
 
     def _marks(self, first_row: int, base: int, top: int, p2p: Columns | None) -> tuple[NDArray[np.int64], Marks]:
         """Return the instants of a batch and their rows, counting from its first."""
