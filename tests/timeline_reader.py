@@ -148,7 +148,7 @@ class Chrome(Read):
         for e in json.loads(data)["traceEvents"]:
             if e["ph"] == "M":
                 key = e["pid"] if e["name"].startswith("process") else e.get("tid")
-                (self.names[e["name"]][key],) = e["args"].values() or [None]
+                (self.names[e["name"]][key],) = e["args"].values()
                 continue
             time = round(e["ts"] * 1000)
             if e["ph"] == "B":

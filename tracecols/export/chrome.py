@@ -24,7 +24,7 @@ PHASES = {BEGIN: '"ph":"B"', END: '"ph":"E"', INSTANT: '"ph":"i","s":"t"'}
 FLOW_PHASES = {BEGINS: "s", GOES_ON: "t", ENDS: "f"}
 
 ROWS = 1 << 17
-"""Events that are put into words at once."""
+"""Events that are put into words at once, if names are not very long."""
 
 FRACTIONS = pa.array([f".{i:03d}" for i in range(1000)])
 
@@ -52,12 +52,15 @@ class ChromeWriter:
         self._file, self._timeline = file, timeline
         self._tracks: dict[int, Track] = {}
         self._processes: set[int] = set()
+        self._comma = ""
         self._head = pa.array([f",\n{{{PHASES.get(what, '')}" for what in range(max(PHASES) + 1)])
         categories = timeline.categories
         names = [
             f',"name":{json.dumps(name)},"cat":{json.dumps(categories[c])}'
             for name, c in zip(timeline.names, timeline.category.tolist(), strict=True)
         ]
+        # texts of a column have to fit into 2 GiB
+        self._rows = max(min(ROWS, (1 << 30) // (max(map(len, names)) + 1024)), 1)
         # the last, which -1 takes, is for ends
         self._names = pa.array([*names, ""])
         self._texts = pa.array([json.dumps(t) for t in timeline.texts], pa.string())
@@ -68,9 +71,7 @@ class ChromeWriter:
         if self._timeline.realtime >= 0:
             facts["nanoseconds since 1970 at time 0"] = self._timeline.realtime - self._timeline.origin_ns
         head = json.dumps({"displayTimeUnit": "ns", "otherData": facts})
-        self._file.write(f'{head[:-1]}, "traceEvents": [\n'.encode())
-        # so that every other line can begin with a comma
-        self._file.write(b'{"ph":"M","pid":0,"name":"trace_config","args":{}}')
+        self._file.write(f'{head[:-1]}, "traceEvents": ['.encode())
 
     def _write(self, rows: Any) -> None:
         """Write a column of texts, one after the other."""
@@ -80,7 +81,9 @@ class ChromeWriter:
 
     def _metadata(self, track: Track, what: str, key: str, value: str | int) -> None:
         event = {"ph": "M", "pid": track.process + 1, "tid": track.uuid, "name": what, "args": {key: value}}
-        self._file.write(f",\n{json.dumps(event)}".encode())
+        # the name of a process comes before all events
+        self._file.write(f"{self._comma}\n{json.dumps(event)}".encode())
+        self._comma = ","
 
     def track(self, track: Track) -> None:
         """Write the names of a process or thread."""
@@ -102,11 +105,11 @@ class ChromeWriter:
 
     def strip(self, strip: Strip) -> None:
         """Write slices, instants and flows."""
-        for i in range(0, strip.time.size, ROWS):
-            part = slice(i, i + ROWS)
+        for i in range(0, strip.time.size, self._rows):
+            part = slice(i, i + self._rows)
             at = microseconds(strip.time[part])
             mark = strip.mark[part]
-            tail = pa.array(np.array(["}"], object)).take(pa.array(np.zeros(mark.size, np.int8)))
+            tail: Any = pa.repeat("}", mark.size)
             named = strip.name[part]
             if (mark >= 0).any():
                 is_mark = pa.array(mark >= 0)

@@ -51,8 +51,9 @@ class Nanoseconds:
         # the product with the remainder has to fit into 63 bits
         self._shift = max((times * per).bit_length() - 63, 0)
         self._times, self._per = times, per
-        self._limit = (EVER.max // times - 1) * per
-        if last_time - self.zero > self._limit:
+        # no later time can be counted, or be subtracted from
+        self._last = min(self.zero + (EVER.max // times - 1) * per, EVER.max + min(self.zero, 0))
+        if last_time > self._last:
             raise ExportError(
                 "the trace lasts longer than the 292 years that nanoseconds can count\n"
                 "  choose a piece of it with --to, or look at it with 'tracecols check'"
@@ -60,10 +61,9 @@ class Nanoseconds:
 
     def __call__(self, ticks: NDArray[np.int64]) -> NDArray[np.int64]:
         """Convert ticks; what lies outside of what can be counted is moved to its ends."""
-        whole, rest = np.divmod(np.clip(ticks - self.zero, 0, self._limit), self._per)
-        result: NDArray[np.int64] = whole * self._times + (rest >> self._shift) * self._times // max(
-            self._per >> self._shift, 1
-        )
+        whole, rest = np.divmod(np.clip(ticks, self.zero, self._last) - self.zero, self._per)
+        part = (rest >> self._shift) * self._times // (self._per >> self._shift)
+        result: NDArray[np.int64] = whole * self._times + part
         return result
 
 

@@ -104,7 +104,8 @@ class PerfettoWriter:
         fields: list[tuple[int, Value]] = [(1, track.uuid), (2, track.name), (11, EXPLICIT), (12, track.order)]
         if track.parent:
             fields.append((5, track.parent))
-        if track.kind in ("process", "location"):
+        # nodes and threads of the same name are several; lanes of the same wait states are seen as one
+        if track.kind != "waits":
             fields.append((15, NOT_MERGED))
         if track.kind == "counter":
             fields.append((8, message((6, track.unit)) if track.unit else b""))

@@ -145,7 +145,7 @@ class Timeline:
         manifest = store.manifest
         self.ns = Nanoseconds(manifest["clock"], int(manifest["first_time"]), int(manifest["last_time"]))
         self.realtime = int(manifest["clock"]["realtime"])
-        self.origin_ns = int(self.ns(np.array([manifest["clock"]["origin"]]))[0])
+        self.origin_ns = int(self.ns(np.array([min(int(manifest["clock"]["origin"]), EVER.max)]))[0])
         self._first = EVER.min if start is None else start
         self._stop = EVER.max if stop is None else stop
         n = int(manifest["n_locations"])
