@@ -398,8 +398,8 @@ def test_counters__that_are_no_numbers_are_counted_and_large_ones_are_doubles(ar
         here.record(t, "Metric", source=number, values=[(10, power), (4, cycles)])
     here.leave(9, "main")
     trace = convert(archive.write(), tmp_path)
-    report = export_timeline(trace.path, tmp_path / "x.pftrace")
-    assert report.unknown == {"values of counters that are no numbers": 2}
+    shown = export_timeline(trace.path, tmp_path / "x.pftrace")
+    assert shown.left_out == {"values of counters that are no numbers": 2}
     timeline = read(tmp_path / "x.pftrace")
     names = {timeline.tracks[u].name: s for u, s in timeline.samples.items()}
     assert names == {"power": [(1, 1.5)], "cycles": [(1, 7.0), (2, float(2**64 - 1)), (3, 9.0)]}
@@ -425,7 +425,8 @@ def test_export__writes_a_piece(name, hybrid, tmp_path):
         "export", hybrid, tmp_path / name, "--from", 0.3, "--to", 0.35, "--locations", "0,2-3", "--waits", "mpi_latebroadcast",
         "--jobs", 1,
     )  # fmt: skip
-    assert (result.exit_code, result.output) == (0, f"{tmp_path / name}\n")
+    assert (result.exit_code, result.stdout) == (0, f"{tmp_path / name}\n")
+    assert result.stderr == "wait states of mpi_latebroadcast: 1\n"
     timeline = read(tmp_path / name)
     # three locations, and the wait states of one
     assert len(timeline.slices) == 4

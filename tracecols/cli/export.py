@@ -108,9 +108,11 @@ def _timeline(
 
     chosen = [part.strip() for part in (waits or "").split(",") if part.strip()]
     with progress("exporting") as show:
-        report = export_timeline(
+        shown = export_timeline(
             source, output, locations=locations, start=start, stop=stop, waits=chosen, jobs=jobs, progress=show
         )
     click.echo(f"{output}")
-    for what, n in report.unknown.items():
+    for id, n in shown.n_waits.items():
+        click.echo(f"wait states of {id}: {n:,}", err=True)
+    for what, n in shown.left_out.items():
         click.echo(f"left out: {n:,} {what}", err=True)

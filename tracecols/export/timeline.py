@@ -126,8 +126,8 @@ class Timeline:
         Of slices and instants: names, and the categories that `category` (n_names,) int32 refers to.
     texts : list of str
         What details that are texts refer to: names of communicators.
-    left_out : dict of str to int
-        What cannot be shown, counted while the parts are made.
+    n_waits, left_out : dict of str to int
+        Wait states by property, and what cannot be shown; counted while the parts are made.
     """
 
     def __init__(
@@ -157,6 +157,7 @@ class Timeline:
         self._total = store.n_rows("events")
         self._progress = progress
         waits = list(waits)
+        self.n_waits = dict.fromkeys(waits, 0)
         needs_model = bool(waits) or store.n_rows("p2p") + store.n_rows("collectives") > 0
         self._before = self._total if needs_model else 0
         model = Model(store, n_jobs(jobs), self._report_scan) if needs_model else None
@@ -274,6 +275,7 @@ class Timeline:
             end = self.ns(np.minimum(end[inside], self._stop))
             order = np.lexsort((-end, begin))
             begin, end = begin[order], end[order]
+            self.n_waits[waits.id] += begin.size
             lane = divide_intervals(begin, end)
             for i in range(int(lane.max(initial=-1)) + 1):
                 mine = lane == i

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
-from tracecols.converters.base import Report
 from tracecols.export.chrome import ChromeWriter
 from tracecols.export.perfetto import PerfettoWriter
 from tracecols.export.stored import check_locations, open_store, window_ticks
@@ -20,6 +20,22 @@ WRITERS: dict[str, type[PerfettoWriter] | type[ChromeWriter]] = {
 """Who writes files of which ending."""
 
 
+@dataclass
+class Shown:
+    """What a timeline shows.
+
+    Attributes
+    ----------
+    n_waits : dict of str to int
+        Wait states by property.
+    left_out : dict of str to int
+        What cannot be shown, by words.
+    """
+
+    n_waits: dict[str, int]
+    left_out: dict[str, int]
+
+
 def export_timeline(
     source: Path,
     output: Path,
@@ -30,7 +46,7 @@ def export_timeline(
     waits: Iterable[str] = (),
     jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> Report:
+) -> Shown:
     """Write a store, or a piece of it, as a timeline (`tracecols.export.timeline`).
 
     Memory does not grow with the events, but with the messages, the collective operations and the wait states.
@@ -54,8 +70,7 @@ def export_timeline(
 
     Returns
     -------
-    Report
-        `unknown` says by name what cannot be shown and was left out.
+    Shown
 
     Raises
     ------
@@ -81,4 +96,4 @@ def export_timeline(
             else:
                 writer.track(part)
         writer.end()
-    return Report(unknown=timeline.left_out)
+    return Shown(timeline.n_waits, timeline.left_out)

@@ -49,7 +49,7 @@ class Waits:
     ----------
     id, title : str
         Of the property.
-    location, call_path : (n,) int32
+    location : (n,) int32
         Where time is lost.
     begin, end : (n,) int64
         From when to when, ticks; the difference is the severity.
@@ -58,7 +58,6 @@ class Waits:
     id: str
     title: str
     location: NDArray[np.int32]
-    call_path: NDArray[np.int32]
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
 
@@ -77,7 +76,7 @@ class _Matching(Search):
             if p.id in self._chosen:
                 m, table = matches[p.id], getattr(view, p.table)
                 begin, end = _interval(p, table, m)
-                self.found[p.id].append(Waits(p.id, p.title, m.location, m.call_path, begin, end))
+                self.found[p.id].append(Waits(p.id, p.title, m.location, begin, end))
         return matches
 
 
@@ -126,6 +125,6 @@ def find_waits(model: Model, ids: Iterable[str]) -> list[Waits]:
         if parts:
             location = np.concatenate([w.location for w in parts])
             order = np.argsort(location, kind="stable")
-            columns = (np.concatenate([getattr(w, c) for w in parts])[order] for c in ("call_path", "begin", "end"))
+            columns = (np.concatenate([getattr(w, c) for w in parts])[order] for c in ("begin", "end"))
             result.append(Waits(id, parts[0].title, location[order], *columns))
     return result
