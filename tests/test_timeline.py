@@ -17,7 +17,8 @@ from tracecols.errors import StoreError
 from tracecols.export.stored import open_store
 from tracecols.export.tables import ExportError
 from tracecols.export.viewers import export_timeline
-from tracecols.export.waits import find_waits
+from tracecols.export.waits import BEGINS
+from tracecols.patterns.registry import properties
 from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.trace import Trace
 
@@ -34,7 +35,6 @@ RECORDED = [
     for pattern in (f"{name}/traces.otf2", f"{name}/epik.elg")
     for anchor in sorted(folder.glob(pattern))
 ]
-MESSAGES = ("mpi_latesender", "mpi_latereceiver", "mpi_wait_nxn", "mpi_barrier_completion", "mpi_latebroadcast")
 
 
 def ns(trace, ticks):
@@ -224,21 +224,34 @@ def test_recorded__windows_add_up(recorded):
 # -- wait states ---------------------------------------------------------------------------------------------------------
 
 
+WAITS = [p for p in properties("scalasca") if p.unit == "sec" and p.table in BEGINS]
+
+
 @pytest.mark.parametrize("source", [p for p in RECORDED if p.id.startswith("data")])
-def test_waits__add_up_to_the_cube(source, tmp_path):
+def test_waits__add_up_to_the_cube_and_lie_in_the_calls_that_wait(source, tmp_path):
     trace = convert(source, tmp_path)
     cube = trace.analyze()
-    wanted = [p.id for p in find_waits(trace.model, [*MESSAGES, "omp_ibarrier_wait", "mpi_init_completion"])]
-    timeline = export(trace, tmp_path / "x.pftrace", waits=wanted)
-    titles = dict(zip(cube.properties.id, cube.properties.title, strict=True))
-    assert any(cube.total(id) for id in wanted)
-    for id in wanted:
-        found = [
-            s for uuid, slices in timeline.slices.items() if timeline.tracks[uuid].name == titles[id] for s in slices
-        ]
-        assert all(s.category == "wait state" and s.name == titles[id] for s in found)
+    timeline = export(trace, tmp_path / "x.pftrace", waits=[p.id for p in WAITS])
+    found = defaultdict(list)
+    for uuid, track in timeline.tracks.items():
+        for s in timeline.slices[uuid]:
+            if s.category == "wait state":
+                found[track.name].append(s)
+                around = [
+                    o
+                    for o in timeline.slices[track.parent_uuid]
+                    if o.begin <= s.begin and s.end <= o.end and o.category in ("mpi", "openmp")
+                ]
+                assert around, s
+    total = defaultdict(float)
+    for p in WAITS:
+        if p.id in cube.properties.id:
+            total[p.title] += cube.total(p.id)
+    assert any(total.values())
+    for title, seconds in total.items():
         # rounded down at both ends
-        assert sum(s.end - s.begin for s in found) == pytest.approx(cube.total(id) * 1e9, abs=len(found) + 1)
+        n = len(found[title])
+        assert sum(s.end - s.begin for s in found[title]) == pytest.approx(seconds * 1e9, abs=n + 1)
 
 
 def test_waits__stand_below_their_location_at_the_time_they_waste(archive, tmp_path):
