@@ -12,8 +12,8 @@ NOTHING, PUSH, POP, ON_OFF, FLUSH, NOTE, NOTE_CALL, TEAM_BEGIN, TEAM_END, TASK_S
 # state carried from batch to batch
 (
     LAST, TOP, FREE, N_NODES, N_CALLS, N_NOTES, N_TEAMS, TEAM_DEPTH, BASE, PROGRAM, TASK, TASKS_DONE, N_FLUSHES, N_SWITCHES,
-    BAD_EXITS, FIRST_BAD_EXIT, OPEN, ROW, N_STATE,
-) = range(19)  # fmt: skip
+    BAD_EXITS, FIRST_BAD_EXIT, OPEN, ROW, PROGRAM_ROW, N_STATE,
+) = range(20)  # fmt: skip
 
 # why a call returned
 DONE, GROW, BLOCKED = range(3)
@@ -70,7 +70,7 @@ def index_call_paths(node_parent, node_region, n, table):
 @kernel
 def scan_events(
     time, kind, entry, start, state, action, entry_region, region_flags, tasks_region,
-    stop_times, team_parents, n_known_teams, window_start, window_stop, task_slots,
+    stop_times, team_parents, team_programs, n_known_teams, window_start, window_stop, task_slots,
     frame_parent, frame_node, frame_time, frame_row, frame_call,
     node_parent, node_region, node_row, node_time, node_recent, exclusive, visits, table,
     call_node, call_enter_row, call_exit_row, call_enter, call_exit, call_team, call_tasks,
@@ -97,9 +97,10 @@ def scan_events(
         IS_CALL: every instance becomes a call; IS_ARTIFICIAL: no region of the program.
     tasks_region : int
         Region that stands above the call paths of explicit tasks.
-    stop_times, team_parents, task_slots : (any,) int64
+    stop_times, team_parents, team_programs, task_slots : (any,) int64
         Of the location's buffer flushes, team begins and task events, in order: end time, call path the thread inherits
-        (negative codes point into the master's call paths), number of the task (0 is the implicit task).
+        and that of the program it belongs to (negative codes point into the master's call paths), number of the task (0 is
+        the implicit task).
     n_known_teams : int
         How many of `team_parents` are known; a thread without a stack cannot begin in one that is not.
     window_start, window_stop : (n_teams,) int64
@@ -216,6 +217,7 @@ def scan_events(
                 )
                 if k == 83 and state[PROGRAM] == NO_PARENT:
                     state[PROGRAM] = node
+                    state[PROGRAM_ROW] = base_row + i
             if t > last:
                 last = t
             visits[node] += 1
@@ -321,6 +323,9 @@ def scan_events(
                         why = BLOCKED
                         break
                     state[BASE] = team_parents[j]
+                    if state[PROGRAM] == NO_PARENT and team_programs[j] != NO_PARENT:
+                        state[PROGRAM] = team_programs[j]
+                        state[PROGRAM_ROW] = base_row + i
                     last = t
                 if state[TEAM_DEPTH] + 1 >= team_stack.size:
                     why = GROW

@@ -6,9 +6,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from otf2_workload import everything
 
+import tracecols
 from tracecols.enhance import spool
+from tracecols.enhance.model import Model
 from tracecols.errors import AnalysisError
+from tracecols.store import Store
 
 PARALLEL, IMPLICIT = "!$omp parallel @a.c:1", "!$omp implicit barrier @a.c:2"
 
@@ -242,7 +246,7 @@ def test_spool__says_where_there_is_no_room(monkeypatch):
     kept = keeper.keep(SimpleNamespace(a=np.arange(3), b=np.zeros(0, np.int32)))
     assert (kept.a.tolist(), kept.b.dtype) == ([0, 1, 2], np.int32)
     assert not hasattr(kept, "c")
-    keeper._folder.cleanup()
+    keeper._folder.remove()
     with pytest.raises(AnalysisError, match=r"cannot write the temporary file .*\n  make room there, or set TMPDIR"):
         keeper.keep(SimpleNamespace(a=np.arange(3)))
 
@@ -281,3 +285,15 @@ def test_locks__that_are_never_released_are_counted(archive, enhance):
     assert a.release.tolist() == [-1, -1]
     assert a.previous_release_time.tolist() == [-1, -1]
     assert a.lockptr.tolist() == [-1, 1]
+
+
+def test_programs__are_inherited_as_of_the_fork(tmp_path):
+    # how far the thread that forks has come when its workers look must not matter: once it was their program, once not
+    store = Store(
+        tracecols.convert(everything(tmp_path / "source" / "traces.otf2", rounds=30).write(), tmp_path / "x.trace")
+    )
+    found = [Model(store, jobs) for jobs in (1, 4, 4, 4)]
+    paths = [m.call_paths.names(m.regions.name) for m in found]
+    assert all(p == paths[0] for p in paths)
+    for m in found:
+        assert (m.profile.exclusive == found[0].profile.exclusive).all()

@@ -145,6 +145,14 @@ class OneLocation:
         self.sides = {
             "control": {"kind": np.full(len(stops), K.BUFFER_FLUSH, np.uint8), "stop_time": np.array(stops, np.int64)},
             "tasks": {
+                "row": np.array(
+                    [
+                        r
+                        for r, k in enumerate(self.columns["kind"])
+                        if k in (K.THREAD_TASK_SWITCH, K.THREAD_TASK_COMPLETE)
+                    ],
+                    np.int64,
+                ),
                 "kind": np.array([k for k, _ in tasks], np.uint8),
                 "creator": np.zeros(len(tasks), np.int32),
                 "generation": np.array([t for _, t in tasks], np.int64),

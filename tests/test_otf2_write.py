@@ -715,7 +715,11 @@ def test_command__writes_a_piece(work, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("h.trace", "x.csv", "--from", "1"), 2, "--from: only for an archive as output (.otf2), not for x.csv"),
+        (
+            ("h.trace", "x.csv", "--from", "1"),
+            2,
+            "--from: only for an archive or a timeline as output (.otf2, .pftrace, .perfetto-trace, .trace.json), not for x.csv",
+        ),
         (("h.severity", "x.json", "--locations", "1"), 2, "--locations: only for an archive"),
         (("h.trace", "x.otf2", "--table", "events"), 2, "--table has no meaning"),
         (("h.trace", "x.otf2", "--locations", "1,x"), 2, "'x' is neither a number nor a range"),

@@ -35,7 +35,11 @@ class SeverityError(TracecolsError):
 
 
 class AnalysisError(TracecolsError):
-    """The events of a trace contradict each other so that no analysis is possible."""
+    """An analysis cannot be made: what it is asked for does not exist, or the events of a trace contradict each other."""
+
+
+class ExportError(TracecolsError):
+    """An export cannot be made."""
 
 
 class MissingExtraError(TracecolsError, ImportError):

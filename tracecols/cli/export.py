@@ -8,15 +8,22 @@ import click
 
 from tracecols.cli.options import numbers
 
+TIMELINES = (".pftrace", ".perfetto-trace", ".trace.json")
+PIECES = (".otf2", *TIMELINES)
+"""Endings of what holds events, which can be cut."""
+
 
 @click.command()
 @click.argument("source", metavar="SEVERITY|STORE", type=click.Path(path_type=Path))
 @click.argument("output", type=click.Path(path_type=Path))
 @click.option("--table", metavar="NAME", help="Of a store: events, messages, collectives, ...  [default: events]")
-@click.option("--from", "start", type=float, metavar="SECONDS", help=".otf2: events from this time on.")
-@click.option("--to", "stop", type=float, metavar="SECONDS", help=".otf2: events before this time.")
-@click.option("--locations", callback=numbers, metavar="0,1,4-7", help=".otf2: events of these locations.")
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help=".otf2: threads.  [default: one per core]")
+@click.option("--from", "start", type=float, metavar="SECONDS", help="Archive, timeline: events from this time on.")
+@click.option("--to", "stop", type=float, metavar="SECONDS", help="Archive, timeline: events before this time.")
+@click.option("--locations", callback=numbers, metavar="0,1,4-7", help="Archive, timeline: events of these locations.")
+@click.option("--waits", metavar="PROPERTY,...", help="Timeline: wait states of these properties.")
+@click.option(
+    "--jobs", type=click.IntRange(1), metavar="N", help="Archive, timeline: threads.  [default: one per core]"
+)
 def export(
     source: Path,
     output: Path,
@@ -24,6 +31,7 @@ def export(
     start: float | None,
     stop: float | None,
     locations: list[int] | None,
+    waits: str | None,
     jobs: int | None,
 ) -> None:
     """Write a SEVERITY cube, or a table of a STORE, to OUTPUT; its ending says the format: .parquet, .csv, .json.
@@ -34,16 +42,32 @@ def export(
 
     A STORE can also be written as an OTF2 archive for other tools: OUTPUT NAME.otf2, beside it NAME.def and the folder
     NAME. A piece of it, cut by time (seconds since the start of the recording) or locations, is a trace by itself.
+
+    Or as a timeline, whole or a piece: .pftrace (or .perfetto-trace) for the Perfetto UI, .trace.json for viewers of Chrome's
+    JSON. It shows region instances, messages, collective operations, counters and, with --waits mpi_latesender,..., where
+    and when time was lost.
     """
-    if output.suffix == ".otf2":
-        if table is not None:
-            raise click.UsageError("--table has no meaning for an archive (.otf2), which holds the whole trace.")
-        _archive(source, output, start, stop, locations, jobs)
-        return
+    is_timeline = output.name.endswith(TIMELINES)
+    is_piece = output.name.endswith(PIECES)
+    if is_piece and table is not None:
+        what = "a timeline" if is_timeline else "an archive (.otf2)"
+        raise click.UsageError(f"--table has no meaning for {what}, which holds the whole trace.")
+    if waits is not None and not is_timeline:
+        raise click.UsageError(
+            f"--waits: only for a timeline as output ({', '.join(TIMELINES)}), not for {output.name}."
+        )
     given = {"--from": start, "--to": stop, "--locations": locations, "--jobs": jobs}
     wrong = [name for name, value in given.items() if value is not None]
-    if wrong:
-        raise click.UsageError(f"{', '.join(wrong)}: only for an archive as output (.otf2), not for {output.name}.")
+    if wrong and not is_piece:
+        raise click.UsageError(
+            f"{', '.join(wrong)}: only for an archive or a timeline as output ({', '.join(PIECES)}), not for {output.name}."
+        )
+    if is_timeline:
+        _timeline(source, output, start, stop, locations, waits, jobs)
+        return
+    if is_piece:
+        _archive(source, output, start, stop, locations, jobs)
+        return
     from tracecols.export.tables import export as run
 
     run(source, output, table or "events")
@@ -61,3 +85,22 @@ def _archive(
     click.echo(f"{output}")
     for what, n in report.unknown.items():
         click.echo(f"left out, as OTF2 has no record for them: {n:,} {what}", err=True)
+
+
+def _timeline(
+    source: Path, output: Path, start: float | None, stop: float | None, locations: list[int] | None, waits: str | None,
+    jobs: int | None,
+) -> None:  # fmt: skip
+    from tracecols.cli.progress import progress
+    from tracecols.export.viewers import export_timeline
+
+    chosen = [part.strip() for part in (waits or "").split(",") if part.strip()]
+    with progress("exporting") as show:
+        shown = export_timeline(
+            source, output, locations=locations, start=start, stop=stop, waits=chosen, jobs=jobs, progress=show
+        )
+    click.echo(f"{output}")
+    for id, n in shown.n_waits.items():
+        click.echo(f"wait states of {id}: {n:,}", err=True)
+    for what, n in shown.left_out.items():
+        click.echo(f"left out: {n:,} {what}", err=True)

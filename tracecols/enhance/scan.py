@@ -155,12 +155,13 @@ class LocationScan:
         self._action = FORKER_ACTION if self._forker == location else ACTION
         self.depends = np.unique(self._master[self._master >= 0])
         self._parents = np.full(self._master.size, stacks.NO_PARENT, np.int64)
+        self._programs = self._parents.copy()
         self._known = int((np.cumsum(self._master >= 0) == 0).sum())
         state = np.zeros(stacks.N_STATE, np.int64)
         state[[stacks.TOP, stacks.BASE, stacks.PROGRAM, stacks.FIRST_BAD_EXIT]] = -1
         self.state = state
         self.first_row = first_row
-        self.fork_nodes = np.zeros(0, np.int32)
+        self.published = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self.first_time = self.last_time = 0
         self._frames = self._empty(64, np.int64, np.int32, np.int64, np.int64, np.int64)
         self._frames[0][:] = np.arange(1, 65)
@@ -292,29 +293,23 @@ class LocationScan:
                 at = self._spans.node.astype(np.int64)
                 inherited = FOREIGN - (self._forker << 32 | np.maximum(at, 0))
                 self._parents = np.where(at >= 0, inherited, stacks.ROOT_IN_TEAM)
+                self._programs = np.full(self._parents.size, stacks.NO_PARENT, np.int64)
                 self._known = self._parents.size
             return
         unknown = slice(self._known, None)
         master, fork = self._master[unknown], self._fork[unknown]
-        parents = self._parents[unknown]
+        parents, programs = self._parents[unknown], self._programs[unknown]
         forked = np.zeros(master.size, bool)
-        masters = self.depends.tolist()
-        for m in masters:
-            nodes = others[m].fork_nodes
+        for m in self.depends.tolist():
+            nodes, its_programs = others[m].published
             mine = np.flatnonzero((master == m) & (fork < nodes.size))
             forked[mine] = True
-            node = nodes[fork[mine]].astype(np.int64)
+            node, program = nodes[fork[mine]], its_programs[fork[mine]]
+            program[node < 0] = stacks.NO_PARENT
+            programs[mine] = np.where(program >= 0, FOREIGN - (m << 32 | np.maximum(program, 0)), program)
             parents[mine] = np.where(node >= 0, FOREIGN - (m << 32 | np.maximum(node, 0)), stacks.ROOT_IN_TEAM)
         lacking = np.flatnonzero((master >= 0) & ~forked)
         n = int(lacking[0]) if lacking.size and not give_up else master.size
-        # the program a thread belongs to is that of the first thread whose team it joins, if that has one
-        inside = parents[:n] <= FOREIGN
-        inside &= parents[:n] != stacks.ROOT_IN_TEAM
-        first = {m: int(at[0]) for m in masters if (at := np.flatnonzero(inside & (master[:n] == m))).size}
-        for m in sorted(first, key=first.__getitem__):
-            if self.state[stacks.PROGRAM] == stacks.NO_PARENT:
-                program = int(others[m].state[stacks.PROGRAM])
-                self.state[stacks.PROGRAM] = FOREIGN - (m << 32 | program) if program >= 0 else program
         self._known += n
 
     def prepare(self, others: Mapping[int, LocationScan] | Sequence[LocationScan], first_time: int) -> None:
@@ -367,7 +362,7 @@ class LocationScan:
         while True:
             why, at = stacks.scan_events(
                 time, kind, entry, at, self.state, self._action, self.regions.of_entry, self.regions.flags,
-                np.int32(self.regions.tasks), self._stop_times, self._parents, self._known, *windows, self._task_slots,
+                np.int32(self.regions.tasks), self._stop_times, self._parents, self._programs, self._known, *windows, self._task_slots,
                 *self._frames, *self._nodes, self._table, *self._calls, *self._notes,
                 self._team_stack, *self._tasks, *pointers,
             )  # fmt: skip
@@ -397,10 +392,16 @@ class LocationScan:
             self._team_stack = np.concatenate([self._team_stack, np.full_like(self._team_stack, -1)])
 
     def _publish(self) -> None:
-        """Let threads that were forked here know where."""
+        """Let threads that were forked here know where: the call path of every FORK so far, and the program it belongs to."""
         n = int(self.state[stacks.N_NOTES])
         kind, _, _, node = (a[:n] for a in self._notes)
-        self.fork_nodes = node[IS_FORK[kind]]
+        nodes = node[IS_FORK[kind]].astype(np.int64)
+        events = self._thread_events
+        row = events.row[IS_FORK[events.kind]][: nodes.size]
+        program = int(self.state[stacks.PROGRAM])
+        programs = np.where(row > self.state[stacks.PROGRAM_ROW], program, stacks.NO_PARENT)
+        # at once: threads look at it while this one goes on
+        self.published = nodes, programs
 
     def _finish(self) -> None:
         state = self.state
@@ -420,7 +421,7 @@ class LocationScan:
         self.bad_exits, self.open = int(state[stacks.BAD_EXITS]), int(state[stacks.OPEN])
         self.done = True
         del self._frames, self._nodes, self._calls, self._notes, self._table, self._tasks
-        del self._master, self._fork, self._parents, self._stop_times, self._task_slots
+        del self._master, self._fork, self._parents, self._programs, self._stop_times, self._task_slots
         self._spans = None
         self._window_start = self._window_stop = self._last_join = np.zeros(0, np.int64)
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tracecols.converters.base import Report
 from tracecols.converters.otf2.write import write_archive
-from tracecols.export.tables import ExportError
 from tracecols.jobs import n_jobs
-from tracecols.pieces.stored import StoreSource
-from tracecols.store import Store
-from tracecols.store.layout import MANIFEST
+from tracecols.pieces.stored import StoreSource, open_store, window_ticks
 
 
 def export_archive(
@@ -53,23 +49,9 @@ def export_archive(
     ExportError
         If the source is a severity cube.
     """
-    try:
-        kind = json.loads((source / MANIFEST).read_text(encoding="utf-8")).get("format", "")
-    except (OSError, ValueError, AttributeError):
-        kind = ""
-    if kind == "tracecols severity":
-        raise ExportError(
-            f"{source} is a severity cube, and has no events\n  export the store of the trace it was made of"
-        )
-    store = Store(source)
-    clock = store.manifest["clock"]
-
-    def ticks(seconds: float | None) -> int | None:
-        return None if seconds is None else round(seconds * clock["resolution"]) + int(clock["origin"])
-
+    store = open_store(source)
+    window = window_ticks(store, start, stop)
     report = Report()
-    if start is not None and stop is not None and stop <= start:
-        raise ExportError(f"nothing lies between {start:g} s and {stop:g} s\n  the end has to be later than the start")
-    piece = StoreSource(store, locations, ticks(start), ticks(stop), jobs=n_jobs(jobs))
+    piece = StoreSource(store, locations, *window, jobs=n_jobs(jobs))
     write_archive(piece, output, jobs=jobs, progress=progress, report=report)
     return report

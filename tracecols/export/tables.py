@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tracecols.errors import StoreError, TracecolsError
+from tracecols.errors import ExportError, StoreError
 from tracecols.schema import EVENTS
 from tracecols.schema.compound import COMPOUND_TABLES
 from tracecols.scratch import ScratchFolder
@@ -21,10 +21,6 @@ from tracecols.store.layout import MANIFEST
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-class ExportError(TracecolsError):
-    """An export cannot be made."""
 
 
 @contextmanager
@@ -148,7 +144,7 @@ def export(source: Path, output: Path, table: str = "events") -> None:
     """
     if output.suffix not in TABLES:
         raise ExportError(
-            f"cannot export to {output.name}: no format ends in '{output.suffix}'\n  there are {', '.join(TABLES)}, and of a store .otf2"
+            f"cannot export to {output.name}: no format ends in '{output.suffix}'\n  there are {', '.join(TABLES)}, and of a store .otf2, .pftrace, .trace.json"
         )
     try:
         kind = json.loads((source / MANIFEST).read_text(encoding="utf-8")).get("format", "")

@@ -195,7 +195,7 @@ class Stacks:
 
 
 @dataclass
-class _Tasks:
+class TaskEvents:
     """The events of one location that switch or complete tasks: rows, kinds, numbers of their tasks (0 is the implicit one)."""
 
     row: NDArray[np.int64]
@@ -203,7 +203,7 @@ class _Tasks:
     slot: NDArray[np.int64]
 
     @classmethod
-    def of(cls, store: Store, location: int, first_row: int) -> _Tasks:
+    def of(cls, store: Store, location: int, first_row: int) -> TaskEvents:
         t = store.read("tasks", location, ["row", "kind", "creator", "generation", "task"])
         mine = np.isin(t["kind"], (*SWITCHES, *COMPLETES))
         row, kind, creator, generation, task = (t[c][mine] for c in ("row", "kind", "creator", "generation", "task"))
@@ -270,7 +270,7 @@ class CutPlanner:
         cut = self._window(location, n)
         if cut.start == 0 and cut.stop == n:
             return cut
-        tasks = _Tasks.of(self.store, location, int(self._first_rows[location]))
+        tasks = TaskEvents.of(self.store, location, int(self._first_rows[location]))
         stacks = Stacks(int(tasks.slot.max(initial=0)) + 1)
         stacks.walk(self.store, location, 0, cut.start, tasks.slot)
         if 0 < cut.start < n:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from tracecols.conversion import write_store
 from tracecols.errors import AnalysisError
-from tracecols.pieces.stored import StoreSource
+from tracecols.pieces.stored import StoreSource, window_ticks
 from tracecols.scratch import temporary_folder
 from tracecols.store import Store
 
@@ -33,14 +33,10 @@ def piece_of(store: Store, start: float | None, stop: float | None, jobs: int) -
     if start is None and stop is None:
         yield store
         return
-    if start is not None and stop is not None and stop <= start:
-        raise AnalysisError(
-            f"nothing lies between {start:g} s and {stop:g} s\n  the end has to be later than the start"
-        )
     clock = store.manifest["clock"]
-    low, high = (None if t is None else round(t * clock["resolution"]) + int(clock["origin"]) for t in (start, stop))
+    window = window_ticks(store, start, stop)
     with temporary_folder() as folder:
-        source = StoreSource(store, None, low, high, jobs=jobs)
+        source = StoreSource(store, None, *window, jobs=jobs)
         write_store(source, folder, jobs=jobs, salvage=False, progress=None)
         piece = Store(folder)
         if not piece.manifest["n_events"]:

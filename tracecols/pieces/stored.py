@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,12 @@ from numpy.typing import NDArray
 
 from tracecols.converters.base import Batch, Clock, Columns, Report
 from tracecols.converters.sides import ranges
-from tracecols.errors import StoreError
+from tracecols.errors import AnalysisError, ExportError, StoreError
 from tracecols.jobs import n_jobs
 from tracecols.pieces.cut import Extra, LocationCut, plan_cut
 from tracecols.schema import KINDS
 from tracecols.store import Store
+from tracecols.store.layout import MANIFEST
 
 ROWS = 1 << 20
 """Events per batch."""
@@ -25,6 +27,59 @@ SIDE_ROWS = 1 << 19
 
 _FAMILY = np.full(256, "", object)
 _FAMILY[[int(k.number) for k in KINDS]] = [k.family for k in KINDS]
+
+
+def open_store(source: Path) -> Store:
+    """Open a store to write its events for other tools.
+
+    Raises
+    ------
+    ExportError
+        If it is a severity cube.
+    """
+    try:
+        kind = json.loads((source / MANIFEST).read_text(encoding="utf-8")).get("format", "")
+    except (OSError, ValueError, AttributeError):
+        kind = ""
+    if kind == "tracecols severity":
+        raise ExportError(
+            f"{source} is a severity cube, and has no events\n  export the store of the trace it was made of"
+        )
+    return Store(source)
+
+
+def window_ticks(store: Store, start: float | None, stop: float | None) -> tuple[int | None, int | None]:
+    """Convert the ends of a window from seconds since the start of the recording to ticks; None stays.
+
+    Raises
+    ------
+    AnalysisError
+        If nothing lies between them.
+    """
+    if start is not None and stop is not None and stop <= start:
+        raise AnalysisError(
+            f"nothing lies between {start:g} s and {stop:g} s\n  the end has to be later than the start"
+        )
+    clock = store.manifest["clock"]
+
+    def ticks(seconds: float | None) -> int | None:
+        return None if seconds is None else round(seconds * clock["resolution"]) + int(clock["origin"])
+
+    return ticks(start), ticks(stop)
+
+
+def check_locations(store: Store, chosen: Iterable[int] | None) -> None:
+    """Refuse locations that a store does not have.
+
+    Raises
+    ------
+    StoreError
+        If there is one.
+    """
+    n = int(store.manifest["n_locations"])
+    unknown = [i for i in chosen or () if not 0 <= i < n]
+    if unknown:
+        raise StoreError(f"no location {unknown[0]}\n  there are {n}, numbered from 0 (see tracecols info)")
 
 
 class SideReader:
@@ -128,11 +183,7 @@ class StoreSource:
         if locations is None and start is None and stop is None:
             return
         chosen = None if locations is None else list(locations)
-        unknown = [i for i in chosen or () if not 0 <= i < len(self._first_rows)]
-        if unknown:
-            raise StoreError(
-                f"no location {unknown[0]}\n  there are {len(self._first_rows)}, numbered from 0 (see tracecols info)"
-            )
+        check_locations(store, chosen)
         if start is not None and stop is not None and stop <= start:
             raise StoreError(
                 f"nothing lies between the ticks {start} and {stop}\n  the end has to be later than the start"

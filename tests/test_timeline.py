@@ -1,0 +1,494 @@
+"""Timelines for viewers: read with the format's own classes, slices add up to what the profile says, flows join what belongs together."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from conftest import DATA, SHARED
+from timeline_reader import Perfetto, read
+
+import tracecols
+from tracecols.cli import group
+from tracecols.errors import ExportError, StoreError
+from tracecols.export.viewers import export_timeline
+from tracecols.patterns.registry import properties
+from tracecols.pieces.stored import open_store
+from tracecols.schema.enums import COLLECTIVE_OPS
+from tracecols.store.layout import write_manifest
+from tracecols.trace import Trace
+
+pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+
+RECORDED = [
+    pytest.param(anchor, id=f"{folder.name}-{anchor.parent.name}")
+    for folder, names in (
+        (DATA, ("*",)),
+        (SHARED / "otf2", ("hybrid_multi", "metrics_rusage", "omp_nested", "omp_tasks", "rma", "subcomm", "userreg")),
+        (SHARED / "epilog", ("fuzz_1", "fuzz_5", "io_4", "omp_1x3")),
+    )
+    for name in names
+    for pattern in (f"{name}/traces.otf2", f"{name}/epik.elg")
+    for anchor in sorted(folder.glob(pattern))
+]
+
+
+def ns(trace, ticks):
+    """Nanoseconds since the start of the recording, or since the first event if that is earlier; as Python's integers do it."""
+    clock = trace.manifest["clock"]
+    zero = min(clock["origin"], trace.manifest["first_time"])
+    return [(t - zero) * 10**9 // clock["resolution"] for t in np.asarray(ticks).tolist()]
+
+
+def export(trace, path, **options):
+    export_timeline(trace.path, path, jobs=1, **options)
+    return read(path)
+
+
+def convert(source, folder, name="x"):
+    return Trace(tracecols.convert(source, folder / f"{name}.trace", jobs=1), jobs=1)
+
+
+def lines(trace, timeline):
+    """The tracks of the locations, by row."""
+    d = trace.locations
+    names = [tuple(p) for p in zip(trace.processes["name"].to_numpy()[d["process"]], d["name"], strict=True)]
+    found = {}
+    for uuid, track in timeline.tracks.items():
+        if not track.HasField("counter"):
+            path = ", ".join(timeline.path(uuid)).split(", ")
+            for location, (process, name) in enumerate(names):
+                if path[-2:] == [process, name]:
+                    found.setdefault(location, uuid)
+    return found
+
+
+@pytest.fixture(scope="module", params=RECORDED)
+def recorded(request, tmp_path_factory):
+    """A recorded trace and its timeline."""
+    folder = tmp_path_factory.mktemp("recorded")
+    trace = convert(request.param, folder)
+    return trace, export(trace, folder / "x.pftrace"), folder
+
+
+# -- recorded traces -----------------------------------------------------------------------------------------------------
+
+
+def test_recorded__slices_add_up_to_the_times_of_regions(recorded):
+    trace, timeline, _ = recorded
+    model = trace.model
+    profile = model.profile
+    region = model.call_paths.region[profile.call_path]
+    has_tasks = any(s.has_tasks for s in model.scans) or any(
+        trace.store.n_rows("tasks", i) for i in range(model.n_locations)
+    )
+    of = lines(trace, timeline)
+    assert sorted(of) == list(range(model.n_locations))
+    assert len(set(of.values())) == len(of)
+    resolution = trace.manifest["clock"]["resolution"]
+    for location, uuid in of.items():
+        found, visits = defaultdict(int), defaultdict(int)
+        for s in timeline.slices[uuid]:
+            found[s.name] += s.exclusive
+            visits[s.name] += 1
+        mine = profile.location == location
+        expected, times = defaultdict(int), defaultdict(int)
+        for r, exclusive, n in zip(region[mine], profile.exclusive[mine], profile.visits[mine], strict=True):
+            expected[model.regions.name[r]] += int(exclusive)
+            times[model.regions.name[r]] += int(n)
+        if has_tasks:
+            # the profile shows the time of tasks twice: where they were scheduled, too
+            continue
+        assert {k: n for k, n in visits.items() if n} == {k: n for k, n in times.items() if n}
+        below = sum(visits.values())
+        for name, ticks in expected.items():
+            # both ends of a slice, and of those in it, are rounded down
+            assert abs(found[name] - ticks * 10**9 / resolution) <= visits[name] + below, name
+
+
+def test_recorded__slices_are_region_instances_nanosecond_by_nanosecond(recorded):
+    trace, timeline, _ = recorded
+    for location, uuid in lines(trace, timeline).items():
+        if trace.store.n_rows("tasks", location):
+            continue
+        table = trace.region_instances(location)
+        regions = trace.model.regions.name[table["region"]]
+        exits = np.where(table["exit_time"] >= 0, table["exit_time"], trace.model.scans[location].last_time)
+        expected = sorted(zip(ns(trace, table["enter_time"]), ns(trace, exits), regions, strict=True))
+        found = [s for s in timeline.slices[uuid] if s.name != "TRACE BUFFER FLUSH"]
+        assert sorted((s.begin, s.end, s.name) for s in found) == expected
+
+
+def test_recorded__flows_join_sends_with_receives(recorded):
+    trace, timeline, _ = recorded
+    m = trace.messages
+    of = lines(trace, timeline)
+    ends = defaultdict(list)
+    for uuid, instants in timeline.instants.items():
+        for i in instants:
+            if i.name in ("send", "receive"):
+                assert len(i.flows) <= 1
+                for flow in i.flows:
+                    ends[flow].append(
+                        (i.ends_flow, uuid, i.name, i.begin, i.details.get("tag"), i.details.get("bytes"))
+                    )
+    found = []
+    for pair in ends.values():
+        first, last = sorted(pair)
+        assert (first[0], last[0]) == (False, True)
+        assert first[3] <= last[3]
+        send, receive = (first, last) if first[2] == "send" else (last, first)
+        assert receive[2] == "receive"
+        assert send[4] == receive[4]
+        found.append((send[1], receive[1], send[3], receive[3], send[4], send[5]))
+    columns = (
+        [of[i] for i in m["send_location"]], [of[i] for i in m["recv_location"]],
+        ns(trace, m["send_time"]), ns(trace, m["recv_time"]), m["tag"], m["length"],
+    )  # fmt: skip
+    assert sorted(found) == sorted(zip(*columns, strict=True))
+
+
+def test_recorded__flows_join_who_comes_to_a_collective_operation(recorded):
+    trace, timeline, _ = recorded
+    members = trace.collective_members
+    of = lines(trace, timeline)
+    found = defaultdict(list)
+    n = 0
+    for uuid, instants in timeline.instants.items():
+        for i in instants:
+            if i.name in COLLECTIVE_OPS or i.name == "collective operation":
+                n += 1
+                for flow in i.flows:
+                    found[flow].append((i.begin, i.ends_flow, uuid))
+    assert n == len(members)
+    expected = []
+    for _, rows in members.groupby("collective"):
+        times = ns(trace, np.where(rows["enter"] >= 0, rows["enter_time"], rows["end_time"]))
+        if len(rows) > 1:
+            expected.append(sorted(zip(times, [of[i] for i in rows["location"]], strict=True)))
+    assert sorted(sorted((t, u) for t, _, u in chain) for chain in found.values()) == sorted(expected)
+    for chain in found.values():
+        # who comes last ends it
+        (last,) = [t for t, is_end, _ in chain if is_end]
+        assert last == max(t for t, _, _ in chain)
+
+
+def test_recorded__counters_have_their_values(recorded):
+    trace, timeline, _ = recorded
+    expected = []
+    for name in trace.store.tables:
+        if name.startswith("metrics_"):
+            table = trace.table(name)
+            expected += [float(v) for c in table if c.startswith("value_") for v in table[c]]
+    expected = [v for v in expected if np.isfinite(v)]
+    assert sorted(float(v) for samples in timeline.samples.values() for _, v in samples) == sorted(expected)
+
+
+def test_recorded__chrome_says_the_same(recorded):
+    trace, timeline, folder = recorded
+    other = export(trace, folder / "x.trace.json")
+    assert set(other.slices) == set(timeline.slices)
+    for track, slices in timeline.slices.items():
+        assert other.slices[track] == slices
+    for track, instants in timeline.instants.items():
+        assert other.instants[track] == instants
+    samples = sorted((t, float(v)) for s in timeline.samples.values() for t, v in s)
+    assert sorted((t, float(v)) for s in other.samples.values() for t, v in s) == samples
+
+
+def test_recorded__windows_add_up(recorded):
+    trace, timeline, folder = recorded
+    m = trace.manifest
+    middle = trace.seconds((m["first_time"] + m["last_time"]) // 2).item()
+    halves = [
+        export(trace, folder / "before.pftrace", stop=middle), export(trace, folder / "after.pftrace", start=middle)
+    ]  # fmt: skip
+    cut = ns(trace, [trace.ticks(middle)])[0]
+    for location, uuid in lines(trace, timeline).items():
+        whole, parts = defaultdict(int), defaultdict(int)
+        for s in timeline.slices[uuid]:
+            whole[s.name, s.depth] += s.end - s.begin
+        for half, low, high in zip(halves, (0, cut), (cut, 2**63), strict=True):
+            for s in half.slices[lines(trace, half)[location]]:
+                assert low <= s.begin <= s.end <= high
+                parts[s.name, s.depth] += s.end - s.begin
+        assert {k: v for k, v in parts.items() if v} == {k: v for k, v in whole.items() if v}
+    n = sum(len(i) for i in timeline.instants.values())
+    assert sum(len(i) for half in halves for i in half.instants.values()) == n
+
+
+# -- wait states ---------------------------------------------------------------------------------------------------------
+
+
+WAITS = [p for p in properties("scalasca") if p.unit == "sec" and p.match is not None]
+
+
+@pytest.mark.parametrize("source", [p for p in RECORDED if p.id.startswith("data")])
+def test_waits__add_up_to_the_cube_and_lie_in_the_calls_that_wait(source, tmp_path):
+    trace = convert(source, tmp_path)
+    cube = trace.analyze()
+    timeline = export(trace, tmp_path / "x.pftrace", waits=[p.id for p in WAITS])
+    found = defaultdict(list)
+    for uuid, track in timeline.tracks.items():
+        for s in timeline.slices[uuid]:
+            if s.category == "wait state":
+                found[track.name].append(s)
+                around = [
+                    o
+                    for o in timeline.slices[track.parent_uuid]
+                    if o.begin <= s.begin and s.end <= o.end and o.category in ("mpi", "openmp")
+                ]
+                assert around, s
+    total = defaultdict(float)
+    for p in WAITS:
+        if p.id in cube.properties.id:
+            total[p.title] += cube.total(p.id)
+    assert any(total.values())
+    for title, seconds in total.items():
+        # rounded down at both ends
+        n = len(found[title])
+        assert sum(s.end - s.begin for s in found[title]) == pytest.approx(seconds * 1e9, abs=n + 1)
+
+
+def test_waits__stand_below_their_location_at_the_time_they_waste(archive, tmp_path):
+    mpi = archive.mpi(2)
+    mpi.ranks[0].enter(0, "main").call(10, 40, "work").enter(50, "MPI_Send").send(51, 1, mpi.world).leave(
+        60, "MPI_Send"
+    )
+    mpi.ranks[0].leave(99, "main")
+    mpi.ranks[1].enter(0, "main").enter(20, "MPI_Recv").recv(55, 0, mpi.world).leave(56, "MPI_Recv").leave(99, "main")
+    trace = convert(archive.write(), tmp_path)
+    timeline = export(trace, tmp_path / "x.pftrace", waits=["mpi_latesender"])
+    (track,) = [u for u, t in timeline.tracks.items() if t.name == "Late Sender"]
+    assert timeline.tracks[track].parent_uuid == lines(trace, timeline)[1]
+    assert [(s.begin, s.end) for s in timeline.slices[track]] == [(20, 50)]
+    cut = export(trace, tmp_path / "y.pftrace", waits=["mpi_latesender"], start=30e-9, stop=45e-9)
+    (track,) = [u for u, t in cut.tracks.items() if t.name == "Late Sender"]
+    assert [(s.begin, s.end) for s in cut.slices[track]] == [(30, 45)]
+
+
+def test_waits__of_no_such_property_are_refused(archive, tmp_path):
+    mpi = archive.mpi(1)
+    mpi.ranks[0].call(0, 9, "main")
+    trace = convert(archive.write(), tmp_path)
+    for wrong in ("mpi_latesendr", "time", "mpi_cls_count"):
+        with pytest.raises(ExportError, match=r"mpi_latesender, "):
+            export(trace, tmp_path / "x.pftrace", waits=[wrong])
+    assert [p.name for p in tmp_path.iterdir() if "pftrace" in p.name] == []
+
+
+# -- tracks --------------------------------------------------------------------------------------------------------------
+
+
+def test_tracks__form_the_system_tree_in_order(tmp_path, data):
+    trace = convert(data / "hybrid_2x3", tmp_path)
+    timeline = export(trace, tmp_path / "x.pftrace")
+    paths = [timeline.path(u) for u in timeline.tracks]
+    assert [p[-1] for p in paths[:5]] == [
+        paths[0][-1], "MPI Rank 0", "Master thread", "OMP thread 1", "OMP thread 2",
+    ]  # fmt: skip
+    assert paths[0][0].startswith("machine Linux, node ")
+    assert [t.sibling_order_rank for t in timeline.tracks.values()] == sorted(timeline.tracks)
+    assert {t.child_ordering for t in timeline.tracks.values()} == {3}
+
+
+def test_clock__says_which_time_of_day_time_zero_is(archive, tmp_path):
+    mpi = archive.mpi(1)
+    mpi.ranks[0].call(5, 10, "main")
+    trace = convert(archive.write(), tmp_path)
+    assert not export(trace, tmp_path / "x.pftrace").clocks
+    manifest = json.loads((trace.path / "manifest.json").read_text())
+    manifest["clock"] |= {"realtime": 1_700_000_000_000_000_000, "origin": 8}
+    write_manifest(trace.path, "a store of a trace", manifest["version"], manifest)
+    timeline = export(Trace(trace.path), tmp_path / "x.pftrace")
+    # the first event is 3 ns earlier than the start of the recording
+    ((slice_,),) = timeline.slices.values()
+    assert (slice_.begin, slice_.end) == (0, 5)
+    (snapshot,) = timeline.clocks
+    assert {c.clock_id: c.timestamp for c in snapshot.clocks} == {6: 3, 1: 1_700_000_000_000_000_000}
+
+
+def test_tracks__what_is_not_chosen_is_not_there(tmp_path, data):
+    trace = convert(data / "hybrid_2x3", tmp_path)
+    timeline = export(trace, tmp_path / "x.pftrace", locations=[3, 1])
+    whole = export(trace, tmp_path / "whole.pftrace")
+    of = lines(trace, timeline)
+    assert len(of) == 2
+    assert sorted(of) == [1, 3]
+    for location, uuid in of.items():
+        expected = whole.slices[lines(trace, whole)[location]]
+        assert [(s.begin, s.end, s.name) for s in timeline.slices[uuid]] == [(s.begin, s.end, s.name) for s in expected]
+    # its partners are not there
+    assert not any(i.flows for instants in timeline.instants.values() for i in instants)
+
+
+def test_tracks__of_several_nodes_and_processes_of_one_thread(archive, tmp_path):
+    machine = archive.node("cluster", "machine")
+    for n in range(2):
+        node = archive.node(f"n{n}", "node", machine)
+        for r in range(2):
+            process = archive.process(f"rank {2 * n + r}", node=node)
+            archive.location("main thread", process).call(0, 10 + r, "main")
+    timeline = export(convert(archive.write(), tmp_path), tmp_path / "x.pftrace")
+    assert [timeline.path(u) for u in timeline.tracks] == [
+        ("machine cluster",),
+        ("machine cluster", "node n0"),
+        ("machine cluster", "node n0", "rank 0, main thread"),
+        ("machine cluster", "node n0", "rank 1, main thread"),
+        ("machine cluster", "node n1"),
+        ("machine cluster", "node n1", "rank 2, main thread"),
+        ("machine cluster", "node n1", "rank 3, main thread"),
+    ]
+    export(Trace(tmp_path / "x.trace"), tmp_path / "x.trace.json")
+    names = read(tmp_path / "x.trace.json").names
+    assert names["process_name"] == {i + 1: f"rank {i}" for i in range(4)}
+    assert names["process_labels"][4] == "node n1"
+
+
+# -- odd traces ----------------------------------------------------------------------------------------------------------
+
+
+def test_odd__open_instances_exits_without_enter_and_wrong_exits(archive, tmp_path):
+    mpi = archive.mpi(1)
+    here = mpi.ranks[0]
+    here.leave(5, "main").enter(10, "main").enter(20, "f").leave(30, "g").enter(40, "h")
+    timeline = export(convert(archive.write(), tmp_path), tmp_path / "x.pftrace")
+    ((slices),) = timeline.slices.values()
+    assert sorted((s.begin, s.end, s.name) for s in slices) == [(10, 40, "main"), (20, 30, "f"), (40, 40, "h")]
+
+
+def test_odd__messages_without_partner_and_without_region(archive, tmp_path):
+    mpi = archive.mpi(2)
+    mpi.ranks[0].send(5, 1, mpi.world, 7, 64).send(6, 1, mpi.world, 8, 1)
+    mpi.ranks[1].recv(4, 0, mpi.world, 7, 64).recv(9, 0, mpi.world, 9, 2)
+    trace = convert(archive.write(), tmp_path)
+    timeline = export(trace, tmp_path / "x.pftrace")
+    of = lines(trace, timeline)
+    found = [
+        [(i.begin, i.name, i.details, bool(i.flows), i.ends_flow) for i in timeline.instants[of[r]]] for r in range(2)
+    ]
+    world = {"communicator": "MPI_COMM_WORLD"}
+    # received before it was sent, by the clocks: the flow ends at what is later
+    assert found == [
+        [(5, "send", {"to": 1, "tag": 7, "bytes": 64, **world}, True, True), (6, "send", {"to": 1, "tag": 8, "bytes": 1, **world}, False, False)],
+        [(4, "receive", {"from": 0, "tag": 7, "bytes": 64, **world}, True, False), (9, "receive", {"from": 0, "tag": 9, "bytes": 2, **world}, False, False)],
+    ]  # fmt: skip
+
+
+def test_odd__no_events(archive, tmp_path):
+    archive.mpi(2)
+    trace = convert(archive.write(), tmp_path)
+    for name in ("x.pftrace", "x.trace.json"):
+        timeline = export(trace, tmp_path / name)
+        assert not timeline.slices
+        assert not timeline.instants
+
+
+NASTY = 'a"b\\c</script>\n\t\u0000\u2028 ünï 𝄞 &<>%s{}'
+
+
+def test_names__are_only_text(archive, tmp_path):
+    mpi = archive.mpi(1)
+    mpi.ranks[0].call(0, 10, NASTY.replace("\0", ""))
+    trace = convert(archive.write(), tmp_path)
+    wanted = NASTY.replace("\0", "")
+    assert wanted in list(trace.regions["name"])
+    for name in ("x.pftrace", "x.trace.json"):
+        ((only,),) = export(trace, tmp_path / name).slices.values()
+        assert only.name == wanted
+
+
+def test_counters__that_are_no_numbers_are_counted_and_large_ones_are_doubles(archive, tmp_path):
+    mpi = archive.mpi(1)
+    number = archive.metric_class(("power", "double"), ("cycles", "uint64"))
+    here = mpi.ranks[0]
+    here.enter(0, "main")
+    for t, power, cycles in ((1, 1.5, 7), (2, float("nan"), 2**64 - 1), (3, float("inf"), 9)):
+        here.record(t, "Metric", source=number, values=[(10, power), (4, cycles)])
+    here.leave(9, "main")
+    trace = convert(archive.write(), tmp_path)
+    shown = export_timeline(trace.path, tmp_path / "x.pftrace")
+    assert shown.left_out == {"values of counters that are no numbers": 2}
+    timeline = read(tmp_path / "x.pftrace")
+    names = {timeline.tracks[u].name: s for u, s in timeline.samples.items()}
+    assert names == {"power": [(1, 1.5)], "cycles": [(1, 7.0), (2, float(2**64 - 1)), (3, 9.0)]}
+    export_timeline(trace.path, tmp_path / "x.trace.json")
+    json.loads((tmp_path / "x.trace.json").read_text())
+
+
+# -- the command and its errors ------------------------------------------------------------------------------------------
+
+
+def run(*arguments):
+    return CliRunner().invoke(group, [str(a) for a in arguments])
+
+
+@pytest.fixture(scope="module")
+def hybrid(tmp_path_factory):
+    return convert(DATA / "hybrid_2x3", tmp_path_factory.mktemp("hybrid")).path
+
+
+@pytest.mark.parametrize("name", ["x.pftrace", "x.perfetto-trace", "x.trace.json"])
+def test_export__writes_a_piece(name, hybrid, tmp_path):
+    result = run(
+        "export", hybrid, tmp_path / name, "--from", 0.3, "--to", 0.35, "--locations", "0,2-3", "--waits", "mpi_latebroadcast",
+        "--jobs", 1,
+    )  # fmt: skip
+    assert (result.exit_code, result.stdout) == (0, f"{tmp_path / name}\n")
+    assert result.stderr == "wait states of mpi_latebroadcast: 1\n"
+    timeline = read(tmp_path / name)
+    # three locations, and the wait states of one
+    assert len(timeline.slices) == 4
+    assert all(299_999_999 <= s.begin <= s.end <= 350_000_000 for slices in timeline.slices.values() for s in slices)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("x.pftrace", "--table", "messages"), 2, "--table has no meaning for a timeline"),
+        (("x.csv", "--waits", "mpi_latesender"), 2, "--waits: only for a timeline"),
+        (("x.otf2", "--waits", "mpi_latesender"), 2, "--waits: only for a timeline"),
+        (("x.pftrace", "--waits", "nothing"), 1, "no wait states of a property 'nothing'"),
+        (("x.pftrace", "--locations", "6"), 1, "no location 6"),
+        (("x.pftrace", "--from", "2", "--to", "1"), 1, "the end has to be later"),
+        (("no/x.pftrace",), 1, "cannot write"),
+    ],
+)
+def test_export__refuses(arguments, code, words, hybrid, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run("export", hybrid, *arguments)
+    assert result.exit_code == code, result.output
+    assert words in result.output
+    assert not list(tmp_path.iterdir())
+
+
+def test_export__leaves_nothing_half(hybrid, tmp_path, monkeypatch):
+    from tracecols.export import perfetto
+
+    def fail(*_):
+        raise StoreError("damaged")
+
+    monkeypatch.setattr(perfetto.PerfettoWriter, "strip", fail)
+    with pytest.raises(StoreError):
+        export_timeline(hybrid, tmp_path / "x.pftrace")
+    assert not list(tmp_path.iterdir())
+
+
+def test_export__of_a_cube_is_refused(hybrid, tmp_path):
+    Trace(hybrid).analyze().save(tmp_path / "x.severity")
+    with pytest.raises(ExportError, match="is a severity cube"):
+        open_store(tmp_path / "x.severity")
+
+
+def test_export__is_the_same_for_any_batches(hybrid, tmp_path, monkeypatch):
+    from tracecols.export import timeline
+
+    export_timeline(hybrid, tmp_path / "one.pftrace")
+    one = Perfetto((tmp_path / "one.pftrace").read_bytes())
+    monkeypatch.setattr(timeline, "ROWS", 100)
+    export_timeline(hybrid, tmp_path / "many.pftrace", jobs=2)
+    many = Perfetto((tmp_path / "many.pftrace").read_bytes())
+    assert (many.slices, many.instants, many.samples) == (one.slices, one.instants, one.samples)

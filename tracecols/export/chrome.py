@@ -1,0 +1,157 @@
+"""A timeline as Chrome's JSON: a list of events, for tools that do not read Perfetto's own format.
+
+Processes have the number of their row and threads that of their track, from 1. Wait states are threads of their own, counters
+belong to processes and carry the name of their location. Times are microseconds with three decimals.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tracecols.export.flows import DETAILS, TEXTS
+from tracecols.export.timeline import Samples, Strip, Timeline, Track
+from tracecols.kernels.protobuf import BEGINS, ENDS, GOES_ON, NULL
+from tracecols.kernels.timeline import BEGIN, END, INSTANT
+from tracecols.version import __version__
+
+PHASES = {BEGIN: '"ph":"B"', END: '"ph":"E"', INSTANT: '"ph":"i","s":"t"'}
+FLOW_PHASES = {BEGINS: "s", GOES_ON: "t", ENDS: "f"}
+
+ROWS = 1 << 17
+"""Events that are put into words at once, if names are not very long."""
+
+FRACTIONS = pa.array([f".{i:03d}" for i in range(1000)])
+
+
+def joined(*texts: Any) -> Any:
+    """Join columns of texts and single texts, row by row."""
+    return pc.binary_join_element_wise(*texts, "")
+
+
+def microseconds(time: NDArray[np.int64]) -> Any:
+    """Put nanoseconds into words as microseconds."""
+    return joined(pc.cast(pa.array(time // 1000), pa.string()), FRACTIONS.take(pa.array(time % 1000)))
+
+
+class ChromeWriter:
+    """Writes the parts of a timeline as JSON.
+
+    Parameters
+    ----------
+    file : binary file
+    timeline : Timeline
+    """
+
+    def __init__(self, file: BinaryIO, timeline: Timeline) -> None:
+        self._file, self._timeline = file, timeline
+        self._tracks: dict[int, Track] = {}
+        self._processes: set[int] = set()
+        self._comma = ""
+        self._head = pa.array([f",\n{{{PHASES.get(what, '')}" for what in range(max(PHASES) + 1)])
+        categories = timeline.categories
+        names = [
+            f',"name":{json.dumps(name)},"cat":{json.dumps(categories[c])}'
+            for name, c in zip(timeline.names, timeline.category.tolist(), strict=True)
+        ]
+        # texts of a column have to fit into 2 GiB
+        self._rows = max(min(ROWS, (1 << 30) // (max(map(len, names)) + 1024)), 1)
+        # the last, which -1 takes, is for ends
+        self._names = pa.array([*names, ""])
+        self._texts = pa.array([json.dumps(t) for t in timeline.texts], pa.string())
+
+    def begin(self) -> None:
+        """Write what comes before all events."""
+        facts: dict[str, Any] = {"written_by": f"tracecols {__version__}"}
+        if self._timeline.realtime >= 0:
+            facts["nanoseconds since 1970 at time 0"] = self._timeline.realtime - self._timeline.origin_ns
+        head = json.dumps({"displayTimeUnit": "ns", "otherData": facts})
+        self._file.write(f'{head[:-1]}, "traceEvents": ['.encode())
+
+    def _write(self, rows: Any) -> None:
+        """Write a column of texts, one after the other."""
+        _, offsets, text = rows.buffers()
+        start, stop = np.frombuffer(offsets, np.int32)[[rows.offset, rows.offset + len(rows)]].tolist()
+        self._file.write(memoryview(text)[start:stop])
+
+    def _metadata(self, track: Track, what: str, key: str, value: str | int) -> None:
+        event = {"ph": "M", "pid": track.process + 1, "tid": track.uuid, "name": what, "args": {key: value}}
+        # the name of a process comes before all events
+        self._file.write(f"{self._comma}\n{json.dumps(event)}".encode())
+        self._comma = ","
+
+    def track(self, track: Track) -> None:
+        """Write the names of a process or thread."""
+        self._tracks[track.uuid] = track
+        if track.process >= 0 and track.process not in self._processes:
+            self._processes.add(track.process)
+            self._metadata(track, "process_name", "name", track.process_name)
+            self._metadata(track, "process_sort_index", "sort_index", track.order)
+            if track.parent:
+                self._metadata(track, "process_labels", "labels", self._tracks[track.parent].name)
+        if track.kind in ("location", "waits"):
+            name = track.name if track.kind == "location" else f"{track.name} ({self._tracks[track.parent].name})"
+            self._metadata(track, "thread_name", "name", name)
+            order = track.parent if track.kind == "waits" else track.uuid
+            self._metadata(track, "thread_sort_index", "sort_index", order)
+
+    def _place(self, track: Track) -> str:
+        return f',"pid":{track.process + 1},"tid":{track.uuid},"ts":'
+
+    def strip(self, strip: Strip) -> None:
+        """Write slices, instants and flows."""
+        for i in range(0, strip.time.size, self._rows):
+            part = slice(i, i + self._rows)
+            at = microseconds(strip.time[part])
+            mark = strip.mark[part]
+            tail: Any = pa.repeat("}", mark.size)
+            named = strip.name[part]
+            if (mark >= 0).any():
+                is_mark = pa.array(mark >= 0)
+                found = mark[mark >= 0]
+                named = named.copy()
+                named[mark >= 0] = strip.marks.name[found]
+                tail = pc.replace_with_mask(tail, is_mark, self._details(strip, found, at.filter(is_mark)))
+            name = self._names.take(pa.array(named % len(self._names)))
+            self._write(joined(self._head.take(pa.array(strip.what[part])), self._place(strip.track), at, name, tail))
+
+    def _details(self, strip: Strip, mark: NDArray[np.int64], at: Any) -> Any:
+        """Put what instants say into words, and the flow events that go with them."""
+        details = []
+        for i, name in enumerate(DETAILS):
+            values = strip.marks.values[mark, i]
+            is_there = pa.array(values != NULL)
+            if name in TEXTS:
+                known = (values >= 0) & (values < len(self._texts))
+                words = self._texts.take(pa.array(np.where(known, values, 0), mask=~known))
+            else:
+                words = pc.cast(pa.array(values), pa.string())
+            details.append(pc.if_else(is_there, joined(f'"{name}":', words), None))
+        arguments = pc.binary_join_element_wise(*details, ",", null_handling="skip")
+        step = strip.marks.step[mark]
+        phase = pa.array(["", *FLOW_PHASES.values()]).take(pa.array(step))
+        number = pc.cast(pa.array(strip.marks.flow[mark]), pa.string())
+        head = ',"bp":"e","name":"flow","cat":"mpi","id":'
+        flow = joined(',\n{"ph":"', phase, '"', head, number, self._place(strip.track), at, "}")
+        return joined(',"args":{', arguments, "}}", pc.if_else(pa.array(step > 0), flow, ""))
+
+    def samples(self, samples: Samples) -> None:
+        """Write the values of a counter."""
+        track = samples.track
+        line = self._tracks[track.parent]
+        unit = f" [{track.unit}]" if track.unit else ""
+        name = json.dumps(f"{track.name}{unit} ({line.name})")
+        place = f',\n{{"ph":"C","pid":{track.process + 1},"name":{name},"ts":'
+        for i in range(0, samples.time.size, ROWS):
+            at = microseconds(samples.time[i : i + ROWS])
+            values = pc.cast(pa.array(samples.values[i : i + ROWS]), pa.string())
+            self._write(joined(place, at, ',"args":{"value":', values, "}}"))
+
+    def end(self) -> None:
+        """Close the list."""
+        self._file.write(b"\n]}\n")

@@ -1,0 +1,129 @@
+"""Instants of communication, and the flows that join them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.model import Model
+from tracecols.kernels.protobuf import BEGINS, ENDS, GOES_ON, NULL
+from tracecols.schema.enums import COLLECTIVE_OPS
+
+if TYPE_CHECKING:
+    from tracecols.export.timeline import Timeline
+
+DETAILS = ("to", "from", "tag", "bytes", "communicator", "root", "sent", "received")
+"""What instants say: the rank of the other side, tag and length of a message; root and bytes of a collective operation."""
+
+TEXTS = ("communicator",)
+"""Those of them that are texts (`tracecols.export.timeline.Timeline.texts`)."""
+
+
+@dataclass
+class Marks:
+    """Instants of a strip.
+
+    Attributes
+    ----------
+    name : (n,) int32
+        In `Timeline.names`.
+    flow, step : (n,) int64, uint8
+        Number of the flow, and whether it begins, goes on or ends here (`tracecols.kernels.protobuf`); 0 none.
+    values : (n, n_details) int64
+        `DETAILS`; NULL where there is none.
+    """
+
+    name: NDArray[np.int32]
+    flow: NDArray[np.int64]
+    step: NDArray[np.uint8]
+    values: NDArray[np.int64]
+
+    @classmethod
+    def none(cls, n: int = 0) -> Marks:
+        """Return marks to be filled."""
+        values = np.full((n, len(DETAILS)), NULL, np.int64)
+        return cls(np.zeros(n, np.int32), np.zeros(n, np.int64), np.zeros(n, np.uint8), values)
+
+    def fill(self, detail: str, values: NDArray[Any]) -> None:
+        """Set a detail of all instants; -1 is null."""
+        known = values.astype(np.int64)
+        self.values[:, DETAILS.index(detail)] = np.where(known == -1, NULL, known)
+
+
+class Flows:
+    """The flows of a piece, by the rows of the events they join."""
+
+    def __init__(self, timeline: Timeline, model: Model | None) -> None:
+        nothing, no_steps = np.zeros(0, np.int64), np.zeros(0, np.uint8)
+        self._p2p = nothing, nothing, no_steps
+        self._row, self._op, self._flow, self._step = nothing, nothing, nothing, no_steps
+        self._details: dict[str, NDArray[Any]] = {}
+        if model is None:
+            return
+        self._messages(timeline, model)
+        self._collectives(timeline, model)
+
+    def _messages(self, timeline: Timeline, model: Model) -> None:
+        m = model.messages
+        whole = timeline.holds(m.send_location, m.send_time) & timeline.holds(m.recv_location, m.recv_time)
+        number = np.flatnonzero(whole)
+        rows = np.concatenate([m.send[number], m.recv[number]])
+        time = timeline.ns(np.concatenate([m.send_time[number], m.recv_time[number]]))
+        flow = np.concatenate([number, number]) + 1
+        # a flow begins at what comes first, even if clocks say that this is the receive
+        n = number.size
+        forward = (time[:n] < time[n:]) | ((time[:n] == time[n:]) & (rows[:n] < rows[n:]))
+        step = np.where(np.concatenate([forward, ~forward]), BEGINS, ENDS).astype(np.uint8)
+        order = np.argsort(rows)
+        self._p2p = rows[order], flow[order], step[order]
+        self._n_messages = len(m)
+
+    def _collectives(self, timeline: Timeline, model: Model) -> None:
+        c = model.collective_members
+        has_call = c.enter >= 0
+        # who is in no region arrives when it is through
+        row, time = np.where(has_call, c.enter, c.end), np.where(has_call, c.enter_time, c.end_time)
+        at = np.flatnonzero(timeline.holds(c.location, time))
+        order = np.lexsort((row[at], timeline.ns(time[at]), c.collective[at]))
+        of = c.collective[at][order]
+        is_first = np.concatenate([[True], of[1:] != of[:-1]]) if of.size else np.zeros(0, bool)
+        is_last = np.append(is_first[1:], True)[: of.size]
+        step = np.where(is_first, BEGINS, np.where(is_last, ENDS, GOES_ON))
+        of_member = np.empty(at.size, np.uint8)
+        of_member[order] = np.where(is_first & is_last, 0, step)
+        by_row = np.argsort(row[at], kind="stable")
+        member = at[by_row]
+        operation = c.collective[member]
+        self._row, self._step = row[member], of_member[by_row]
+        self._op = c.op[member]
+        self._flow = np.where(self._step > 0, self._n_messages + operation + 1, 0)
+        self._details = {
+            "communicator": model.collectives.communicator[operation],
+            "root": model.collectives.root[operation],
+            "sent": c.sent[member],
+            "received": c.received[member],
+        }
+
+    def of_p2p(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        """Return the flows of sends and receives and what they do with them; 0 none."""
+        keys, flow, step = self._p2p
+        result = np.zeros(rows.size, np.int64), np.zeros(rows.size, np.uint8)
+        if keys.size and rows.size:
+            at = np.minimum(np.searchsorted(keys, rows), keys.size - 1)
+            found = np.flatnonzero(keys[at] == rows)
+            result[0][found], result[1][found] = flow[at[found]], step[at[found]]
+        return result
+
+    def arrivals(self, start: int, stop: int, first_op: int) -> tuple[NDArray[np.int64], Marks]:
+        """Return the arrivals at collective operations between two rows, and the rows."""
+        low, high = np.searchsorted(self._row, [start, stop])
+        marks = Marks.none(high - low)
+        op = self._op[low:high]
+        marks.name[:] = first_op + np.where((op >= 0) & (op < len(COLLECTIVE_OPS)), op, -1)
+        marks.flow[:], marks.step[:] = self._flow[low:high], self._step[low:high]
+        for name, values in self._details.items():
+            marks.fill(name, values[low:high])
+        return self._row[low:high], marks

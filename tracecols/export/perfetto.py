@@ -1,0 +1,136 @@
+"""A timeline in Perfetto's own format: a sequence of packets, written as they are made.
+
+Field numbers are those of the messages in `protos/perfetto/trace` of the Perfetto sources; packets of events are encoded by
+`tracecols.kernels.protobuf`, the few others here.
+"""
+
+from __future__ import annotations
+
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.export.flows import DETAILS, TEXTS
+from tracecols.export.timeline import Samples, Strip, Timeline, Track
+from tracecols.kernels import protobuf
+
+NAMES_PER_PACKET = 1000
+
+STATE_CLEARED = 1
+"""SEQ_INCREMENTAL_STATE_CLEARED: names are given anew from here on."""
+
+EXPLICIT = 3
+"""TrackDescriptor.ChildTracksOrdering: by sibling_order_rank."""
+
+NOT_MERGED = 2
+"""TrackDescriptor.SiblingMergeBehavior: tracks of the same name stay apart."""
+
+BOOTTIME, REALTIME = 6, 1
+"""Clocks of a ClockSnapshot; times count in the first unless told otherwise."""
+
+Value = int | bytes | str
+
+
+def varint(number: int) -> bytes:
+    """Encode a number, seven bits a byte, the lowest first; a negative one as 64 bits."""
+    rest, result = number & (2**64 - 1), bytearray()
+    while rest >= 128:
+        result.append(rest & 127 | 128)
+        rest >>= 7
+    result.append(rest)
+    return bytes(result)
+
+
+def message(*fields: tuple[int, Value]) -> bytes:
+    """Encode fields, (number, value): numbers as varints, texts and messages with their lengths."""
+    result = b""
+    for number, value in fields:
+        if isinstance(value, int):
+            result += varint(number << 3 | protobuf.VARINT) + varint(value)
+        else:
+            data = value.encode("utf-8", "replace") if isinstance(value, str) else value
+            result += varint(number << 3 | protobuf.BYTES) + varint(len(data)) + data
+    return result
+
+
+def packet(*fields: tuple[int, Value]) -> bytes:
+    """Encode a TracePacket of the one sequence that is written."""
+    return message((1, message(*fields, (10, protobuf.SEQUENCE_NUMBER))))
+
+
+class PerfettoWriter:
+    """Writes the parts of a timeline as packets.
+
+    Parameters
+    ----------
+    file : binary file
+    timeline : Timeline
+    """
+
+    def __init__(self, file: BinaryIO, timeline: Timeline) -> None:
+        self._file, self._timeline = file, timeline
+        self._is_text = np.isin(DETAILS, TEXTS)
+        self._category = timeline.category + np.int32(1)
+        self._out = np.empty(1 << 22, np.uint8)
+
+    def begin(self) -> None:
+        """Write what comes before all tracks: names and clocks."""
+        # a field of InternedData and what it lists: categories, names, names of annotations, their texts
+        interned = [
+            (field, message((1, i), (2, text.encode("utf-8", "replace"))))
+            for field, texts in (
+                (1, self._timeline.categories),
+                (2, self._timeline.names),
+                (3, DETAILS),
+                (29, self._timeline.texts),
+            )
+            for i, text in enumerate(texts, 1)
+        ]
+        # first_packet_on_sequence, previous_packet_dropped
+        first: list[tuple[int, Value]] = [(87, 1), (42, 1)]
+        flags = STATE_CLEARED | protobuf.NEEDS_STATE
+        for i in range(0, len(interned), NAMES_PER_PACKET):
+            some = interned[i : i + NAMES_PER_PACKET]
+            self._file.write(packet((13, flags), (12, message(*some)), *first))
+            first, flags = [], protobuf.NEEDS_STATE
+        if self._timeline.realtime >= 0:
+            clocks = ((BOOTTIME, self._timeline.origin_ns), (REALTIME, self._timeline.realtime))
+            snapshot = message(*((1, message((1, clock), (2, time))) for clock, time in clocks))
+            self._file.write(packet((8, self._timeline.origin_ns), (6, snapshot)))
+
+    def track(self, track: Track) -> None:
+        """Write a TrackDescriptor."""
+        fields: list[tuple[int, Value]] = [(1, track.uuid), (2, track.name), (11, EXPLICIT), (12, track.order)]
+        if track.parent:
+            fields.append((5, track.parent))
+        # nodes and threads of the same name are several; lanes of the same wait states are seen as one
+        if track.kind != "waits":
+            fields.append((15, NOT_MERGED))
+        if track.kind == "counter":
+            fields.append((8, message((6, track.unit)) if track.unit else b""))
+        self._file.write(packet((60, message(*fields))))
+
+    def strip(self, strip: Strip) -> None:
+        """Write slices and instants."""
+        at = 0
+        while at < strip.time.size:
+            at, n = protobuf.encode_events(
+                strip.time, strip.what, strip.name, strip.mark, at, strip.track.uuid, self._category,
+                strip.marks.name, strip.marks.flow, strip.marks.step, strip.marks.values, self._is_text, self._out,
+            )  # fmt: skip
+            self._file.write(self._out[:n].data)
+
+    def samples(self, samples: Samples) -> None:
+        """Write the values of a counter."""
+        is_double = samples.values.dtype.kind == "f"
+        values: NDArray[np.int64] = samples.values.view(np.int64)
+        step = self._out.size // protobuf.ROOM
+        for i in range(0, values.size, step):
+            n = protobuf.encode_samples(
+                samples.time[i : i + step], values[i : i + step], is_double, samples.track.uuid, self._out
+            )
+            self._file.write(self._out[:n].data)
+
+    def end(self) -> None:
+        """Nothing follows the last packet."""
