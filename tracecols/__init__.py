@@ -12,6 +12,8 @@ from tracecols.version import __version__
 
 if TYPE_CHECKING:
     from tracecols.conversion import convert
+    from tracecols.export.cube_read import read_cube
+    from tracecols.severity.comparison import compare
     from tracecols.severity.cube import SeverityCube
     from tracecols.trace import Trace
     from tracecols.trace import open_trace as open
@@ -19,12 +21,14 @@ if TYPE_CHECKING:
 _LAZY = {
     "SeverityCube": ("tracecols.severity.cube", "SeverityCube"),
     "Trace": ("tracecols.trace", "Trace"),
+    "compare": ("tracecols.severity.comparison", "compare"),
     "convert": ("tracecols.conversion", "convert"),
     "errors": ("tracecols.errors", ""),
     "open": ("tracecols.trace", "open_trace"),
+    "read_cube": ("tracecols.export.cube_read", "read_cube"),
 }
 
-__all__ = ["SeverityCube", "Trace", "__version__", "convert", "errors", "open"]
+__all__ = ["SeverityCube", "Trace", "__version__", "compare", "convert", "errors", "open", "read_cube"]
 
 
 def __getattr__(name: str) -> object:

@@ -16,6 +16,7 @@ COMMANDS = {
     "check": "Look for what contradicts itself in a trace.",
     "analyze": "Find wait states: compute the severity cube of a trace.",
     "show": "Print severities as coloured trees.",
+    "compare": "Compare the severities of runs: what changed, how they scale.",
     "export": "Write severities or tables in other formats.",
 }
 

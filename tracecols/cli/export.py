@@ -24,6 +24,7 @@ def numbers(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
 @click.argument("source", metavar="SEVERITY|STORE", type=click.Path(path_type=Path))
 @click.argument("output", type=click.Path(path_type=Path))
 @click.option("--table", metavar="NAME", help="Of a store: events, messages, collectives, ...  [default: events]")
+@click.option("--wide", is_flag=True, help=".csv, .parquet of severities: a column per property, not a row per value.")
 @click.option("--from", "start", type=float, metavar="SECONDS", help=".otf2: events from this time on.")
 @click.option("--to", "stop", type=float, metavar="SECONDS", help=".otf2: events before this time.")
 @click.option("--locations", callback=numbers, metavar="0,1,4-7", help=".otf2: events of these locations.")
@@ -32,6 +33,7 @@ def export(
     source: Path,
     output: Path,
     table: str | None,
+    wide: bool,
     start: float | None,
     stop: float | None,
     locations: list[int] | None,
@@ -40,15 +42,18 @@ def export(
     """Write a SEVERITY cube, or a table of a STORE, to OUTPUT; its ending says the format: .parquet, .csv, .json.
 
     \b
-    A cube becomes a long table: property, call_path, rank, thread, value (seconds, occurrences or bytes); as .json it
-    keeps its three trees.
+    A cube becomes a long table: property, call_path, rank, thread, value (seconds, occurrences or bytes), or a --wide
+    one; as .json it keeps its three trees. For Cube, Extra-P and other tools it is written as .cubex (Cube 4) or .cube
+    (CUBE 3); both can stand in the place of SEVERITY, too, and become ours as .severity.
 
     A STORE can also be written as an OTF2 archive for other tools: OUTPUT NAME.otf2, beside it NAME.def and the folder
     NAME. A piece of it, cut by time (seconds since the start of the recording) or locations, is a trace by itself.
     """
     if output.suffix == ".otf2":
-        if table is not None:
-            raise click.UsageError("--table has no meaning for an archive (.otf2), which holds the whole trace.")
+        if table is not None or wide:
+            raise click.UsageError(
+                "--table and --wide have no meaning for an archive (.otf2), which holds the whole trace."
+            )
         _archive(source, output, start, stop, locations, jobs)
         return
     given = {"--from": start, "--to": stop, "--locations": locations, "--jobs": jobs}
@@ -57,7 +62,7 @@ def export(
         raise click.UsageError(f"{', '.join(wrong)}: only for an archive as output (.otf2), not for {output.name}.")
     from tracecols.export.tables import export as run
 
-    run(source, output, table or "events")
+    run(source, output, table or "events", wide)
     click.echo(f"{output}")
 
 
