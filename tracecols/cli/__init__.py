@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from importlib import import_module
+from typing import TextIO
 
 import click
 
-from tracecols.errors import TracecolsError
+from tracecols.errors import ForeignCubeWarning, TracecolsError
 from tracecols.version import __version__
 
 COMMANDS = {
@@ -40,10 +42,26 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    @staticmethod
+    def _show_warning(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if issubclass(category, ForeignCubeWarning):
+            click.echo(f"note: {message}", err=True)
+        else:
+            click.echo(warnings.formatwarning(message, category, filename, lineno, line), err=True, nl=False)
+
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command; errors raised on purpose become a message and exit code 1."""
+        """Run a command; errors raised on purpose become a message and exit code 1, warnings notes."""
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.showwarning = self._show_warning
+                return super().invoke(ctx)
         except TracecolsError as error:
             click.echo(f"error: {error}", err=True)
             ctx.exit(1)

@@ -149,6 +149,8 @@ class CubeParser:
             raise self.error(f"is no sound XML: {expat.errors.messages.get(error.code, error)}") from error
         except KeyError as error:
             raise self.error(f"lacks {error}, or names one that is not there") from error
+        except LookupError as error:
+            raise self.error(f"cannot be read: {error}") from error
         except (ValueError, OverflowError) as error:
             raise self.error(f"has a number that is none: {error}") from error
 
@@ -238,6 +240,12 @@ class CubeParser:
             around.texts[tag] = text
 
     # -- the trees ---------------------------------------------------------------------------------------------------
+
+    def value_of(self, metric: Element) -> str:
+        """Return what a metric's values are, which it has from the one above unless it says so (CubeLib, `Metric::get_val`)."""
+        while not metric.texts.get("val", "").strip() and metric.parent >= 0:
+            metric = self.metrics[metric.parent]
+        return metric.texts.get("val", "").strip()
 
     def properties(self) -> PropertyAxis:
         """Make the property axis.

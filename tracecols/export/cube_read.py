@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.errors import SeverityError
+from tracecols.errors import ForeignCubeWarning, SeverityError
 from tracecols.export.cube_parser import CubeParser, Element
 from tracecols.export.cube_xml import FACTS
 from tracecols.export.cubex import DATA_MARK, DEFLATED_MARK, DENSE, INDEX_MARK, SPARSE
@@ -28,20 +28,19 @@ from tracecols.severity.cube import SeverityCube
 MAX_XML = 4 << 30
 """Bytes of XML, unpacked."""
 PIECE = 1 << 20
+MAKE_ONE = "of a trace, make one with: tracecols analyze TRACE"
 
-# CubeLib, CubeMetric.cpp: is_int8 ... is_double. Values of other types (extrema, histograms, rates, tuples) do not add up.
+# CubeLib, CubeMetric.cpp: is_int8 ... is_double, and types whose values do not add up (extrema, rates, tuples, histograms).
 NUMPY_TYPES = {
     "INT8": "i1", "UINT8": "u1", "CHAR": "u1", "INT16": "i2", "SHORT INT": "i2", "SIGNED SHORT INT": "i2",
     "UINT16": "u2", "UNSIGNED SHORT INT": "u2", "INT32": "i4", "INT": "i4", "SIGNED INT": "i4", "UINT32": "u4",
     "UNSIGNED INT": "u4", "INT64": "i8", "INTEGER": "i8", "SIGNED INTEGER": "i8", "UINT64": "u8",
     "UNSIGNED INTEGER": "u8", "DOUBLE": "f8", "FLOAT": "f8",
 }  # fmt: skip
-TYPES_OF_METRIC = ("EXCLUSIVE", "INCLUSIVE", "SIMPLE")
-"""Those that hold data; the others are expressions over them."""
-
-
-class ForeignCubeWarning(UserWarning):
-    """A file holds something that a severity cube cannot; it was left out."""
+NOT_ADDITIVE = ("MINDOUBLE", "MAXDOUBLE", "RATE", "COMPLEX", "TAU_ATOMIC", "SCALE_FUNC", "HISTOGRAM", "NDOUBLES")
+STORED = ("EXCLUSIVE", "INCLUSIVE", "SIMPLE")
+EXPRESSIONS = ("POSTDERIVED", "PREDERIVED_INCLUSIVE", "PREDERIVED_EXCLUSIVE")
+"""Types of metrics: those that hold data, and CubePL expressions over them."""
 
 
 def read_cube(path: str | Path) -> SeverityCube:
@@ -81,14 +80,13 @@ def read_cube(path: str | Path) -> SeverityCube:
         with path.open("rb") as file:
             start = file.read(512)
     except OSError as error:
-        raise SeverityError(f"cannot read {path}: {error.strerror}") from error
+        raise SeverityError(f"cannot read {path}: {error.strerror}\n  {MAKE_ONE}") from error
     if start[257:262] == b"ustar":
         return _read_cubex(path)
     if start[:2] == b"\x1f\x8b" or start.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"<":
         return _read_cube3(path, packed=start[:2] == b"\x1f\x8b")
     raise SeverityError(
-        f"{path} is no severity cube: neither a .severity folder, nor a .cubex (tar) or .cube (XML)\n"
-        "  of a trace, make one with: tracecols analyze TRACE"
+        f"{path} is no severity cube: neither a .severity folder, nor a .cubex (tar) or .cube (XML)\n  {MAKE_ONE}"
     )
 
 
@@ -254,12 +252,9 @@ def _rows(where: str, data: memoryview, byte_order: str, n_rows: int, n_bytes: i
 
 
 def _read_cubex(path: Path) -> SeverityCube:
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-        content = memoryview(mapped)
-        try:
-            return _read_members(path, _members(path, content))
-        finally:
-            content.release()
+    with path.open("rb") as file:
+        content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    return _read_members(path, _members(path, content))
 
 
 def _read_members(path: Path, members: dict[str, memoryview]) -> SeverityCube:
@@ -274,6 +269,8 @@ def _read_members(path: Path, members: dict[str, memoryview]) -> SeverityCube:
     def cells_of(metric: Element) -> Cells:
         where = f"{path}: metric {metric.number} '{metric.name}'"
         index, data = (members.get(f"{metric.number}.{part}") for part in ("index", "data"))
+        if data is None and FACTS in parser.attributes:
+            raise SeverityError(f"{where} has no data\n  the archive was cut off; export it again")
         if data is None:
             return Cells.empty()
         if index is None:
@@ -333,13 +330,15 @@ def _cube_of(path: Path, parser: CubeParser, tool: str, cells_of: Callable[[Elem
     left_out: list[str] = []
     for metric, unit in zip(parser.metrics, properties.unit, strict=True):
         dtype, kind = metric.texts.get("dtype", "FLOAT").strip(), metric.given.get("type", "EXCLUSIVE")
-        if metric.texts.get("val", "").strip() == "VOID":
+        if parser.value_of(metric) == "VOID":
             cells[metric.name] = Cells.empty()
             continue
-        if dtype not in NUMPY_TYPES or kind not in TYPES_OF_METRIC:
+        if kind in EXPRESSIONS or dtype.partition("(")[0].strip() in NOT_ADDITIVE:
             cells[metric.name] = Cells.empty()
-            left_out.append(f"{metric.name} ({kind if kind not in TYPES_OF_METRIC else dtype})")
+            left_out.append(f"{metric.name} ({kind if kind in EXPRESSIONS else dtype})")
             continue
+        if dtype not in NUMPY_TYPES or kind not in STORED:
+            raise SeverityError(f"{path}: metric {metric.name!r} is {kind!r} of {dtype!r}, which are no types of Cube")
         found = cells_of(metric)
         if not np.isfinite(found.value).all():
             at = call_paths.path[int(found.call_path[~np.isfinite(found.value)][0])]

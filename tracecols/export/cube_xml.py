@@ -184,7 +184,7 @@ class _SystemTree:
     children : list of list of int
         Rows below each row; those without parent at -1, the last one.
     groups : dict of int to int
-        Number by row, of rows that own locations.
+        Number by row, of rows that own locations. A process without any is left out: Cube's grammar has none.
     nodes : dict of int to int
         Number by row, of the rows above.
     """
@@ -199,10 +199,10 @@ class _SystemTree:
         children: list[list[int]] = [[] for _ in range(len(s.kind) + 1)]
         for row, parent in enumerate(s.parent):
             children[parent].append(row)
-        owners = {s.parent[row] for row, location in enumerate(s.location) if location >= 0}
         leaves = {row for row, location in enumerate(s.location) if location >= 0}
-        groups = [r for r, kind in enumerate(s.kind) if r in owners or (kind == "process" and r not in leaves)]
-        nodes = [r for r in range(len(s.kind)) if r not in leaves and r not in set(groups)]
+        owners = {s.parent[row] for row in leaves}
+        groups = sorted(owners)
+        nodes = [r for r, kind in enumerate(s.kind) if r not in owners and r not in leaves and kind != "process"]
         return cls(children, {r: i for i, r in enumerate(groups)}, {r: i for i, r in enumerate(nodes)})
 
 
@@ -221,8 +221,9 @@ def _write_group(cube: SeverityCube, write: Write, tree: _SystemTree, row: int, 
 
 
 def _rank_of(cube: SeverityCube, tree: _SystemTree, row: int) -> int:
-    located = [cube.system.location[c] for c in tree.children[row] if cube.system.location[c] >= 0]
-    return int(cube.system.rank[located[0]]) if located else tree.groups[row]
+    """Return the rank of a process; Cube knows no negative ones."""
+    location = next(cube.system.location[c] for c in tree.children[row] if cube.system.location[c] >= 0)
+    return max(int(cube.system.rank[location]), 0)
 
 
 def _write_system(cube: SeverityCube, write: Write) -> None:
@@ -295,6 +296,8 @@ def _write_topologies(cube: SeverityCube, write: Write, key: str) -> None:
     write("<topologies>\n")
     for topology in topologies_of(cube):
         named = f'name="{escaped(topology["name"])}" ' if topology.get("name") else ""
+        if all(place is None for place in topology["coordinates"]):
+            continue  # the grammar of CUBE 3 wants at least one
         write(f'<cart {named}ndims="{len(topology["dimensions"])}">\n')
         for dimension in topology["dimensions"]:
             named = f'name="{escaped(dimension["name"])}" ' if dimension.get("name") else ""

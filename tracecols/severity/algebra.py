@@ -232,7 +232,8 @@ def unify(cubes: Sequence[SeverityCube], by: str = "position") -> list[SeverityC
             found = cube.cells.get(name, Cells.empty())
             value = found.value
             if cube.resolution != resolution and properties.unit[properties.number[name]] == "sec":
-                value = value * (1 / cube.resolution)
+                # rounded once, so that clocks of different resolutions agree on times that are equal
+                value = value / cube.resolution
             cells[name] = Cells.sum(paths[found.call_path], locations[found.location], value)
         result.append(SeverityCube(properties, call_paths, system, cells, {**cube.facts, "resolution": resolution}))
     return result
