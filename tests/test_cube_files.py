@@ -515,6 +515,43 @@ def test_read__does_not_unpack_more_than_a_row(tmp_path):
     assert peak < 2 << 20
 
 
+def test_read__does_not_unpack_trees_without_end(tmp_path, monkeypatch):
+    from tracecols.export import cube_parser, cube_read
+
+    path = tmp_path / "x.cube.gz"
+    monkeypatch.setattr(cube_parser, "MAX_ELEMENTS", 1000)
+    many = "".join(f'<region id="{i}"><name>f</name></region>' for i in range(1000))
+    path.write_bytes(gzip.compress(OLD_CUBE.replace("<program>", "<program>" + many).encode()))
+    with pytest.raises(SeverityError, match="describes more than 1,000 things"):
+        read_cube(path)
+    monkeypatch.setattr(cube_parser, "MAX_ELEMENTS", 10_000)
+    monkeypatch.setattr(cube_parser, "MAX_KEPT", 10_000)
+    path.write_bytes(gzip.compress(OLD_CUBE.replace("<name>n<", f"<name>{'n' * 10_000}<").encode()))
+    with pytest.raises(SeverityError, match="in more than 10,000 characters"):
+        read_cube(path)
+    monkeypatch.setattr(cube_read, "PIECE", 1000)
+    monkeypatch.setattr(cube_read, "MAX_XML", 2000)
+    path.write_bytes(gzip.compress((OLD_CUBE + " " * 10_000).encode()))
+    with pytest.raises(SeverityError, match="GiB of XML"):
+        read_cube(path)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        "[]", "{", "{}", '{"conventions": "x", "resolution": 0}', '{"conventions": "x", "resolution": "9"}',
+        '{"conventions": 3, "resolution": 9}', '{"conventions": "x", "resolution": 9, "operation": "difference"}',
+        '{"conventions": "x", "resolution": 9, "whole": {"time": "1"}}', '{"conventions": "x", "resolution": 9, "trace": {}}',
+        '{"conventions": "x", "resolution": 9, "trace": {"source": {"path": 1}, "n_events": 3}}', "[" * 100_000,
+    ],
+)  # fmt: skip
+def test_read__refuses_facts_that_make_no_sense(facts, tmp_path):
+    path = tmp_path / "x.cube"
+    path.write_text(OLD_CUBE.replace("<metrics>", f"<attr key='tracecols facts' value='{facts}'/><metrics>", 1))
+    with pytest.raises(SeverityError, match="its attribute 'tracecols facts' is damaged"):
+        read_cube(path)
+
+
 @pytest.mark.parametrize("ending", ["cubex", "cube"])
 def test_read__damaged_files_are_read_or_refused(ending, tmp_path):
     rng = random.Random(3)

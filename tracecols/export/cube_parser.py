@@ -23,6 +23,8 @@ MAX_TREE_DEPTH = 100
 """Of nested metrics, and of the system tree."""
 MAX_TEXT = 1 << 20
 """Characters of an element that is no row of values."""
+MAX_ELEMENTS, MAX_KEPT = 8_000_000, 1 << 28
+"""Metrics, regions, call paths, nodes, attributes and coordinates together, and the characters of all of them."""
 MAX_NUMBER = 64
 """Characters of one value in a row."""
 
@@ -43,7 +45,7 @@ _TEXTS: dict[str, tuple[str, ...]] = {
 """Elements whose text is kept, by the element around them."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Element:
     """What the file says of a metric, a region, a call path or a node of the system.
 
@@ -123,7 +125,7 @@ class CubeParser:
         self._open: list[Element] = []
         self._place: list[int] = []
         self._text: list[str] | None = None
-        self._length = self._limit = self.n_locations = 0
+        self._length = self._limit = self.n_locations = self._n_elements = self._n_kept = 0
         self._parser = expat.ParserCreate()
         self._parser.buffer_text = True
         self._parser.StartElementHandler = self._start
@@ -198,6 +200,8 @@ class CubeParser:
         elif tag == "severity":
             self._cells = {c.number: i for i, c in enumerate(self.call_paths)}
         kept = around is not None and tag in _TEXTS.get(around.tag, ())
+        if tag != "row" and (not kept or tag == "coord"):
+            self._count(sum(map(len, given.values())))
         self._text, self._length = ([] if kept else None), 0
         self._limit = MAX_NUMBER * (self.n_locations + 1) if tag == "row" else MAX_TEXT
         self._open.append(element)
@@ -211,6 +215,12 @@ class CubeParser:
             raise self.error(f"nests more than {MAX_TREE_DEPTH} elements <{element.tag}>")
         into.append(element)
         return len(into) - 1
+
+    def _count(self, length: int, elements: int = 1) -> None:
+        """Count what is kept in memory."""
+        self._n_elements, self._n_kept = self._n_elements + elements, self._n_kept + length
+        if self._n_elements > MAX_ELEMENTS or self._n_kept > MAX_KEPT:
+            raise self.error(f"describes more than {MAX_ELEMENTS:,} things, or in more than {MAX_KEPT:,} characters")
 
     def _characters(self, text: str) -> None:
         if self._text is not None:
@@ -237,6 +247,7 @@ class CubeParser:
             if key is not None:
                 self.topologies[-1]["coordinates"][int(element.given[key])] = [int(c) for c in text.split()]
         else:
+            self._count(len(text), 0)
             around.texts[tag] = text
 
     # -- the trees ---------------------------------------------------------------------------------------------------

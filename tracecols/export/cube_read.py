@@ -42,6 +42,16 @@ STORED = ("EXCLUSIVE", "INCLUSIVE", "SIMPLE")
 EXPRESSIONS = ("POSTDERIVED", "PREDERIVED_INCLUSIVE", "PREDERIVED_EXCLUSIVE")
 """Types of metrics: those that hold data, and CubePL expressions over them."""
 
+KINDS_OF_FACTS: dict[str, type] = {
+    "conventions": str,
+    "resolution": int,
+    "counts": dict,
+    "trace": dict,
+    "operation": str,
+    "of": list,
+    "whole": dict,
+}
+
 
 def read_cube(path: str | Path) -> SeverityCube:
     """Read a severity cube: a .severity folder, a .cubex (Cube 4) or a .cube (CUBE 3, also .cube.gz).
@@ -305,12 +315,29 @@ def _facts(path: Path, parser: CubeParser, tool: str) -> tuple[dict[str, Any], b
         }
         return {"conventions": "", "resolution": 1, "counts": {}, "source": source}, False
     try:
-        facts: dict[str, Any] = json.loads(text)
-        if not 0 < int(facts["resolution"]) < 1 << 62 or not isinstance(facts["conventions"], str):
-            raise ValueError("no resolution or conventions")
+        facts = json.loads(text)
+        _check_facts(facts)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise SeverityError(f"{path}: its attribute '{FACTS}' is damaged: {error}") from error
     return facts, True
+
+
+def _check_facts(facts: Any) -> None:
+    """Raise ValueError, KeyError or TypeError where facts are not what a cube and its display expect."""
+    if not isinstance(facts, dict):
+        raise ValueError("it is no object")
+    for key, kind in KINDS_OF_FACTS.items():
+        if not isinstance(facts.get(key, kind()), kind):
+            raise ValueError(f"{key} is {facts[key]!r:.50}")
+    missing = {"conventions", "resolution"} - set(facts)
+    if missing or not 0 < facts["resolution"] < 1 << 62 or ("operation" in facts) != ("of" in facts):
+        raise ValueError("there are no conventions, resolution or operands that make sense")
+    if not all(isinstance(total, int | float) for total in facts.get("whole", {}).values()):
+        raise ValueError("a total is no number")
+    if "trace" in facts and not (
+        isinstance(facts["trace"]["n_events"], int) and isinstance(facts["trace"]["source"]["path"], str)
+    ):
+        raise ValueError("the trace has no path or no number of events")
 
 
 def _in_ticks(cells: Cells, resolution: int) -> Cells:
