@@ -300,6 +300,21 @@ def test_command__prints_what_changed(saved):
     assert lines[-3].split() == ["+0.410000", "s", "0.100000", "s", "0.510000", "s", "Time", "main"]
 
 
+def test_command__takes_names_as_they_are(tmp_path):
+    # what rich would take for markup, in names of files, properties, units and regions
+    odd = "[/red]a[bold]"
+    for name, value in (("[a]", 3), ("[b]", 5)):
+        cube = small_cube(
+            {"time": {("main/[red]a[bold]", 0, 0): value}, odd: {("main", 0, 0): value}}, units={odd: odd}
+        )
+        cube.save(tmp_path / f"{name}.severity")
+    result = run(tmp_path / "[a].severity", tmp_path / "[b].severity")
+    assert result.exit_code == 0, result.output
+    assert "[b] - [a]" in result.output
+    assert f"5 {odd}" in result.output
+    assert "main/[red]a[bold]" in result.output
+
+
 def test_command__of_a_cube_with_itself(saved):
     result = run(saved / "before.severity", saved / "before.severity", "--threshold", "0%")
     assert result.exit_code == 0

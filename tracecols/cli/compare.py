@@ -91,6 +91,7 @@ def compare(
       tracecols compare 1.severity 2.severity 4.severity 8.severity -o scaling.csv
     """
     from tracecols.export.cube_read import read_cube
+    from tracecols.export.tables import TABLES, new_file, write_cube
     from tracecols.severity.comparison import Comparison
 
     if len(cubes) < 2:
@@ -102,10 +103,19 @@ def compare(
     chosen = [head.find_property(name) for name in names]
     series = scaling or len(cubes) > 2
     regressed = runs.regressions(threshold, chosen or ["time"]).property.tolist() if threshold is not None else []
+    table = runs.scaling() if series else runs.changes(*chosen or head.properties.roots)
+    plain = as_plain(runs, "scaling" if series else "changes", table, regressed)
     for output in outputs:
-        write(runs, output, operation or ("difference" if len(cubes) == 2 else "mean"), chosen, series)
+        if output.suffix == ".json":
+            with new_file(output) as file:
+                file.write_text(plain, encoding="utf-8")
+        elif output.suffix in TABLES:
+            with new_file(output) as file:
+                TABLES[output.suffix](table, file)
+        else:
+            write_cube(getattr(runs, operation or ("difference" if len(cubes) == 2 else "mean"))(), output)
     if as_json:
-        click.echo(json.dumps(as_plain(runs, chosen, series, regressed), indent=1))
+        click.echo(plain, nl=False)
     else:
         from rich.console import Console
 
@@ -120,7 +130,7 @@ def compare(
         for output in outputs:
             click.echo(f"{output}")
     if regressed:
-        click.echo(f"grew by more than {threshold:.3%}: {', '.join(regressed)}".replace(".000%", "%"), err=True)
+        click.echo(f"grew by more than {100 * (threshold or 0):g} %: {', '.join(regressed)}", err=True)
         ctx.exit(3)
 
 
@@ -134,24 +144,8 @@ def run_names(paths: tuple[Path, ...]) -> list[str]:
     return [f"{p.stem} ({i})" for i, p in enumerate(paths, 1)]
 
 
-def write(runs: Comparison, output: Path, operation: str, chosen: list[str], series: bool) -> None:
-    """Write a cube, or all numbers of a comparison."""
-    from tracecols.export.tables import TABLES, new_file, write_cube
-
-    if output.suffix not in TABLES:
-        write_cube(getattr(runs, operation)(), output)
-        return
-    with new_file(output) as file:
-        if output.suffix == ".json":
-            file.write_text(json.dumps(as_plain(runs, chosen, series, []), indent=1) + "\n", encoding="utf-8")
-        else:
-            TABLES[output.suffix](
-                runs.scaling() if series else runs.changes(*chosen or runs.united[0].properties.roots), file
-            )
-
-
-def as_plain(runs: Comparison, chosen: list[str], series: bool, regressed: list[str]) -> dict[str, Any]:
-    """Return all numbers of a comparison as lists and dicts; what is no number is None."""
+def as_plain(runs: Comparison, name: str, table: pd.DataFrame, regressed: list[str]) -> str:
+    """Return all numbers of a comparison as JSON; what is no number is null."""
 
     def rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
         return [
@@ -160,15 +154,11 @@ def as_plain(runs: Comparison, chosen: list[str], series: bool, regressed: list[
         ]
 
     sizes = [runs.size(cube) for cube in runs.cubes]
-    plain: dict[str, Any] = {
+    plain = {
         "runs": [{"name": n, "processes": p, "threads": t} for n, (p, t) in zip(runs.names, sizes, strict=True)],
-        "properties": rows(runs.totals()),
         "notes": runs.notes,
         "regressed": regressed,
+        "properties": rows(runs.totals()),
+        name: rows(table),
     }
-    plain |= (
-        {"scaling": rows(runs.scaling())}
-        if series
-        else {"changes": rows(runs.changes(*chosen or runs.united[0].properties.roots))}
-    )
-    return plain
+    return json.dumps(plain, indent=1) + "\n"

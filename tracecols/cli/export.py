@@ -56,6 +56,8 @@ def export(
             )
         _archive(source, output, start, stop, locations, jobs)
         return
+    if wide and output.suffix not in (".csv", ".parquet"):
+        raise click.UsageError(f"--wide is for .csv and .parquet, not for {output.name}.")
     given = {"--from": start, "--to": stop, "--locations": locations, "--jobs": jobs}
     wrong = [name for name, value in given.items() if value is not None]
     if wrong:

@@ -121,7 +121,8 @@ class CubeParser:
         self.topologies: list[dict[str, Any]] = []
         self._regions: dict[str, Element] = {}
         self._sites: dict[str, Element] = {}
-        self._cells: dict[int, int] = {}
+        self._row_of: dict[int, int] = {}
+        self._orders: dict[str, NDArray[np.int64]] = {}
         self._open: list[Element] = []
         self._place: list[int] = []
         self._text: list[str] | None = None
@@ -198,7 +199,7 @@ class CubeParser:
             dimension = {"name": given.get("name", ""), "size": int(given["size"])}
             self.topologies[-1]["dimensions"].append(dimension | {"periodic": given.get("periodic") == "true"})
         elif tag == "severity":
-            self._cells = {c.number: i for i, c in enumerate(self.call_paths)}
+            self._row_of = {c.number: i for i, c in enumerate(self.call_paths)}
         kept = around is not None and tag in _TEXTS.get(around.tag, ())
         if tag != "row" and (not kept or tag == "coord"):
             self._count(sum(map(len, given.values())))
@@ -241,7 +242,7 @@ class CubeParser:
             if values.size != self.n_locations:
                 raise self.error(f"has a row of {values.size:,} values for {self.n_locations:,} locations")
             if self.on_row is not None:
-                self.on_row(int(around.given["metricId"]), self._cells[int(element.given["cnodeId"])], values)
+                self.on_row(int(around.given["metricId"]), self._row_of[int(element.given["cnodeId"])], values)
         elif tag == "coord":
             key = next((k for k in ("locId", "thrdId") if k in element.given), None)
             if key is not None:
@@ -381,6 +382,8 @@ class CubeParser:
         INCLUSIVE, as defined for SIMPLE.
         """
         n = len(self.call_paths)
+        if kind in self._orders:
+            return self._orders[kind]
         if kind == "SIMPLE":
             return np.argsort([c.number for c in self.call_paths], kind="stable").astype(np.int64)
         if kind != "INCLUSIVE":
@@ -396,4 +399,5 @@ class CubeParser:
                 below = children[stack.pop()]
                 order += below
                 stack += reversed(below)
-        return np.array(order, np.int64)
+        self._orders[kind] = np.array(order, np.int64)
+        return self._orders[kind]

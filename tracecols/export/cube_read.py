@@ -50,6 +50,7 @@ KINDS_OF_FACTS: dict[str, type] = {
     "operation": str,
     "of": list,
     "whole": dict,
+    "left_out": list,
 }
 
 
@@ -91,13 +92,20 @@ def read_cube(path: str | Path) -> SeverityCube:
             start = file.read(512)
     except OSError as error:
         raise SeverityError(f"cannot read {path}: {error.strerror}\n  {MAKE_ONE}") from error
+    packed = start[:2] == b"\x1f\x8b"
     if start[257:262] == b"ustar":
-        return _read_cubex(path)
-    if start[:2] == b"\x1f\x8b" or start.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"<":
-        return _read_cube3(path, packed=start[:2] == b"\x1f\x8b")
-    raise SeverityError(
-        f"{path} is no severity cube: neither a .severity folder, nor a .cubex (tar) or .cube (XML)\n  {MAKE_ONE}"
-    )
+        cube = _read_cubex(path)
+    elif packed or start.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"<":
+        cube = _read_cube3(path, packed)
+    else:
+        raise SeverityError(
+            f"{path} is no severity cube: neither a .severity folder, nor a .cubex (tar) or .cube (XML)\n  {MAKE_ONE}"
+        )
+    if "left_out" in cube.facts:
+        names = ", ".join(cube.facts["left_out"])
+        why = f"{path}: without values, since they are expressions or do not add up: {names}"
+        warnings.warn(why, ForeignCubeWarning, stacklevel=2)
+    return cube
 
 
 # -- CUBE 3 ---------------------------------------------------------------------------------------------------------------
@@ -329,6 +337,8 @@ def _check_facts(facts: Any) -> None:
     for key, kind in KINDS_OF_FACTS.items():
         if not isinstance(facts.get(key, kind()), kind):
             raise ValueError(f"{key} is {facts[key]!r:.50}")
+    if not all(isinstance(text, str) for key in ("of", "left_out") for text in facts.get(key, [])):
+        raise ValueError("a name is no text")
     missing = {"conventions", "resolution"} - set(facts)
     if missing or not 0 < facts["resolution"] < 1 << 62 or ("operation" in facts) != ("of" in facts):
         raise ValueError("there are no conventions, resolution or operands that make sense")
@@ -373,9 +383,4 @@ def _cube_of(path: Path, parser: CubeParser, tool: str, cells_of: Callable[[Elem
         cells[metric.name] = _in_ticks(found, int(facts["resolution"])) if ours and unit == "sec" else found
     if left_out:
         facts["left_out"] = left_out
-        warnings.warn(
-            f"{path}: without values, since they are expressions or do not add up: {', '.join(left_out)}",
-            ForeignCubeWarning,
-            stacklevel=4,
-        )
     return SeverityCube(properties, call_paths, system, cells, facts)

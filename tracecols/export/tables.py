@@ -173,7 +173,7 @@ def export(source: Path, output: Path, table: str = "events", wide: bool = False
             else:
                 TABLES[output.suffix](cube.wide() if wide else cube.frame(), file)
         return
-    if output.suffix in whole:
+    if output.suffix in whole or wide:
         raise ExportError(
             f"{source} is a store, and has no severities yet\n  analyze it first: tracecols analyze {source}"
         )

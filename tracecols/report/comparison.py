@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rich import box
 from rich.console import RenderableType
@@ -35,13 +35,21 @@ def percent(ratio: float) -> str:
     return f"x {ratio:,.0f}" if abs(ratio) >= 10 else f"{ratio - 1:+.1%}"
 
 
-def table(*columns: str) -> Table:
-    """Make a table without lines; columns whose title begins with < are flush left."""
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="dim")
-    for title in columns:
-        left = title.startswith("<")
-        made.add_column(title.removeprefix("<"), justify="left" if left else "right", no_wrap=True, overflow="crop")
-    return made
+class TextTable(Table):
+    """A table without lines whose cells are plain text; columns whose title begins with < are flush left.
+
+    Rich reads markup in strings, and names of regions and files may look like it.
+    """
+
+    def __init__(self, *columns: str) -> None:
+        super().__init__(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="dim")
+        for title in columns:
+            side: Literal["left", "right"] = "left" if title.startswith("<") else "right"
+            self.add_column(Text(title.removeprefix("<")), justify=side, no_wrap=True, overflow="crop")
+
+    def add(self, *cells: str | Text) -> None:
+        """Add a row."""
+        self.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in cells))
 
 
 def shortened(path: str, width: int) -> str:
@@ -61,14 +69,14 @@ class ComparisonDisplay:
     Parameters
     ----------
     runs : Comparison
-    properties : sequence of str
+    properties : list of str
         Ids: only these and what is below them; all by default.
     rows : int
         How many call paths to show.
-    width : int
-        Characters of a line. Numbers are never cut: ids are left out and call paths shortened.
     regressed : set of str
         Ids to mark.
+    width : int
+        Characters of a line. Numbers are never cut: ids are left out and call paths shortened.
     """
 
     def __init__(
@@ -84,7 +92,7 @@ class ComparisonDisplay:
         self.chosen = properties or self.axis.roots
 
     def _runs(self) -> Iterator[RenderableType]:
-        made = table("<run", "processes", "threads", "elapsed", "speedup", "efficiency")
+        made = TextTable("<run", "processes", "threads", "elapsed", "speedup", "efficiency")
         scaling = self.runs.scaling()
         time = scaling[scaling.property == "time"].set_index("run")
         for name, cube in zip(self.runs.names, self.runs.cubes, strict=True):
@@ -94,7 +102,7 @@ class ComparisonDisplay:
                 measured = [f"{row['mean']:,.6f} s", f"{row.speedup:.2f}", f"{row.efficiency:.1%}"]
             else:
                 measured = [""] * 3
-            made.add_row(name, f"{processes:,}", f"{threads:,}", *measured)
+            made.add(name, f"{processes:,}", f"{threads:,}", *measured)
         yield made
         for note in self.runs.notes:
             yield Text(f"note: {note}", "yellow")
@@ -108,13 +116,13 @@ class ComparisonDisplay:
         shown = self._changed(totals)
         change = f"{last} - {first}"
         with_id = self.width >= 120
-        made = table("<property", first, last, change, f"of {first}", *(["<id for -p"] if with_id else []))
+        made = TextTable("<property", first, last, change, f"of {first}", *(["<id for -p"] if with_id else []))
         for name in shown:
             row = totals.loc[name]
             title = Text("  " * self._depth(name, shown) + row.title)
             if name in self.regressed:
                 title.append("  regressed", "bold bright_red")
-            made.add_row(title, *self._cells(row, first, last), *([Text(name, "dim")] if with_id else []))
+            made.add(title, *self._cells(row, first, last), *([Text(name, "dim")] if with_id else []))
         if not shown:
             yield Text(f"no property changed by {MIN_SHARE:.1%} of its root or more", "dim")
             return
@@ -142,11 +150,11 @@ class ComparisonDisplay:
             return
         yield Text("Largest changes, what each property has of its own at a call path", "bold")
         with_values = self.width >= 120
-        made = table(change, *([first, last] if with_values else []), "<property", "<call path")
+        made = TextTable(change, *([first, last] if with_values else []), "<property", "<call path")
         for _, row in changes.iterrows():
             cells = self._cells(row, first, last)
             path = shortened(row.call_path, self.width - (70 if with_values else 45))
-            made.add_row(cells[2], *(cells[:2] if with_values else []), row.title, path)
+            made.add(cells[2], *(cells[:2] if with_values else []), row.title, path)
         yield made
 
     def _changed(self, totals: pd.DataFrame) -> list[str]:
@@ -154,7 +162,8 @@ class ComparisonDisplay:
         kept: set[str] = set()
         for name in self.runs.below(*self.chosen):
             whole = max(abs(c.whole(name)) for c in (self.runs.united[0], self.runs.united[-1]))
-            if abs(totals.change[name]) >= MIN_SHARE * whole and totals.change[name]:
+            noticeable = abs(totals.change[name]) >= MIN_SHARE * whole and totals.change[name]
+            if noticeable or name in self.regressed:
                 while name and name not in kept:
                     kept.add(name)
                     name = self.axis.parent[self.axis.number[name]]
@@ -172,18 +181,18 @@ class ComparisonDisplay:
         scaling = self.runs.scaling()
         share = scaling.pivot_table(index="property", columns="run", values="share", dropna=False).fillna(0.0)
         total = scaling.pivot_table(index="property", columns="run", values="total", dropna=False)
-        made = table("<property, share of its root", *self.runs.names, "<")
+        made = TextTable("<property, share of its root", *self.runs.names, "<")
         shown: list[str] = []
         for name in self.runs.below(*self.chosen):
-            number_ = self.axis.number[name]
-            is_root = not self.axis.parent[number_]
+            at = self.axis.number[name]
+            is_root = not self.axis.parent[at]
             if not total.loc[name].any() or (share.loc[name].abs().max() < MIN_SHARE and not is_root):
                 continue
             shown.append(name)
             if is_root:
-                cells = [number(total.loc[name, run], self.axis.unit[number_]) for run in self.runs.names]
+                cells = [number(total.loc[name, run], self.axis.unit[at]) for run in self.runs.names]
             else:
                 cells = [f"{share.loc[name, run]:.1%}" for run in self.runs.names]
             mark = Text("regressed", "bold bright_red") if name in self.regressed else ""
-            made.add_row("  " * self._depth(name, shown) + self.axis.title[number_], *cells, mark)
+            made.add("  " * self._depth(name, shown) + self.axis.title[at], *cells, mark)
         yield made

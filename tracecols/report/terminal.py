@@ -101,7 +101,8 @@ class Display:
 
             def grow(branch: Tree, name: str, whole: float = whole, label: Callable[[str], Text] = label) -> None:
                 for child in axis.children[name]:
-                    if 0 < self._reach(child) >= self.threshold * abs(whole):
+                    reach = self._reach(child)
+                    if reach and reach >= self.threshold * abs(whole):
                         grow(branch.add(label(child)), child)
 
             grow(tree, root)

@@ -331,7 +331,7 @@ class SeverityCube:
         """Subtract another cube, on trees unified by names (`algebra.difference`)."""
         from tracecols.severity.algebra import difference
 
-        return difference(self, other)
+        return difference(self, other) if isinstance(other, SeverityCube) else NotImplemented
 
     def to_xarray(self, properties: Sequence[str] | None = None) -> xr.DataArray:
         """Return a dense array over property, call_path and location (extra `xarray`).
