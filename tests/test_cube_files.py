@@ -215,6 +215,17 @@ def test_topologies__travel(tmp_path):
         assert read_cube(tmp_path / f"x.{ending}").facts["topologies"] == [topology]
 
 
+@pytest.mark.parametrize("ending", ["cubex", "cube"])
+def test_round_trip__of_a_deep_call_tree(ending, tmp_path):
+    cube, n = random_cube(1), 12_000
+    c = cube.call_paths
+    for name in ("name", "role", "paradigm", "file", "line", "call_site"):
+        setattr(c, name, np.repeat(getattr(c, name)[:1], n))
+    c.parent, c.depth, c.end = np.arange(-1, n - 1, dtype=np.int32), np.arange(n, dtype=np.int32), np.full(n, n)
+    write_cube(cube, tmp_path / f"x.{ending}")
+    assert_equal(read_cube(tmp_path / f"x.{ending}"), cube, cube3=ending == "cube")
+
+
 def test_write__of_processes_without_a_node(tmp_path):
     cube = small_cube({"time": {("main", 0, 0): 3, ("main", 1, 0): 4}})
     cube.system.kind, cube.system.name = cube.system.kind[1:], cube.system.name[1:]

@@ -17,7 +17,7 @@ from tracecols.errors import SeverityError
 from tracecols.export.cube_xml import ADVICE, LOCATION_TYPES
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 
-MAX_DEPTH = 5_000
+MAX_DEPTH = 20_000
 """Of nested call paths."""
 MAX_TREE_DEPTH = 100
 """Of nested metrics, and of the system tree."""

@@ -142,6 +142,8 @@ class _Gathered:
         if not parts:
             return Cells.empty()
         key, value = np.concatenate([k for k, _ in parts]), np.concatenate([v for _, v in parts])
+        too_large = value.dtype.kind == "u" and value.size and int(value.max()) >= 1 << 63
+        value = value.astype(np.float64 if value.dtype.kind == "f" or too_large else np.int64)
         return Cells.sum(key >> 32, key & 0xFFFFFFFF, value)
 
 
@@ -300,8 +302,6 @@ def _read_members(path: Path, members: dict[str, memoryview]) -> SeverityCube:
         for row, values in _rows(where, data, byte_order, numbers.size, n_locations * dtype.itemsize):
             rows.add(0, int(order[row]), np.frombuffer(values, dtype))
         cells = rows.cells(0)
-        too_large = dtype.kind == "u" and len(cells) and int(cells.value.max()) >= 1 << 63
-        cells.value = cells.value.astype(np.float64 if dtype.kind == "f" or too_large else np.int64)
         if metric.given.get("type") != "INCLUSIVE":
             return cells
         up = np.array([c.parent for c in parser.call_paths], np.int64)[cells.call_path]

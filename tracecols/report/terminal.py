@@ -188,9 +188,10 @@ class Display:
         branches: dict[int, Tree] = {}
         trees = []
         reach = np.abs(values)
-        for i in range(reach.size - 1, -1, -1):
-            if parent[i] >= 0:
-                reach[parent[i]] = max(reach[parent[i]], reach[i])
+        if (values < 0).any():  # else no node is less than one below it
+            for i in range(reach.size - 1, -1, -1):
+                if parent[i] >= 0:
+                    reach[parent[i]] = max(reach[parent[i]], reach[i])
         for i in np.flatnonzero(reach >= self.threshold * abs(whole)).tolist() if whole else []:
             above = branches.get(int(parent[i]))
             branches[i] = Tree(label(i), guide_style="bright_black") if above is None else above.add(label(i))
