@@ -12,7 +12,9 @@ from tracecols.version import __version__
 
 if TYPE_CHECKING:
     from tracecols.conversion import convert
+    from tracecols.export.cube_read import read_cube
     from tracecols.patterns.base import Constituent, Family, Parameter, pattern
+    from tracecols.severity.comparison import compare
     from tracecols.severity.cube import SeverityCube
     from tracecols.trace import Trace
     from tracecols.trace import open_trace as open
@@ -23,10 +25,12 @@ _LAZY = {
     "Parameter": ("tracecols.patterns.base", "Parameter"),
     "SeverityCube": ("tracecols.severity.cube", "SeverityCube"),
     "Trace": ("tracecols.trace", "Trace"),
+    "compare": ("tracecols.severity.comparison", "compare"),
     "convert": ("tracecols.conversion", "convert"),
     "errors": ("tracecols.errors", ""),
     "open": ("tracecols.trace", "open_trace"),
     "pattern": ("tracecols.patterns.base", "pattern"),
+    "read_cube": ("tracecols.export.cube_read", "read_cube"),
 }
 
 __all__ = [
@@ -36,10 +40,12 @@ __all__ = [
     "SeverityCube",
     "Trace",
     "__version__",
+    "compare",
     "convert",
     "errors",
     "open",
     "pattern",
+    "read_cube",
 ]
 
 

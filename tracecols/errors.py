@@ -9,6 +9,8 @@
     ├── SeverityError        a .severity cube is missing, damaged or of another version
     ├── AnalysisError        the events contradict each other in a way that stops the analysis
     └── MissingExtraError    an optional package is needed (also an ImportError)
+
+    ForeignCubeWarning       a cube of another tool holds something that was left out
 """
 
 from __future__ import annotations
@@ -59,3 +61,7 @@ class MissingExtraError(TracecolsError, ImportError):
         super().__init__(
             f"{purpose} needs the package '{package}'\n  install it with: pip install 'tracecols[{extra}]'"
         )
+
+
+class ForeignCubeWarning(UserWarning):
+    """A cube of another tool holds something that a severity cube cannot; it was left out."""

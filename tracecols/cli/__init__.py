@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import signal
 import sys
+import warnings
 from importlib import import_module
+from typing import TextIO
 
 import click
 
-from tracecols.errors import TracecolsError
+from tracecols.errors import ForeignCubeWarning, TracecolsError
 from tracecols.version import __version__
 
 COMMANDS = {
@@ -18,6 +20,7 @@ COMMANDS = {
     "analyze": "Find wait states: compute the severity cube of a trace.",
     "patterns": "List the properties that are searched for, or say all about one.",
     "show": "Print severities as coloured trees.",
+    "compare": "Compare the severities of runs: what changed, how they scale.",
     "export": "Write severities or tables in other formats.",
 }
 
@@ -53,10 +56,26 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    @staticmethod
+    def _show_warning(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if issubclass(category, ForeignCubeWarning):
+            click.echo(f"note: {message}", err=True)
+        else:
+            click.echo(warnings.formatwarning(message, category, filename, lineno, line), err=True, nl=False)
+
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command; errors raised on purpose become a message and exit code 1."""
+        """Run a command; errors raised on purpose become a message and exit code 1, warnings notes."""
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.showwarning = self._show_warning
+                return super().invoke(ctx)
         except TracecolsError as error:
             click.echo(f"error: {error}", err=True)
             ctx.exit(1)

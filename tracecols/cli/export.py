@@ -17,6 +17,7 @@ PIECES = (".otf2", *TIMELINES)
 @click.argument("source", metavar="SEVERITY|STORE", type=click.Path(path_type=Path))
 @click.argument("output", type=click.Path(path_type=Path))
 @click.option("--table", metavar="NAME", help="Of a store: events, messages, collectives, ...  [default: events]")
+@click.option("--wide", is_flag=True, help=".csv, .parquet of severities: a column per property, not a row per value.")
 @click.option("--from", "start", type=float, metavar="SECONDS", help="Archive, timeline: events from this time on.")
 @click.option("--to", "stop", type=float, metavar="SECONDS", help="Archive, timeline: events before this time.")
 @click.option("--locations", callback=numbers, metavar="0,1,4-7", help="Archive, timeline: events of these locations.")
@@ -28,6 +29,7 @@ def export(
     source: Path,
     output: Path,
     table: str | None,
+    wide: bool,
     start: float | None,
     stop: float | None,
     locations: list[int] | None,
@@ -37,8 +39,9 @@ def export(
     """Write a SEVERITY cube, or a table of a STORE, to OUTPUT; its ending says the format: .parquet, .csv, .json.
 
     \b
-    A cube becomes a long table: property, call_path, rank, thread, value (seconds, occurrences or bytes); as .json it
-    keeps its three trees.
+    A cube becomes a long table: property, call_path, rank, thread, value (seconds, occurrences or bytes), or a --wide
+    one; as .json it keeps its three trees. For Cube, Extra-P and other tools it is written as .cubex (Cube 4) or .cube
+    (CUBE 3); both can stand in the place of SEVERITY, too, and become ours as .severity.
 
     A STORE can also be written as an OTF2 archive for other tools: OUTPUT NAME.otf2, beside it NAME.def and the folder
     NAME. A piece of it, cut by time (seconds since the start of the recording) or locations, is a trace by itself.
@@ -49,13 +52,15 @@ def export(
     """
     is_timeline = output.name.endswith(TIMELINES)
     is_piece = output.name.endswith(PIECES)
-    if is_piece and table is not None:
+    if is_piece and (table is not None or wide):
         what = "a timeline" if is_timeline else "an archive (.otf2)"
-        raise click.UsageError(f"--table has no meaning for {what}, which holds the whole trace.")
+        raise click.UsageError(f"--table and --wide have no meaning for {what}, which holds the whole trace.")
     if waits is not None and not is_timeline:
         raise click.UsageError(
             f"--waits: only for a timeline as output ({', '.join(TIMELINES)}), not for {output.name}."
         )
+    if wide and output.suffix not in (".csv", ".parquet"):
+        raise click.UsageError(f"--wide is for .csv and .parquet, not for {output.name}.")
     given = {"--from": start, "--to": stop, "--locations": locations, "--jobs": jobs}
     wrong = [name for name, value in given.items() if value is not None]
     if wrong and not is_piece:
@@ -70,7 +75,7 @@ def export(
         return
     from tracecols.export.tables import export as run
 
-    run(source, output, table or "events")
+    run(source, output, table or "events", wide)
     click.echo(f"{output}")
 
 

@@ -40,15 +40,18 @@ import click
 def show(
     severity: Path, name: str | None, call_path: str | None, relative: bool, seconds: bool, threshold: float, depth: int
 ) -> None:
-    """Print a SEVERITY cube: the property tree; with -p the call tree of a property; with -c the locations of a call path."""
+    """Print a SEVERITY cube: the property tree; with -p the call tree of a property; with -c the locations of a call path.
+
+    A cube of another tool (.cubex, .cube) works, too.
+    """
     from rich.console import Console
 
+    from tracecols.export.cube_read import read_cube
     from tracecols.report.terminal import Display
-    from tracecols.severity.cube import SeverityCube
 
     if call_path is not None and name is None:
         name = "time"
-    cube = SeverityCube.load(severity)
+    cube = read_cube(severity)
     display = Display(cube, relative=relative, plain=seconds, threshold=threshold / 100, depth=depth)
     # what lies to the right of the width is left out without a word: lines are as long as they are
     console = Console(highlight=False, soft_wrap=True, width=1_000 + 4 * depth)

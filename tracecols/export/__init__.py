@@ -1,1 +1,1 @@
-"""Results for other tools."""
+"""Results for other tools, and results of other tools."""

@@ -1,4 +1,4 @@
-"""Severities and tables as Parquet, CSV and JSON."""
+"""Severities and tables as Parquet, CSV and JSON; severities as cubes of other tools."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tracecols.errors import ExportError, StoreError
+from tracecols.export.cube3 import write_cube3
+from tracecols.export.cube_read import read_cube
+from tracecols.export.cubex import write_cubex
 from tracecols.schema import EVENTS
 from tracecols.schema.compound import COMPOUND_TABLES
 from tracecols.scratch import ScratchFolder
@@ -83,6 +86,28 @@ TABLES: dict[str, Callable[[pd.DataFrame, Path], None]] = {
 }
 
 
+CUBES: dict[str, Callable[[SeverityCube, Path], None]] = {".cubex": write_cubex, ".cube": write_cube3}
+
+
+def write_cube(cube: SeverityCube, output: Path) -> None:
+    """Write a whole cube; the output's ending says the format: .severity, .cubex or .cube.
+
+    Raises
+    ------
+    ExportError
+        If the format is not known or the file cannot be written.
+    """
+    if output.suffix == ".severity":
+        cube.save(output)
+        return
+    if output.suffix not in CUBES:
+        raise ExportError(
+            f"cannot write a cube to {output.name}: no format ends in '{output.suffix}'\n  there are .severity, {', '.join(CUBES)}"
+        )
+    with new_file(output) as file:
+        CUBES[output.suffix](cube, file)
+
+
 def trees(cube: SeverityCube) -> dict[str, Any]:
     """Return a cube as plain lists: its three trees, and its cells as [property, call path, location, value]."""
     p, c, s = cube.properties, cube.call_paths, cube.system
@@ -125,39 +150,50 @@ def trees(cube: SeverityCube) -> dict[str, Any]:
     }
 
 
-def export(source: Path, output: Path, table: str = "events") -> None:
+def export(source: Path, output: Path, table: str = "events", wide: bool = False) -> None:
     """Write a severity cube, or a table of a store; the output's ending says the format.
 
     Parameters
     ----------
     source : Path
-        A cube or a store.
+        A cube (.severity, .cubex, .cube) or a store.
     output : Path
-        Ends in .parquet, .csv or .json.
+        Ends in .parquet, .csv or .json; of a cube also in .cubex, .cube or .severity.
     table : str
         Of a store: `events` (with pointer columns), a compound table, a side table or a definition table.
+    wide : bool
+        Of a cube, as .parquet or .csv: a column per property instead of a row per value.
 
     Raises
     ------
     ExportError
         If the format is not known or the file cannot be written.
     """
-    if output.suffix not in TABLES:
+    whole = {".severity", *CUBES}
+    if output.suffix not in {*TABLES, *whole}:
         raise ExportError(
-            f"cannot export to {output.name}: no format ends in '{output.suffix}'\n  there are {', '.join(TABLES)}, and of a store .otf2, .pftrace, .trace.json"
+            f"cannot export to {output.name}: no format ends in '{output.suffix}'\n"
+            f"  there are {', '.join(TABLES)}, of a store .otf2, .pftrace, .trace.json, and of severities {', '.join(sorted(whole))}"
         )
     try:
         kind = json.loads((source / MANIFEST).read_text(encoding="utf-8")).get("format", "")
     except (OSError, ValueError, AttributeError):
         kind = ""
-    if kind == "tracecols severity":
-        cube = SeverityCube.load(source)
+    if kind == "tracecols severity" or source.is_file():
+        cube = read_cube(source)
+        if output.suffix in whole:
+            write_cube(cube, output)
+            return
         with new_file(output) as file:
             if output.suffix == ".json":
                 file.write_text(json.dumps(trees(cube)), encoding="utf-8")
             else:
-                TABLES[output.suffix](cube.frame(), file)
+                TABLES[output.suffix](cube.wide() if wide else cube.frame(), file)
         return
+    if output.suffix in whole or wide:
+        raise ExportError(
+            f"{source} is a store, and has no severities yet\n  analyze it first: tracecols analyze {source}"
+        )
     from tracecols.trace import Trace
 
     trace = Trace(Store(source).path)

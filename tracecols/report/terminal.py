@@ -50,6 +50,9 @@ class Display:
         depth: int = DEPTH,
     ) -> None:  # fmt: skip
         self.cube, self.relative, self.plain, self.threshold = cube, relative, plain, threshold
+        is_difference = cube.facts.get("operation") == "difference"
+        self.sign = "+" if is_difference else ""
+        self.of = " of what was subtracted" if is_difference else ""
         self.depth = depth
 
     def render(self, name: str | None, call_path: str | None) -> Iterator[RenderableType]:
@@ -66,29 +69,32 @@ class Display:
     def _label(self, value: float, whole: float, unit: str, name: str, own: float | None = None) -> Text:
         share = value / whole if whole else 0.0
         style = next(s for limit, s in COLOURS if abs(share) >= limit)
-        number = self._number(value, unit) if self.plain else f"{share:8.2%}"
-        text = Text(number, style)
+        text = Text(self._number(value, unit) if self.plain else self._share(share), style)
         if own is not None:
             text.append(
-                "  " + (self._number(own, unit) if self.plain else f"{own / whole if whole else 0.0:8.2%}"), "dim"
+                "  " + (self._number(own, unit) if self.plain else self._share(own / whole if whole else 0.0)), "dim"
             )
-        return text.append(f"  {name}", "" if share >= self.threshold else "bright_black")
+        return text.append(f"  {name}", "" if abs(share) >= self.threshold else "bright_black")
 
-    @staticmethod
-    def _number(value: float, unit: str) -> str:
-        return f"{value:14.6f} s" if unit == "sec" else f"{value:16,.0f} {unit}"
+    def _share(self, share: float) -> str:
+        return f"{share:{self.sign}8.2%}"
+
+    def _number(self, value: float, unit: str) -> str:
+        return f"{value:{self.sign}14.6f} s" if unit == "sec" else f"{value:{self.sign}16,.0f} {unit}"
 
     def property_trees(self) -> Iterator[RenderableType]:
         """Yield one tree per root property that has a value; inclusive values."""
         cube, axis = self.cube, self.cube.properties
         yield Text(cube.summary(), "bold")
         yield Text(
-            "Inclusive severity of properties" + ("" if self.plain else ", percent of the root") + "; -p shows where\n",
+            "Inclusive severity of properties"
+            + ("" if self.plain else f", percent of the root{self.of}")
+            + "; -p shows where\n",
             "dim",
         )
         for root in axis.roots:
-            whole = cube.total(root)
-            if not whole:
+            whole = cube.whole(root)
+            if not whole or not self._reach(root):
                 continue
             unit = axis.unit[axis.number[root]]
 
@@ -99,20 +105,28 @@ class Display:
 
             head = label(root)
             if not self.plain:
-                head.append("  " + self._number(whole, unit).strip(), "bold")
+                head.append("  " + self._number(cube.total(root), unit).strip(), "bold")
             tree = Tree(head, guide_style="bright_black")
 
             def grow(branch: Tree, name: str, whole: float = whole, label: Callable[[str], Text] = label) -> None:
                 for child in axis.children[name]:
-                    if cube.total(child) and abs(cube.total(child)) >= self.threshold * whole:
+                    reach = self._reach(child)
+                    if reach and reach >= self.threshold * abs(whole):
                         grow(branch.add(label(child)), child)
 
             grow(tree, root)
             yield tree
             yield ""
 
+    def _reach(self, name: str) -> float:
+        """Return the greatest total of a property and those below it, without sign."""
+        return max(abs(self.cube.total(name)), *(self._reach(c) for c in self.cube.properties.children[name]), 0.0)
+
     def _whole(self, name: str) -> float:
-        return self.cube.total(name if self.relative else self.cube.properties.root_of(name))
+        return abs(self.cube.total(name)) if self.relative else self.cube.whole(name)
+
+    def _base(self, name: str) -> str:
+        return name if self.relative else self.cube.properties.root_of(name) + self.of
 
     def call_tree(self, name: str) -> Iterator[RenderableType]:
         """Yield the call tree of a property: inclusive and exclusive values."""
@@ -120,7 +134,7 @@ class Display:
         number = cube.properties.number[name]
         whole, unit = self._whole(name), cube.properties.unit[number]
         inclusive, exclusive = cube.by_call_path(name, "iie"), cube.by_call_path(name)
-        base = name if self.relative else cube.properties.root_of(name)
+        base = self._base(name)
         yield Text(f"{cube.properties.title[number]} ({name})", "bold").append(
             "  " + self._number(cube.total(name), unit).strip() + ("" if self.plain else f", percent of {base}"), ""
         )
@@ -151,8 +165,8 @@ class Display:
         mask = cube.find_call_paths(call_path)
         values = cube.by_system(name, mask)
         selected = float(cube.by_location(name, mask).sum())
-        whole = selected if self.relative else self._whole(name)
-        base = "the selection" if self.relative else cube.properties.root_of(name)
+        whole = abs(selected) if self.relative else self._whole(name)
+        base = "the selection" if self.relative else self._base(name)
         yield Text(f"{cube.properties.title[number]} ({name})", "bold").append(
             "  " + self._number(selected, unit).strip() + ("" if self.plain else f", percent of {base}"), ""
         )
@@ -162,7 +176,8 @@ class Display:
             "\n".join(paths + ([f"... and {len(chosen) - 5:,} more call paths"] if len(chosen) > 5 else [])) + "\n",
             "dim",
         )
-        if not selected:
+        leaves = np.abs(values[np.array(axis.location) >= 0]).sum()
+        if not leaves:
             yield Text("nothing here")
             return
 
@@ -176,7 +191,7 @@ class Display:
             return self._label(values[i], whole, unit, where)
 
         parent = np.array(axis.parent)
-        yield from self._forest(parent, np.zeros(parent.size, np.int32), values, selected, label)
+        yield from self._forest(parent, np.zeros(parent.size, np.int32), values, float(leaves), label)
 
     def _forest(
         self,
@@ -186,8 +201,15 @@ class Display:
         whole: float,
         label: Callable[[int], Text],
     ) -> Iterator[RenderableType]:
-        """Yield trees of the nodes above the threshold, and what was left out; parents come before their children."""
+        """Yield trees of the nodes that are above the threshold or above one that is, and what was left out.
+
+        Parents come before their children.
+        """
         size = np.abs(values)
+        if (values < 0).any():  # else no node is less than one below it
+            for i in range(size.size - 1, -1, -1):
+                if parent[i] >= 0:
+                    size[parent[i]] = max(size[parent[i]], size[i])
         large = np.flatnonzero(size >= self.threshold * abs(whole)) if whole else np.zeros(0, np.int64)
         shown = large[depth[large] < self.depth]
         n_smaller = max(shown.size - LINES, 0)
@@ -197,8 +219,6 @@ class Display:
         trees = []
         for i in shown.tolist():
             above = branches.get(int(parent[i]))
-            if above is None and parent[i] >= 0:
-                continue
             branches[i] = Tree(label(i), guide_style="bright_black") if above is None else above.add(label(i))
             if above is None:
                 trees.append(branches[i])

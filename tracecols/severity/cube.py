@@ -143,6 +143,11 @@ class SeverityCube:
         name = self.find_property(name)
         return float(self.cells[name].value.sum() * self.scale(name))
 
+    def whole(self, name: str) -> float:
+        """Return what shares of a property refer to: the total of its root, for a difference that of the cube subtracted."""
+        root = self.properties.root_of(self.find_property(name))
+        return float(self.facts.get("whole", {}).get(root, 0.0)) or self.total(root)
+
     def by_call_path(self, name: str, view: str = "iee") -> NDArray[np.float64]:
         """Return the sum over locations per call path; (n_call_paths,) float64."""
         axis = self.call_paths
@@ -266,6 +271,85 @@ class SeverityCube:
 
     to_frame = frame
 
+    def wide(self, properties: Sequence[str] | None = None, view: str = "iee") -> pd.DataFrame:
+        """Return severities as a wide table: a row per call path and location, a column per property.
+
+        Parameters
+        ----------
+        properties : sequence of str, optional
+            Ids or titles; all that have values by default.
+        view : str, optional
+            Meaning along property and call path (see `view`).
+
+        Returns
+        -------
+        DataFrame
+            call_path (category), rank, thread (int32), then float64 columns named by id. Rows in which all are zero are left
+            out; call paths of the same names stand in rows of their own.
+        """
+        import pandas as pd
+
+        names = (
+            [self.find_property(p) for p in properties]
+            if properties is not None
+            else [p for p in self.properties.id if len(self.cells[p])]
+        )
+        cells = {name: self.view(name, view) for name in names}
+        keys = np.unique(np.concatenate([np.zeros(0, np.int64), *(c.key for c in cells.values())]))
+        call_path, location = (keys >> 32).astype(np.int64), keys & 0xFFFFFFFF
+        unique, codes = np.unique(np.array([*self.call_paths.path, ""], object), return_inverse=True)
+        columns = {
+            "call_path": pd.Categorical.from_codes(codes[call_path], categories=unique),
+            "rank": self.system.rank[location],
+            "thread": self.system.thread[location],
+        }
+        return pd.DataFrame(columns | {n: (c.at(keys) * self.scale(n)).astype(np.float64) for n, c in cells.items()})
+
+    def to_hatchet(self, rank: int | None = None, thread: int | None = None) -> list[dict[str, Any]]:
+        """Return the call tree as nested dicts, which `hatchet.GraphFrame.from_literal` takes (Hatchet, Thicket).
+
+        Parameters
+        ----------
+        rank, thread : int, optional
+            Values of these locations; by default the sum over all.
+
+        Returns
+        -------
+        list of dict
+            One per root: frame (name, type, file, line), metrics (for every property that has values its id and `id (inc)`,
+            without and with what is called) and children.
+        """
+        at = np.ones(self.system.n_locations, bool)
+        if rank is not None:
+            at &= self.system.rank == rank
+        if thread is not None:
+            at &= self.system.thread == thread
+        columns: dict[str, list[float]] = {}
+        for name in self.properties.id:
+            if not len(self.cells[name]):
+                continue
+            for label, view in ((name, "iee"), (f"{name} (inc)", "iie")):
+                cells = self.view(name, view)
+                sums = np.zeros(len(self.call_paths), cells.value.dtype)
+                kept = at[cells.location]
+                np.add.at(sums, cells.call_path[kept], cells.value[kept])
+                columns[label] = (sums * self.scale(name)).tolist()
+        c = self.call_paths
+        nodes: list[dict[str, Any]] = []
+        for i, name in enumerate(c.name):
+            frame = {"name": name, "type": "function", "file": c.file[i], "line": int(c.line[i])}
+            metrics = {label: values[i] for label, values in columns.items()}
+            nodes.append({"frame": frame, "metrics": metrics, "children": []})
+            if c.parent[i] >= 0:
+                nodes[c.parent[i]]["children"].append(nodes[i])
+        return [nodes[i] for i in np.flatnonzero(c.parent < 0).tolist()]
+
+    def __sub__(self, other: SeverityCube) -> SeverityCube:
+        """Subtract another cube, on trees unified by names (`algebra.difference`)."""
+        from tracecols.severity.algebra import difference
+
+        return difference(self, other) if isinstance(other, SeverityCube) else NotImplemented
+
     def to_xarray(self, properties: Sequence[str] | None = None) -> xr.DataArray:
         """Return a dense array over property, call_path and location (extra `xarray`).
 
@@ -297,25 +381,25 @@ class SeverityCube:
     def summary(self) -> str:
         """Return one line: size, conventions, waiting."""
         found = sum(len(self.cells[n]) > 0 for n in self.properties.id)
-        return (
-            f"{found} properties x {len(self.call_paths)} call paths x {self.system.n_locations} locations, "
-            f"{self.facts['conventions']} conventions"
-        )
+        size = f"{found} properties x {len(self.call_paths)} call paths x {self.system.n_locations} locations"
+        conventions = f"{self.facts['conventions']} conventions" if self.facts["conventions"] else ""
+        of = f"{self.facts['operation']} of {len(self.facts['of'])} cubes" if "operation" in self.facts else ""
+        return ", ".join(filter(None, (size, conventions, of)))
 
     def __repr__(self) -> str:
         lines = [f"<SeverityCube {self.summary()}>"]
         trace = self.facts.get("trace")
         if trace:
             lines.append(f"  of {trace['source']['path']}, {trace['n_events']:,} events")
-        whole = self.total("time") if "time" in self.cells else 0.0
+        whole = self.whole("time") if "time" in self.cells else 0.0
         if whole:
             shares = [
                 (float(self.view(n, "eee").value.sum()) * self.scale(n), n)
                 for n in self.properties.id
                 if self.properties.root_of(n) == "time"
             ]
-            for value, name in sorted(shares, reverse=True)[:5]:
-                if value > 0:
+            for value, name in sorted(shares, key=lambda share: -abs(share[0]))[:5]:
+                if value:
                     lines.append(
                         f"  {value / whole:7.2%} {value:12.6f} s  {self.properties.title[self.properties.number[name]]} ({name})"
                     )

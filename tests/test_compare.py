@@ -1,0 +1,465 @@
+"""Comparing runs: the algebra of cubes, its tables, and the command."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from small_cubes import random_cube, small_cube
+
+import tracecols
+from tracecols.cli import group
+from tracecols.cli.compare import run_names
+from tracecols.errors import SeverityError
+from tracecols.severity import SeverityCube, algebra
+
+# Two runs of a program, in ticks of a millisecond: f became faster, g is new, and a second process takes part.
+BEFORE = {
+    "time": {("main", 0, 0): 100, ("main/f", 0, 0): 300},
+    "mpi": {("main/f", 0, 0): 200},
+    "visits": {("main", 0, 0): 1, ("main/f", 0, 0): 10},
+}
+AFTER = {
+    "time": {("main", 0, 0): 110, ("main/f", 0, 0): 250, ("main/g", 0, 0): 40, ("main", 1, 0): 400},
+    "mpi": {("main/f", 0, 0): 150, ("main/g", 0, 0): 40},
+    "visits": {("main", 0, 0): 1, ("main/f", 0, 0): 10, ("main/g", 0, 0): 5, ("main", 1, 0): 1},
+}
+MORE = {"units": {"visits": "occ"}, "parents": {"mpi": "time"}}
+
+
+@pytest.fixture
+def before():
+    return small_cube(BEFORE, **MORE)
+
+
+@pytest.fixture
+def after():
+    return small_cube(AFTER, **MORE, machine="another box")
+
+
+def by_place(cube, name):
+    frame = cube.frame(name)
+    keys = zip(frame.call_path.astype(str), frame["rank"], frame.thread, strict=True)
+    return dict(zip(keys, frame.value.round(12).tolist(), strict=True))
+
+
+# -- algebra -----------------------------------------------------------------------------------------------------------
+
+
+def test_difference__by_names_and_ranks(before, after):
+    change = after - before
+    assert by_place(change, "time") == {
+        ("main", 0, 0): 0.01, ("main/f", 0, 0): -0.05, ("main/g", 0, 0): 0.04, ("main", 1, 0): 0.4,
+    }  # fmt: skip
+    assert by_place(change, "mpi") == {("main/f", 0, 0): -0.05, ("main/g", 0, 0): 0.04}
+    assert by_place(change, "visits") == {("main/g", 0, 0): 5, ("main", 1, 0): 1}
+    assert change.cells["time"].value.dtype == np.int64
+    # the machine is the same whatever its name; the second process stands below it
+    assert change.system.name == ["another box", "rank 0", "thread 0", "rank 1", "thread 0"]
+    assert change.facts["whole"] == {"time": pytest.approx(0.4), "visits": 11}
+    assert change.summary().endswith("scalasca conventions, difference of 2 cubes")
+
+
+def test_difference__aggregated_does_not_need_the_same_processes(before, after):
+    change = algebra.difference(after, before, by="aggregate")
+    assert by_place(change, "time") == {("main", 0, 0): 0.41, ("main/f", 0, 0): -0.05, ("main/g", 0, 0): 0.04}
+    assert change.system.n_locations == 1
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_difference__of_a_cube_and_itself_is_zero(seed):
+    cube = random_cube(seed)
+    assert sum(len(c) for c in (cube - cube).cells.values()) == 0
+    nothing = small_cube({"time": {("main", 0, 0): 0}})
+    nothing.properties = cube.properties
+    nothing.cells = dict.fromkeys(cube.properties.id, nothing.cells["time"])
+    united, _ = algebra.unify([cube, nothing])
+    for name in cube.properties.id:
+        assert united.total(name) == pytest.approx(cube.total(name))
+
+
+def test_difference__is_the_other_way_round_with_the_other_sign():
+    left, right = random_cube(3), random_cube(3)
+    right.cells = {name: cells.where(cells.value % 2 == 0) for name, cells in right.cells.items()}
+    there, back = left - right, right - left
+    for name in left.properties.id:
+        assert np.array_equal(there.cells[name].key, back.cells[name].key)
+        assert np.array_equal(there.cells[name].value, -back.cells[name].value)
+
+
+def test_mean_minimum_maximum__cell_by_cell(before, after):
+    third = small_cube({**BEFORE, "time": {("main/f", 0, 0): 500}}, **MORE)
+    runs = [before, after, third]
+    assert by_place(algebra.mean(runs), "time") == {
+        ("main", 0, 0): 0.07, ("main/f", 0, 0): 0.35, ("main/g", 0, 0): round(0.04 / 3, 12), ("main", 1, 0): round(0.4 / 3, 12),
+    }  # fmt: skip
+    assert by_place(algebra.minimum(runs), "time") == {("main/f", 0, 0): 0.25}
+    assert by_place(algebra.maximum(runs), "time") == {
+        ("main", 0, 0): 0.11, ("main/f", 0, 0): 0.5, ("main/g", 0, 0): 0.04, ("main", 1, 0): 0.4,
+    }  # fmt: skip
+    assert algebra.maximum(runs).facts["operation"] == "maximum"
+
+
+def test_merge__takes_each_property_from_the_first_that_has_it(before):
+    counters = small_cube(
+        {"time": {("main", 0, 0): 7}, "flops": {("main/f", 0, 0): 9}, "misses": {("main/f", 0, 0): 2}},
+        units={"flops": "#", "misses": "#"},
+        parents={"misses": "flops"},
+    )
+    merged = algebra.merge([before, counters])
+    assert merged.properties.id == ["time", "mpi", "visits", "flops", "misses"]
+    assert merged.properties.parent == ["", "time", "", "", "flops"]
+    assert by_place(merged, "time") == by_place(before, "time")
+    assert by_place(merged, "flops") == {("main/f", 0, 0): 9}
+
+
+def test_unify__puts_properties_below_their_parents():
+    first = small_cube({"time": {}, "mpi": {}, "visits": {("main", 0, 0): 1}}, parents={"mpi": "time"})
+    second = small_cube(
+        {"time": {}, "omp": {("main", 0, 0): 2}, "barrier": {}, "mpi": {}},
+        parents={"omp": "time", "barrier": "omp", "mpi": "omp"},
+    )
+    united = algebra.unify([first, second])[0].properties
+    assert united.id == ["time", "mpi", "omp", "barrier", "visits"]
+    # mpi stays where the first cube has it
+    assert united.parent == ["", "time", "time", "omp", ""]
+
+
+def test_unify__tells_call_sites_and_equal_names_apart(before):
+    values = {"time": {("main", 0, 0): 1, ("main/f", 0, 0): 2}}
+    here, there = (small_cube(values, sites={"main/f": site}) for site in ("x.c:1", "x.c:9"))
+    assert (here - there).call_paths.path == ["main", "main/f", "main/f"]
+    # two functions of one name side by side: by their order
+    twice = small_cube({"time": {("main", 0, 0): 1, ("main/f", 0, 0): 2, ("main/g", 0, 0): 4}})
+    twice.call_paths.name[2] = "f"
+    change = twice - small_cube(values)
+    assert change.call_paths.path == ["main", "main/f", "main/f"]
+    assert change.by_call_path("time").tolist() == [0, 0, 0.004]
+
+
+def test_unify__takes_the_programs_as_the_same():
+    # NPB names its programs after the number of processes
+    four, eight = (small_cube({"time": {(f"bt.S.{n}/main", 0, 0): n}}) for n in (4, 8))
+    assert by_place(eight - four, "time") == {("bt.S.8/main", 0, 0): 0.004}
+    assert tracecols.compare([four, eight]).notes == [
+        "programs of different names are taken as the same: bt.S.4, bt.S.8"
+    ]
+
+
+def test_unify__of_clocks_with_other_resolutions_is_in_seconds(before):
+    finer = small_cube(
+        {"time": {("main", 0, 0): 100_000, ("main/f", 0, 0): 300_001}, "visits": {("main", 0, 0): 1}},
+        units={"visits": "occ"}, resolution=1_000_000,
+    )  # fmt: skip
+    change = finer - before
+    assert change.resolution == 1
+    assert by_place(change, "time") == {("main/f", 0, 0): pytest.approx(1e-6)}
+    assert change.cells["visits"].value.tolist() == [-10]
+
+
+def test_unify__refuses_what_does_not_fit(before):
+    other = small_cube(BEFORE, parents={"mpi": "time"}, units={"visits": "bytes"})
+    with pytest.raises(
+        SeverityError, match="cannot compare property 'visits': it is in 'bytes' in one cube and in 'occ'"
+    ):
+        other - before
+    with pytest.raises(SeverityError, match="one of position, aggregate"):
+        algebra.unify([before], by="name")
+    with pytest.raises(SeverityError, match="at least two cubes"):
+        tracecols.compare([before])
+    with pytest.raises(SeverityError, match="as many different names"):
+        tracecols.compare([before, before], ["a", "a"])
+    with pytest.raises(SeverityError, match="other ones than property"):
+        tracecols.compare([before, before], ["a", "change"])
+
+
+def test_results__are_cubes_to_save_and_export(before, after, tmp_path):
+    change = after - before
+    loaded = SeverityCube.load(change.save(tmp_path / "x.severity"))
+    assert loaded.frame().equals(change.frame())
+    for ending in ("cubex", "cube"):
+        from tracecols.export.tables import write_cube
+
+        write_cube(change, tmp_path / f"x.{ending}")
+        assert tracecols.read_cube(tmp_path / f"x.{ending}").frame().equals(change.frame())
+    assert algebra.mean([change, change, change]).total("time") == pytest.approx(change.total("time"))
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def test_totals__with_change_and_ratio(before, after):
+    totals = tracecols.compare([before, after], ["old", "new"]).totals().set_index("property")
+    assert totals.old.round(12).tolist() == [0.4, 0.2, 11]
+    assert totals.new.round(12).tolist() == [0.8, 0.19, 17]
+    assert totals.change.round(12).tolist() == [0.4, -0.01, 6]
+    assert totals.ratio.round(12).tolist() == [2.0, 0.95, round(17 / 11, 12)]
+
+
+def test_changes__add_up(before, after):
+    runs = tracecols.compare([before, after])
+    changes = runs.changes()
+    # of its own: time without mpi, at the call path itself
+    assert [*zip(changes.property, changes.call_path, changes.change.round(12), strict=True)] == [
+        ("time", "main", 0.41), ("mpi", "main/f", -0.05), ("mpi", "main/g", 0.04), ("time", "main/f", 0.0),
+    ]  # fmt: skip
+    assert changes.change.sum() == pytest.approx(0.4)
+    assert changes.ratio[2] == float("inf")
+    assert set(runs.changes("mpi").property) == {"mpi"}
+    assert len(runs.changes("mpi", "time")) == 4
+
+
+def test_scaling__has_speedup_and_efficiency():
+    # 8 s on one thread; 2 threads need 5 s each; 2 x 2 threads 3 s each
+    one = small_cube({"time": {("main", 0, 0): 8000}, "mpi": {("main", 0, 0): 1000}}, parents={"mpi": "time"})
+    two = small_cube(
+        {"time": {("main", 0, i): 5000 for i in (0, 1)}, "mpi": {("main", 0, 0): 2500}}, parents={"mpi": "time"}
+    )
+    four = small_cube(
+        {"time": {("main", r, t): 3000 for r in (0, 1) for t in (0, 1)}, "mpi": {}}, parents={"mpi": "time"}
+    )
+    table = tracecols.compare([one, two, four], ["1", "2", "4"]).scaling()
+    time = table[table.property == "time"]
+    assert [*zip(time.processes, time.threads, strict=True)] == [(1, 1), (1, 2), (2, 4)]
+    assert time["mean"].tolist() == [8, 5, 3]
+    assert time.speedup.tolist() == pytest.approx([1, 1.6, 8 / 3])
+    assert time.efficiency.tolist() == pytest.approx([1, 0.8, 2 / 3])
+    mpi = table[table.property == "mpi"]
+    assert mpi.share.tolist() == pytest.approx([0.125, 0.25, 0])
+    assert mpi.total.tolist() == pytest.approx([1, 2.5, 0])
+
+
+def test_regressions__are_what_grew_by_more(before, after):
+    runs = tracecols.compare([before, after])
+    assert runs.regressions(0.99).property.tolist() == ["time"]
+    assert runs.regressions(1.01).empty
+    assert runs.regressions(0.0, ["mpi", "visits"]).property.tolist() == ["visits"]
+    # from nothing to something is more than any share
+    nothing = small_cube({"time": {("main", 0, 0): 1}, "mpi": {}}, parents={"mpi": "time"})
+    some = small_cube({"time": {("main", 0, 0): 1}, "mpi": {("main", 0, 0): 1}}, parents={"mpi": "time"})
+    assert tracecols.compare([nothing, some]).regressions(5.0, ["mpi"]).property.tolist() == ["mpi"]
+
+
+# -- other forms -------------------------------------------------------------------------------------------------------
+
+
+def test_wide__has_a_column_per_property(after):
+    wide = after.wide()
+    assert wide.columns.tolist() == ["call_path", "rank", "thread", "time", "mpi", "visits"]
+    long = after.frame()
+    melted = wide.melt(["call_path", "rank", "thread"], var_name="property", value_name="value")
+    melted = melted[melted.value != 0]
+    key = ["property", "call_path", "rank", "thread"]
+    both = melted.astype({"call_path": str}).merge(
+        long.astype({"call_path": str, "property": str}), on=key, how="outer"
+    )
+    assert (both.value_x == both.value_y).all()
+    assert after.wide(["Mpi"], view="iie").set_index("call_path").mpi["main"] == pytest.approx(0.19)
+    assert small_cube({"time": {}, "x": {("main", 0, 0): 1}}).wide(["time"]).empty
+
+
+def test_hatchet__literal_has_both_meanings(after):
+    (root,) = after.to_hatchet()
+    assert root["frame"] == {"name": "main", "type": "function", "file": "x.c", "line": 1}
+    assert [child["frame"]["name"] for child in root["children"]] == ["f", "g"]
+    assert root["metrics"]["time"] == pytest.approx(0.51)
+    assert root["metrics"]["time (inc)"] == pytest.approx(0.8)
+    assert root["children"][1]["metrics"]["mpi (inc)"] == pytest.approx(0.04)
+    assert after.to_hatchet(rank=1)[0]["metrics"]["time (inc)"] == pytest.approx(0.4)
+    json.dumps(root)
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def saved(before, after, tmp_path):
+    before.save(tmp_path / "before.severity")
+    after.save(tmp_path / "after.severity")
+    return tmp_path
+
+
+def run(*arguments):
+    return CliRunner().invoke(group, ["compare", *(str(a) for a in arguments)])
+
+
+def test_command__prints_what_changed(saved):
+    result = run(saved / "before.severity", saved / "after.severity")
+    assert result.exit_code == 0, result.output
+    lines = [line.rstrip() for line in result.output.splitlines()]
+    assert lines[0].split() == ["run", "processes", "threads", "elapsed", "speedup", "efficiency"]
+    assert lines[2].split() == ["before", "1", "1", "0.400000", "s", "1.00", "100.0%"]
+    assert lines[3].split() == ["after", "2", "2", "0.400000", "s", "1.00", "50.0%"]
+    words = [line.split() for line in lines]
+    assert ["Time", "0.400000", "s", "0.800000", "s", "+0.400000", "s", "+100.0%", "time"] in words
+    assert ["Mpi", "0.200000", "s", "0.190000", "s", "-0.010000", "s", "-5.0%", "mpi"] in words
+    assert ["Visits", "11", "17", "+6", "+54.5%", "visits"] in words
+    assert lines[-3].split() == ["+0.410000", "s", "0.100000", "s", "0.510000", "s", "Time", "main"]
+
+
+def test_command__takes_names_as_they_are(tmp_path):
+    # what rich would take for markup, in names of files, properties, units and regions
+    odd = "[/red]a[bold]"
+    for name, value in (("[a]", 3), ("[b]", 5)):
+        cube = small_cube(
+            {"time": {("main/[red]a[bold]", 0, 0): value}, odd: {("main", 0, 0): value}}, units={odd: odd}
+        )
+        cube.save(tmp_path / f"{name}.severity")
+    result = run(tmp_path / "[a].severity", tmp_path / "[b].severity")
+    assert result.exit_code == 0, result.output
+    assert "[b] - [a]" in result.output
+    assert f"5 {odd}" in result.output
+    assert "main/[red]a[bold]" in result.output
+
+
+def test_command__of_a_cube_with_itself(saved):
+    result = run(saved / "before.severity", saved / "before.severity", "--threshold", "0%")
+    assert result.exit_code == 0
+    assert "no property changed by 0.5% of its root or more" in result.output
+    assert "before (1)" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--threshold", "50%"], 3),
+        (["--threshold", "100"], 0),
+        (["-p", "mpi", "--threshold", "0"], 0),
+        (["-p", "mpi", "-p", "Visits", "--threshold", "10.5%"], 3),
+        (["--threshold", "5 percent"], 2),
+        (["--threshold", "-5"], 2),
+        (["-p", "mpx"], 1),
+        (["--operation", "divide"], 2),
+    ],
+)
+def test_command__exit_codes(arguments, code, saved):
+    result = run(saved / "before.severity", saved / "after.severity", *arguments)
+    assert result.exit_code == code, result.output
+    if code == 3:
+        assert "regressed" in result.output
+        assert "grew by more than" in result.output
+
+
+def test_command__writes_cubes_and_tables(saved, before, after):
+    outputs = [saved / f"x.{ending}" for ending in ("severity", "cubex", "csv", "parquet", "json")]
+    options = [o for output in outputs for o in ("-o", output)]
+    result = run(saved / "before.severity", saved / "after.severity", *options)
+    assert result.exit_code == 0, result.output
+    assert result.output.splitlines()[-5:] == [str(o) for o in outputs]
+    for output in outputs[:2]:
+        assert by_place(tracecols.read_cube(output), "time") == by_place(after - before, "time")
+    table = pd.read_csv(outputs[2])
+    assert table.columns.tolist() == ["property", "title", "unit", "call_path", "before", "after", "change", "ratio"]
+    assert table.change.sum() == pytest.approx(0.4 + 6)
+    assert len(pd.read_parquet(outputs[3])) == len(table)
+    plain = json.loads(outputs[4].read_text())
+    assert plain["runs"][1] == {"name": "after", "processes": 2, "threads": 2}
+    assert len(plain["changes"]) == len(table)
+    bad = run(saved / "before.severity", saved / "after.severity", "-o", saved / "x.xml")
+    assert bad.exit_code == 1
+    assert "no format ends in '.xml'" in bad.output
+
+
+def test_command__json_has_no_numbers_that_are_none(saved):
+    result = run(saved / "before.severity", saved / "after.severity", "--json", "--threshold", "5%")
+    assert result.exit_code == 3
+    plain = json.loads(result.stdout, parse_constant=lambda c: pytest.fail(c))
+    assert plain["regressed"] == ["time"]
+    assert {row["ratio"] for row in plain["changes"] if row["call_path"] == "main/g"} == {None}
+
+
+def test_command__of_a_series_scales(saved):
+    paths = [saved / "before.severity", saved / "after.severity", saved / "before.severity"]
+    result = run(*paths, "-o", saved / "mean.severity", "-o", saved / "s.csv")
+    assert result.exit_code == 0, result.output
+    assert "property, share of its root" in result.output
+    assert SeverityCube.load(saved / "mean.severity").total("time") == pytest.approx((0.4 + 0.8 + 0.4) / 3)
+    assert set(pd.read_csv(saved / "s.csv").run) == {"before (1)", "after (2)", "before (3)"}
+    assert run(*paths, "--operation", "difference").exit_code == 2
+    assert run(paths[0]).exit_code == 2
+
+
+def test_command__names_runs_by_what_tells_them_apart(tmp_path):
+    a, b, c = tmp_path / "1" / "x.cubex", tmp_path / "2" / "x.cubex", tmp_path / "change.severity"
+    assert run_names((a, b)) == [str(a), str(b)]
+    assert run_names((a, c)) == ["x", "change"] or run_names((a, c)) == [str(a), str(c)]
+    assert run_names((a, a)) == ["x (1)", "x (2)"]
+
+
+def test_show__of_a_difference_has_signs_and_shares_of_what_was_subtracted(saved, before, after):
+    (after - before).save(saved / "change.severity")
+
+    def show(*arguments):
+        result = CliRunner().invoke(group, ["show", str(saved / "change.severity"), *arguments])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    assert "+100.00%  Time  time  +0.400000 s" in show()
+    assert "-2.50%  Mpi" in show()
+    tree = show("-p", "mpi")
+    assert "-2.50%" in tree
+    assert "-12.50%" in tree
+    assert "percent of time of what was subtracted" in tree
+    assert "rank 1 thread 0" in show("-p", "time", "-c", "main")
+    assert "-0.050000 s" in show("-p", "mpi", "--seconds")
+    # a change of zero in sum may still hide changes below
+    moved = small_cube({**BEFORE, "time": {("main", 0, 0): 300, ("main/f", 0, 0): 100}}, **MORE)
+    (moved - before).save(saved / "change.severity")
+    assert "+50.00%" in show("-p", "time")
+    assert "-50.00%" in show("-p", "time")
+    assert "nothing here" in show("-p", "mpi", "-c", "main")
+
+
+def test_show_and_export__take_cubes_of_other_tools(saved):
+    def invoke(*arguments):
+        result = CliRunner().invoke(group, [str(a) for a in arguments])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    for ending in ("cubex", "cube"):
+        path = saved / f"x.{ending}"
+        assert invoke("export", saved / "after.severity", path) == f"{path}\n"
+        assert invoke("show", path) == invoke("show", saved / "after.severity")
+        invoke("export", path, saved / "back.severity")
+        assert (
+            SeverityCube.load(saved / "back.severity")
+            .frame()
+            .equals(SeverityCube.load(saved / "after.severity").frame())
+        )
+        invoke("export", path, saved / "wide.csv", "--wide")
+        assert pd.read_csv(saved / "wide.csv").columns.tolist() == [
+            "call_path",
+            "rank",
+            "thread",
+            "time",
+            "mpi",
+            "visits",
+        ]
+
+
+def test_export__of_a_store_has_no_severities(tmp_path, data):
+    store = tracecols.convert(data / "late_sender", tmp_path / "x.trace")
+    result = CliRunner().invoke(group, ["export", str(store), str(tmp_path / "x.cubex")])
+    assert result.exit_code == 1
+    assert "has no severities yet\n  analyze it first" in result.output
+
+
+def test_two_runs__of_one_program(data, tmp_path):
+    """The recording of a hybrid program, and one whose second process starts its sends later."""
+    path = tracecols.convert(data / "hybrid_2x3", tmp_path / "x.trace")
+    cube = tracecols.open(path).analyze()
+    slow = tracecols.open(path).analyze()
+    late = slow.cells["mpi_latereceiver"]
+    for name in ("time", "execution", "mpi", "mpi_communication", "mpi_point2point", "mpi_latereceiver"):
+        slow.cells[name] = slow.cells[name] + late
+    runs = tracecols.compare([cube, slow])
+    changed = runs.totals()[lambda t: t.change != 0]
+    assert changed.property.tolist() == [
+        "time", "execution", "mpi", "mpi_communication", "mpi_point2point", "mpi_latereceiver",
+    ]  # fmt: skip
+    assert runs.changes().change.sum() == pytest.approx(cube.total("mpi_latereceiver"))
+    assert set(runs.changes()[lambda t: t.change != 0].property) == {"mpi_latereceiver"}
+    assert runs.totals().set_index("property").ratio["mpi_latereceiver"] == pytest.approx(2)

@@ -1,0 +1,586 @@
+"""Severity cubes as .cubex and .cube, and those of other tools."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import random
+import struct
+import tarfile
+import xml.etree.ElementTree as ElementTree
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_cubes import random_cube, small_cube
+
+import tracecols
+from tracecols.errors import ForeignCubeWarning, SeverityError
+from tracecols.export.cube_read import read_cube
+from tracecols.export.tables import ExportError, write_cube
+
+KEPT = ("hybrid_2x3", "late_sender")
+SHARED = ("otf2/bt-mz_S_4x2", "otf2/cart", "otf2/hpcg_2x2", "epilog/bgq_ctest_epik_hyb_32x64")
+
+
+@pytest.fixture(scope="module")
+def analyzed(tmp_path_factory, data):
+    """Analyze a recorded trace, once; skip where it is not there."""
+    from conftest import SHARED as COLLECTION
+
+    known = {}
+
+    def run(name):
+        folder = data / name if name in KEPT else COLLECTION / name
+        if not folder.is_dir():
+            pytest.skip("no reference traces beside the repository")
+        if name not in known:
+            store = tracecols.convert(folder, tmp_path_factory.mktemp("cubes") / f"{folder.name}.trace")
+            known[name] = tracecols.open(store).analyze("expert" if name.startswith("epilog") else "scalasca")
+        return known[name]
+
+    return run
+
+
+def assert_equal(found, cube, *, cube3=False):
+    """Assert that two cubes are the same in all they hold; CUBE 3 has four system levels and less of regions."""
+    p, c, s = (vars(axis) for axis in (cube.properties, cube.call_paths, cube.system))
+    for name in cube.properties.__dataclass_fields__:
+        if not (cube3 and name == "confidence"):
+            assert list(getattr(found.properties, name)) == list(p[name]), name
+    for name in cube.call_paths.__dataclass_fields__:
+        if not (cube3 and name in ("role", "paradigm")):
+            assert np.array_equal(getattr(found.call_paths, name), c[name]), name
+    for name in ("rank", "thread", "location_name") if cube3 else cube.system.__dataclass_fields__:
+        assert np.array_equal(getattr(found.system, name), s[name]), name
+    for name in cube.properties.id:
+        mine, theirs = found.cells[name], cube.cells[name]
+        assert np.array_equal(mine.key, theirs.key), name
+        assert np.array_equal(mine.value, theirs.value), name
+        assert len(mine) == 0 or mine.value.dtype.kind == theirs.value.dtype.kind, name
+    assert found.facts == cube.facts
+
+
+# -- what others read --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", KEPT + SHARED)
+def test_cubex__is_the_cube_to_pycubexr(name, analyzed, tmp_path):
+    pycubexr = pytest.importorskip("pycubexr")
+    cube = analyzed(name)
+    path = tmp_path / "x.cubex"
+    write_cube(cube, path)
+    n_cells = 0
+    with pycubexr.CubexParser(str(path)) as theirs:
+        metrics = theirs.all_metrics()
+        assert [m.name for m in metrics] == cube.properties.id
+        below = {child.name: m.name for m in metrics for child in m.childs}
+        assert [below.get(m.name, "") for m in metrics] == cube.properties.parent
+        assert [(m.display_name, m.units) for m in metrics] == [
+            *zip(cube.properties.title, cube.properties.unit, strict=True)
+        ]
+        nodes = sorted(theirs.all_cnodes(), key=lambda node: node.id)
+        assert [n.region.name for n in nodes] == cube.call_paths.name.tolist()
+        assert [n.parent.id if n.parent else -1 for n in nodes] == cube.call_paths.parent.tolist()
+        where = sorted(theirs.get_locations(), key=lambda location: location.id)
+        assert [int(location.rank) for location in where] == cube.system.thread.tolist()
+        groups = theirs._anchor_result.system_tree_nodes[0].all_location_groups()
+        ranks = {location.id: int(g.rank) for g in groups for location in g.all_locations()}
+        assert [ranks[location.id] for location in where] == cube.system.rank.tolist()
+        for metric in metrics:
+            values = theirs.get_metric_values(metric)
+            dense = np.zeros((len(nodes), len(where)))
+            cells = cube.cells[metric.name]
+            dense[cells.call_path, cells.location] = cells.value * cube.scale(metric.name)
+            read = np.array([values.cnode_values(node) for node in nodes], np.float64)
+            assert np.array_equal(read, dense), metric.name
+            n_cells += np.count_nonzero(read)
+    assert n_cells == sum(len(c) for c in cube.cells.values()) > 100
+
+
+def test_cubex__metrics_hold_what_is_below_them(analyzed, tmp_path):
+    # Cube shows of an expanded metric its value less those of its children: this must not become negative, and must be
+    # what the property has of its own here
+    pycubexr = pytest.importorskip("pycubexr")
+    cube = analyzed("hybrid_2x3")
+    write_cube(cube, tmp_path / "x.cubex")
+    with pycubexr.CubexParser(str(tmp_path / "x.cubex")) as theirs:
+        root = theirs.get_root_cnodes()[0]
+
+        def total(metric):
+            return theirs.get_metric_values(metric).cnode_values(root, convert_to_inclusive=True).sum()
+
+        metrics = theirs.all_metrics()
+        for metric in metrics:
+            own = total(metric) - sum(total(child) for child in metric.childs)
+            wanted = cube.view(metric.name, "eee").value.sum() * cube.scale(metric.name)
+            assert own == pytest.approx(wanted, abs=1e-12), metric.name
+        assert sum(
+            total(m) for m in metrics if m.name in ("execution", "overhead", "omp_idle_threads")
+        ) == pytest.approx(cube.total("time"))
+
+
+def test_cube3__is_the_cube_to_a_plain_reader(analyzed, tmp_path):
+    cube = analyzed("hybrid_2x3")
+    write_cube(cube, tmp_path / "x.cube")
+    root = ElementTree.parse(tmp_path / "x.cube").getroot()
+    assert root.attrib == {"version": "3.0"}
+    names = {m.get("id"): m.findtext("uniq_name") for m in root.iter("metric")}
+    regions = {r.get("id"): r.findtext("name") for r in root.iter("region")}
+    nodes = {n.get("id"): regions[n.get("calleeId")] for n in root.iter("cnode")}
+    assert [nodes[str(i)] for i in range(len(nodes))] == cube.call_paths.name.tolist()
+    threads = [
+        (int(p.findtext("rank")), int(t.findtext("rank"))) for p in root.iter("process") for t in p.iter("thread")
+    ]
+    found = {}
+    for matrix in root.iter("matrix"):
+        for row in matrix.iter("row"):
+            for thread, value in zip(threads, row.text.split(), strict=True):
+                if float(value):
+                    found[names[matrix.get("metricId")], int(row.get("cnodeId")), thread] = float(value)
+    wanted = {}
+    for name, cells in cube.cells.items():
+        for call_path, at, value in zip(cells.call_path.tolist(), cells.location.tolist(), cells.value, strict=True):
+            wanted[name, call_path, (cube.system.rank[at], cube.system.thread[at])] = value * cube.scale(name)
+    assert found == wanted
+    assert [m.findtext("name") for m in root.iter("machine")] == [cube.system.name[0]]
+
+
+@pytest.mark.parametrize("name", SHARED[-1:])
+def test_write__takes_seconds_for_many_cells(name, analyzed, tmp_path):
+    # 178,000 cells, 2,048 locations: 0.2 to 0.8 s each on the machine these tests were written on
+    import time
+
+    cube = analyzed(name)
+    start = time.perf_counter()
+    for ending in ("cubex", "cube"):
+        write_cube(cube, tmp_path / f"x.{ending}")
+        assert_equal(read_cube(tmp_path / f"x.{ending}"), cube, cube3=ending == "cube")
+    assert time.perf_counter() - start < 20
+
+
+# -- there and back ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", KEPT)
+@pytest.mark.parametrize("ending", ["cubex", "cube"])
+def test_round_trip__of_an_analysis(name, ending, analyzed, tmp_path):
+    path = tmp_path / f"x.{ending}"
+    write_cube(analyzed(name), path)
+    assert_equal(tracecols.read_cube(path), analyzed(name), cube3=ending == "cube")
+    first = path.read_bytes()
+    write_cube(tracecols.read_cube(path), path)
+    if ending == "cubex":
+        assert path.read_bytes() == first
+
+
+@pytest.mark.parametrize("ending", ["cubex", "cube", "severity"])
+@pytest.mark.parametrize("seed", range(40))
+def test_round_trip__of_random_cubes(seed, ending, tmp_path):
+    cube = random_cube(seed)
+    write_cube(cube, tmp_path / f"x.{ending}")
+    assert_equal(read_cube(tmp_path / f"x.{ending}"), cube, cube3=ending == "cube")
+
+
+@pytest.mark.parametrize("resolution", [1, 3, 1000, 2596140085, 10**9, 10**14])
+def test_ticks__come_back_from_seconds(resolution, tmp_path):
+    # around powers of two, where float64 gets coarser, up to 2^51 ticks
+    ticks = [sign * ((1 << k) + d) for k in range(2, 51) for d in (-1, 0, 1) for sign in (1, -1)]
+    cube = small_cube({"time": {("main", i, 0): t for i, t in enumerate(ticks)}}, resolution=resolution)
+    write_cube(cube, tmp_path / "x.cubex")
+    back = read_cube(tmp_path / "x.cubex").cells["time"].value
+    assert back.dtype == np.int64
+    assert back.tolist() == ticks
+
+
+def test_ticks__of_a_file_that_others_calculated_with_stay_what_they_are(tmp_path):
+    cube = small_cube({"time": {("main", 0, 0): 3, ("main", 1, 0): 4}}, resolution=1000)
+    write_cube(cube, tmp_path / "x.cube")
+    text = (tmp_path / "x.cube").read_text()
+    (tmp_path / "x.cube").write_text(text.replace("0.003\n", "0.0035\n"))
+    assert read_cube(tmp_path / "x.cube").cells["time"].value.tolist() == [3.5, 4.0]
+
+
+def test_topologies__travel(tmp_path):
+    cube = small_cube({"time": {("main", 0, 0): 3, ("main", 1, 0): 4, ("main", 2, 0): 4}})
+    topology = {
+        "name": "grid <2d>",
+        "dimensions": [{"name": "x", "size": 2, "periodic": True}, {"name": "y", "size": 2, "periodic": False}],
+        "coordinates": [[0, 0], None, [1, 1]],
+    }
+    cube.facts["topologies"] = [topology]
+    for ending in ("cubex", "cube"):
+        write_cube(cube, tmp_path / f"x.{ending}")
+        assert read_cube(tmp_path / f"x.{ending}").facts["topologies"] == [topology]
+
+
+@pytest.mark.parametrize("ending", ["cubex", "cube"])
+def test_round_trip__of_a_deep_call_tree(ending, tmp_path):
+    cube, n = random_cube(1), 12_000
+    c = cube.call_paths
+    for name in ("name", "role", "paradigm", "file", "line", "call_site"):
+        setattr(c, name, np.repeat(getattr(c, name)[:1], n))
+    c.parent, c.depth, c.end = np.arange(-1, n - 1, dtype=np.int32), np.arange(n, dtype=np.int32), np.full(n, n)
+    write_cube(cube, tmp_path / f"x.{ending}")
+    assert_equal(read_cube(tmp_path / f"x.{ending}"), cube, cube3=ending == "cube")
+
+
+def test_write__of_processes_without_a_node(tmp_path):
+    cube = small_cube({"time": {("main", 0, 0): 3, ("main", 1, 0): 4}})
+    cube.system.kind, cube.system.name = cube.system.kind[1:], cube.system.name[1:]
+    cube.system.parent = [p - 1 for p in cube.system.parent[1:]]
+    cube.system.location = cube.system.location[1:]
+    for ending in ("cubex", "cube"):
+        write_cube(cube, tmp_path / f"x.{ending}")
+        found = read_cube(tmp_path / f"x.{ending}")
+        assert found.system.kind[0] == "machine"
+        assert found.by_location("time").tolist() == [0.003, 0.004]
+
+
+def test_write__refuses_other_endings(tmp_path):
+    with pytest.raises(ExportError, match=r"no format ends in '\.cubx'"):
+        write_cube(random_cube(1), tmp_path / "x.cubx")
+    assert not list(tmp_path.iterdir())
+
+
+# -- what other tools write --------------------------------------------------------------------------------------------
+
+# main calls f, which calls g, and h; ids neither in depth-first order nor dense in the file
+ANCHOR = """<?xml version="1.0" encoding="UTF-8"?>
+<cube version="4.4">
+<attr key="Creator" value="Score-P 6.0"/>
+<metrics>
+<metric id="0" type="{kind}"><disp_name>Time</disp_name><uniq_name>time</uniq_name><dtype>{dtype}</dtype><uom>sec</uom>
+<url/><descr>Total.
+More.</descr>
+<metric id="3" type="EXCLUSIVE"><disp_name>Own</disp_name><uniq_name>own</uniq_name><dtype>DOUBLE</dtype><uom>sec</uom></metric>
+</metric>
+<metric id="7" type="POSTDERIVED"><uniq_name>rate</uniq_name><dtype>DOUBLE</dtype><uom>1/s</uom><cubepl>metric::time()</cubepl></metric>
+<metric id="8" type="EXCLUSIVE"><uniq_name>longest</uniq_name><dtype>MAXDOUBLE</dtype><uom>sec</uom></metric>
+</metrics>
+<program>
+<region id="4" mod="a.c" begin="3" end="9"><name>main</name><mangled_name>main</mangled_name><paradigm>compiler</paradigm><role>function</role></region>
+<region id="2" mod="a.c" begin="-1" end="-1"><name>f</name></region>
+<region id="1" mod="" begin="-1" end="-1"><name>g</name></region>
+<cnode id="5" calleeId="4">
+<cnode id="1" line="12" mod="a.c" calleeId="2"><parameter partype="numeric" parkey="i" parvalue="3"/><cnode id="0" calleeId="1"/></cnode>
+<cnode id="3" line="0" calleeId="1"/>
+</cnode>
+</program>
+<system>
+<systemtreenode Id="0"><name>m</name><class>machine</class>
+<locationgroup Id="0"><name>p</name><rank>7</rank><type>process</type>
+<location Id="1"><name>t1</name><rank>1</rank><type>thread</type></location>
+<location Id="0"><name>t0</name><rank>0</rank><type>thread</type></location>
+</locationgroup></systemtreenode>
+</system>
+</cube>
+"""
+
+
+def archive(path: Path, members: dict[str, bytes]) -> Path:
+    """Write a tar archive."""
+    with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return path
+
+
+def index(order: str, *numbers: int, dense: bool = False) -> bytes:
+    head = b"CUBEX.INDEX" + struct.pack(f"{order}IHB", 1, 0, 0 if dense else 1)
+    return head if dense else head + struct.pack(f"{order}{1 + len(numbers)}I", len(numbers), *numbers)
+
+
+def foreign(path: Path, kind="EXCLUSIVE", dtype="DOUBLE", anchor=ANCHOR, **members: bytes) -> Path:
+    text = anchor.format(kind=kind, dtype=dtype).encode()
+    named = {
+        ("anchor.xml" if k == "anchor" else k.replace("_", ".", 1).removeprefix("m")): v for k, v in members.items()
+    }
+    return archive(path, {"anchor.xml": text} | named)
+
+
+def by_path(cube, name):
+    frame = cube.frame(name)
+    return {(str(p), int(t)): v for p, t, v in zip(frame.call_path, frame.thread, frame.value, strict=True)}
+
+
+# rows of main, main/f, main/f/g and main/g for both threads
+WANTED = {
+    ("main", 0): 1.5, ("main", 1): 2.5, ("main/f", 0): 4.0, ("main/f/g", 0): 5.25, ("main/f/g", 1): 6.0, ("main/g", 1): 7.0,
+}  # fmt: skip
+EXCLUSIVE = [[1.5, 2.5], [4, 0], [5.25, 6], [0, 7]]
+
+
+@pytest.mark.filterwarnings("ignore::tracecols.errors.ForeignCubeWarning")
+@pytest.mark.parametrize("order", "<>")
+@pytest.mark.parametrize("deflated", [False, True])
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("kind", ["EXCLUSIVE", "INCLUSIVE", "SIMPLE"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_read__cubex_of_all_kinds(order, deflated, dense, kind, packed, tmp_path):
+    # CubeW numbers call paths depth first for EXCLUSIVE, children together for INCLUSIVE, as defined for SIMPLE
+    numbering = {"EXCLUSIVE": [0, 1, 2, 3], "INCLUSIVE": [0, 1, 3, 2], "SIMPLE": [2, 1, 3, 0]}[kind]
+    values = np.array(EXCLUSIVE)
+    if kind == "INCLUSIVE":
+        values[1] += values[2]
+        values[0] += values[1] + values[3]
+    rows = [values[row].astype(f"{order}f8").tobytes() for row in numbering]
+    chosen = [0, 1, 2, 3]
+    if not dense:  # rows in another order than their numbers
+        chosen = [2, 0, 3, 1]
+        rows = [rows[i] for i in chosen]
+    if deflated:
+        blocks = [zlib.compress(r) for r in rows]
+        starts = np.cumsum([0, *map(len, blocks)])
+        places = [n for i, b in enumerate(blocks) for n in (16 * i, int(starts[i]), len(b))]
+        data = b"ZCUBEX.DATA" + struct.pack(f"{order}13Q", 4, *places) + b"".join(blocks)
+    else:
+        data = b"CUBEX.DATA" + b"".join(rows)
+    path = foreign(tmp_path / "x.cubex", kind, m0_index=index(order, *chosen, dense=dense), m0_data=data)
+    if packed:  # the anchor alone, as Score-P does with compression
+        members = {"anchor.xml": gzip.compress(ANCHOR.format(kind=kind, dtype="DOUBLE").encode())}
+        path = archive(path, members | {"0.index": index(order, *chosen, dense=dense), "0.data": data})
+    cube = read_cube(path)
+    assert by_path(cube, "time") == WANTED
+    assert cube.total("own") == 0
+    assert cube.system.rank.tolist() == [7, 7]
+    assert cube.system.location_name == ["t0", "t1"]
+    assert cube.call_paths.call_site.tolist() == ["", "a.c:12 i=3", "", ""]
+    assert cube.call_paths.line.tolist() == [3, 0, 0, 0]
+    assert cube.facts["source"]["Creator"] == "Score-P 6.0"
+    assert cube.summary() == "1 properties x 4 call paths x 2 locations"
+    assert cube.properties.summary[0] == "Total.\nMore."
+
+
+@pytest.mark.filterwarnings("ignore::tracecols.errors.ForeignCubeWarning")
+@pytest.mark.parametrize(
+    ("dtype", "code", "large"),
+    [("UINT64", "Q", 2**64 - 1), ("INT64", "q", -(2**62)), ("INTEGER", "q", 5), ("UINT32", "I", 2**32 - 1),
+     ("INT16", "h", -3), ("UINT8", "B", 255), ("FLOAT", "d", 0.1)],
+)  # fmt: skip
+def test_read__cubex_of_all_types(dtype, code, large, tmp_path):
+    data = b"CUBEX.DATA" + struct.pack(f"<2{code}", large, 1)
+    cube = read_cube(foreign(tmp_path / "x.cubex", dtype=dtype, m0_index=index("<", 0), m0_data=data))
+    assert by_path(cube, "time") == {("main", 0): float(large), ("main", 1): 1}
+
+
+def test_read__names_what_a_cube_cannot_hold(tmp_path):
+    path = foreign(tmp_path / "x.cubex", m8_index=index("<", 0), m8_data=b"CUBEX.DATA" + bytes(16))
+    with pytest.warns(ForeignCubeWarning, match=r"rate \(POSTDERIVED\), longest \(MAXDOUBLE\)"):
+        cube = read_cube(path)
+    assert cube.properties.id == ["time", "own", "rate", "longest"]
+    assert cube.facts["left_out"] == ["rate (POSTDERIVED)", "longest (MAXDOUBLE)"]
+
+
+OLD_CUBE = """<?xml version="1.0" encoding="UTF-8"?>
+<cube version="3.0">
+<metrics><metric id="0"><disp_name>Time</disp_name><uniq_name>time</uniq_name><dtype>FLOAT</dtype><uom>sec</uom>
+<metric id="1"><uniq_name>mpi</uniq_name><dtype>FLOAT</dtype><uom>sec</uom></metric></metric>
+<metric id="2"><uniq_name>visits</uniq_name><dtype>INTEGER</dtype><uom>occ</uom><val>VOID</val></metric></metrics>
+<program>
+<region id="0" mod="a.f" begin="1" end="9"><name>main</name></region>
+<region id="1" mod="MPI" begin="-1" end="-1"><name>MPI_Recv</name></region>
+<csite id="0" line="-1" mod=""><callee>0</callee></csite>
+<csite id="1" line="5" mod="a.f"><callee>1</callee></csite>
+<cnode id="0" csiteId="0"><cnode id="1" csiteId="1"/></cnode>
+</program>
+<system><machine Id="0"><name>m</name><node Id="0"><name>n</name>
+<process Id="0"><name></name><rank>0</rank><thread Id="0"><name></name><rank>0</rank></thread></process>
+<process Id="1"><name></name><rank>1</rank><thread Id="1"><name></name><rank>0</rank></thread></process>
+</node></machine></system>
+<severity>
+<matrix metricId="0"><row cnodeId="0">0.5
+0.25
+</row><row cnodeId="1">
+1e-3 2e-3</row></matrix>
+<matrix metricId="1"><row cnodeId="1">1e-3 0</row></matrix>
+<matrix metricId="2"><row cnodeId="1">7 7</row></matrix>
+</severity>
+</cube>
+"""
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_read__cube3_with_call_sites(packed, tmp_path):
+    path = tmp_path / ("old.cube.gz" if packed else "old.cube")
+    path.write_bytes(gzip.compress(OLD_CUBE.encode()) if packed else OLD_CUBE.encode())
+    cube = read_cube(path)
+    assert by_path(cube, "mpi") == {("main/MPI_Recv", 0): 1e-3}
+    assert cube.frame("time").value.tolist() == [0.5, 0.25, 1e-3, 2e-3]
+    assert cube.call_paths.call_site.tolist() == ["", "a.f:5"]
+    assert cube.system.kind == ["machine", "node", "process", "thread", "process", "thread"]
+    # no values of a VOID metric
+    assert cube.total("visits") == 0
+    assert cube.violations() == []
+
+
+# -- what is damaged ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("<cube version", '<!DOCTYPE cube [<!ENTITY a "b">]><cube version', "declares a document type"),
+        ('<cube version="3.0">', '<cube version="5">', "is of version '5'"),
+        ("<cube version", "<html version", "begins with <html>"),
+        ("</severity>", "", "mismatched tag\n  at line 25, column"),
+        ('csiteId="1"', 'csiteId="9"', "call path 1 is of a region that is not described"),
+        ('cnodeId="1">\n1e-3', 'cnodeId="4">\n1e-3', "lacks 4"),
+        ("1e-3 2e-3", "1e-3 2e-3 5", "has a row of 3 values for 2 locations"),
+        ("1e-3 2e-3", "1e-3 two", "number that is none"),
+        ("1e-3 2e-3", "1e-3 nan", "no number, at main/MPI_Recv"),
+        ("1e-3 2e-3", "1" * 200, "more than 192 characters in <row>"),
+        ('metricId="2"', 'metricId="5"', "values of metric 5, which it does not describe"),
+        ("<uniq_name>mpi", "<uniq_name>time", "two metrics 'time'"),
+        ('thread Id="1"', 'thread Id="0"', "two locations with the same id"),
+        ("<rank>1</rank>", "<rank>one</rank>", "a rank that is no number"),
+        ('<metric id="2">', "<metric>", "lacks 'id'"),
+        ("<name>main</name>", f"<name>{'x' * (1 << 20)}y</name>", "more than 1,048,576 characters in <name>"),
+        ("<name>m</name>", "<name>m</name>" + '<node Id="1">' * 101 + "</node>" * 101, "nests more than 100 elements <node>"),
+        ("<dtype>FLOAT</dtype>", "<dtype>FLOOT</dtype>", "metric 'time' is 'EXCLUSIVE' of 'FLOOT'"),
+        ('encoding="UTF-8"', 'encoding="EBCDIC-X"', "unknown encoding"),
+    ],
+)  # fmt: skip
+def test_read__says_what_is_wrong_in_a_cube(old, new, words, tmp_path):
+    assert old in OLD_CUBE
+    path = tmp_path / "x.cube"
+    path.write_text(OLD_CUBE.replace(old, new, 1).replace("</cube>", "</html>" if "<html" in new else "</cube>"))
+    with pytest.raises(SeverityError, match=words) as caught:
+        read_cube(path)
+    assert str(path) in str(caught.value)
+
+
+ROW = zlib.compress(bytes(16))
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        ({"m0_data": b"CUBEX.DATA"}, "metric 0 'time' has data and no index"),
+        ({"m0_index": b"CUBEX", "m0_data": b""}, "its index does not begin with CUBEX.INDEX"),
+        ({"m0_index": index("<", 0)[:11] + b"\2" * 11, "m0_data": b""}, "neither its byte order nor its kind at byte 11"),
+        ({"m0_index": index("<", 0) + b"1", "m0_data": b""}, "its index is 9 bytes long"),
+        ({"m0_index": index("<", 4), "m0_data": b""}, "names a call path twice, or one beyond the 4"),
+        ({"m0_index": index("<", 1, 1), "m0_data": b""}, "names a call path twice"),
+        ({"m0_index": index("<", 1), "m0_data": b"DATA"}, "its data begin with neither"),
+        ({"m0_index": index("<", 1), "m0_data": b"CUBEX.DATA" + bytes(17)}, "its data are 17 bytes, not 1 rows of 16"),
+        ({"m0_index": index("<", 1), "m0_data": b"ZCUBEX.DATA" + struct.pack("<Q", 2**40)}, "have 1,099,511,627,776 rows"),
+        ({"m0_index": index("<", 1), "m0_data": b"ZCUBEX.DATA" + struct.pack("<4Q", 1, 0, 9, 9) + ROW}, "deflated row should lie"),
+        ({"m0_index": index("<", 1), "m0_data": b"ZCUBEX.DATA" + struct.pack("<4Q", 1, 0, 1, 5) + ROW}, "row 0 is damaged"),
+        ({"m0_index": index("<", 1), "m0_data": b"ZCUBEX.DATA" + struct.pack("<4Q", 1, 0, 0, 4) + ROW}, "row 0 is not 16 bytes"),
+    ],
+)  # fmt: skip
+def test_read__says_what_is_wrong_in_a_cubex(members, words, tmp_path):
+    with pytest.raises(SeverityError, match=words):
+        read_cube(foreign(tmp_path / "x.cubex", **members))
+
+
+def test_read__says_what_is_no_cube(tmp_path):
+    path = tmp_path / "x.cubex"
+    with pytest.raises(SeverityError, match=r"cannot read .*No such file"):
+        read_cube(path)
+    path.write_bytes(b"")
+    with pytest.raises(SeverityError, match=r"neither a \.severity folder, nor"):
+        read_cube(path)
+    archive(path, {"readme": b"x"})
+    with pytest.raises(SeverityError, match=r"archive without anchor\.xml"):
+        read_cube(path)
+    with pytest.warns(ForeignCubeWarning):
+        whole = foreign(path).read_bytes()
+        read_cube(path)
+    path.write_bytes(whole[:2000])
+    with pytest.raises(SeverityError, match=r"is cut off: anchor\.xml should end at byte"):
+        read_cube(path)
+    archive(path, {"anchor.xml": gzip.compress(b"<cube>")[:-9]})
+    with pytest.raises(SeverityError, match=r"anchor\.xml"):
+        read_cube(path)
+
+
+def test_read__notices_members_that_are_missing_in_ours(tmp_path):
+    path = tmp_path / "x.cubex"
+    write_cube(random_cube(2), path)
+    with tarfile.open(path) as tar:
+        members = {m.name: tar.extractfile(m).read() for m in tar.getmembers()}
+    last = next(name for name in reversed(members) if name.endswith(".data"))
+    archive(path, {name: content for name, content in members.items() if name != last})
+    with pytest.raises(SeverityError, match="has no data\n  the archive was cut off"):
+        read_cube(path)
+
+
+@pytest.mark.filterwarnings("ignore::tracecols.errors.ForeignCubeWarning")
+def test_read__does_not_unpack_more_than_a_row(tmp_path):
+    # 64 MiB of zeros deflate to 64 KiB; the row should have 16 bytes
+    bomb = zlib.compress(bytes(64 << 20))
+    data = b"ZCUBEX.DATA" + struct.pack("<4Q", 1, 0, 0, len(bomb)) + bomb
+    path = foreign(tmp_path / "x.cubex", m0_index=index("<", 1), m0_data=data)
+    import tracemalloc
+
+    tracemalloc.start()
+    with pytest.raises(SeverityError, match="row 0 is not 16 bytes long"):
+        read_cube(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2 << 20
+
+
+def test_read__does_not_unpack_trees_without_end(tmp_path, monkeypatch):
+    from tracecols.export import cube_parser, cube_read
+
+    path = tmp_path / "x.cube.gz"
+    monkeypatch.setattr(cube_parser, "MAX_ELEMENTS", 1000)
+    many = "".join(f'<region id="{i}"><name>f</name></region>' for i in range(1000))
+    path.write_bytes(gzip.compress(OLD_CUBE.replace("<program>", "<program>" + many).encode()))
+    with pytest.raises(SeverityError, match="describes more than 1,000 things"):
+        read_cube(path)
+    monkeypatch.setattr(cube_parser, "MAX_ELEMENTS", 10_000)
+    monkeypatch.setattr(cube_parser, "MAX_KEPT", 10_000)
+    path.write_bytes(gzip.compress(OLD_CUBE.replace("<name>n<", f"<name>{'n' * 10_000}<").encode()))
+    with pytest.raises(SeverityError, match="in more than 10,000 characters"):
+        read_cube(path)
+    monkeypatch.setattr(cube_read, "PIECE", 1000)
+    monkeypatch.setattr(cube_read, "MAX_XML", 2000)
+    path.write_bytes(gzip.compress((OLD_CUBE + " " * 10_000).encode()))
+    with pytest.raises(SeverityError, match="GiB of XML"):
+        read_cube(path)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        "[]", "{", "{}", '{"conventions": "x", "resolution": 0}', '{"conventions": "x", "resolution": "9"}',
+        '{"conventions": 3, "resolution": 9}', '{"conventions": "x", "resolution": 9, "operation": "difference"}',
+        '{"conventions": "x", "resolution": 9, "whole": {"time": "1"}}', '{"conventions": "x", "resolution": 9, "trace": {}}',
+        '{"conventions": "x", "resolution": 9, "trace": {"source": {"path": 1}, "n_events": 3}}', "[" * 100_000,
+    ],
+)  # fmt: skip
+def test_read__refuses_facts_that_make_no_sense(facts, tmp_path):
+    path = tmp_path / "x.cube"
+    path.write_text(OLD_CUBE.replace("<metrics>", f"<attr key='tracecols facts' value='{facts}'/><metrics>", 1))
+    with pytest.raises(SeverityError, match="its attribute 'tracecols facts' is damaged"):
+        read_cube(path)
+
+
+@pytest.mark.parametrize("ending", ["cubex", "cube"])
+def test_read__damaged_files_are_read_or_refused(ending, tmp_path):
+    rng = random.Random(3)
+    path = tmp_path / f"x.{ending}"
+    write_cube(random_cube(7), path)
+    sound = path.read_bytes()
+    n_refused = 0
+    for _ in range(600):
+        damaged = bytearray(sound)
+        for _ in range(rng.choice([1, 1, 3])):
+            at = rng.randrange(len(damaged)) if rng.random() < 0.5 else rng.randrange(min(len(damaged), 9000))
+            if rng.random() < 0.7:
+                damaged[at] = rng.randrange(256)
+            else:
+                del damaged[at : at + rng.choice([1, 7, 512])]
+        path.write_bytes(damaged)
+        try:
+            read_cube(path).frame()
+        except SeverityError:
+            n_refused += 1
+    assert 100 < n_refused < 600

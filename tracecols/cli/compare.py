@@ -1,0 +1,164 @@
+"""tracecols compare"""
+
+from __future__ import annotations
+
+import json
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tracecols.severity.comparison import Comparison
+
+OPERATIONS = ("difference", "mean", "minimum", "maximum", "merge")
+
+
+def percentage(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
+    """Return 0.05 for 5% or 5."""
+    if value is None:
+        return None
+    try:
+        share = float(value.removesuffix("%")) / 100
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < float("inf"):
+        raise click.BadParameter(f"{value!r} is no percentage like 5%")
+    return share
+
+
+@click.command()
+@click.argument("cubes", nargs=-1, required=True, metavar="SEVERITY...", type=click.Path(path_type=Path))
+@click.option(
+    "-p", "--property", "names", multiple=True, metavar="P", help="By id or title: this and what is below it only."
+)
+@click.option(
+    "--threshold",
+    callback=percentage,
+    metavar="PERCENT",
+    help="Exit code 3 if a property given with -p, or else time, grew by more.",
+)
+@click.option(
+    "--by",
+    type=click.Choice(["position", "aggregate"]),
+    default="position",
+    show_default=True,
+    help="Locations correspond by rank and thread; or take all of a run as one.",
+)
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Keep the result: a cube as .severity, .cubex or .cube; all numbers as .csv, .parquet or .json.",
+)
+@click.option(
+    "--operation",
+    type=click.Choice(OPERATIONS),
+    help="What a cube given with -o is.  [default: difference of two, mean of more]",
+)
+@click.option("--scaling", is_flag=True, help="The scaling table also for two runs.")
+@click.option("--rows", type=click.IntRange(0), default=15, show_default=True, help="Call paths to print.")
+@click.option("--json", "as_json", is_flag=True, help="Print all numbers as JSON.")
+@click.pass_context
+def compare(
+    ctx: click.Context,
+    cubes: tuple[Path, ...],
+    names: tuple[str, ...],
+    threshold: float | None,
+    by: str,
+    outputs: tuple[Path, ...],
+    operation: str | None,
+    scaling: bool,
+    rows: int,
+    as_json: bool,
+) -> None:
+    """Compare severity cubes (.severity, .cubex, .cube); the first is what the others are compared with.
+
+    \b
+    Of two: what changed, by property and by call path. Of more: how they scale.
+    Properties, call paths and locations correspond by their names and ranks; runs may differ in all of them.
+    For a script: exit code 3 if something grew beyond the --threshold.
+
+    \b
+      tracecols compare before.severity after.severity -o change.severity
+      tracecols compare before.severity after.severity -p mpi --threshold 5%
+      tracecols compare 1.severity 2.severity 4.severity 8.severity -o scaling.csv
+    """
+    from tracecols.export.cube_read import read_cube
+    from tracecols.export.tables import TABLES, new_file, write_cube
+    from tracecols.severity.comparison import Comparison
+
+    if len(cubes) < 2:
+        raise click.UsageError("give at least two cubes to compare.")
+    if operation == "difference" and len(cubes) > 2:
+        raise click.UsageError("a difference is of two cubes; of more there are mean, minimum, maximum and merge.")
+    runs = Comparison([read_cube(path) for path in cubes], run_names(cubes), by)
+    head = runs.united[0]
+    chosen = [head.find_property(name) for name in names]
+    series = scaling or len(cubes) > 2
+    regressed = runs.regressions(threshold, chosen or ["time"]).property.tolist() if threshold is not None else []
+    table = runs.scaling() if series else runs.changes(*chosen or head.properties.roots)
+    plain = as_plain(runs, "scaling" if series else "changes", table, regressed)
+    for output in outputs:
+        if output.suffix == ".json":
+            with new_file(output) as file:
+                file.write_text(plain, encoding="utf-8")
+        elif output.suffix in TABLES:
+            with new_file(output) as file:
+                TABLES[output.suffix](table, file)
+        else:
+            write_cube(getattr(runs, operation or ("difference" if len(cubes) == 2 else "mean"))(), output)
+    if as_json:
+        click.echo(plain, nl=False)
+    else:
+        from rich.console import Console
+
+        from tracecols.report.comparison import ComparisonDisplay
+
+        # tables are as wide as they need; a terminal that is narrower gets less in them, a pipe does not
+        width = Console().width if Console().is_terminal else 160
+        display = ComparisonDisplay(runs, chosen, rows, set(regressed), width)
+        console = Console(highlight=False, soft_wrap=True, width=1000)
+        for part in display.scaling() if series else display.changes():
+            console.print(part)
+        for output in outputs:
+            click.echo(f"{output}")
+    if regressed:
+        click.echo(f"grew by more than {100 * (threshold or 0):g} %: {', '.join(regressed)}", err=True)
+        ctx.exit(3)
+
+
+def run_names(paths: tuple[Path, ...]) -> list[str]:
+    """Name runs after their files, by as much of the path as tells them apart."""
+    from tracecols.severity.comparison import COLUMNS
+
+    for names in ([p.stem for p in paths], [str(p) for p in paths]):
+        if len(set(names) - set(COLUMNS)) == len(paths):
+            return names
+    return [f"{p.stem} ({i})" for i, p in enumerate(paths, 1)]
+
+
+def as_plain(runs: Comparison, name: str, table: pd.DataFrame, regressed: list[str]) -> str:
+    """Return all numbers of a comparison as JSON; what is no number is null."""
+
+    def rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+        return [
+            {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in row.items()}
+            for row in frame.to_dict("records")
+        ]
+
+    sizes = [runs.size(cube) for cube in runs.cubes]
+    plain = {
+        "runs": [{"name": n, "processes": p, "threads": t} for n, (p, t) in zip(runs.names, sizes, strict=True)],
+        "notes": runs.notes,
+        "regressed": regressed,
+        "properties": rows(runs.totals()),
+        name: rows(table),
+    }
+    return json.dumps(plain, indent=1) + "\n"

@@ -1,0 +1,32 @@
+"""Severity cubes as .cube, the XML format of CUBE 3 (EXPERT, Scalasca 1)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tracecols.export.cube_xml import CUBE3, rows_of, values_of, write_trees
+from tracecols.severity.cube import SeverityCube
+
+
+def write_cube3(cube: SeverityCube, path: Path) -> None:
+    """Write a cube as CUBE 3 XML, row by row.
+
+    Numbers are written with as many digits as bring back the same float64. Paradigms and roles of regions have no place in CUBE 3.
+    """
+    zeros = ["0"] * cube.system.n_locations
+    with path.open("w", encoding="utf-8", newline="\n") as out:
+        write_trees(cube, out.write, CUBE3)
+        out.write("<severity>\n")
+        for number, name in enumerate(cube.properties.id):
+            call_paths, start = rows_of(cube, name)
+            if not call_paths.size:
+                continue
+            location, texts = cube.cells[name].location.tolist(), [repr(v) for v in values_of(cube, name).tolist()]
+            out.write(f'<matrix metricId="{number}">\n')
+            for i, call_path in enumerate(call_paths.tolist()):
+                row = zeros.copy()
+                for cell in range(start[i], start[i + 1]):
+                    row[location[cell]] = texts[cell]
+                out.write(f'<row cnodeId="{call_path}">\n' + "\n".join(row) + "\n</row>\n")
+            out.write("</matrix>\n")
+        out.write("</severity>\n</cube>\n")

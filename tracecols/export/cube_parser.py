@@ -1,0 +1,403 @@
+"""Parse the XML of both Cube formats, which may come from anywhere.
+
+Expat reads it piece by piece. Document types, and with them entities, are refused; depth and lengths are bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+from xml.parsers import expat
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.errors import SeverityError
+from tracecols.export.cube_xml import ADVICE, LOCATION_TYPES
+from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
+
+MAX_DEPTH = 20_000
+"""Of nested call paths."""
+MAX_TREE_DEPTH = 100
+"""Of nested metrics, and of the system tree."""
+MAX_TEXT = 1 << 20
+"""Characters of an element that is no row of values."""
+MAX_ELEMENTS, MAX_KEPT = 8_000_000, 1 << 28
+"""Metrics, regions, call paths, nodes, attributes and coordinates together, and the characters of all of them."""
+MAX_NUMBER = 64
+"""Characters of one value in a row."""
+
+_TYPES = {theirs: ours for ours, theirs in LOCATION_TYPES.items()}
+
+_NODES = ("systemtreenode", "machine", "node")
+_GROUPS = ("locationgroup", "process")
+_LOCATIONS = ("location", "thread")
+_TEXTS: dict[str, tuple[str, ...]] = {
+    "metric": ("disp_name", "uniq_name", "dtype", "uom", "val", "descr"),
+    "region": ("name", "paradigm", "role"),
+    "csite": ("callee",),
+    **dict.fromkeys(_NODES, ("name", "class")),
+    **dict.fromkeys((*_GROUPS, *_LOCATIONS), ("name", "rank", "type")),
+    "cart": ("coord",),
+    "matrix": ("row",),
+}
+"""Elements whose text is kept, by the element around them."""
+
+
+@dataclass(slots=True)
+class Element:
+    """What the file says of a metric, a region, a call path or a node of the system.
+
+    Attributes
+    ----------
+    tag : str
+    given : dict of str to str
+        Its XML attributes.
+    parent : int
+        Place, in the list it stands in, of the one above; -1 for roots.
+    depth : int
+    texts : dict of str to str
+        Texts of the elements inside, by tag.
+    attributes : dict of str to str
+        What `<attr key= value=>` inside say.
+    """
+
+    tag: str
+    given: dict[str, str]
+    parent: int = -1
+    depth: int = 0
+    texts: dict[str, str] = field(default_factory=dict)
+    attributes: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def number(self) -> int:
+        """Its id."""
+        return int(self.given["Id" if "Id" in self.given else "id"])
+
+    @property
+    def name(self) -> str:
+        """The id of a metric."""
+        return self.texts.get("uniq_name") or self.texts.get("disp_name", "")
+
+
+def _texts(values: Iterable[str]) -> NDArray[np.object_]:
+    """Make a column of text."""
+    return np.array([*values, None], object)[:-1]
+
+
+RowFunction = Callable[[int, int, NDArray[np.float64]], None]
+
+
+class CubeParser:
+    """Collect the trees of a file and hand on its rows of values.
+
+    Parameters
+    ----------
+    where : str
+        What is parsed, for error messages.
+    on_row : callable, optional
+        Called with the id of a metric, the row of a call path and one value per location: CUBE 3.
+
+    Attributes
+    ----------
+    attributes : dict of str to str
+        What the file says of itself.
+    version : str
+    metrics, call_paths, system : list of Element
+        In depth-first order.
+    n_locations : int
+    topologies : list of dict
+        As `cube_xml.topologies_of` has them, but coordinates by id of the location.
+    """
+
+    def __init__(self, where: str, on_row: RowFunction | None = None) -> None:
+        self.where, self.on_row = where, on_row
+        self.version = ""
+        self.attributes: dict[str, str] = {}
+        self.metrics: list[Element] = []
+        self.call_paths: list[Element] = []
+        self.system: list[Element] = []
+        self.topologies: list[dict[str, Any]] = []
+        self._regions: dict[str, Element] = {}
+        self._sites: dict[str, Element] = {}
+        self._row_of: dict[int, int] = {}
+        self._orders: dict[str, NDArray[np.int64]] = {}
+        self._open: list[Element] = []
+        self._place: list[int] = []
+        self._text: list[str] | None = None
+        self._length = self._limit = self.n_locations = self._n_elements = self._n_kept = 0
+        self._parser = expat.ParserCreate()
+        self._parser.buffer_text = True
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._characters
+        self._parser.StartDoctypeDeclHandler = self._doctype
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def parse(self, pieces: Iterable[bytes]) -> None:
+        """Parse a whole file given in pieces.
+
+        Raises
+        ------
+        SeverityError
+            If it is no XML, or not what Cube writes.
+        """
+        try:
+            for piece in pieces:
+                self._parser.Parse(piece, False)
+            self._parser.Parse(b"", True)
+        except expat.ExpatError as error:
+            raise self.error(f"is no sound XML: {expat.errors.messages.get(error.code, error)}") from error
+        except KeyError as error:
+            raise self.error(f"lacks {error}, or names one that is not there") from error
+        except LookupError as error:
+            raise self.error(f"cannot be read: {error}") from error
+        except (ValueError, OverflowError) as error:
+            raise self.error(f"has a number that is none: {error}") from error
+
+    def error(self, what: str) -> SeverityError:
+        """Make an error that says where the parser is."""
+        line, column = self._parser.CurrentLineNumber, self._parser.CurrentColumnNumber + 1
+        return SeverityError(
+            f"{self.where} {what}\n  at line {line}, column {column}; it is damaged, or no file of Cube"
+        )
+
+    def _doctype(self, *_: Any) -> None:
+        raise self.error("declares a document type, which files of Cube do not")
+
+    def _start(self, tag: str, given: dict[str, str]) -> None:
+        around = self._open[-1] if self._open else None
+        if len(self._open) >= MAX_DEPTH:
+            raise self.error(f"nests more than {MAX_DEPTH:,} elements")
+        element = Element(tag, given)
+        place = -1
+        if around is None:
+            if tag != "cube":
+                raise self.error(f"begins with <{tag}>, not with <cube>")
+            self.version = given.get("version", "")
+        elif tag == "metric":
+            place = self._add(self.metrics, element, ("metric",))
+        elif tag == "cnode":
+            place = self._add(self.call_paths, element, ("cnode",))
+        elif tag in _NODES or tag in _GROUPS or tag in _LOCATIONS:
+            place = self._add(self.system, element, (*_NODES, *_GROUPS))
+            self.n_locations += tag in _LOCATIONS
+        elif tag == "region":
+            self._regions[given["id"]] = element
+        elif tag == "csite":
+            self._sites[given["id"]] = element
+        elif tag == "attr":
+            owner = self.attributes if around.tag == "cube" else around.attributes
+            owner[given.get("key", "")] = given.get("value", "")
+        elif tag == "parameter":
+            around.attributes[given.get("parkey", "")] = given.get("parvalue", "")
+        elif tag == "cart":
+            self.topologies.append({"name": given.get("name", ""), "dimensions": [], "coordinates": {}})
+        elif tag == "dim" and around.tag == "cart":
+            dimension = {"name": given.get("name", ""), "size": int(given["size"])}
+            self.topologies[-1]["dimensions"].append(dimension | {"periodic": given.get("periodic") == "true"})
+        elif tag == "severity":
+            self._row_of = {c.number: i for i, c in enumerate(self.call_paths)}
+        kept = around is not None and tag in _TEXTS.get(around.tag, ())
+        if tag != "row" and (not kept or tag == "coord"):
+            self._count(sum(map(len, given.values())))
+        self._text, self._length = ([] if kept else None), 0
+        self._limit = MAX_NUMBER * (self.n_locations + 1) if tag == "row" else MAX_TEXT
+        self._open.append(element)
+        self._place.append(place)
+
+    def _add(self, into: list[Element], element: Element, above: tuple[str, ...]) -> int:
+        element.number  # noqa: B018  (every one of them has a number; what has none is an error here)
+        if self._open[-1].tag in above:
+            element.parent, element.depth = self._place[-1], self._open[-1].depth + 1
+        if element.depth > MAX_TREE_DEPTH and into is not self.call_paths:
+            raise self.error(f"nests more than {MAX_TREE_DEPTH} elements <{element.tag}>")
+        into.append(element)
+        return len(into) - 1
+
+    def _count(self, length: int, elements: int = 1) -> None:
+        """Count what is kept in memory."""
+        self._n_elements, self._n_kept = self._n_elements + elements, self._n_kept + length
+        if self._n_elements > MAX_ELEMENTS or self._n_kept > MAX_KEPT:
+            raise self.error(f"describes more than {MAX_ELEMENTS:,} things, or in more than {MAX_KEPT:,} characters")
+
+    def _characters(self, text: str) -> None:
+        if self._text is not None:
+            self._length += len(text)
+            if self._length > self._limit:
+                raise self.error(f"has more than {self._limit:,} characters in <{self._open[-1].tag}>")
+            self._text.append(text)
+
+    def _end(self, tag: str) -> None:
+        element = self._open.pop()
+        self._place.pop()
+        if self._text is None:
+            return
+        text, self._text = "".join(self._text), None
+        around = self._open[-1]
+        if tag == "row":
+            values = np.array(text.split(), np.float64)
+            if values.size != self.n_locations:
+                raise self.error(f"has a row of {values.size:,} values for {self.n_locations:,} locations")
+            if self.on_row is not None:
+                self.on_row(int(around.given["metricId"]), self._row_of[int(element.given["cnodeId"])], values)
+        elif tag == "coord":
+            key = next((k for k in ("locId", "thrdId") if k in element.given), None)
+            if key is not None:
+                self.topologies[-1]["coordinates"][int(element.given[key])] = [int(c) for c in text.split()]
+        else:
+            self._count(len(text), 0)
+            around.texts[tag] = text
+
+    # -- the trees ---------------------------------------------------------------------------------------------------
+
+    def value_of(self, metric: Element) -> str:
+        """Return what a metric's values are, which it has from the one above unless it says so (CubeLib, `Metric::get_val`)."""
+        while not metric.texts.get("val", "").strip() and metric.parent >= 0:
+            metric = self.metrics[metric.parent]
+        return metric.texts.get("val", "").strip()
+
+    def properties(self) -> PropertyAxis:
+        """Make the property axis.
+
+        Raises
+        ------
+        SeverityError
+            If two metrics have the same unique name.
+        """
+        names = [m.name for m in self.metrics]
+        if "" in names or len(set(names)) < len(names):
+            twice = next((n for n in names if not n or names.count(n) > 1), "")
+            raise SeverityError(f"{self.where} has {f'two metrics {twice!r}' if twice else 'a metric without name'}")
+        about = [m.texts.get("descr", "").strip().partition(ADVICE) for m in self.metrics]
+        try:
+            confidence = [float(m.attributes.get("confidence", "1")) for m in self.metrics]
+        except ValueError as error:
+            raise SeverityError(f"{self.where} has a confidence that is no number: {error}") from error
+        return PropertyAxis(
+            names,
+            [names[m.parent] if m.parent >= 0 else "" for m in self.metrics],
+            [m.texts.get("disp_name") or m.name for m in self.metrics],
+            [m.texts.get("uom", "").strip() for m in self.metrics],
+            [summary for summary, _, _ in about],
+            [advice for _, _, advice in about],
+            confidence,
+        )
+
+    def call_axis(self) -> CallAxis:
+        """Make the call path axis.
+
+        Raises
+        ------
+        SeverityError
+            If a call path names a region that is not there.
+        """
+        found = self.call_paths
+        regions: list[Element] = []
+        sites: list[str] = []
+        try:
+            for c in found:
+                site, region = c.given, c.given.get("calleeId")
+                if region is None:
+                    of = self._sites[c.given["csiteId"]]
+                    site, region = of.given, of.texts["callee"].strip()
+                regions.append(self._regions[region])
+                file, line = site.get("mod", ""), site.get("line", "")
+                known = line.isascii() and line.isdigit() and int(line) > 0
+                at = [f"{file}:{line}" if known and file else file]
+                sites.append(" ".join(filter(None, (*at, *(f"{k}={v}" for k, v in c.attributes.items())))))
+            lines = np.array([max(int(r.given.get("begin", "0")), 0) for r in regions], np.int64)
+        except (KeyError, ValueError, OverflowError) as error:
+            raise SeverityError(
+                f"{self.where}: call path {len(regions)} is of a region that is not described\n  {error}"
+            ) from error
+        parent = np.array([c.parent for c in found], np.int32)
+        end = np.arange(1, len(found) + 1)
+        for i in range(len(found) - 1, -1, -1):
+            if parent[i] >= 0:
+                end[parent[i]] = max(end[parent[i]], end[i])
+        return CallAxis(
+            parent,
+            np.array([c.depth for c in found], np.int32),
+            end.astype(np.int64),
+            _texts(r.texts.get("name", "") for r in regions),
+            _texts(r.texts.get("role", "") for r in regions),
+            _texts(r.texts.get("paradigm", "") for r in regions),
+            _texts(r.given.get("mod", "") for r in regions),
+            lines,
+            _texts(sites),
+        )
+
+    def system_axis(self) -> SystemAxis:
+        """Make the system axis; locations are in order of their ids.
+
+        Raises
+        ------
+        SeverityError
+            If two locations have the same id, or a location has no process.
+        """
+        at = [i for i, n in enumerate(self.system) if n.tag in _LOCATIONS]
+        order = sorted(at, key=lambda i: self.system[i].number)
+        row = {i: k for k, i in enumerate(order)}
+        numbers = [self.system[i].number for i in order]
+        if len(set(numbers)) < len(numbers) or any(self.system[i].parent < 0 for i in at):
+            raise SeverityError(f"{self.where} has two locations with the same id, or one outside of any process")
+        kinds = []
+        for node in self.system:
+            if node.tag in _NODES:
+                kinds.append(node.texts.get("class") or node.given.get("class") or node.tag.replace("systemtree", ""))
+            elif node.tag in _GROUPS:
+                kinds.append(node.texts.get("type", "process"))
+            else:
+                kinds.append("thread")
+        try:
+            ranks = [int(self.system[self.system[i].parent].texts.get("rank") or -1) for i in order]
+            threads = [int(self.system[i].texts.get("rank") or 0) for i in order]
+            rank, thread = np.array(ranks, np.int32), np.array(threads, np.int32)
+        except (ValueError, OverflowError) as error:
+            raise SeverityError(f"{self.where} has a rank that is no number: {error}") from error
+        types = [self.system[i].texts.get("type", "thread") for i in order]
+        return SystemAxis(
+            kinds,
+            [n.texts.get("name", "") for n in self.system],
+            [n.parent for n in self.system],
+            [row.get(i, -1) for i in range(len(self.system))],
+            rank,
+            thread,
+            [self.system[i].texts.get("name", "") for i in order],
+            [_TYPES.get(t, t) for t in types],
+        )
+
+    def placed_topologies(self) -> list[dict[str, Any]]:
+        """Return the topologies with their coordinates by row of the location."""
+        numbers = sorted(n.number for n in self.system if n.tag in _LOCATIONS)
+        return [t | {"coordinates": [t["coordinates"].get(n) for n in numbers]} for t in self.topologies]
+
+    def enumeration(self, kind: str) -> NDArray[np.int64]:
+        """Return the rows of call paths in the order in which a metric of some type numbers them.
+
+        CubeW, `cube_metric_create_enumeration`: depth first for EXCLUSIVE, all children before their children for
+        INCLUSIVE, as defined for SIMPLE.
+        """
+        n = len(self.call_paths)
+        if kind in self._orders:
+            return self._orders[kind]
+        if kind == "SIMPLE":
+            return np.argsort([c.number for c in self.call_paths], kind="stable").astype(np.int64)
+        if kind != "INCLUSIVE":
+            return np.arange(n)
+        children: list[list[int]] = [[] for _ in range(n + 1)]
+        for i, c in enumerate(self.call_paths):
+            children[c.parent].append(i)
+        order: list[int] = []
+        for root in children[-1]:
+            order.append(root)
+            stack = [root]
+            while stack:
+                below = children[stack.pop()]
+                order += below
+                stack += reversed(below)
+        self._orders[kind] = np.array(order, np.int64)
+        return self._orders[kind]

@@ -1,0 +1,386 @@
+"""Read severity cubes of other tools: .cubex (Cube 4) and .cube (CUBE 3), and our own.
+
+What a file says is checked against what is there: names, numbers and lengths are bounded by the file itself, and deflated rows
+by the number of locations, so that a small file cannot ask for much memory.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import mmap
+import warnings
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.errors import ForeignCubeWarning, SeverityError
+from tracecols.export.cube_parser import CubeParser, Element
+from tracecols.export.cube_xml import FACTS
+from tracecols.export.cubex import DATA_MARK, DEFLATED_MARK, DENSE, INDEX_MARK, SPARSE
+from tracecols.severity.cells import Cells
+from tracecols.severity.cube import SeverityCube
+
+MAX_XML = 4 << 30
+"""Bytes of XML, unpacked."""
+PIECE = 1 << 20
+MAKE_ONE = "of a trace, make one with: tracecols analyze TRACE"
+
+# CubeLib, CubeMetric.cpp: is_int8 ... is_double, and types whose values do not add up (extrema, rates, tuples, histograms).
+NUMPY_TYPES = {
+    "INT8": "i1", "UINT8": "u1", "CHAR": "u1", "INT16": "i2", "SHORT INT": "i2", "SIGNED SHORT INT": "i2",
+    "UINT16": "u2", "UNSIGNED SHORT INT": "u2", "INT32": "i4", "INT": "i4", "SIGNED INT": "i4", "UINT32": "u4",
+    "UNSIGNED INT": "u4", "INT64": "i8", "INTEGER": "i8", "SIGNED INTEGER": "i8", "UINT64": "u8",
+    "UNSIGNED INTEGER": "u8", "DOUBLE": "f8", "FLOAT": "f8",
+}  # fmt: skip
+NOT_ADDITIVE = ("MINDOUBLE", "MAXDOUBLE", "RATE", "COMPLEX", "TAU_ATOMIC", "SCALE_FUNC", "HISTOGRAM", "NDOUBLES")
+STORED = ("EXCLUSIVE", "INCLUSIVE", "SIMPLE")
+EXPRESSIONS = ("POSTDERIVED", "PREDERIVED_INCLUSIVE", "PREDERIVED_EXCLUSIVE")
+"""Types of metrics: those that hold data, and CubePL expressions over them."""
+
+KINDS_OF_FACTS: dict[str, type] = {
+    "conventions": str,
+    "resolution": int,
+    "counts": dict,
+    "trace": dict,
+    "operation": str,
+    "of": list,
+    "whole": dict,
+    "left_out": list,
+}
+
+
+def read_cube(path: str | Path) -> SeverityCube:
+    """Read a severity cube: a .severity folder, a .cubex (Cube 4) or a .cube (CUBE 3, also .cube.gz).
+
+    Of files of other tools all metrics are kept under their unique names, and times as float64 seconds. In files written
+    here times become the same integer ticks again: seconds are ticks / resolution rounded to float64 (relative error 2^-52), which
+    rounds back to the integer it came from up to 2^51 ticks in a cell; where it does not, because another tool has
+    calculated with the file, ticks stay float64.
+
+    Values that are inclusive along the call tree are made exclusive. Metrics that are expressions (CubePL), and those whose values do not
+    add up (extrema, histograms, rates), have no cells; a `ForeignCubeWarning` names them.
+
+    Parameters
+    ----------
+    path : str or Path
+        A folder or file; what it is follows from its first bytes.
+
+    Returns
+    -------
+    SeverityCube
+
+    Raises
+    ------
+    SeverityError
+        If it is none of them, or damaged: what and where.
+
+    Examples
+    --------
+    >>> theirs = tracecols.read_cube("scorep_run_sum/scout.cubex")  # doctest: +SKIP
+    >>> (tracecols.read_cube("run.severity") - theirs).total("mpi_latesender")  # doctest: +SKIP
+    """
+    path = Path(path)
+    if path.is_dir():
+        return SeverityCube.load(path)
+    try:
+        with path.open("rb") as file:
+            start = file.read(512)
+    except OSError as error:
+        raise SeverityError(f"cannot read {path}: {error.strerror}\n  {MAKE_ONE}") from error
+    packed = start[:2] == b"\x1f\x8b"
+    if start[257:262] == b"ustar":
+        cube = _read_cubex(path)
+    elif packed or start.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"<":
+        cube = _read_cube3(path, packed)
+    else:
+        raise SeverityError(
+            f"{path} is no severity cube: neither a .severity folder, nor a .cubex (tar) or .cube (XML)\n  {MAKE_ONE}"
+        )
+    if "left_out" in cube.facts:
+        names = ", ".join(cube.facts["left_out"])
+        why = f"{path}: without values, since they are expressions or do not add up: {names}"
+        warnings.warn(why, ForeignCubeWarning, stacklevel=2)
+    return cube
+
+
+# -- CUBE 3 ---------------------------------------------------------------------------------------------------------------
+
+
+def _pieces(path: Path, packed: bool) -> Iterator[bytes]:
+    """Yield the bytes of an XML file, unpacked."""
+    size = 0
+    try:
+        with gzip.open(path, "rb") if packed else path.open("rb") as file:
+            while piece := file.read(PIECE):
+                size += len(piece)
+                if size > MAX_XML:
+                    raise SeverityError(f"{path} has more than {MAX_XML >> 30} GiB of XML")
+                yield piece
+    except (OSError, EOFError, zlib.error) as error:
+        raise SeverityError(f"cannot read {path} beyond byte {size:,} of its XML: {error}") from error
+
+
+class _Gathered:
+    """Cells of the metrics, as rows come in."""
+
+    def __init__(self) -> None:
+        self.parts: dict[int, list[tuple[NDArray[np.int64], NDArray[Any]]]] = {}
+
+    def add(self, metric: int, call_path: int, values: NDArray[Any]) -> None:
+        """Add one row: the values of all locations."""
+        location = np.flatnonzero(values)
+        self.parts.setdefault(metric, []).append(((call_path << 32) | location, values[location]))
+
+    def cells(self, metric: int) -> Cells:
+        """Return all cells of a metric."""
+        parts = self.parts.pop(metric, [])
+        if not parts:
+            return Cells.empty()
+        key, value = np.concatenate([k for k, _ in parts]), np.concatenate([v for _, v in parts])
+        too_large = value.dtype.kind == "u" and value.size and int(value.max()) >= 1 << 63
+        value = value.astype(np.float64 if value.dtype.kind == "f" or too_large else np.int64)
+        return Cells.sum(key >> 32, key & 0xFFFFFFFF, value)
+
+
+def _read_cube3(path: Path, packed: bool) -> SeverityCube:
+    rows = _Gathered()
+    parser = CubeParser(str(path), rows.add)
+    parser.parse(_pieces(path, packed))
+    if not parser.version.startswith("3"):
+        raise SeverityError(f"{path} is of version {parser.version!r} of Cube\n  as XML, version 3 can be read")
+    if unknown := set(rows.parts) - {m.number for m in parser.metrics}:
+        raise SeverityError(f"{path} has values of metric {min(unknown)}, which it does not describe")
+
+    def cells_of(metric: Element) -> Cells:
+        cells = rows.cells(metric.number)
+        if NUMPY_TYPES[metric.texts.get("dtype", "FLOAT").strip()][0] != "f" and (cells.value % 1 == 0).all():
+            return Cells(cells.key, cells.value.astype(np.int64))
+        return cells
+
+    return _cube_of(path, parser, "CUBE", cells_of)
+
+
+# -- Cube 4 ---------------------------------------------------------------------------------------------------------------
+
+
+def _members(path: Path, content: memoryview) -> dict[str, memoryview]:
+    """Return the regular files of a tar archive by name.
+
+    Checksums of headers are not looked at: those of CubeWriter 4.8 are wrong (pycubexr, custom_tarinfo.py).
+    """
+    found: dict[str, memoryview] = {}
+    at = 0
+    while at + 512 <= len(content):
+        header = bytes(content[at : at + 512])
+        if not header.strip(b"\0"):
+            break
+        digits = header[124:136]
+        if digits[0] & 0x80:
+            size = int.from_bytes(bytes([digits[0] & 0x7F]) + digits[1:], "big")
+        else:
+            text = digits.strip(b"\0 ")
+            if text.translate(None, b"01234567"):
+                raise SeverityError(f"{path} is damaged: the archive has no header at byte {at:,}")
+            size = int(text or b"0", 8)
+        if at + 512 + size > len(content):
+            name = header[:100].split(b"\0")[0].decode("utf-8", "replace")
+            raise SeverityError(f"{path} is cut off: {name} should end at byte {at + 512 + size:,} of {len(content):,}")
+        if header[156:157] in (b"0", b"\0"):
+            name = header[:100].split(b"\0")[0].decode("utf-8", "replace").removeprefix("./")
+            found[name] = content[at + 512 : at + 512 + size]
+        at += 512 + (size + 511) // 512 * 512
+    return found
+
+
+def _anchor_pieces(path: Path, anchor: memoryview) -> Iterator[bytes]:
+    """Yield the anchor, unpacked."""
+    if bytes(anchor[:2]) != b"\x1f\x8b":
+        for at in range(0, len(anchor), PIECE):
+            yield bytes(anchor[at : at + PIECE])
+        return
+    unpack, size, rest = zlib.decompressobj(31), 0, bytes(anchor)
+    try:
+        while rest and not unpack.eof:
+            piece = unpack.decompress(rest, PIECE)
+            rest, size = unpack.unconsumed_tail, size + len(piece)
+            if size > MAX_XML:
+                raise SeverityError(f"{path}: anchor.xml has more than {MAX_XML >> 30} GiB")
+            yield piece
+    except zlib.error as error:
+        raise SeverityError(f"{path}: anchor.xml is damaged beyond byte {size:,} ({error})") from error
+
+
+def _index_of(where: str, index: memoryview, n_call_paths: int) -> tuple[str, NDArray[np.int64]]:
+    """Return the byte order of a metric, and the numbers of the call paths that have rows, in order."""
+    head = len(INDEX_MARK)
+    if bytes(index[:head]) != INDEX_MARK or len(index) < head + 7:
+        raise SeverityError(f"{where}: its index does not begin with {INDEX_MARK.decode()}")
+    byte_order = {b"\1\0\0\0": "<", b"\0\0\0\1": ">"}.get(bytes(index[head : head + 4]))
+    kind = index[head + 6]
+    if byte_order is None or kind not in (DENSE, SPARSE):
+        raise SeverityError(f"{where}: its index says neither its byte order nor its kind at byte {head}")
+    if kind == DENSE:
+        return byte_order, np.arange(n_call_paths)
+    body = bytes(index[head + 7 :])
+    words = np.frombuffer(body[: len(body) // 4 * 4], byte_order + "u4").astype(np.int64)
+    if not words.size or words.size != words[0] + 1 or len(body) % 4:
+        raise SeverityError(f"{where}: its index is {len(body):,} bytes long, which is not what it counts")
+    numbers = words[1:]
+    if numbers.size and (numbers.max() >= n_call_paths or np.unique(numbers).size < numbers.size):
+        raise SeverityError(f"{where}: its index names a call path twice, or one beyond the {n_call_paths:,} there are")
+    return byte_order, numbers
+
+
+def _rows(where: str, data: memoryview, byte_order: str, n_rows: int, n_bytes: int) -> Iterator[tuple[int, bytes]]:
+    """Yield number and bytes of the rows of a metric; rows that were never written are left out."""
+    if bytes(data[: len(DATA_MARK)]) == DATA_MARK:
+        body = data[len(DATA_MARK) :]
+        if len(body) > n_rows * n_bytes or len(body) % max(n_bytes, 1):
+            raise SeverityError(f"{where}: its data are {len(body):,} bytes, not {n_rows:,} rows of {n_bytes:,}")
+        # rows at the end that were never written are not there
+        for row in range(len(body) // max(n_bytes, 1)):
+            yield row, bytes(body[row * n_bytes : (row + 1) * n_bytes])
+        return
+    head = len(DEFLATED_MARK)
+    if bytes(data[:head]) != DEFLATED_MARK or len(data) < head + 8:
+        raise SeverityError(f"{where}: its data begin with neither {DATA_MARK.decode()} nor {DEFLATED_MARK.decode()}")
+    n = int(np.frombuffer(data[head : head + 8], byte_order + "u8")[0])
+    base = head + 8 + 24 * n
+    if n != n_rows or base > len(data):
+        raise SeverityError(f"{where}: its data have {n:,} rows, its index {n_rows:,}, and {len(data):,} bytes")
+    places = np.frombuffer(data[head + 8 : base], byte_order + "u8").reshape(n, 3).tolist()
+    for start, at, size in places:
+        if not size:
+            continue
+        row, off = divmod(start, n_bytes) if n_bytes else (0, 0)
+        if off or row >= n_rows or base + at + size > len(data):
+            raise SeverityError(
+                f"{where}: a deflated row should lie at byte {base + at:,} and begin row {start}/{n_bytes}"
+            )
+        try:
+            values = zlib.decompressobj().decompress(data[base + at : base + at + size], n_bytes + 1)
+        except zlib.error as error:
+            raise SeverityError(f"{where}: row {row:,} is damaged ({error})") from error
+        if len(values) != n_bytes:
+            raise SeverityError(f"{where}: row {row:,} is not {n_bytes:,} bytes long")
+        yield row, values
+
+
+def _read_cubex(path: Path) -> SeverityCube:
+    with path.open("rb") as file:
+        content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    return _read_members(path, _members(path, content))
+
+
+def _read_members(path: Path, members: dict[str, memoryview]) -> SeverityCube:
+    if "anchor.xml" not in members:
+        raise SeverityError(f"{path} is an archive without anchor.xml\n  a .cubex has one")
+    parser = CubeParser(f"{path}: anchor.xml")
+    parser.parse(_anchor_pieces(path, members["anchor.xml"]))
+    if not parser.version.startswith("4"):
+        raise SeverityError(f"{path} is of version {parser.version!r} of Cube\n  .cubex of version 4 can be read")
+    n_locations, n_call_paths = parser.n_locations, len(parser.call_paths)
+
+    def cells_of(metric: Element) -> Cells:
+        where = f"{path}: metric {metric.number} '{metric.name}'"
+        index, data = (members.get(f"{metric.number}.{part}") for part in ("index", "data"))
+        if data is None and FACTS in parser.attributes:
+            raise SeverityError(f"{where} has no data\n  the archive was cut off; export it again")
+        if data is None:
+            return Cells.empty()
+        if index is None:
+            raise SeverityError(f"{where} has data and no index")
+        byte_order, numbers = _index_of(where, index, n_call_paths)
+        dtype = np.dtype(byte_order + NUMPY_TYPES[metric.texts.get("dtype", "").strip()])
+        order = parser.enumeration(metric.given.get("type", "EXCLUSIVE"))[numbers]
+        rows = _Gathered()
+        for row, values in _rows(where, data, byte_order, numbers.size, n_locations * dtype.itemsize):
+            rows.add(0, int(order[row]), np.frombuffer(values, dtype))
+        cells = rows.cells(0)
+        if metric.given.get("type") != "INCLUSIVE":
+            return cells
+        up = np.array([c.parent for c in parser.call_paths], np.int64)[cells.call_path]
+        return cells - Cells.sum(up[up >= 0], cells.location[up >= 0], cells.value[up >= 0])
+
+    return _cube_of(path, parser, "Cube", cells_of)
+
+
+# -- both -----------------------------------------------------------------------------------------------------------------
+
+
+def _facts(path: Path, parser: CubeParser, tool: str) -> tuple[dict[str, Any], bool]:
+    """Return the facts of a cube, and whether the file was written here."""
+    text = parser.attributes.get(FACTS)
+    if text is None:
+        source = {k: v for k, v in parser.attributes.items() if k} | {
+            "path": str(path),
+            "format": f"{tool} {parser.version}",
+        }
+        return {"conventions": "", "resolution": 1, "counts": {}, "source": source}, False
+    try:
+        facts = json.loads(text)
+        _check_facts(facts)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise SeverityError(f"{path}: its attribute '{FACTS}' is damaged: {error}") from error
+    return facts, True
+
+
+def _check_facts(facts: Any) -> None:
+    """Raise ValueError, KeyError or TypeError where facts are not what a cube and its display expect."""
+    if not isinstance(facts, dict):
+        raise ValueError("it is no object")
+    for key, kind in KINDS_OF_FACTS.items():
+        if not isinstance(facts.get(key, kind()), kind):
+            raise ValueError(f"{key} is {facts[key]!r:.50}")
+    if not all(isinstance(text, str) for key in ("of", "left_out") for text in facts.get(key, [])):
+        raise ValueError("a name is no text")
+    missing = {"conventions", "resolution"} - set(facts)
+    if missing or not 0 < facts["resolution"] < 1 << 62 or ("operation" in facts) != ("of" in facts):
+        raise ValueError("there are no conventions, resolution or operands that make sense")
+    if not all(isinstance(total, int | float) for total in facts.get("whole", {}).values()):
+        raise ValueError("a total is no number")
+    if "trace" in facts and not (
+        isinstance(facts["trace"]["n_events"], int) and isinstance(facts["trace"]["source"]["path"], str)
+    ):
+        raise ValueError("the trace has no path or no number of events")
+
+
+def _in_ticks(cells: Cells, resolution: int) -> Cells:
+    """Turn seconds into the ticks they were made of; float64 where they are none."""
+    ticks = np.rint(cells.value * resolution)
+    if (np.abs(ticks) < 1 << 62).all() and (ticks.astype(np.int64) * (1 / resolution) == cells.value).all():
+        return Cells(cells.key, ticks.astype(np.int64))
+    return Cells(cells.key, cells.value * resolution)
+
+
+def _cube_of(path: Path, parser: CubeParser, tool: str, cells_of: Callable[[Element], Cells]) -> SeverityCube:
+    facts, ours = _facts(path, parser, tool)
+    properties, call_paths, system = parser.properties(), parser.call_axis(), parser.system_axis()
+    if parser.topologies:
+        facts["topologies"] = parser.placed_topologies()
+    cells: dict[str, Cells] = {}
+    left_out: list[str] = []
+    for metric, unit in zip(parser.metrics, properties.unit, strict=True):
+        dtype, kind = metric.texts.get("dtype", "FLOAT").strip(), metric.given.get("type", "EXCLUSIVE")
+        if parser.value_of(metric) == "VOID":
+            cells[metric.name] = Cells.empty()
+            continue
+        if kind in EXPRESSIONS or dtype.partition("(")[0].strip() in NOT_ADDITIVE:
+            cells[metric.name] = Cells.empty()
+            left_out.append(f"{metric.name} ({kind if kind in EXPRESSIONS else dtype})")
+            continue
+        if dtype not in NUMPY_TYPES or kind not in STORED:
+            raise SeverityError(f"{path}: metric {metric.name!r} is {kind!r} of {dtype!r}, which are no types of Cube")
+        found = cells_of(metric)
+        if not np.isfinite(found.value).all():
+            at = call_paths.path[int(found.call_path[~np.isfinite(found.value)][0])]
+            raise SeverityError(f"{path}: metric {metric.name!r} has a value that is no number, at {at}")
+        cells[metric.name] = _in_ticks(found, int(facts["resolution"])) if ours and unit == "sec" else found
+    if left_out:
+        facts["left_out"] = left_out
+    return SeverityCube(properties, call_paths, system, cells, facts)

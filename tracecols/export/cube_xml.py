@@ -1,0 +1,325 @@
+"""The trees of a cube as XML, as Cube 4 (anchor.xml of a .cubex) and CUBE 3 (.cube) have them.
+
+Both formats keep values inclusive along the metric tree: what a metric has of its own is its value less those of its
+children (CubeLib, `Cube::get_sev_adv` with `CUBE_CALCULATE_EXCLUSIVE`). Along the call tree Cube 4 says by `type` what is kept,
+CUBE 3 always keeps exclusive values (CubeLib, `Metric::writeXML_data`). So the cells of a severity cube stand in both as they are.
+
+The order of elements follows the field's own writer (CubeW, `cubew_cube.c`), which the grammar of its readers expects.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from xml.sax.saxutils import escape as escape_text
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.severity.cube import SeverityCube
+from tracecols.version import __version__
+
+FACTS = "tracecols facts"
+"""Attribute of a file of ours that holds a cube's facts as JSON; the clock resolution in them makes seconds ticks again."""
+
+ADVICE = "\n\nWhat to do: "
+"""Stands between summary and advice in the description of a metric."""
+
+LOCATION_TYPES = {"cpu_thread": "thread", "gpu": "accelerator stream", "metric": "metric"}
+"""Types of locations as the tables (`enums.LOCATION_TYPES`) and as Cube 4 call them."""
+
+_FORBIDDEN = {c: "\N{REPLACEMENT CHARACTER}" for c in range(32) if c not in (9, 10, 13)} | {
+    0xFFFE: "\N{REPLACEMENT CHARACTER}",
+    0xFFFF: "\N{REPLACEMENT CHARACTER}",
+}
+
+Write = Callable[[str], Any]
+
+
+def escaped(text: str) -> str:
+    """Return text for an element or an attribute; what XML cannot hold becomes U+FFFD."""
+    clean = text.encode("utf-8", "replace").decode("utf-8").translate(_FORBIDDEN)
+    return escape_text(clean, {'"': "&quot;", "\r": "&#13;"})
+
+
+def attribute(key: str, value: str) -> str:
+    """Return a key and its value; line breaks and tabs survive in a value only as references."""
+    text = escaped(value).replace("\n", "&#10;").replace("\t", "&#9;")
+    return f'<attr key="{escaped(key)}" value="{text}"/>\n'
+
+
+@dataclass(frozen=True)
+class Format:
+    """What is different between the two formats.
+
+    Attributes
+    ----------
+    version : str
+        Of the root element.
+    integer, signed, real : str
+        Names of data types: counts, counts that may be negative, floating point.
+    """
+
+    version: str
+    integer: str
+    signed: str
+    real: str
+
+    @property
+    def is_cube4(self) -> bool:
+        """Whether it is Cube 4."""
+        return self.version.startswith("4")
+
+
+CUBE4 = Format("4.4", "UINT64", "INT64", "DOUBLE")
+CUBE3 = Format("3.0", "INTEGER", "INTEGER", "FLOAT")
+
+
+def values_of(cube: SeverityCube, name: str) -> NDArray[Any]:
+    """Return the values of a property's cells as they stand in a file; (n,) float64 seconds, int64 or float64 else."""
+    values, scale = cube.cells[name].value, cube.scale(name)
+    is_time = cube.properties.unit[cube.properties.number[name]] == "sec"
+    result: NDArray[Any] = values * scale if is_time else values
+    return result
+
+
+def data_type(cube: SeverityCube, name: str, form: Format) -> str:
+    """Name the data type of a property."""
+    values = values_of(cube, name)
+    if values.dtype.kind == "f" or cube.properties.unit[cube.properties.number[name]] == "sec":
+        return form.real
+    return form.signed if values.size and int(values.min()) < 0 else form.integer
+
+
+def topologies_of(cube: SeverityCube) -> list[dict[str, Any]]:
+    """Return the Cartesian topologies of a cube.
+
+    Returns
+    -------
+    list of dict
+        name; dimensions: list of {name, size, periodic}; coordinates: by row of the location, a list with one number per
+        dimension, or None for a location without a place.
+    """
+    found: list[dict[str, Any]] = cube.facts.get("topologies", [])
+    return found
+
+
+def write_trees(cube: SeverityCube, write: Write, form: Format) -> None:
+    """Write all that stands before the values: the root element, attributes, metrics, program and system.
+
+    The root element stays open.
+    """
+    # accelerator streams came with version 4.7 of the anchor (CubeW, CUBE_ANCHOR_GPU_VERSION)
+    version = "4.7" if form.is_cube4 and "gpu" in cube.system.location_type else form.version
+    write(f'<?xml version="1.0" encoding="UTF-8"?>\n<cube version="{version}">\n')
+    write(attribute("Creator", f"tracecols {__version__}"))
+    if form is CUBE3:
+        write(attribute("CUBE_CT_AGGR", "SUM"))
+    write(attribute(FACTS, json.dumps({k: v for k, v in cube.facts.items() if k != "topologies"})))
+    write("<doc>\n<mirrors>\n</mirrors>\n</doc>\n")
+    _write_metrics(cube, write, form)
+    _write_program(cube, write, form)
+    if form.is_cube4:
+        _write_system(cube, write)
+    else:
+        _write_machines(cube, write)
+
+
+def _write_metrics(cube: SeverityCube, write: Write, form: Format) -> None:
+    p = cube.properties
+    write("<metrics>\n")
+    open_ids: list[str] = []
+    for number, name in enumerate(p.id):
+        while open_ids and open_ids[-1] != p.parent[number]:
+            open_ids.pop()
+            write("</metric>\n")
+        open_ids.append(name)
+        kind = ' type="EXCLUSIVE"' if form.is_cube4 else ""
+        about = p.summary[number] + (ADVICE + p.advice[number] if p.advice[number] else "")
+        write(
+            f'<metric id="{number}"{kind}>\n<disp_name>{escaped(p.title[number])}</disp_name>\n'
+            f"<uniq_name>{escaped(name)}</uniq_name>\n<dtype>{data_type(cube, name, form)}</dtype>\n"
+            f"<uom>{escaped(p.unit[number])}</uom>\n<url></url>\n<descr>{escaped(about)}</descr>\n"
+        )
+        if form.is_cube4 and p.confidence[number] != 1:
+            write(attribute("confidence", repr(float(p.confidence[number]))))
+    write("</metric>\n" * len(open_ids) + "</metrics>\n")
+
+
+def _write_program(cube: SeverityCube, write: Write, form: Format) -> None:
+    c = cube.call_paths
+    regions: dict[tuple[str, str, str, str, int], int] = {}
+    of = [
+        regions.setdefault(region, len(regions))
+        for region in zip(c.name, c.role, c.paradigm, c.file, c.line.tolist(), strict=True)
+    ]
+    write("<program>\n")
+    for (name, role, paradigm, file, first_line), number in regions.items():
+        write(f'<region id="{number}" mod="{escaped(file)}" begin="{first_line if first_line > 0 else -1}" end="-1">\n')
+        write(f"<name>{escaped(name)}</name>\n")
+        if form.is_cube4:
+            write(f"<mangled_name>{escaped(name)}</mangled_name>\n")
+            write(f"<paradigm>{escaped(paradigm)}</paradigm>\n<role>{escaped(role)}</role>\n")
+        write("<url></url>\n<descr></descr>\n</region>\n")
+    depth = 0
+    for number, (level, site) in enumerate(zip(c.depth.tolist(), c.call_site, strict=True)):
+        write("</cnode>\n" * (depth - level))
+        file, colon, line = site.rpartition(":")
+        if not (colon and line.isascii() and line.isdigit()):
+            file, line = site, ""
+        where = (f'line="{line}" ' if line else "") + (f'mod="{escaped(file)}" ' if file else "")
+        write(f'<cnode id="{number}" {where}calleeId="{of[number]}">\n')
+        depth = level + 1
+    write("</cnode>\n" * depth + "</program>\n")
+
+
+@dataclass
+class _SystemTree:
+    """Rows of a system axis by what they are to Cube.
+
+    Attributes
+    ----------
+    children : list of list of int
+        Rows below each row; those without parent at -1, the last one.
+    groups : dict of int to int
+        Number by row, of rows that own locations. A process without any is left out: Cube's grammar has none.
+    nodes : dict of int to int
+        Number by row, of the rows above.
+    """
+
+    children: list[list[int]]
+    groups: dict[int, int]
+    nodes: dict[int, int]
+
+    @classmethod
+    def of(cls, cube: SeverityCube) -> _SystemTree:
+        s = cube.system
+        children: list[list[int]] = [[] for _ in range(len(s.kind) + 1)]
+        for row, parent in enumerate(s.parent):
+            children[parent].append(row)
+        leaves = {row for row, location in enumerate(s.location) if location >= 0}
+        owners = {s.parent[row] for row in leaves}
+        groups = sorted(owners)
+        nodes = [r for r, kind in enumerate(s.kind) if r not in owners and r not in leaves and kind != "process"]
+        return cls(children, {r: i for i, r in enumerate(groups)}, {r: i for i, r in enumerate(nodes)})
+
+
+def _write_group(cube: SeverityCube, write: Write, tree: _SystemTree, row: int, rank: int) -> None:
+    s = cube.system
+    kind = s.kind[row] if s.kind[row] in ("metrics", "accelerator") else "process"
+    write(f'<locationgroup Id="{tree.groups[row]}">\n<name>{escaped(s.name[row])}</name>\n')
+    write(f"<rank>{rank}</rank>\n<type>{kind}</type>\n")
+    for child in tree.children[row]:
+        at = s.location[child]
+        if at >= 0:
+            kind = LOCATION_TYPES.get(s.location_type[at], "thread")
+            write(f'<location Id="{at}">\n<name>{escaped(s.name[child])}</name>\n')
+            write(f"<rank>{s.thread[at]}</rank>\n<type>{kind}</type>\n</location>\n")
+    write("</locationgroup>\n")
+
+
+def _rank_of(cube: SeverityCube, tree: _SystemTree, row: int) -> int:
+    """Return the rank of a process; Cube knows no negative ones."""
+    location = next(cube.system.location[c] for c in tree.children[row] if cube.system.location[c] >= 0)
+    return max(int(cube.system.rank[location]), 0)
+
+
+def _write_system(cube: SeverityCube, write: Write) -> None:
+    s, tree = cube.system, _SystemTree.of(cube)
+    write("<system>\n")
+
+    def visit(row: int) -> None:
+        write(f'<systemtreenode Id="{tree.nodes[row]}">\n<name>{escaped(s.name[row])}</name>\n')
+        write(f"<class>{escaped(s.kind[row])}</class>\n")
+        inside(row)
+        write("</systemtreenode>\n")
+
+    def inside(row: int) -> None:
+        for child in tree.children[row]:
+            if child in tree.groups:
+                _write_group(cube, write, tree, child, _rank_of(cube, tree, child))
+        for child in tree.children[row]:
+            if child in tree.nodes:
+                visit(child)
+
+    if any(row in tree.groups for row in tree.children[-1]):
+        # groups need a node above, which the trace does not have
+        write(f'<systemtreenode Id="{len(tree.nodes)}">\n<name>machine</name>\n<class>machine</class>\n')
+        inside(-1)
+        write("</systemtreenode>\n")
+    else:
+        inside(-1)
+    _write_topologies(cube, write, "locId")
+    write("</system>\n")
+
+
+def _write_machines(cube: SeverityCube, write: Write) -> None:
+    """Write the four levels CUBE 3 has: machine, node, process, thread; levels between stand in the node's name."""
+    s, tree = cube.system, _SystemTree.of(cube)
+    machines: dict[int, dict[int, list[int]]] = {}
+    for row in tree.groups:
+        above = [s.parent[row]]
+        while above[-1] >= 0:
+            above.append(s.parent[above[-1]])
+        machines.setdefault(above[-2] if len(above) > 1 else -1, {}).setdefault(s.parent[row], []).append(row)
+    number = {"node": 0, "process": 0}
+    write("<system>\n")
+    for i, (machine, nodes) in enumerate(machines.items()):
+        write(f'<machine Id="{i}">\n<name>{escaped(s.name[machine]) if machine >= 0 else "machine"}</name>\n')
+        for node, groups in nodes.items():
+            between: list[str] = []
+            while node >= 0 and (node != machine or not between):
+                between.append(s.name[node])
+                node = s.parent[node]
+            name = " ".join(reversed(between)) or "node"
+            write(f'<node Id="{number["node"]}">\n<name>{escaped(name)}</name>\n')
+            number["node"] += 1
+            for row in groups:
+                write(f'<process Id="{number["process"]}">\n<name>{escaped(s.name[row])}</name>\n')
+                write(f"<rank>{_rank_of(cube, tree, row)}</rank>\n")
+                number["process"] += 1
+                for child in tree.children[row]:
+                    at = s.location[child]
+                    if at >= 0:
+                        write(f'<thread Id="{at}">\n<name>{escaped(s.name[child])}</name>\n')
+                        write(f"<rank>{s.thread[at]}</rank>\n</thread>\n")
+                write("</process>\n")
+            write("</node>\n")
+        write("</machine>\n")
+    _write_topologies(cube, write, "thrdId")
+    write("</system>\n")
+
+
+def _write_topologies(cube: SeverityCube, write: Write, key: str) -> None:
+    write("<topologies>\n")
+    for topology in topologies_of(cube):
+        named = f'name="{escaped(topology["name"])}" ' if topology.get("name") else ""
+        if all(place is None for place in topology["coordinates"]):
+            continue  # the grammar of CUBE 3 wants at least one
+        write(f'<cart {named}ndims="{len(topology["dimensions"])}">\n')
+        for dimension in topology["dimensions"]:
+            named = f'name="{escaped(dimension["name"])}" ' if dimension.get("name") else ""
+            periodic = "true" if dimension["periodic"] else "false"
+            write(f'<dim {named}size="{int(dimension["size"])}" periodic="{periodic}"/>\n')
+        for location, place in enumerate(topology["coordinates"]):
+            if place is not None:
+                write(f'<coord {key}="{location}">{" ".join(str(int(p)) for p in place)}</coord>\n')
+        write("</cart>\n")
+    write("</topologies>\n")
+
+
+def rows_of(cube: SeverityCube, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the call paths of a property that have values, and where their cells begin.
+
+    Returns
+    -------
+    call_path : (n,) int64
+        Ascending.
+    start : (n + 1,) int64
+        First cell of each.
+    """
+    call_paths = cube.cells[name].call_path
+    found, start = np.unique(call_paths, return_index=True)
+    return found.astype(np.int64), np.append(start, call_paths.size).astype(np.int64)

@@ -1,0 +1,198 @@
+"""Comparisons in the terminal: what changed between two runs, and how a series of runs scales."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
+
+from rich import box
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tracecols.severity.comparison import Comparison
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MIN_SHARE = 0.005
+"""Of a root: what changes by less is not shown."""
+
+
+def number(value: float, unit: str, sign: str = "") -> str:
+    """Write a value with its unit; seconds with microseconds."""
+    if unit == "sec":
+        return f"{value:{sign},.6f} s"
+    return f"{value:{sign},.0f}" + ("" if unit in ("occ", "#") else f" {unit}")
+
+
+def percent(ratio: float) -> str:
+    """Write by how much something grew; from ten times on, how many times it is."""
+    if ratio != ratio:
+        return ""
+    if ratio in (float("inf"), float("-inf")):
+        return "new"
+    return f"x {ratio:,.0f}" if abs(ratio) >= 10 else f"{ratio - 1:+.1%}"
+
+
+class TextTable(Table):
+    """A table without lines whose cells are plain text; columns whose title begins with < are flush left.
+
+    Rich reads markup in strings, and names of regions and files may look like it.
+    """
+
+    def __init__(self, *columns: str) -> None:
+        super().__init__(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="dim")
+        for title in columns:
+            side: Literal["left", "right"] = "left" if title.startswith("<") else "right"
+            self.add_column(Text(title.removeprefix("<")), justify=side, no_wrap=True, overflow="crop")
+
+    def add(self, *cells: str | Text) -> None:
+        """Add a row."""
+        self.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in cells))
+
+
+def shortened(path: str, width: int) -> str:
+    """Return the end of a call path, cut at a slash."""
+    if len(path) <= width:
+        return path
+    parts = path.split("/")
+    kept = parts.pop()
+    while parts and len(kept) + len(parts[-1]) + 5 <= width:
+        kept = f"{parts.pop()}/{kept}"
+    return f".../{kept}"
+
+
+class ComparisonDisplay:
+    """Turn a comparison into tables of text.
+
+    Parameters
+    ----------
+    runs : Comparison
+    properties : list of str
+        Ids: only these and what is below them; all by default.
+    rows : int
+        How many call paths to show.
+    regressed : set of str
+        Ids to mark.
+    width : int
+        Characters of a line. Numbers are never cut: ids are left out and call paths shortened.
+    """
+
+    def __init__(
+        self,
+        runs: Comparison,
+        properties: list[str] | None = None,
+        rows: int = 15,
+        regressed: set[str] | None = None,
+        width: int = 160,
+    ) -> None:
+        self.runs, self.rows, self.regressed, self.width = runs, rows, regressed or set(), width
+        self.axis = runs.united[0].properties
+        self.chosen = properties or self.axis.roots
+
+    def _runs(self) -> Iterator[RenderableType]:
+        made = TextTable("<run", "processes", "threads", "elapsed", "speedup", "efficiency")
+        scaling = self.runs.scaling()
+        time = scaling[scaling.property == "time"].set_index("run")
+        for name, cube in zip(self.runs.names, self.runs.cubes, strict=True):
+            processes, threads = self.runs.size(cube)
+            if name in time.index and time["mean"][name]:
+                row = time.loc[name]
+                measured = [f"{row['mean']:,.6f} s", f"{row.speedup:.2f}", f"{row.efficiency:.1%}"]
+            else:
+                measured = [""] * 3
+            made.add(name, f"{processes:,}", f"{threads:,}", *measured)
+        yield made
+        for note in self.runs.notes:
+            yield Text(f"note: {note}", "yellow")
+        yield ""
+
+    def changes(self) -> Iterator[RenderableType]:
+        """Yield what changed from the first to the last run: by property, then by property and call path."""
+        yield from self._runs()
+        first, last = self.runs.names[0], self.runs.names[-1]
+        totals = self.runs.totals().set_index("property")
+        shown = self._changed(totals)
+        change = f"{last} - {first}"
+        with_id = self.width >= 120
+        made = TextTable("<property", first, last, change, f"of {first}", *(["<id for -p"] if with_id else []))
+        for name in shown:
+            row = totals.loc[name]
+            title = Text("  " * self._depth(name, shown) + row.title)
+            if name in self.regressed:
+                title.append("  regressed", "bold bright_red")
+            made.add(title, *self._cells(row, first, last), *([Text(name, "dim")] if with_id else []))
+        if not shown:
+            yield Text(f"no property changed by {MIN_SHARE:.1%} of its root or more", "dim")
+            return
+        yield made
+        yield ""
+        yield from self._call_paths(first, last, change)
+
+    def _cells(self, row: pd.Series, first: str, last: str) -> list[Text | str]:
+        style = "red" if row.change > 0 else "green" if row.change < 0 else ""
+        return [
+            number(row[first], row.unit),
+            number(row[last], row.unit),
+            Text(number(row.change, row.unit, "+"), style),
+            Text(percent(row.ratio), style),
+        ]
+
+    def _call_paths(self, first: str, last: str, change: str) -> Iterator[RenderableType]:
+        units = [self.axis.unit[self.axis.number[n]] for n in self.chosen]
+        unit = "sec" if "sec" in units else units[0]
+        roots = [n for n, u in zip(self.chosen, units, strict=True) if u == unit]
+        changes = self.runs.changes(*roots)
+        least = MIN_SHARE / 5 * max(abs(self.runs.united[0].whole(n)) for n in roots)
+        changes = changes[changes.change.abs() > least].head(self.rows)
+        if changes.empty:
+            return
+        yield Text("Largest changes, what each property has of its own at a call path", "bold")
+        with_values = self.width >= 120
+        made = TextTable(change, *([first, last] if with_values else []), "<property", "<call path")
+        for _, row in changes.iterrows():
+            cells = self._cells(row, first, last)
+            path = shortened(row.call_path, self.width - (70 if with_values else 45))
+            made.add(cells[2], *(cells[:2] if with_values else []), row.title, path)
+        yield made
+
+    def _changed(self, totals: pd.DataFrame) -> list[str]:
+        """Return the properties that changed noticeably, and those above them, depth-first."""
+        kept: set[str] = set()
+        for name in self.runs.below(*self.chosen):
+            whole = max(abs(c.whole(name)) for c in (self.runs.united[0], self.runs.united[-1]))
+            noticeable = abs(totals.change[name]) >= MIN_SHARE * whole and totals.change[name]
+            if noticeable or name in self.regressed:
+                while name and name not in kept:
+                    kept.add(name)
+                    name = self.axis.parent[self.axis.number[name]]
+        return [n for n in self.runs.below(*self.chosen) if n in kept]
+
+    def _depth(self, name: str, shown: list[str]) -> int:
+        depth = 0
+        while (name := self.axis.parent[self.axis.number[name]]) in shown:
+            depth += 1
+        return depth
+
+    def scaling(self) -> Iterator[RenderableType]:
+        """Yield how a series of runs scales: elapsed time and efficiency, then the share of each property in every run."""
+        yield from self._runs()
+        scaling = self.runs.scaling()
+        share = scaling.pivot_table(index="property", columns="run", values="share", dropna=False).fillna(0.0)
+        total = scaling.pivot_table(index="property", columns="run", values="total", dropna=False)
+        made = TextTable("<property, share of its root", *self.runs.names, "<")
+        shown: list[str] = []
+        for name in self.runs.below(*self.chosen):
+            at = self.axis.number[name]
+            is_root = not self.axis.parent[at]
+            if not total.loc[name].any() or (share.loc[name].abs().max() < MIN_SHARE and not is_root):
+                continue
+            shown.append(name)
+            if is_root:
+                cells = [number(total.loc[name, run], self.axis.unit[at]) for run in self.runs.names]
+            else:
+                cells = [f"{share.loc[name, run]:.1%}" for run in self.runs.names]
+            mark = Text("regressed", "bold bright_red") if name in self.regressed else ""
+            made.add("  " * self._depth(name, shown) + self.axis.title[at], *cells, mark)
+        yield made

@@ -1,0 +1,316 @@
+"""Arithmetic on severity cubes (as Cube's algebra has it): difference, merge, mean, minimum, maximum.
+
+The operands' trees are unified by names first. Results are cubes, so that all that can be done with a cube can be done with them; a
+value may be negative. A ratio is not additive, so no cube can hold it; `tracecols.severity.comparison` has it in its tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.errors import SeverityError
+from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
+from tracecols.severity.cells import Cells
+from tracecols.severity.cube import SeverityCube
+
+BY = ("position", "aggregate")
+"""How locations of different cubes correspond: same rank and thread; or all together are one."""
+
+
+class _Forest:
+    """Nodes of several trees that are the same if they have the same key below the same node."""
+
+    def __init__(self) -> None:
+        self.parent: list[int] = []
+        self.origin: list[tuple[int, int]] = []
+        self._number: dict[tuple[int, Hashable], int] = {}
+
+    def add(self, parent: int, key: Hashable, cube: int, row: int) -> int:
+        """Return the number of a node, which may be there already; it looks as in the first cube that has it."""
+        number = self._number.setdefault((parent, key), len(self.parent))
+        if number == len(self.parent):
+            self.parent.append(parent)
+            self.origin.append((cube, row))
+        return number
+
+    def depth_first(self) -> NDArray[np.int64]:
+        """Return the nodes in depth-first order, children in order of their appearance."""
+        children: list[list[int]] = [[] for _ in range(len(self.parent) + 1)]
+        for i, parent in enumerate(self.parent):
+            children[parent].append(i)
+        order: list[int] = []
+        stack = children[-1][::-1]
+        while stack:
+            order.append(stack.pop())
+            stack += reversed(children[order[-1]])
+        return np.array(order, np.int64)
+
+
+def _place_of(order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where each node stands in an order; -1, the last one, where there is none above."""
+    place = np.full(order.size + 1, -1, np.int64)
+    place[order] = np.arange(order.size)
+    return place
+
+
+def _united_properties(cubes: Sequence[SeverityCube]) -> PropertyAxis:
+    """Unify properties by id; one that stands elsewhere in a later cube stays where the first has it."""
+    forest = _Forest()
+    number: dict[str, int] = {}
+    for c, cube in enumerate(cubes):
+        p = cube.properties
+        for row, name in enumerate(p.id):
+            if name not in number:
+                number[name] = forest.add(number[p.parent[row]] if p.parent[row] else -1, name, c, row)
+                continue
+            first, at = forest.origin[number[name]]
+            unit = cubes[first].properties.unit[at]
+            if unit != p.unit[row]:
+                raise SeverityError(
+                    f"cannot compare property {name!r}: it is in {unit!r} in one cube and in {p.unit[row]!r} in another\n"
+                    "  the cubes come from different tools or conventions"
+                )
+    origin = [forest.origin[i] for i in forest.depth_first().tolist()]
+    columns = PropertyAxis.__dataclass_fields__
+    axis = PropertyAxis(*([getattr(cubes[c].properties, f)[row] for c, row in origin] for f in columns))
+    ids = [*number, ""]
+    axis.parent = [ids[forest.parent[number[name]]] for name in axis.id]
+    return axis
+
+
+def _united_call_paths(cubes: Sequence[SeverityCube]) -> tuple[CallAxis, list[NDArray[np.int64]]]:
+    """Unify call paths by the names and call sites from the root.
+
+    Siblings that share both (two functions of one name in different files) are told apart by their order. If every cube
+    has one root, the roots are the same whatever their names: programs are often named after the number of processes.
+    """
+    forest = _Forest()
+    one_root = all(int((cube.call_paths.parent < 0).sum()) == 1 for cube in cubes)
+    numbers = []
+    for c, cube in enumerate(cubes):
+        axis = cube.call_paths
+        seen: dict[Hashable, int] = {}
+        mine: list[int] = []
+        for row, (parent, name, site) in enumerate(zip(axis.parent.tolist(), axis.name, axis.call_site, strict=True)):
+            above = mine[parent] if parent >= 0 else -1
+            alike = (above, name, site)
+            seen[alike] = seen.get(alike, 0) + 1
+            key: Hashable = "the program" if parent < 0 and one_root else (name, site, seen[alike])
+            mine.append(forest.add(above, key, c, row))
+        numbers.append(np.array(mine, np.int64))
+    order = forest.depth_first()
+    place = _place_of(order)
+    parents = place[np.array(forest.parent, np.int64)[order]]
+    depth = np.zeros(order.size, np.int32)
+    end = np.arange(1, order.size + 1)
+    for i, parent in enumerate(parents.tolist()):
+        depth[i] = depth[parent] + 1 if parent >= 0 else 0
+    for i in range(order.size - 1, -1, -1):
+        if parents[i] >= 0:
+            end[parents[i]] = max(end[parents[i]], end[i])
+    origin = [forest.origin[i] for i in order.tolist()]
+
+    def column(field: str) -> NDArray[Any]:
+        values = [getattr(cubes[c].call_paths, field)[row] for c, row in origin]
+        return np.array([*values, None], object)[:-1]
+
+    axis = CallAxis(
+        parents.astype(np.int32),
+        depth,
+        end.astype(np.int64),
+        column("name"),
+        column("role"),
+        column("paradigm"),
+        column("file"),
+        column("line").astype(np.int64),
+        column("call_site"),
+    )
+    return axis, [place[n] for n in numbers]
+
+
+def _united_systems(cubes: Sequence[SeverityCube]) -> tuple[SystemAxis, list[NDArray[np.int64]]]:
+    """Unify locations by rank and thread; each stands where the first cube that has it says.
+
+    Machines are the same whatever their names if every cube has one.
+    """
+    forest = _Forest()
+    locations: list[tuple[int, int]] = []
+    row_of: dict[Hashable, int] = {}
+    node_of: list[int] = []
+    group_of: dict[int, int] = {}
+    numbers = []
+    one_root = all(cube.system.parent.count(-1) == 1 for cube in cubes)
+    for c, cube in enumerate(cubes):
+        s = cube.system
+        at = {location: node for node, location in enumerate(s.location) if location >= 0}
+        seen: dict[Hashable, int] = {}
+        mine = []
+
+        def place(node: int, c: int = c, s: SystemAxis = s) -> int:
+            if node < 0:
+                return -1
+            key = "the machine" if s.parent[node] < 0 and one_root else (s.kind[node], s.name[node])
+            return forest.add(place(s.parent[node], c, s), key, c, node)
+
+        for row, (rank, thread) in enumerate(zip(s.rank.tolist(), s.thread.tolist(), strict=True)):
+            seen[rank, thread] = seen.get((rank, thread), 0) + 1
+            key = (rank, thread, seen[rank, thread])
+            if key not in row_of:
+                row_of[key] = len(locations)
+                locations.append((c, row))
+                group = s.parent[at[row]]
+                if rank not in group_of or rank < 0:
+                    group_of[rank] = forest.add(place(s.parent[group]), ("process", rank, s.name[group]), c, group)
+                node_of.append(forest.add(group_of[rank], key, c, at[row]))
+            mine.append(row_of[key])
+        numbers.append(np.array(mine, np.int64))
+    order = forest.depth_first()
+    of_node = {node: row for row, node in enumerate(node_of)}
+    parents = _place_of(order)[np.array(forest.parent, np.int64)[order]]
+    origin = [forest.origin[i] for i in order.tolist()]
+    axis = SystemAxis(
+        [cubes[c].system.kind[node] for c, node in origin],
+        [cubes[c].system.name[node] for c, node in origin],
+        parents.tolist(),
+        [of_node.get(i, -1) for i in order.tolist()],
+        np.array([cubes[c].system.rank[row] for c, row in locations], np.int32),
+        np.array([cubes[c].system.thread[row] for c, row in locations], np.int32),
+        [cubes[c].system.location_name[row] for c, row in locations],
+        [cubes[c].system.location_type[row] for c, row in locations],
+    )
+    return axis, numbers
+
+
+def _one_location(cubes: Sequence[SeverityCube]) -> tuple[SystemAxis, list[NDArray[np.int64]]]:
+    """Take all locations of a cube as one."""
+    names = ["all locations"] * 3
+    zero = np.zeros(1, np.int32)
+    axis = SystemAxis(
+        ["machine", "process", "thread"], names, [-1, 0, 1], [-1, -1, 0], zero, zero, names[:1], ["cpu_thread"]
+    )
+    return axis, [np.zeros(cube.system.n_locations, np.int64) for cube in cubes]
+
+
+def unify(cubes: Sequence[SeverityCube], by: str = "position") -> list[SeverityCube]:
+    """Bring cubes onto the same three trees, by names.
+
+    Properties are the same if their ids are, call paths if the names of regions from the root and the call sites are, locations
+    as `by` says. What only some cubes have is there in all results, without values.
+
+    Parameters
+    ----------
+    cubes : sequence of SeverityCube
+    by : str
+        `position`: locations of the same rank and thread are the same. `aggregate`: all locations of a cube become one, for
+        runs whose processes do not correspond.
+
+    Returns
+    -------
+    list of SeverityCube
+        With common axes. Times stay integer ticks if the clocks have the same resolution; else they are float64 seconds.
+
+    Raises
+    ------
+    SeverityError
+        If a property has different units, or there is no cube.
+    """
+    if not cubes or by not in BY:
+        raise SeverityError(f"there is nothing to unify by {by!r}\n  give cubes, and one of {', '.join(BY)}")
+    properties = _united_properties(cubes)
+    call_paths, path_numbers = _united_call_paths(cubes)
+    system, rows = _united_systems(cubes) if by == "position" else _one_location(cubes)
+    resolutions = {cube.resolution for cube in cubes}
+    resolution = resolutions.pop() if len(resolutions) == 1 else 1
+    result = []
+    for cube, paths, locations in zip(cubes, path_numbers, rows, strict=True):
+        cells = {}
+        for name in properties.id:
+            found = cube.cells.get(name, Cells.empty())
+            value = found.value
+            if cube.resolution != resolution and properties.unit[properties.number[name]] == "sec":
+                # rounded once, so that clocks of different resolutions agree on times that are equal
+                value = value / cube.resolution
+            cells[name] = Cells.sum(paths[found.call_path], locations[found.location], value)
+        result.append(SeverityCube(properties, call_paths, system, cells, {**cube.facts, "resolution": resolution}))
+    return result
+
+
+def _label(cube: SeverityCube) -> str:
+    """Say where a cube comes from."""
+    source = cube.facts.get("trace", cube.facts).get("source", {})
+    return str(source.get("path", cube.facts.get("operation", "")))
+
+
+def _result(operation: str, cubes: Sequence[SeverityCube], cells: dict[str, Cells], **more: Any) -> SeverityCube:
+    """Make a cube of unified ones."""
+    conventions = {cube.facts["conventions"] for cube in cubes}
+    facts = {
+        "conventions": conventions.pop() if len(conventions) == 1 else "",
+        "resolution": cubes[0].resolution,
+        "counts": {},
+        "operation": operation,
+        "of": [_label(cube) for cube in cubes],
+        **more,
+    }
+    return SeverityCube(cubes[0].properties, cubes[0].call_paths, cubes[0].system, cells, facts)
+
+
+def difference(left: SeverityCube, right: SeverityCube, by: str = "position") -> SeverityCube:
+    """Subtract a cube from another one: `left - right`.
+
+    The totals of `right` stay with the result (fact `whole`), so that shares can be shown of something that is not zero.
+    """
+    left, right = unify([left, right], by)
+    cells = {name: left.cells[name] - right.cells[name] for name in left.properties.id}
+    return _result("difference", [left, right], cells, whole={r: right.total(r) for r in right.properties.roots})
+
+
+def mean(cubes: Sequence[SeverityCube], by: str = "position") -> SeverityCube:
+    """Average cubes, cell by cell; one that lacks a cell counts as 0 there. Values are float64."""
+    cubes = unify(cubes, by)
+    cells = {}
+    for name in cubes[0].properties.id:
+        total = Cells.empty()
+        for cube in cubes:
+            total = total + cube.cells[name]
+        cells[name] = Cells(total.key, total.value / len(cubes))
+    return _result("mean", cubes, cells)
+
+
+def _extremes(
+    operation: str, choose: Callable[[NDArray[Any]], NDArray[Any]], cubes: Sequence[SeverityCube], by: str
+) -> SeverityCube:
+    cubes = unify(cubes, by)
+    cells = {}
+    for name in cubes[0].properties.id:
+        keys = np.unique(np.concatenate([cube.cells[name].key for cube in cubes]))
+        values = choose(np.stack([cube.cells[name].at(keys) for cube in cubes]))
+        cells[name] = Cells(keys, values).where(values != 0)
+    return _result(operation, cubes, cells)
+
+
+def minimum(cubes: Sequence[SeverityCube], by: str = "position") -> SeverityCube:
+    """Take the least value of every cell; one that lacks a cell counts as 0 there."""
+    return _extremes("minimum", lambda values: values.min(axis=0), cubes, by)
+
+
+def maximum(cubes: Sequence[SeverityCube], by: str = "position") -> SeverityCube:
+    """Take the greatest value of every cell; one that lacks a cell counts as 0 there."""
+    return _extremes("maximum", lambda values: values.max(axis=0), cubes, by)
+
+
+def merge(cubes: Sequence[SeverityCube], by: str = "position") -> SeverityCube:
+    """Put together what different cubes know: each property from the first cube that has it.
+
+    For runs that recorded different counters, or the reports of different tools on one run.
+    """
+    united = unify(cubes, by)
+    cells = {}
+    for name in united[0].properties.id:
+        first = next(i for i, cube in enumerate(cubes) if name in cube.properties.number)
+        cells[name] = united[first].cells[name]
+    return _result("merge", united, cells)

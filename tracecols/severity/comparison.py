@@ -1,0 +1,245 @@
+"""Runs side by side: what changed, and how a program scales."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tracecols.errors import SeverityError
+from tracecols.severity import algebra
+from tracecols.severity.cube import SeverityCube
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+COLUMNS = ("property", "parent", "title", "unit", "call_path", "change", "ratio")
+"""Of tables with a column per run; no run can be called so."""
+
+
+class Comparison:
+    """Severity cubes of several runs, with their trees unified by names.
+
+    Parameters
+    ----------
+    cubes : sequence of SeverityCube
+        Two or more; the first is what the others are compared with.
+    names : sequence of str, optional
+        What to call them; by default A, B, ...
+    by : str
+        How locations correspond, see `algebra.unify`.
+
+    Attributes
+    ----------
+    cubes : list of SeverityCube
+        As they were given.
+    united : list of SeverityCube
+        On common trees.
+    names : list of str
+
+    Raises
+    ------
+    SeverityError
+        If there are fewer than two cubes, or they do not fit together.
+
+    Examples
+    --------
+    >>> runs = tracecols.compare([before, after])  # doctest: +SKIP
+    >>> runs.changes("mpi").head()  # doctest: +SKIP
+    >>> runs.difference().save("change.severity")  # doctest: +SKIP
+    """
+
+    def __init__(self, cubes: Sequence[SeverityCube], names: Sequence[str] | None = None, by: str = "position") -> None:
+        if len(cubes) < 2:
+            raise SeverityError("there is nothing to compare\n  give at least two cubes")
+        self.cubes, self.by = list(cubes), by
+        self.names = list(names) if names is not None else [_letter(i) for i in range(len(cubes))]
+        if len(set(self.names) - set(COLUMNS)) != len(cubes):
+            raise SeverityError(
+                f"{len(cubes)} cubes need as many different names, not {', '.join(self.names)}\n"
+                f"  and other ones than {', '.join(COLUMNS)}"
+            )
+        self.united = algebra.unify(self.cubes, by)
+
+    @property
+    def properties(self) -> list[str]:
+        """Ids of all properties, depth-first."""
+        return self.united[0].properties.id
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader should know: where the runs are of different kinds."""
+        roots = {str(n) for c in self.cubes for n in c.call_paths.name[c.call_paths.parent < 0]}
+        conventions = {c.facts["conventions"] or "another tool's" for c in self.cubes}
+        one_root = all(int((c.call_paths.parent < 0).sum()) == 1 for c in self.cubes)
+        found = []
+        if one_root and len(roots) > 1:
+            found.append(f"programs of different names are taken as the same: {', '.join(sorted(roots))}")
+        if len(conventions) > 1:
+            found.append(f"the rules of the analyses differ: {', '.join(sorted(conventions))}")
+        return found
+
+    def below(self, *properties: str) -> list[str]:
+        """Return the ids of properties given by id or title, and of all below them, depth-first."""
+        axis = self.united[0].properties
+        inside = {self.united[0].find_property(p) for p in properties}
+        for name, parent in zip(axis.id, axis.parent, strict=True):
+            if parent in inside:
+                inside.add(name)
+        return [name for name in axis.id if name in inside]
+
+    # -- cubes -------------------------------------------------------------------------------------------------------
+
+    def difference(self) -> SeverityCube:
+        """Return the last cube minus the first."""
+        return algebra.difference(self.cubes[-1], self.cubes[0], self.by)
+
+    def mean(self) -> SeverityCube:
+        """Return the mean of all cubes."""
+        return algebra.mean(self.cubes, self.by)
+
+    def minimum(self) -> SeverityCube:
+        """Return the least values of all cubes."""
+        return algebra.minimum(self.cubes, self.by)
+
+    def maximum(self) -> SeverityCube:
+        """Return the greatest values of all cubes."""
+        return algebra.maximum(self.cubes, self.by)
+
+    def merge(self) -> SeverityCube:
+        """Return each property from the first cube that has it."""
+        return algebra.merge(self.cubes, self.by)
+
+    # -- tables ------------------------------------------------------------------------------------------------------
+
+    def totals(self) -> pd.DataFrame:
+        """Return one row per property.
+
+        Returns
+        -------
+        DataFrame
+            property, parent, title, unit, one float64 column per run by its name (seconds, occurrences, bytes), change (last
+            minus first) and ratio (last by first; nan if both are zero, inf if only the first is).
+        """
+        import pandas as pd
+
+        p = self.united[0].properties
+        frame = pd.DataFrame({"property": p.id, "parent": p.parent, "title": p.title, "unit": p.unit})
+        for name, cube in zip(self.names, self.united, strict=True):
+            frame[name] = [cube.total(i) for i in p.id]
+        return self._with_change(frame)
+
+    def _with_change(self, frame: pd.DataFrame) -> pd.DataFrame:
+        first, last = frame[self.names[0]].to_numpy(), frame[self.names[-1]].to_numpy()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return frame.assign(change=last - first, ratio=last / first)
+
+    def changes(self, *properties: str) -> pd.DataFrame:
+        """Return what changed, by property and call path, largest changes first.
+
+        Parameters
+        ----------
+        *properties : str
+            By id or title: these and those below them; `time` by default.
+
+        Returns
+        -------
+        DataFrame
+            property, title, unit, call_path, one column per run by its name, change and ratio as in `totals`. Values are what
+            each property has of its own at the call path itself, so that they add up to the change of the properties given.
+        """
+        import pandas as pd
+
+        head = self.united[0]
+        axis = head.properties
+        chosen = self.below(*properties or ["time"])
+        parts = []
+        for each in chosen:
+            values = np.stack([cube.by_call_path(each, "eee") for cube in self.united])
+            at = np.flatnonzero(values.any(axis=0))
+            number = axis.number[each]
+            frame = pd.DataFrame(
+                {"property": each, "title": axis.title[number], "unit": axis.unit[number]}, index=range(at.size)
+            )
+            frame["call_path"] = [head.call_paths.path[i] for i in at.tolist()]
+            parts.append(frame.assign(**{n: v[at] for n, v in zip(self.names, values, strict=True)}))
+        frame = self._with_change(pd.concat(parts, ignore_index=True))
+        order = np.argsort(-frame.change.abs().to_numpy(), kind="stable")
+        return frame.iloc[order].reset_index(drop=True)
+
+    def scaling(self) -> pd.DataFrame:
+        """Return one row per run and property.
+
+        Returns
+        -------
+        DataFrame
+            run, processes, threads (of all processes), property, title, unit, total, mean (total by threads), share (of the
+            property's root), speedup (mean of the first run by mean) and efficiency (speedup by the growth of
+            threads). The mean of `time` is the run's elapsed time. Where the problem grows with the run (weak scaling), `speedup` is the
+            efficiency.
+        """
+        import pandas as pd
+
+        axis = self.united[0].properties
+        frames = []
+        for name, given, cube in zip(self.names, self.cubes, self.united, strict=True):
+            processes, threads = self.size(given)
+            total = np.array([cube.total(i) for i in axis.id])
+            roots = total[[axis.number[axis.root_of(i)] for i in axis.id]]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                frames.append(
+                    pd.DataFrame(
+                        {
+                            "run": name,
+                            "processes": processes,
+                            "threads": threads,
+                            "property": axis.id,
+                            "title": axis.title,
+                            "unit": axis.unit,
+                            "total": total,
+                            "mean": total / threads,
+                            "share": total / roots,
+                        }
+                    )
+                )
+        n_threads = frames[0].threads.to_numpy()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            for i, frame in enumerate(frames):
+                speedup = frames[0]["mean"].to_numpy() / frame["mean"].to_numpy()
+                efficiency = speedup * n_threads / frame.threads.to_numpy()
+                frames[i] = frame.assign(speedup=speedup, efficiency=efficiency)
+        return pd.concat(frames, ignore_index=True)
+
+    @staticmethod
+    def size(cube: SeverityCube) -> tuple[int, int]:
+        """Return the number of processes and of threads of a run; locations that only hold metrics are none."""
+        s = cube.system
+        runs = np.array([t not in ("metric", "gpu") for t in s.location_type], bool)
+        return int(np.unique(s.rank[runs]).size), max(int(runs.sum()), 1)
+
+    def regressions(self, threshold: float, properties: Sequence[str] = ("time",)) -> pd.DataFrame:
+        """Return the rows of `totals` whose last value exceeds the first by more than a share of the first.
+
+        Parameters
+        ----------
+        threshold : float
+            0.05 for 5 %.
+        properties : sequence of str
+            Which to look at, by id or title.
+        """
+        totals = self.totals()
+        chosen = [self.united[0].find_property(p) for p in properties]
+        grown = totals.change > threshold * totals[self.names[0]].abs()
+        return totals[totals.property.isin(chosen) & grown].reset_index(drop=True)
+
+
+def _letter(number: int) -> str:
+    """Return A, B, ..., Z, A1, B1, ..."""
+    return chr(ord("A") + number % 26) + (str(number // 26) if number >= 26 else "")
+
+
+def compare(cubes: Sequence[SeverityCube], names: Sequence[str] | None = None, by: str = "position") -> Comparison:
+    """Put the cubes of several runs side by side; see `Comparison`."""
+    return Comparison(cubes, names, by)
