@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -359,13 +359,19 @@ class Trace:
 
     # -- analysis --------------------------------------------------------------------------------------------------
 
-    def analyze(self, conventions: str = "scalasca") -> SeverityCube:
+    def analyze(
+        self, conventions: str = "scalasca", *, topologies: Sequence[Mapping[str, Any]] = ()
+    ) -> SeverityCube:  # fmt: skip
         """Search for all patterns.
 
         Parameters
         ----------
         conventions : str
             Whose rules to follow where analysers differ.
+        topologies : sequence of mapping, optional
+            Grids the trace does not know of: `{"name": "grid", "sizes": [4, 2], "coordinates": [[0, 0], [1, 0], ...]}`, one list per
+            rank, or `"order": "F"` instead of coordinates (see `tracecols.enhance.topologies.given_topology`). Wavefronts are looked
+            for on the first two-dimensional grid a location stands on, those given by hand before those of the trace.
 
         Returns
         -------
@@ -374,11 +380,16 @@ class Trace:
         Raises
         ------
         AnalysisError
-            If there are no such conventions.
+            If there are no such conventions, or a topology does not fit.
+
+        Examples
+        --------
+        >>> cube = trace.analyze(topologies=[{"name": "grid", "sizes": [2, 2], "order": "F"}])  # doctest: +SKIP
+        >>> cube.on_topology("grid", "mpi_latesender_wavefront_nw")  # doctest: +SKIP
         """
         if conventions not in CONVENTIONS:
             raise AnalysisError(f"no conventions {conventions!r}\n  there are {', '.join(CONVENTIONS)}")
-        return analyze_model(self.model, conventions)
+        return analyze_model(self.model, conventions, topologies)
 
     def sql(self, query: str) -> pd.DataFrame:
         """Query the store's Parquet files with SQL (extra `sql`).

@@ -26,15 +26,31 @@ from tracecols.schema.severity import CONVENTIONS
     show_default=True,
     help=f"Whose rules to follow where analysers differ: {', '.join(CONVENTIONS.values())}.",
 )
+@click.option(
+    "--topology",
+    "topologies",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    multiple=True,
+    metavar="FILE.json",
+    help="A grid the trace does not know of; may be given several times.",
+)
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
-def analyze(source: Path, output: Path | None, conventions: str, jobs: int | None) -> None:
+def analyze(
+    source: Path, output: Path | None, conventions: str, topologies: tuple[Path, ...], jobs: int | None
+) -> None:
     """Find wait states in SOURCE, a store or a trace archive, and write the severity cube.
 
     An archive is converted to a temporary store first; to analyze it more than once, convert it once.
+
+    \b
+    A topology given by hand says where ranks stand, all of them in an order or each by itself:
+      {"name": "grid", "sizes": [2, 2], "order": "F"}           C: the last coordinate runs fastest; F: the first
+      {"name": "grid", "sizes": [2, 2], "coordinates": [[0, 0], [1, 0], [0, 1], [1, 1]]}
     """
     from tracecols.cli.progress import progress
     from tracecols.conversion import convert, store_name
     from tracecols.enhance.model import Model
+    from tracecols.enhance.topologies import load_descriptions
     from tracecols.jobs import n_jobs
     from tracecols.patterns.engine import analyze_model
     from tracecols.store import Store
@@ -45,12 +61,13 @@ def analyze(source: Path, output: Path | None, conventions: str, jobs: int | Non
     else:
         name, archive = store_name(source).with_suffix(".severity").name, source
     output = output or Path(name)
+    described = [d for file in topologies for d in load_descriptions(file)]
     with tempfile.TemporaryDirectory(prefix="tracecols-") as scratch:
         if archive is not None:
             with progress("converting") as report:
                 source = convert(archive, Path(scratch) / "converted.trace", jobs=jobs, progress=report)
         with progress("analyzing") as report:
-            cube = analyze_model(Model(Store(source), n_jobs(jobs), report), conventions)
+            cube = analyze_model(Model(Store(source), n_jobs(jobs), report), conventions, described)
     cube.save(output)
     click.echo(f"{output}: {cube.summary()}")
     for what, n in cube.facts["counts"].items():

@@ -58,6 +58,10 @@ def properties_page() -> str:
                 text += f" *{p.advice}*"
             if p.confidence < 1:
                 text += f" Confidence {p.confidence}."
+            if p.overlaps:
+                text += " Overlaps its siblings."
+            if p.needs == "grid":
+                text += " Where there is a grid (decisions/wavefront.md)."
             parts.append(text)
     return "\n".join(parts) + "\n"
 

@@ -18,6 +18,7 @@ from tracecols.enhance.regions import Regions
 from tracecols.enhance.scan import scan_locations
 from tracecols.enhance.spool import Spool
 from tracecols.enhance.teams import Teams
+from tracecols.enhance.topologies import Topology, read_topologies
 from tracecols.schema import KINDS
 from tracecols.schema.compound import PROFILE
 from tracecols.store import Store
@@ -27,7 +28,8 @@ PART = 1 << 22
 """Calls and notes of a part; more are not held at a time, unless one process has them."""
 
 _SHARED = (
-    "store", "regions", "n_locations", "process", "thread", "is_cpu", "communicators", "order", "scans", "call_paths", "_spool"
+    "store", "regions", "n_locations", "process", "thread", "is_cpu", "communicators", "order", "scans", "call_paths", "_spool",
+    "topologies", "misplaced",
 )  # fmt: skip
 
 
@@ -166,6 +168,10 @@ class Model:
         Locations whose calls and notes it sees; of a part not all.
     is_exchange : bool
         Whether it sees calls of MPI only.
+    topologies : list of Topology
+        Those of the trace, and what is added by hand.
+    misplaced : int
+        Positions of the trace that do not fit their topology.
     """
 
     def __init__(self, store: Store, jobs: int, progress: Callable[[int, int], None] | None = None) -> None:
@@ -179,6 +185,8 @@ class Model:
         first_rows = to_numpy(locations.column("first_row"))
         self.communicators = Communicators(store, self.process)
         self.order = EventOrder(store, first_rows)
+        self.topologies: list[Topology]
+        self.topologies, self.misplaced = read_topologies(store)
         self.members = np.arange(self.n_locations)
         self.is_exchange = False
         self._spool = Spool()

@@ -111,6 +111,8 @@ class Property:
         Arguments of its function under these conventions.
     needs : str
         What a trace must have (`registry.NEEDS`) for the property, and those below it, to exist.
+    overlaps : bool
+        Whether it may hold for the same time as its siblings: it divides its parent in another way than they do.
     """
 
     id: str
@@ -130,6 +132,7 @@ class Property:
     conventions: str = "scalasca"
     given: Mapping[str, Any] = field(default_factory=dict)
     needs: str = ""
+    overlaps: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.compound import CompoundTable
 from tracecols.enhance.model import Model
+from tracecols.enhance.topologies import given_topology
 from tracecols.patterns.base import Conventions, Findings, Matches, Property
 from tracecols.patterns.counters import counter_properties
 from tracecols.patterns.profile import TeamTimes, displaced_call_paths
@@ -129,7 +132,12 @@ class Search:
         return findings.cells
 
 
-def analyze_model(model: Model, conventions: str = "scalasca") -> SeverityCube:
+def analyze_model(
+    model: Model,
+    conventions: str = "scalasca",
+    topologies: Sequence[Mapping[str, Any]] = (),
+    more: Sequence[Property] = (),
+) -> SeverityCube:
     """Compute the severity cube of an enhanced model.
 
     Parameters
@@ -137,12 +145,24 @@ def analyze_model(model: Model, conventions: str = "scalasca") -> SeverityCube:
     model : Model
     conventions : str
         Which analyser's rules to follow.
+    topologies : sequence of mapping, optional
+        Topologies given by hand (see `enhance.topologies.given_topology`), besides those of the trace.
+    more : sequence of Property, optional
+        Properties to compute besides those of the conventions.
     """
-    declared = properties(conventions, counter_properties(model), model)
+    if topologies:
+        axis = SystemAxis.of(model.store)
+        # a copy shares all that has been computed
+        model = copy(model)
+        given = [given_topology(t, axis.rank, axis.thread) for t in topologies]
+        model.topologies = [*given, *model.topologies]
+    declared = properties(conventions, [*counter_properties(model), *more], model)
     search = Search(model, declared, CONVENTIONS[conventions])
     cells = search.cells()
     clock = model.store.manifest["clock"]
     found = {k: int(v) for k, v in (counts_by_location(model) | search.counts).items() if v}
+    if model.misplaced:
+        found["positions that do not fit their topology"] = model.misplaced
     displaced = displaced_call_paths(model, search.findings) if conventions == "scalasca" else 0
     if displaced:
         found["call paths counted outside their parallel region, as the reference does"] = displaced
@@ -158,6 +178,7 @@ def analyze_model(model: Model, conventions: str = "scalasca") -> SeverityCube:
         SystemAxis.of(model.store),
         {p.id: cells[p.id] for p in declared},
         facts,
+        model.topologies,
     )
 
 
