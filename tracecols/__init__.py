@@ -22,9 +22,10 @@ _LAZY = {
     "convert": ("tracecols.conversion", "convert"),
     "errors": ("tracecols.errors", ""),
     "open": ("tracecols.trace", "open_trace"),
+    "rules": ("tracecols.rules", ""),
 }
 
-__all__ = ["SeverityCube", "Trace", "__version__", "convert", "errors", "open"]
+__all__ = ["SeverityCube", "Trace", "__version__", "convert", "errors", "open", "rules"]
 
 
 def __getattr__(name: str) -> object:

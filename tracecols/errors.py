@@ -8,6 +8,7 @@
     ├── StoreError           a .trace store is missing, damaged or of another version
     ├── SeverityError        a .severity cube is missing, damaged or of another version
     ├── AnalysisError        the events contradict each other in a way that stops the analysis
+    ├── RuleError            there is no such rule or parameter, or a value does not fit
     └── MissingExtraError    an optional package is needed (also an ImportError)
 """
 
@@ -36,6 +37,10 @@ class SeverityError(TracecolsError):
 
 class AnalysisError(TracecolsError):
     """The events of a trace contradict each other so that no analysis is possible."""
+
+
+class RuleError(TracecolsError):
+    """A rule or one of its parameters does not exist, or a value is none for it."""
 
 
 class MissingExtraError(TracecolsError, ImportError):

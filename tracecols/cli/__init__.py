@@ -16,6 +16,7 @@ COMMANDS = {
     "check": "Look for what contradicts itself in a trace.",
     "analyze": "Find wait states: compute the severity cube of a trace.",
     "show": "Print severities as coloured trees.",
+    "rules": "Evaluate performance rules: what dominates, and who keeps whom waiting.",
     "export": "Write severities or tables in other formats.",
 }
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tracecols.patterns.registry import CONVENTIONS, properties
+from tracecols.rules import RULES
 from tracecols.schema import DEFINITIONS, EVENTS, KINDS, SIDE_TABLES, Table, metric_table
 from tracecols.schema.compound import COMPOUND_TABLES
 from tracecols.schema.severity import SEVERITY_TABLES
@@ -66,7 +67,27 @@ def properties_page() -> str:
     return "\n".join(parts) + "\n"
 
 
-PAGES = {"schema.md": schema_page, "properties.md": properties_page}
+def rules_page() -> str:
+    """Describe all rules."""
+    lines = [
+        NOTE + "# Rules\n",
+        "The performance properties of the 1999 EXPERT class library (section 4), with parameters: `tracecols rules SEVERITY|STORE --set "
+        "RULE.PARAMETER=VALUE`, or `tracecols.rules.evaluate`. A severity is in seconds over all locations. A statement is a call path "
+        "that communicates.\n",
+    ]
+    for r in RULES.values():
+        lines.append(f"## {r.title} `{r.id}`\n\n{r.summary}\n")
+        lines.append(f"*{(r.evaluate.__doc__ or '').strip().splitlines()[0]}*\n")
+        lines += [f"* `{p.name}`, {p.show(p.default) or 'none'} by default: {p.doc}." for p in r.parameters]
+        if r.needs == "trace":
+            lines.append("* Needs the store.")
+        if r.confidence < 1:
+            lines.append(f"* Confidence {r.confidence}.")
+        lines.append("")
+    return "\n".join(lines)
+
+
+PAGES = {"schema.md": schema_page, "properties.md": properties_page, "rules.md": rules_page}
 
 
 def main() -> None:
