@@ -189,7 +189,7 @@ def test_on_topology__says_what_is_wrong(cube):
 
 
 def test_topologies__of_a_trace_that_do_not_fit_are_counted(archive, enhance):
-    from tracecols.patterns.engine import analyze_model
+    from tracecols.patterns.engine import analyze_model, counts
 
     axes = [archive.define("CartDimension", name=archive.string("d"), size=n, cart_periodicity=0) for n in (2, 0)]
     for rank in archive.mpi(4).ranks:
@@ -198,8 +198,9 @@ def test_topologies__of_a_trace_that_do_not_fit_are_counted(archive, enhance):
     for rank, at in enumerate(([0, 0], [2, 0], [1], [1, 7])):
         archive.define("CartCoordinate", cart_topology=cart, rank=rank, coordinates=at)
     archive.define("CartCoordinate", cart_topology=cart, rank=0, coordinates=[1, 1])
-    cube = analyze_model(enhance(archive))
-    assert cube.facts["counts"] == {"positions that do not fit their topology": 3}
+    model = enhance(archive)
+    cube = analyze_model(model)
+    assert cube.facts["counts"] == counts(model) == {"positions that do not fit their topology": 3}
     # the size of the second dimension is not known: as far as rank 3 stands
     laid = cube.on_topology("cart", "visits")
     assert laid.shape == (2, 8)

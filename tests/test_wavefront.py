@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+from copy import copy
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from sweep_simulation import CORNERS, refill_truth, simulate
 
 import tracecols
 from tracecols.cli import group
+from tracecols.enhance.compound import CompoundTable
+from tracecols.enhance.topologies import given_topology
 from tracecols.errors import AnalysisError
 from tracecols.patterns import wavefront
 from tracecols.patterns.engine import analyze_model
@@ -249,6 +252,55 @@ def test_refill__exchanges_are_no_sweeps(archive, enhance, sources, call, expect
     assert cells(cube, "mpi_latesender")["MPI_Recv", 0] == 20
 
 
+def test_refill__has_borders_where_positions_are_empty(archive, enhance):
+    # nobody stands north of rank 0: west messages alone are of the north-west, until one from the south follows
+    sender_and_receiver(archive, 5, *[(source, 0) for source in (1, 1, 1, 4)])
+    hole = {**CROSS, "coordinates": [[1, 1], [0, 1], [2, 1], None, [1, 2]]}
+    cube = analyze_model(enhance(archive), topologies=[hole])
+    assert cells(cube, "mpi_latesender_wavefront_nw") == {("MPI_Recv", 0): 10}
+    assert cells(cube, "mpi_latesender_wavefront_sw") == {("MPI_Recv", 0): 20}
+
+
+def test_refill__takes_the_first_grid_a_location_stands_on(archive, enhance):
+    # of two grids given by hand, the first holds other ranks
+    sender_and_receiver(archive, 5, (1, 0), (3, 0))
+    other = {"name": "other", "sizes": [1, 2], "coordinates": [None, None, None, [0, 0], [0, 1]]}
+    mirrored = {**CROSS, "coordinates": [[1, 1], [2, 1], [0, 1], [1, 2], [1, 0]]}
+    cube = analyze_model(enhance(archive), topologies=[other, CROSS, mirrored])
+    # rank 3 stands on the other grid: west alone says nothing about a process in the middle
+    assert all(cube.cells[n].value.size == 0 for n in cube.cells if "wavefront" in n)
+    cube = analyze_model(enhance(archive), topologies=[mirrored, CROSS])
+    assert cells(cube, "mpi_latesender_wavefront_se") == {("MPI_Recv", 0): 20}
+
+
+def test_refill__of_threads_counts_where_their_process_stands(archive, enhance):
+    mpi = archive.mpi(2, n_threads=2)
+    # a thread of rank 1 sends, a thread of rank 0 receives
+    mpi.threads[1][1].enter(20, "MPI_Send").send(21, 0, mpi.world, 0, 8).leave(22, "MPI_Send")
+    mpi.threads[0][1].enter(10, "MPI_Recv").recv(30, 1, mpi.world, 0, 8).leave(31, "MPI_Recv")
+    cube = analyze_model(enhance(archive), topologies=[{"name": "row", "sizes": [2, 1], "order": "C"}])
+    assert cells(cube, "mpi_latesender_wavefront_ne") == {("MPI_Recv", 0, 1): 10}
+    assert cube.on_topology("row", "mpi_latesender_wavefront_ne").tolist() == [[1e-8], [0]]
+
+
+def test_refill__needs_only_the_messages_of_its_receivers(tmp_path):
+    generator = random.Random(5)
+    processes, rank_at = simulate(4, 3, random_sweeps(generator, 4, 3, 2), lambda: generator.randint(1, 60))
+    archive = Archive(tmp_path / "traces.otf2")
+    record(archive, processes)
+    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    model = trace.model
+    model.topologies = [
+        given_topology(grid_of(4, 3, rank_at), trace.locations["rank"].to_numpy(), trace.locations["thread"].to_numpy())
+    ]
+    m = model.messages
+    whole = wavefront.refills(model, m)
+    for receivers in ([0], [3, 7], range(5, 12)):
+        rows = np.flatnonzero(np.isin(m.recv_location, list(receivers)))
+        part = CompoundTable(m.table, rows.size, {c: m[c][rows] for c in m.table.names})
+        np.testing.assert_array_equal(wavefront.refills(model, part), whole[rows])
+
+
 def test_refill__is_not_sought_on_lines_and_artificial_grids(archive, enhance):
     sender_and_receiver(archive, 4, (1, 0), (1, 0))
     model = enhance(archive)
@@ -305,6 +357,7 @@ def test_overlapping_properties__leave_the_others_as_they_are(archive, enhance):
         ({"sizes": [0, 4], "order": "C"}, r"sizes \[0, 4\] are not positive"),
         ({"sizes": [2, True], "order": "C"}, "not positive numbers"),
         ({"sizes": "22", "order": "C"}, "not positive numbers"),
+        ({"sizes": [1 << 40, 1], "order": "C"}, "not positive numbers"),
         ({"sizes": [2, 2]}, "neither or both of coordinates and order"),
         ({"sizes": [2, 2], "order": "C", "coordinates": []}, "neither or both"),
         ({"sizes": [2, 2], "order": "fast"}, "neither 'C' nor 'F'"),
@@ -359,10 +412,6 @@ def test_command__takes_topologies_from_files(archive, tmp_path):
 
 def refill_rows(trace, topologies):
     """Return the messages that start a sweep, with their corners."""
-    from copy import copy
-
-    from tracecols.enhance.topologies import given_topology
-
     model, locations = copy(trace.model), trace.locations
     axes = locations["rank"].to_numpy(), locations["thread"].to_numpy()
     model.topologies = [*(given_topology(t, *axes) for t in topologies), *model.topologies]

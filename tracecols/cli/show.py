@@ -18,6 +18,11 @@ import click
     help="A call path, or a pattern such as '*/MPI_Recv': print its locations.",
 )
 @click.option(
+    "--topology",
+    metavar="T",
+    help="Lay it on a grid instead: a topology of the cube, by name or number (0 is the first).",
+)
+@click.option(
     "--relative", is_flag=True, help="Percentages of the selected property or call path instead of the whole."
 )
 @click.option("--seconds", is_flag=True, help="Seconds, occurrences or bytes instead of percentages.")
@@ -30,18 +35,30 @@ import click
     help="Leave out what is smaller.",
 )
 def show(
-    severity: Path, name: str | None, call_path: str | None, relative: bool, seconds: bool, threshold: float
+    severity: Path,
+    name: str | None,
+    call_path: str | None,
+    topology: str | None,
+    relative: bool,
+    seconds: bool,
+    threshold: float,
 ) -> None:
-    """Print a SEVERITY cube: the property tree; with -p the call tree of a property; with -c the locations of a call path."""
+    """Print a SEVERITY cube: the property tree; with -p the call tree of a property; with -c the locations of a call path; with
+    --topology a property on a grid."""
     from rich.console import Console
 
     from tracecols.report.terminal import Display
     from tracecols.severity.cube import SeverityCube
 
-    if call_path is not None and name is None:
+    if (call_path is not None or topology is not None) and name is None:
         name = "time"
     cube = SeverityCube.load(severity)
     display = Display(cube, relative=relative, plain=seconds, threshold=threshold / 100)
     console = Console(highlight=False, soft_wrap=True)
-    for part in display.render(name, call_path):
+    if topology is not None:
+        assert name is not None
+        parts = display.grid(name, call_path, topology, console.width)
+    else:
+        parts = display.render(name, call_path)
+    for part in parts:
         console.print(part)

@@ -87,18 +87,22 @@ def read_topologies(store: Store) -> tuple[list[Topology], int]:
     list of Topology
         In the order of their definitions.
     int
-        Positions left out because they do not fit: on no grid or for no location, with another number of coordinates, or beside
-        the grid; of several positions of a location the first counts.
+        Positions that do not fit and are left out: on no grid, with another number of coordinates, or beside the grid; of
+        several positions of a location the first counts. What no location is known for (MPI_COMM_SELF) is left out, too.
     """
     table = store.definitions["topologies"].to_pydict()
-    places = store.definitions["topology_coordinates"].to_pydict()
+    positions = store.definitions["topology_coordinates"].to_pydict()
     n_locations = store.definitions["locations"].num_rows
     of: list[dict[int, list[int]]] = [{} for _ in table["name"]]
     misplaced = 0
-    for number, location, at in zip(places["topology"], places["location"], places["coordinates"], strict=True):
+    for number, location, at in zip(
+        positions["topology"], positions["location"], positions["coordinates"], strict=True
+    ):
         sizes = table["sizes"][number] if 0 <= number < len(of) else []
+        if location < 0:
+            continue
         fits = 0 < len(at) == len(sizes) and all(0 <= x < (n or x + 1) for x, n in zip(at, sizes, strict=True))
-        if fits and 0 <= location < n_locations and location not in of[number]:
+        if fits and location < n_locations and location not in of[number]:
             of[number][location] = at
         else:
             misplaced += 1
@@ -118,12 +122,12 @@ def read_topologies(store: Store) -> tuple[list[Topology], int]:
 
 def _make(
     name: str, dimensions: Sequence[str], sizes: Sequence[int], periodic: Sequence[bool],
-    places: Sequence[tuple[int, Sequence[int]]], is_artificial: bool = False, communicator: int = -1,
+    positions: Sequence[tuple[int, Sequence[int]]], is_artificial: bool = False, communicator: int = -1,
 ) -> Topology:  # fmt: skip
     """Make a topology from locations in ascending order and their coordinates."""
     names = tuple(given or f"dimension {i}" for i, given in enumerate(dimensions))
-    location = np.array([location for location, _ in places], np.int32)
-    coordinates = np.array([list(at) for _, at in places], np.int64).reshape(len(places), len(names))
+    location = np.array([location for location, _ in positions], np.int32)
+    coordinates = np.array([list(at) for _, at in positions], np.int64).reshape(len(positions), len(names))
     return Topology(name, names, tuple(sizes), tuple(periodic), location, coordinates, is_artificial, communicator)
 
 
@@ -132,11 +136,11 @@ def _process_thread(store: Store) -> Topology:
     locations = store.definitions["locations"]
     process, thread = to_numpy(locations.column("process")).tolist(), to_numpy(locations.column("thread")).tolist()
     kinds = locations.column("type").to_pylist()
-    places = [
+    positions = [
         (i, (p, t)) for i, (p, t, kind) in enumerate(zip(process, thread, kinds, strict=True)) if kind != "metric"
     ]
-    sizes = [max((at[d] for _, at in places), default=-1) + 1 for d in range(2)]
-    return _make(ARTIFICIAL, ("Process", "Thread"), sizes, (False, False), places, True)
+    sizes = [max((at[d] for _, at in positions), default=-1) + 1 for d in range(2)]
+    return _make(ARTIFICIAL, ("Process", "Thread"), sizes, (False, False), positions, True)
 
 
 def given_topology(description: Mapping[str, Any], rank: NDArray[np.int32], thread: NDArray[np.int32]) -> Topology:
@@ -172,7 +176,7 @@ def given_topology(description: Mapping[str, Any], rank: NDArray[np.int32], thre
     if unknown:
         raise refuse(f"no key is called {', '.join(unknown)}", f"there are {', '.join(KEYS)}")
     sizes = description.get("sizes")
-    if not _are_numbers(sizes) or not sizes or min(sizes) < 1:
+    if sizes is None or not _are_numbers(sizes) or len(sizes) == 0 or min(sizes) < 1 or max(sizes) >= 1 << 31:
         raise refuse(f"the sizes {sizes!r} are not positive numbers, one per dimension", 'give them as "sizes": [4, 2]')
     sizes, n = list(sizes), len(sizes)
     dimensions = description.get("dimensions") or [""] * n
@@ -215,7 +219,7 @@ def given_topology(description: Mapping[str, Any], rank: NDArray[np.int32], thre
         raise refuse(
             f"{n_given} coordinates for {len(locations)} {what}", f"give one list, or null, for each of the {what}"
         )
-    places = []
+    positions = []
     for i, at in enumerate(coordinates):
         if at is None:
             continue
@@ -224,8 +228,8 @@ def given_topology(description: Mapping[str, Any], rank: NDArray[np.int32], thre
                 f"{what[:-1]} {locations[i] if what == 'locations' else ranks[i]} stands at {at!r}",
                 f"coordinates count from 0, below the sizes {sizes}",
             )
-        places.append((int(locations[i]), [int(x) for x in at]))
-    return _make(name, [str(d) for d in dimensions], sizes, [bool(p) for p in periodic], sorted(places))
+        positions.append((int(locations[i]), [int(x) for x in at]))
+    return _make(name, [str(d) for d in dimensions], sizes, [bool(p) for p in periodic], sorted(positions))
 
 
 def load_descriptions(file: Path) -> list[Any]:

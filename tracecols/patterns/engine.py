@@ -161,8 +161,6 @@ def analyze_model(
     cells = search.cells()
     clock = model.store.manifest["clock"]
     found = {k: int(v) for k, v in (counts_by_location(model) | search.counts).items() if v}
-    if model.misplaced:
-        found["positions that do not fit their topology"] = model.misplaced
     displaced = displaced_call_paths(model, search.findings) if conventions == "scalasca" else 0
     if displaced:
         found["call paths counted outside their parallel region, as the reference does"] = displaced
@@ -183,10 +181,11 @@ def analyze_model(
 
 
 def counts_by_location(model: Model) -> dict[str, int]:
-    """Count what contradicts itself at one location."""
+    """Count what contradicts itself at one location, and in the definitions."""
     return {
         "exits that do not match their enter": sum(s.bad_exits for s in model.scans),
         "region instances that never end": sum(s.open for s in model.scans),
+        "positions that do not fit their topology": model.misplaced,
     }
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.compound import CompoundTable
+from tracecols.enhance.grouping import lookup
 from tracecols.enhance.model import Model
 from tracecols.enhance.topologies import Topology
 from tracecols.patterns.base import Family, Matches, named, region_of
@@ -46,7 +47,7 @@ def has_grid(model: Model) -> bool:
     return any(t.location.size > 1 for t in grids(model))
 
 
-def places(model: Model) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+def positions(model: Model) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     """Find where locations stand, on the first grid each stands on; a thread stands where its process does.
 
     Returns
@@ -66,12 +67,12 @@ def places(model: Model) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[
         at[:] = first[model.process]
         at[t.location] = np.arange(t.location.size)
         here = np.flatnonzero((at >= 0) & (grid < 0))
-        position = t.coordinates[:, :2]
-        width = int(position.max(initial=0)) + 3
-        occupied = np.unique((position[:, 0] + 1) * width + position[:, 1] + 1)
-        grid[here], x[here], y[here] = number, *position[at[here]].T
+        grid[here], x[here], y[here] = number, *t.coordinates[at[here], :2].T
+        columns, rows = np.unique(t.coordinates[:, 0]), np.unique(t.coordinates[:, 1])
+        occupied = np.unique(lookup(columns, t.coordinates[:, 0]) * rows.size + lookup(rows, t.coordinates[:, 1]))
         for side, (dx, dy) in enumerate(((-1, 0), (1, 0), (0, -1), (0, 1))):
-            has[here, side] = np.isin((x[here] + 1 + dx) * width + y[here] + 1 + dy, occupied)
+            column, row = lookup(columns, x[here] + dx), lookup(rows, y[here] + dy)
+            has[here, side] = (column >= 0) & (row >= 0) & np.isin(column * rows.size + row, occupied)
     return grid, x, y, has
 
 
@@ -85,7 +86,7 @@ def sides(model: Model, m: CompoundTable) -> tuple[NDArray[np.int8], NDArray[np.
     has : (n_locations, 4) bool
         Whether a location has a neighbour on each side.
     """
-    grid, x, y, has = places(model)
+    grid, x, y, has = positions(model)
     s, r = m.send_location, m.recv_location
     dx, dy = x[s] - x[r], y[s] - y[r]
     near = (grid[s] >= 0) & (grid[s] == grid[r]) & (np.abs(dx) + np.abs(dy) == 1)

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracecols.errors import AnalysisError, RuleError
-from tracecols.patterns.engine import analyze_model
-from tracecols.patterns.registry import CONVENTIONS
 from tracecols.rules import costs, waits
 from tracecols.rules.base import Evidence, Finding, Parameter, Result, Rule
 from tracecols.severity import SeverityCube
 from tracecols.store.layout import is_made_here
-from tracecols.trace import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from tracecols.trace import Trace
 
 RULES: dict[str, Rule] = {r.id: r for family in (costs.FAMILY, waits.FAMILY) for r in family.rules}
 """All rules, in the order of the 1999 class library."""
@@ -36,7 +35,12 @@ def open_source(path: str | Path, *, jobs: int | None = None) -> SeverityCube | 
         If it is neither, damaged, or of another version.
     """
     path = Path(path)
-    return SeverityCube.load(path) if is_made_here(path, "a severity cube") else Trace(path, jobs=jobs)
+    if is_made_here(path, "a severity cube"):
+        return SeverityCube.load(path)
+    # not above: it brings pandas and numba, which a cube needs not
+    from tracecols.trace import Trace
+
+    return Trace(path, jobs=jobs)
 
 
 def find_rule(name: str) -> Rule:
@@ -126,14 +130,16 @@ def evaluate(
     chosen = [find_rule(name) for name in rules] if rules is not None else list(RULES.values())
     chosen = [r for r in RULES.values() if r in chosen]
     parameters = read_settings(settings or {})
-    trace = source if isinstance(source, Trace) else None
-    if isinstance(source, Trace):
+    if isinstance(source, SeverityCube):
+        cube, trace = source, None
+    else:
+        from tracecols.patterns.engine import analyze_model
+        from tracecols.patterns.registry import CONVENTIONS
+
         if conventions not in CONVENTIONS:
             raise AnalysisError(f"no conventions {conventions!r}\n  there are {', '.join(CONVENTIONS)}")
         more = [p for r in chosen if r.properties for p in r.properties(**parameters[r.id])]
-        cube = analyze_model(source.model, conventions, more=more)
-    else:
-        cube = source
+        cube, trace = analyze_model(source.model, conventions, more=more), source
     n = len(cube.call_paths)
     within = np.ones(n, bool)
     if call_path is not None:

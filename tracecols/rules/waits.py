@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.compound import CompoundTable
-from tracecols.enhance.model import Model
 from tracecols.patterns.base import Matches, Property
 from tracecols.rules.base import Evidence, Family, Parameter, Result
 from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.severity.axes import SystemAxis
+
+if TYPE_CHECKING:
+    from tracecols.enhance.compound import CompoundTable
+    from tracecols.enhance.model import Model
 
 FAMILY = Family()
 rule = FAMILY.rule

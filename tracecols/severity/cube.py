@@ -168,7 +168,7 @@ class SeverityCube:
     # -- topologies ------------------------------------------------------------------------------------------------
 
     def find_topology(self, topology: str | int) -> Topology:
-        """Return a topology given by name or by its place in `topologies`.
+        """Return a topology given by name or by its number in `topologies`.
 
         Raises
         ------
@@ -194,7 +194,7 @@ class SeverityCube:
         Parameters
         ----------
         topology : str, int or Topology
-            Name, or place in `topologies`.
+            Name, or number in `topologies`.
         name : str, optional
             Id or title of a property.
         call_path : str, optional
