@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import random
-from copy import copy
 
 import numpy as np
 import pytest
@@ -289,16 +288,25 @@ def test_refill__needs_only_the_messages_of_its_receivers(tmp_path):
     archive = Archive(tmp_path / "traces.otf2")
     record(archive, processes)
     trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
-    model = trace.model
-    model.topologies = [
-        given_topology(grid_of(4, 3, rank_at), trace.locations["rank"].to_numpy(), trace.locations["thread"].to_numpy())
-    ]
+    axes = trace.locations["rank"].to_numpy(), trace.locations["thread"].to_numpy()
+    model = trace.model.with_topologies([given_topology(grid_of(4, 3, rank_at), *axes)])
     m = model.messages
     whole = wavefront.refills(model, m)
     for receivers in ([0], [3, 7], range(5, 12)):
         rows = np.flatnonzero(np.isin(m.recv_location, list(receivers)))
         part = CompoundTable(m.table, rows.size, {c: m[c][rows] for c in m.table.names})
         np.testing.assert_array_equal(wavefront.refills(model, part), whole[rows])
+
+
+def test_refill__of_one_trace_on_several_grids(archive, tmp_path):
+    # a trace keeps what it has computed, and not the grids of an analysis before
+    sender_and_receiver(archive, 5, (1, 0), (3, 0))
+    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    mirrored = {**CROSS, "coordinates": [[1, 1], [2, 1], [0, 1], [1, 2], [1, 0]]}
+    for grid, corner in ((None, ""), (CROSS, "nw"), (mirrored, "se"), (CROSS, "nw"), (None, "")):
+        cube = trace.analyze(topologies=[grid] if grid else [])
+        found = {n[-2:]: int(c.value.sum()) for n, c in cube.cells.items() if "wavefront" in n and len(c)}
+        assert found == ({corner: 20} if corner else {})
 
 
 def test_refill__is_not_sought_on_lines_and_artificial_grids(archive, enhance):
@@ -412,9 +420,8 @@ def test_command__takes_topologies_from_files(archive, tmp_path):
 
 def refill_rows(trace, topologies):
     """Return the messages that start a sweep, with their corners."""
-    model, locations = copy(trace.model), trace.locations
-    axes = locations["rank"].to_numpy(), locations["thread"].to_numpy()
-    model.topologies = [*(given_topology(t, *axes) for t in topologies), *model.topologies]
+    axes = trace.locations["rank"].to_numpy(), trace.locations["thread"].to_numpy()
+    model = trace.model.with_topologies([given_topology(t, *axes) for t in topologies])
     corner = wavefront.refills(model, model.messages)
     return trace.messages.assign(corner=corner)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -202,6 +203,12 @@ class Model:
             setattr(view, name, getattr(self, name))
         view.members, view.is_exchange = members, is_exchange
         return view
+
+    def with_topologies(self, more: list[Topology]) -> Model:
+        """Return a model of the same trace that knows further topologies, before its own; it shares what has been computed."""
+        model = copy(self)
+        model.topologies = [*more, *self.topologies]
+        return model
 
     @property
     def fits(self) -> bool:

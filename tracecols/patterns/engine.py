@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from copy import copy
 from typing import Any
 
 import numpy as np
@@ -152,10 +151,7 @@ def analyze_model(
     """
     if topologies:
         axis = SystemAxis.of(model.store)
-        # a copy shares all that has been computed
-        model = copy(model)
-        given = [given_topology(t, axis.rank, axis.thread) for t in topologies]
-        model.topologies = [*given, *model.topologies]
+        model = model.with_topologies([given_topology(t, axis.rank, axis.thread) for t in topologies])
     declared = properties(conventions, [*counter_properties(model), *more], model)
     search = Search(model, declared, CONVENTIONS[conventions])
     cells = search.cells()
