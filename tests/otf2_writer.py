@@ -26,6 +26,7 @@ from typing import Any, Self
 
 from tracecols.converters.otf2.records import DEFINITION_RECORDS, EVENT_RECORDS, MAPS, Record
 from tracecols.schema import enums
+from tracecols.testing import guess_region
 
 UNDEFINED = 0xFFFFFFFF
 UNDEFINED_64 = 0xFFFFFFFFFFFFFFFF
@@ -34,49 +35,6 @@ EVENT = {r.name: r for r in EVENT_RECORDS}
 DEFINITION = {r.name: r for r in DEFINITION_RECORDS}
 
 OPENMP, MPI, MEASUREMENT = (enums.PARADIGMS.index(p) for p in ("openmp", "mpi", "measurement_system"))
-
-_MPI_ROLES = (
-    ("barrier", "MPI_Barrier MPI_Ibarrier"),
-    ("coll_one2all", "MPI_Bcast MPI_Scatter MPI_Scatterv MPI_Ibcast MPI_Iscatter"),
-    ("coll_all2one", "MPI_Reduce MPI_Gather MPI_Gatherv MPI_Ireduce MPI_Igather"),
-    (
-        "coll_all2all",
-        "MPI_Allreduce MPI_Allgather MPI_Allgatherv MPI_Alltoall MPI_Alltoallv MPI_Alltoallw MPI_Reduce_scatter "
-        "MPI_Reduce_scatter_block MPI_Iallreduce MPI_Iallgather MPI_Ialltoall",
-    ),
-    ("coll_other", "MPI_Scan MPI_Exscan MPI_Iscan MPI_Iexscan"),
-    (
-        "point2point",
-        "MPI_Send MPI_Ssend MPI_Rsend MPI_Bsend MPI_Isend MPI_Issend MPI_Irsend MPI_Ibsend MPI_Recv MPI_Irecv "
-        "MPI_Sendrecv MPI_Sendrecv_replace MPI_Probe MPI_Iprobe MPI_Mprobe MPI_Improbe MPI_Mrecv MPI_Imrecv",
-    ),
-    ("rma", "MPI_Put MPI_Get"),
-    ("atomic", "MPI_Accumulate"),
-)
-_ROLES = {name: role for role, names in _MPI_ROLES for name in names.split()}
-
-_OMP_ROLES = (
-    ("parallel", "parallel"), ("implicit barrier", "implicit_barrier"), ("barrier", "barrier"), ("for", "loop"),
-    ("do", "loop"), ("critical sblock", "critical_sblock"), ("critical", "critical"), ("master", "master"),
-    ("single sblock", "single_sblock"), ("single", "single"), ("sections", "sections"), ("section", "section"),
-    ("workshare", "workshare"), ("atomic", "atomic"), ("flush", "flush"), ("ordered sblock", "ordered_sblock"),
-    ("ordered", "ordered"), ("create task", "task_create"), ("task", "task"), ("taskwait", "task_wait"),
-)  # fmt: skip
-
-
-def guess_region(name: str) -> tuple[str, str]:
-    """Return role and paradigm of a region as a recording by Score-P would state them."""
-    if name.startswith("MPI_"):
-        return _ROLES.get(name, "function"), "mpi"
-    if name.startswith("!$omp "):
-        words = name.removeprefix("!$omp ").split(" @")[0]
-        for begin, role in _OMP_ROLES:
-            if words == begin:
-                return role, "openmp"
-        return "unknown", "openmp"
-    if name.startswith("omp_"):
-        return "wrapper", "openmp"
-    return "function", "user"
 
 
 def compressed(value: int | None, size: int, big: bool = False) -> bytes:

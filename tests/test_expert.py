@@ -111,6 +111,7 @@ def test_severities__do_not_depend_on_jobs_and_parts(conventions, convert, monke
         patch.setattr("tracecols.enhance.scan.BATCH", 7)
         patch.setattr("tracecols.enhance.scan.WAVE", 100)
         patch.setattr("tracecols.enhance.model.PART", 100)
+        patch.setattr("tracecols.enhance.exchange.ROOM", 30)
         patch.setattr("tracecols.enhance.spool.BUDGET", 1000)
         patch.setattr("tracecols.converters.epilog.archive.ROWS", 50)
         two = convert(recording, jobs=2)

@@ -143,6 +143,7 @@ def test_results__do_not_depend_on_jobs_and_batches(folder, analyzed, monkeypatc
     # as if the trace were too large for memory
     monkeypatch.setattr(scan, "WAVE", batch)
     monkeypatch.setattr("tracecols.enhance.model.PART", batch)
+    monkeypatch.setattr("tracecols.enhance.exchange.ROOM", 10)
     monkeypatch.setattr("tracecols.enhance.spool.BUDGET", 4 * batch)
     same(cube, analyze_model(Model(model.store, 2)))
 

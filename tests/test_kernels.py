@@ -110,6 +110,7 @@ class OneLocation:
     """A store in memory that holds one location, and the events for the oracle."""
 
     def __init__(self, script):
+        self.tables = ()
         self.columns = {"time": [], "kind": [], "region": []}
         self.events, stops, tasks = [], [], []
         now = 50

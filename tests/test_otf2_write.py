@@ -23,10 +23,10 @@ from tracecols.converters.base import Batch, Clock, Report
 from tracecols.converters.otf2.write import WriteError, write_archive
 from tracecols.converters.registry import open_source
 from tracecols.enhance.model import Model
-from tracecols.export import cut, stored
 from tracecols.export.archive import export_archive
-from tracecols.export.stored import StoreSource
 from tracecols.patterns.engine import analyze_model, counts
+from tracecols.pieces import cut, stored
+from tracecols.pieces.stored import StoreSource
 from tracecols.schema import DEFINITIONS, KINDS, EventKind
 from tracecols.store import Store
 

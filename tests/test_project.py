@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tracecols.converters.otf2.records import EVENT_RECORDS
-from tracecols.docs.generate import HERE, PAGES
+from tracecols.docs.generate import HERE, pages
 from tracecols.errors import AnalysisError
 from tracecols.patterns.base import Property
 from tracecols.patterns.registry import CONVENTIONS, properties
@@ -18,9 +18,9 @@ from tracecols.schema.compound import COMPOUND_TABLES
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", pages())
 def test_pages__are_up_to_date(name):
-    assert (HERE / name).read_text(encoding="utf-8") == PAGES[name](), "run python -m tracecols.docs.generate"
+    assert (HERE / name).read_text(encoding="utf-8") == pages()[name], "run python -m tracecols.docs.generate"
 
 
 def test_kinds__every_record_has_a_kind_and_every_family_a_table():

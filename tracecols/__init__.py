@@ -12,20 +12,37 @@ from tracecols.version import __version__
 
 if TYPE_CHECKING:
     from tracecols.conversion import convert
+    from tracecols.patterns.base import Constituent, Family, Parameter, pattern
     from tracecols.severity.cube import SeverityCube
     from tracecols.trace import Trace
     from tracecols.trace import open_trace as open
 
 _LAZY = {
+    "Constituent": ("tracecols.patterns.base", "Constituent"),
+    "Family": ("tracecols.patterns.base", "Family"),
+    "Parameter": ("tracecols.patterns.base", "Parameter"),
     "SeverityCube": ("tracecols.severity.cube", "SeverityCube"),
     "Trace": ("tracecols.trace", "Trace"),
     "convert": ("tracecols.conversion", "convert"),
     "errors": ("tracecols.errors", ""),
     "open": ("tracecols.trace", "open_trace"),
+    "pattern": ("tracecols.patterns.base", "pattern"),
     "rules": ("tracecols.rules", ""),
 }
 
-__all__ = ["SeverityCube", "Trace", "__version__", "convert", "errors", "open", "rules"]
+__all__ = [
+    "Constituent",
+    "Family",
+    "Parameter",
+    "SeverityCube",
+    "Trace",
+    "__version__",
+    "convert",
+    "errors",
+    "open",
+    "pattern",
+    "rules",
+]
 
 
 def __getattr__(name: str) -> object:

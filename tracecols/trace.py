@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,13 +14,14 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.model import Model
 from tracecols.enhance.order import EventOrder
-from tracecols.enhance.pointers import POINTERS, scan_pointers
-from tracecols.errors import AnalysisError, MissingExtraError, StoreError
+from tracecols.enhance.pointers import POINTERS, region_instances, scan_pointers
+from tracecols.errors import MissingExtraError, StoreError
 from tracecols.jobs import n_jobs
-from tracecols.patterns.engine import analyze_model
-from tracecols.patterns.registry import CONVENTIONS
+from tracecols.patterns.base import Family
+from tracecols.patterns.engine import analyze_model, choose, find_matches
+from tracecols.patterns.plugins import load
+from tracecols.pieces.piece import piece_of
 from tracecols.schema import EVENTS, NAMES, SIDE_TABLES
-from tracecols.schema.compound import REGION_INSTANCES
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 
@@ -284,21 +286,9 @@ class Trace:
 
     def region_instances(self, locations: int | Iterable[int] | None = None) -> pd.DataFrame:
         """Return one row per execution of a region, of all or of some locations."""
-        events = self.read_events(locations, columns=["location", "time", "region", "exitptr", "cnodeptr", "call_path"])
-        enters = events[events["cnodeptr"].to_numpy() >= 0]
-        rows, exits = enters.index.to_numpy(), enters["exitptr"].to_numpy()
-        at = np.searchsorted(events.index.to_numpy(), exits)
-        times = np.append(events["time"].to_numpy(), -1)
-        columns = {
-            "location": enters["location"].to_numpy(),
-            "enter": rows,
-            "exit": exits,
-            "region": enters["region"].to_numpy(),
-            "call_path": enters["call_path"].to_numpy().astype(np.int32),
-            "enter_time": enters["time"].to_numpy(),
-            "exit_time": np.where(exits >= 0, times[np.where(exits >= 0, at, -1)], -1),
-        }
-        return pd.DataFrame({c.name: columns[c.name] for c in REGION_INSTANCES.columns})
+        n = int(self.manifest["n_locations"])
+        chosen = range(n) if locations is None else [locations] if isinstance(locations, int) else locations
+        return region_instances(self.model, chosen).frame()
 
     # -- compound events -------------------------------------------------------------------------------------------
 
@@ -360,14 +350,37 @@ class Trace:
     # -- analysis --------------------------------------------------------------------------------------------------
 
     def analyze(
-        self, conventions: str = "scalasca", *, topologies: Sequence[Mapping[str, Any]] = ()
-    ) -> SeverityCube:  # fmt: skip
-        """Search for all patterns.
+        self,
+        conventions: str = "scalasca",
+        *,
+        patterns: Iterable[Family | str | Path] = (),
+        properties: Sequence[str] | None = None,
+        parameters: Mapping[str, Mapping[str, float]] | None = None,
+        within: str | None = None,
+        locations: Iterable[int] | None = None,
+        start: float | None = None,
+        stop: float | None = None,
+        topologies: Sequence[Mapping[str, Any]] = (),
+    ) -> SeverityCube:
+        """Search for all patterns, or for some.
 
         Parameters
         ----------
         conventions : str
             Whose rules to follow where analysers differ.
+        patterns : iterable of Family, str or Path, optional
+            More patterns: what `tracecols.pattern` returns, or files that declare some. Those of installed packages come
+            along by themselves.
+        properties : sequence of str, optional
+            Ids or titles of what to search for; their ancestors come along.
+        parameters : mapping, optional
+            By property id the values of its parameters, `{"late_big": {"threshold": 1e6}}`.
+        within : str, optional
+            A region, or a shell pattern: only its instances and what they call.
+        locations : iterable of int, optional
+            Rows of the locations whose cells to keep; joins still see all.
+        start, stop : float, optional
+            Seconds since the start of the recording. The piece between is analysed as a trace by itself (docs/store.md).
         topologies : sequence of mapping, optional
             Grids the trace does not know of: `{"name": "grid", "sizes": [4, 2], "coordinates": [[0, 0], [1, 0], ...]}`, one list per
             rank, or `"order": "F"` instead of coordinates (see `tracecols.enhance.topologies.given_topology`). Wavefronts are looked
@@ -380,16 +393,70 @@ class Trace:
         Raises
         ------
         AnalysisError
-            If there are no such conventions, or a topology does not fit.
+            If something named does not exist, a topology does not fit, or a pattern fails.
 
         Examples
         --------
         >>> cube = trace.analyze(topologies=[{"name": "grid", "sizes": [2, 2], "order": "F"}])  # doctest: +SKIP
         >>> cube.on_topology("grid", "mpi_latesender_wavefront_nw")  # doctest: +SKIP
         """
-        if conventions not in CONVENTIONS:
-            raise AnalysisError(f"no conventions {conventions!r}\n  there are {', '.join(CONVENTIONS)}")
-        return analyze_model(self.model, conventions, topologies)
+        choice = choose(properties, parameters, within, locations)
+        families = [family for what in patterns for family in load(what)]
+        if start is None and stop is None:
+            return analyze_model(self.model, conventions, families, choice, topologies)
+        with self.piece(start, stop) as piece:
+            cube = analyze_model(piece.model, conventions, families, choice, topologies)
+        cube.facts["narrowed"] = {**cube.facts.get("narrowed", {}), "start": start, "stop": stop}
+        return cube
+
+    @contextmanager
+    def piece(self, start: float | None = None, stop: float | None = None) -> Iterator[Trace]:
+        """Open the piece of the trace between two times, in seconds since its start, as a trace of its own for a while.
+
+        What is open at the start is entered there, what is open at the end is closed there.
+
+        Raises
+        ------
+        AnalysisError
+            If nothing can lie between them.
+        """
+        with piece_of(self.store, start, stop, self._jobs) as store:
+            yield Trace(store.path, jobs=self._jobs)
+
+    def matches(
+        self,
+        name: str,
+        conventions: str = "scalasca",
+        *,
+        patterns: Iterable[Family | str | Path] = (),
+        parameters: Mapping[str, Mapping[str, float]] | None = None,
+        within: str | None = None,
+        locations: Iterable[int] | None = None,
+        names: bool = False,
+    ) -> pd.DataFrame:
+        """Return every instance of a pattern, the worst first.
+
+        Parameters
+        ----------
+        name : str
+            Id or title of a property that is matched on a compound table (`tracecols patterns` says which).
+        conventions, patterns, parameters, within, locations
+            As for `analyze`.
+        names : bool, optional
+            Add the names of locations and regions, and call paths as text (`with_names`).
+
+        Returns
+        -------
+        DataFrame
+            severity (ticks, occurrences or bytes), call_path and location it is charged to, begin_time and end_time of the
+            waiting (ticks), and the columns of the compound table, with their rows there as index.
+        """
+        families = [family for what in patterns for family in load(what)]
+        columns = find_matches(self.model, name, conventions, families, choose(None, parameters, within, locations))
+        index = pd.Index(columns.pop("row"), name="row")
+        frame = pd.DataFrame(columns, index=index, copy=False)
+        frame = frame.sort_values("severity", ascending=False, kind="stable")
+        return self.with_names(frame) if names else frame
 
     def sql(self, query: str) -> pd.DataFrame:
         """Query the store's Parquet files with SQL (extra `sql`).

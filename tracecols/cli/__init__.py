@@ -15,6 +15,7 @@ COMMANDS = {
     "info": "Print what a store holds.",
     "check": "Look for what contradicts itself in a trace.",
     "analyze": "Find wait states: compute the severity cube of a trace.",
+    "patterns": "List the properties that are searched for, or say all about one.",
     "show": "Print severities as coloured trees.",
     "rules": "Evaluate performance rules: what dominates, and who keeps whom waiting.",
     "export": "Write severities or tables in other formats.",

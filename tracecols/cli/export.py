@@ -6,18 +6,7 @@ from pathlib import Path
 
 import click
 
-
-def numbers(_ctx: click.Context, _param: click.Parameter, value: str | None) -> list[int] | None:
-    """Return what is given as numbers and ranges, 0,1,4-7, in order."""
-    if value is None:
-        return None
-    found: set[int] = set()
-    for part in value.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdigit() or (dash and not (last.isdigit() and int(first) <= int(last))):
-            raise click.BadParameter(f"{part.strip()!r} is neither a number nor a range like 4-7")
-        found.update(range(int(first), int(last or first) + 1))
-    return sorted(found)
+from tracecols.cli.options import numbers
 
 
 @click.command()

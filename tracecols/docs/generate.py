@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tracecols.patterns.registry import CONVENTIONS, properties
+from tracecols.report.properties import facts, how
 from tracecols.rules import RULES
 from tracecols.schema import DEFINITIONS, EVENTS, KINDS, SIDE_TABLES, Table, metric_table
 from tracecols.schema.compound import COMPOUND_TABLES
@@ -43,22 +44,16 @@ def schema_page() -> str:
 
 
 def properties_page() -> str:
-    """Describe all properties."""
-    parts = [NOTE + "# Properties\n"]
+    """List all properties as trees."""
+    parts = [NOTE + "# Properties\n\nEvery property has a page; `tracecols patterns P` prints the same.\n"]
     for conventions in CONVENTIONS:
         parts.append(f"## {conventions} conventions\n")
         depth: dict[str, int] = {}
         for p in properties(conventions):
             depth[p.id] = depth.get(p.parent, -1) + 1
-            how = (
-                f"matches `{p.table}`" if p.match else "region rule" if p.regions else f"of its {p.of}" if p.of == "children"
-                else "what its siblings leave" if p.of else "profile"
-            )  # fmt: skip
-            text = f"{'  ' * depth[p.id]}- **{p.title}** `{p.id}` ({p.unit}; {how}): {p.summary}"
-            if p.advice:
-                text += f" *{p.advice}*"
+            text = f"{'  ' * depth[p.id]}- [{p.title}](properties/{p.id}.md) `{p.id}` ({p.unit}; {how(p)}): {p.summary}"
             if p.confidence < 1:
-                text += f" Confidence {p.confidence}."
+                text += f" Confidence {p.confidence:g}."
             if p.overlaps:
                 text += " Overlaps its siblings."
             if p.needs == "grid":
@@ -87,22 +82,58 @@ def rules_page() -> str:
     return "\n".join(lines)
 
 
-PAGES = {"schema.md": schema_page, "properties.md": properties_page, "rules.md": rules_page}
+def property_pages() -> dict[str, str]:
+    """Describe every property on a page of its own."""
+    pages: dict[str, str] = {}
+    for conventions in CONVENTIONS:
+        declared = properties(conventions)
+        for p in declared:
+            name = f"properties/{p.id}.md"
+            page = pages.setdefault(name, NOTE + f"# {p.title}\n\n`{p.id}`\n")
+            page += f"\n## {conventions} conventions\n\n{p.summary}\n"
+            if p.advice:
+                page += f"\n*{p.advice}*\n"
+            page += "\n| | |\n|---|---|\n"
+            around = [
+                ("Parent", [p.parent] if p.parent else []),
+                ("Children", [q.id for q in declared if q.parent == p.id]),
+            ]
+            for label, ids in around:
+                if ids:
+                    page += f"| {label} | {', '.join(f'[{i}]({i}.md)' for i in ids)} |\n"
+            pages[name] = page + "".join(f"| {label} | {text} |\n" for label, text in facts(p))
+    return pages
+
+
+def pages() -> dict[str, str]:
+    """Return all generated pages by name."""
+    return {
+        "schema.md": schema_page(),
+        "properties.md": properties_page(),
+        "rules.md": rules_page(),
+        **property_pages(),
+    }
 
 
 def main() -> None:
     """Write the pages; with --check only compare them, and exit 1 if one is out of date."""
+    made = pages()
     stale = [
         name
-        for name, make in PAGES.items()
-        if not (HERE / name).exists() or (HERE / name).read_text(encoding="utf-8") != make()
+        for name, text in made.items()
+        if not (HERE / name).exists() or (HERE / name).read_text(encoding="utf-8") != text
     ]
+    orphans = [f for f in (HERE / "properties").glob("*.md") if f"properties/{f.name}" not in made]
+    stale += [f"properties/{f.name}" for f in orphans]
     if "--check" in sys.argv[1:]:
         if stale:
             sys.exit(f"out of date: {', '.join(stale)}; run python -m tracecols.docs.generate")
         return
-    for name, make in PAGES.items():
-        (HERE / name).write_text(make(), encoding="utf-8")
+    (HERE / "properties").mkdir(exist_ok=True)
+    for name, text in made.items():
+        (HERE / name).write_text(text, encoding="utf-8")
+    for f in orphans:
+        f.unlink()
 
 
 if __name__ == "__main__":

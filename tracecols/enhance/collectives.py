@@ -1,101 +1,173 @@
 """Match the participants of MPI collective operations (thesis 3.8, 3.9).
 
-Scope: exchange. One equality join on (communicator, k), where k numbers the collective operations of a process on it.
+Scope: exchange. One equality join on (communicator, k), where k numbers the collective operations of a process on it. With
+several parts each puts its participants in that order, so that a range of operations is a slice of every part.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tracecols.enhance.compound import CompoundTable, pick
-from tracecols.enhance.grouping import Segments, combine, occurrence
+from tracecols.enhance.compound import Columns, CompoundTable, pick
+from tracecols.enhance.grouping import Segments, combine, number, number_chronologically, occurrence
+from tracecols.enhance.shipment import Shipment, joined
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import COLLECTIVE_MEMBERS, COLLECTIVES, STARTUPS
 
 if TYPE_CHECKING:
+    from tracecols.enhance.exchange import Exchange
     from tracecols.enhance.model import Model
 
 
-def match_collectives(model: Model) -> tuple[CompoundTable, CompoundTable]:
-    """Build the tables of collective operations and of their participants."""
-    calls, comm = model.calls, model.communicators
-    e = model.notes("collectives", ["op", "communicator", "root", "sent", "received"])
-    # the begin of an operation is the event before its end in the same call
-    blocking = np.flatnonzero((e.kind == K.MPI_COLLECTIVE_BEGIN) | (e.kind == K.MPI_COLLECTIVE_END))
-    is_end = e.kind[blocking] == K.MPI_COLLECTIVE_END
-    end = blocking[is_end]
-    before = np.concatenate([[-1], blocking[:-1]])[is_end]
-    begun = (
-        (before >= 0)
-        & (e.kind[before] == K.MPI_COLLECTIVE_BEGIN)
-        & (e.call[before] == e.call[end])
-        & (e.location[before] == e.location[end])
-    )
-    call = e.call[end]
-    begin_time = np.where(begun, e.time[before], pick(calls.enter, call))
-    location = e.location[end]
-    process = model.process[location]
-    communicator = e.communicator[end]
-    is_self = comm.is_self[communicator] if communicator.size else np.zeros(0, bool)
+MEMBER = (
+    "key", "communicator", "rank", "location", "end", "begin_time", "end_time", "sent", "received", "root", "op",
+    "enter", "exit", "enter_time", "exit_time", "call_path",
+)  # fmt: skip
+"""What a part tells of its participants."""
 
-    by_time = model.order.argsort(e.row[end], e.time[end], process)
-    k = np.empty(end.size, np.int64)
-    k[by_time] = occurrence(combine(process, communicator)[by_time])
-    key = combine(communicator, k, np.where(is_self, process, -1))
-    _, index, instance = np.unique(key, return_index=True, return_inverse=True)
-    # number instances by the time of their first end
-    segments = Segments(instance, index.size)
-    order = np.lexsort((index, segments.min(e.time[end]))) if index.size else index
-    number = np.empty(order.size, np.int64)
-    number[order] = np.arange(order.size)
-    instance = number[instance]
-    segments = Segments(instance, index.size)
+_K = 32
+"""Bits of a key for the number of an operation among those of its communicator."""
 
-    rank = comm.rank_of(communicator, process)
-    size = comm.size[communicator] if communicator.size else np.zeros(0, np.int64)
-    head = segments.order[segments.starts] if index.size else index
-    n_members = np.bincount(instance, minlength=index.size)
-    op, root = e.op[end], e.root[end]
+
+class CollectivePost:
+    """The participants of collective operations in a part.
+
+    Attributes
+    ----------
+    members : Shipment
+        `MEMBER`; with more than one part in the order of the keys, which number communicators and in each its operations.
+    communicator, size, length : (n,) int64
+        Communicators that are used, by their numbers; how many participants the part has on each; how many operations.
+    """
+
+    def __init__(self, view: Model, exchange: Exchange) -> None:
+        calls, comm = view.calls, view.communicators
+        e = view.notes("collectives", ["op", "communicator", "root", "sent", "received"])
+        # the begin of an operation is the event before its end in the same call
+        is_begin, is_end = e.kind == K.MPI_COLLECTIVE_BEGIN, e.kind == K.MPI_COLLECTIVE_END
+        end = np.flatnonzero(is_end)
+        if (is_begin | is_end).all():
+            before = end - 1
+        else:
+            blocking = np.flatnonzero(is_begin | is_end)
+            before = np.concatenate([[-1], blocking[:-1]])[is_end[blocking]]
+        call = e.call[end]
+        begun = (
+            (before >= 0) & is_begin[before] & (e.call[before] == call) & (e.location[before] == e.location[end])
+            if end.size
+            else np.zeros(0, bool)
+        )
+        begin_time = np.where(begun, e.time[before], pick(calls.enter, call)) if end.size else np.zeros(0, np.int64)
+        location, end_time = e.location[end], e.time[end]
+        process = view.process[location] if end.size else np.zeros(0, np.int32)
+        communicator = e.communicator[end]
+        channel = comm.channel(communicator, process)
+        # threads of one process may take part one after the other
+        threads = np.flatnonzero(location[1:] != location[:-1])
+        of_process = combine(process, channel)
+        if (process[threads] == process[threads + 1]).any():
+            by_time = view.order.argsort(e.row[end], end_time, process)
+            k = np.empty(end.size, np.int64)
+            k[by_time] = occurrence(of_process[by_time])
+        else:
+            k = occurrence(of_process)
+        key = channel << _K | k
+        columns = Columns(
+            end.size,
+            {
+                "key": key,
+                "communicator": communicator,
+                "rank": lambda: comm.rank_of(communicator, process).astype(np.int32),
+                "location": location,
+                "end": partial(np.take, e.row, end),
+                "begin_time": begin_time,
+                "end_time": end_time,
+                "sent": partial(np.take, e.sent, end),
+                "received": partial(np.take, e.received, end),
+                "root": partial(np.take, e.root, end),
+                "op": partial(np.take, e.op, end),
+                "enter": partial(pick, calls.enter_row, call),
+                "exit": partial(pick, calls.exit_row, call),
+                "enter_time": partial(pick, calls.enter, call),
+                "exit_time": partial(pick, calls.exit, call),
+                "call_path": partial(pick, calls.call_path, call),
+            },
+        )
+        self.members = Shipment(columns, MEMBER, key if exchange.n_parts > 1 else None, view.spool)
+        group, first = number(channel)
+        of = Segments(group, first.size)
+        self.communicator, self.size, self.length = channel[first], of.count(), of.max(k) + 1
+
+
+def plan_ranges(posts: Sequence[CollectivePost], room: int) -> list[tuple[int, int]]:
+    """Divide collective operations into ranges of keys, first and one past the last, with about `room` participants each."""
+    if len(posts) == 1:
+        return [(0, np.iinfo(np.int64).max)]
+    channel = np.concatenate([p.communicator for p in posts])
+    group, first = number(channel)
+    of = Segments(group, first.size)
+    size, length = of.sum(np.concatenate([p.size for p in posts])), of.max(np.concatenate([p.length for p in posts]))
+    bounds, filled = [0], 0
+    for c in np.argsort(channel[first]).tolist():
+        step = max(1, room * int(length[c]) // int(size[c]))
+        for k in range(0, int(length[c]), step):
+            n = int(size[c]) * min(step, int(length[c]) - k) // int(length[c])
+            if filled and filled + n > room:
+                bounds.append(int(channel[first[c]]) << _K | k)
+                filled = 0
+            filled += n
+    return list(pairwise([*bounds, np.iinfo(np.int64).max]))
+
+
+def match_collectives(
+    model: Model, posts: Sequence[CollectivePost], low: int, high: int
+) -> tuple[CompoundTable, CompoundTable]:
+    """Build the tables of the collective operations in a range of keys, and of their participants."""
+    spans = [p.members.between("key", low, high) if len(posts) > 1 else (0, p.members.n) for p in posts]
+
+    def member(name: str) -> NDArray[Any]:
+        return joined([p.members.rows(name, *span) for p, span in zip(posts, spans, strict=True)])
+
+    # operations are numbered by the time of their first end
+    end_time, communicator, op, root = member("end_time"), member("communicator"), member("op"), member("root")
+    instance, head = number_chronologically(member("key"), end_time)
+    segments = Segments(instance, head.size)
+    size = model.communicators.size[communicator[head]] if head.size else np.zeros(0, np.int64)
+    n_members = segments.count()
     counts = {
-        "collective operations that lack participants": int((n_members < size[head]).sum()),
+        "collective operations that lack participants": int((n_members < size).sum()),
         "collective operations whose participants disagree": int((segments.max(op) != segments.min(op)).sum()),
     }
     table = CompoundTable(
         COLLECTIVES,
-        index.size,
+        head.size,
         {
             "communicator": communicator[head],
             "op": op[head],
             "n_members": n_members.astype(np.int32),
-            "size": size[head].astype(np.int32),
+            "size": size.astype(np.int32),
             "root": root[head],
-            "latest_begin_time": segments.max(begin_time),
-            "earliest_end_time": segments.min(e.time[end]),
-            "sent": segments.sum(e.sent[end]),
-            "received": segments.sum(e.received[end]),
+            "latest_begin_time": lambda: segments.max(member("begin_time")),
+            "earliest_end_time": lambda: segments.min(end_time),
+            "sent": lambda: segments.sum(member("sent")),
+            "received": lambda: segments.sum(member("received")),
         },
         counts,
     )
     members = CompoundTable(
         COLLECTIVE_MEMBERS,
-        end.size,
+        instance.size,
         {
+            **{name: partial(member, name) for name in MEMBER},
             "collective": instance,
-            "rank": rank.astype(np.int32),
-            "location": location,
-            "end": e.row[end],
-            "begin_time": begin_time,
-            "end_time": e.time[end],
-            "sent": e.sent[end],
-            "received": e.received[end],
-            "is_root": (root >= 0) & (rank == root),
-            "enter": lambda: pick(calls.enter_row, call),
-            "exit": lambda: pick(calls.exit_row, call),
-            "enter_time": lambda: pick(calls.enter, call),
-            "exit_time": lambda: pick(calls.exit, call),
-            "call_path": lambda: pick(calls.call_path, call),
+            "end_time": end_time,
+            "is_root": lambda: (root >= 0) & (members.rank == root),
             "op": op,
         },
     )

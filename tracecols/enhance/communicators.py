@@ -48,6 +48,13 @@ class Communicators:
         start = np.concatenate([[0], np.cumsum([len(v) for v in lists])]).astype(np.int64)
         return start, of[np.array([m for v in lists for m in v], np.int64)].astype(np.int64)
 
+    def channel(self, communicator: NDArray[np.int32], process: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Number communicators such that those each process has of its own are different for every process; (n,) int64."""
+        if not communicator.size or not self.is_self[communicator].any():
+            return communicator.astype(np.int64)
+        own = np.cumsum(self.is_self)[communicator] * self._n_processes + process
+        return np.where(self.is_self[communicator], self._n + own, communicator)
+
     def rank_of(self, communicator: NDArray[np.int32], process: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return the rank of a process in a communicator; -1 if it is no member."""
         at = lookup(self._keys, communicator.astype(np.int64) * self._n_processes + process)

@@ -16,29 +16,19 @@ if TYPE_CHECKING:
 Column = NDArray[Any] | Callable[[], NDArray[Any]]
 
 
-class CompoundTable:
-    """Columns by name, as attributes and items.
+class Columns:
+    """Columns by name, as attributes and items; one that is a function is computed once, when it is asked for.
 
     Parameters
     ----------
-    table : Table
-        Its declaration.
     n : int
         Number of rows.
     columns : mapping
-        For every declared column an array, or a function that makes it.
-    counts : mapping, optional
-        What could not be matched, by words.
+        Arrays, or functions that make them.
     """
 
-    def __init__(
-        self, table: Table, n: int, columns: Mapping[str, Column], counts: Mapping[str, int] | None = None
-    ) -> None:
-        missing = set(table.names) - set(columns)
-        if missing:
-            raise TypeError(f"table {table.name} lacks the columns {sorted(missing)}")
-        self.table, self._n, self._columns = table, n, dict(columns)
-        self.counts = dict(counts or {})
+    def __init__(self, n: int, columns: Mapping[str, Column]) -> None:
+        self._n, self._columns = n, dict(columns)
 
     def __len__(self) -> int:
         return self._n
@@ -52,10 +42,37 @@ class CompoundTable:
 
     def __getattr__(self, name: str) -> NDArray[Any]:
         if name.startswith("_") or name not in self._columns:
-            raise AttributeError(
-                f"table {self.__dict__['table'].name if 'table' in self.__dict__ else ''} has no column {name!r}"
-            )
+            raise AttributeError(f"{self} has no column {name!r}")
         return self[name]
+
+
+class CompoundTable(Columns):
+    """A declared table.
+
+    Parameters
+    ----------
+    table : Table
+        Its declaration.
+    n : int
+        Number of rows.
+    columns : mapping
+        For every declared column an array, or a function that makes it; others that steps behind need may stand beside.
+    counts : mapping, optional
+        What could not be matched, by words.
+    """
+
+    def __init__(
+        self, table: Table, n: int, columns: Mapping[str, Column], counts: Mapping[str, int] | None = None
+    ) -> None:
+        missing = set(table.names) - set(columns)
+        if missing:
+            raise TypeError(f"table {table.name} lacks the columns {sorted(missing)}")
+        super().__init__(n, columns)
+        self.table = table
+        self.counts = dict(counts or {})
+
+    def __str__(self) -> str:
+        return f"table {self.table.name}"
 
     def frame(self) -> pd.DataFrame:
         """Return the declared columns as a data frame."""
@@ -69,6 +86,6 @@ def pick(values: NDArray[Any], index: NDArray[np.int64], null: int = -1) -> NDAr
     if not values.size:
         return np.full(index.size, null, values.dtype)
     taken = values[index]
-    if (index < 0).any():
-        taken = np.where(index < 0, np.array(null, values.dtype), taken)
+    if index.size and index.min() < 0:
+        taken[index < 0] = null
     return taken

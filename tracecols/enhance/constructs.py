@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tracecols.enhance.compound import CompoundTable, pick
-from tracecols.enhance.grouping import Segments, combine, occurrence
+from tracecols.enhance.grouping import Segments, combine, number_chronologically, occurrence
 from tracecols.enhance.regions import CONSTRUCTS as ROLES
 from tracecols.schema.compound import CONSTRUCT_MEMBERS, CONSTRUCTS, TEAMS
 
@@ -60,20 +60,13 @@ def match_constructs(model: Model) -> tuple[CompoundTable, CompoundTable]:
     # calls are numbered in the order of their ENTER unless a note came first; order them by row
     rows = rows[np.argsort(calls.enter_row[rows], kind="stable")]
     role = role[rows]
-    begin = calls.begin[rows]
+    begin, enter = calls.begin[rows], calls.enter[rows]
     team = teams.instance[begin] if begin.size else begin
     k = occurrence(combine(begin, role))
-    _, instance = np.unique(combine(team, role, k), return_inverse=True)
-    n = int(instance.max(initial=-1)) + 1
+    instance, head = number_chronologically(combine(team, role, k), enter)
+    n = head.size
     segments = Segments(instance, n)
-    # number instances by the time they were first entered
-    order = np.lexsort((np.arange(n), segments.min(calls.enter[rows]))) if n else np.zeros(0, np.int64)
-    number = np.empty(n, np.int64)
-    number[order] = np.arange(n)
-    instance = number[instance]
-    segments = Segments(instance, n)
-    head = segments.order[segments.starts] if n else np.zeros(0, np.int64)
-    n_members = np.bincount(instance, minlength=n)
+    n_members = segments.count()
     n_threads = np.bincount(teams.instance, minlength=teams.n_instances)
     names = np.array(ROLES, object)
     table = CompoundTable(
@@ -84,7 +77,7 @@ def match_constructs(model: Model) -> tuple[CompoundTable, CompoundTable]:
             "region": region[rows][head],
             "role": names[role[head]] if n else np.zeros(0, object),
             "n_members": n_members.astype(np.int32),
-            "latest_enter_time": segments.max(calls.enter[rows]),
+            "latest_enter_time": segments.max(enter),
         },
         {"constructs that lack threads": int((n_members < n_threads[team[head]]).sum()) if n else 0},
     )
@@ -98,7 +91,7 @@ def match_constructs(model: Model) -> tuple[CompoundTable, CompoundTable]:
             "location": calls.location[rows],
             "enter": calls.enter_row[rows],
             "exit": calls.exit_row[rows],
-            "enter_time": calls.enter[rows],
+            "enter_time": enter,
             "exit_time": calls.exit[rows],
             "call_path": calls.call_path[rows],
             "task_time": calls.tasks[rows],

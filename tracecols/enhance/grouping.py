@@ -2,10 +2,75 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tracecols.kernels import groups
+
+
+def mask_of(kinds: Iterable[int]) -> NDArray[np.bool_]:
+    """Return which of all event kinds are among some: a mask that is indexed by kinds; (256,) bool."""
+    mask = np.zeros(256, bool)
+    mask[list(kinds)] = True
+    return mask
+
+
+def combine(*keys: NDArray[Any]) -> NDArray[np.int64]:
+    """Make one int64 key of several integer columns; equal where all are equal.
+
+    Columns are packed side by side while they fit into 62 bits, else numbered first.
+    """
+    result = np.zeros(keys[0].size, np.int64)
+    if not result.size:
+        return result
+    room = 1
+    for column in keys:
+        low, high = int(column.min()), int(column.max())
+        if low == high:
+            continue
+        values = column.astype(np.int64)
+        if (high - low + 1) * room >= 1 << 62:
+            values, first = groups.number_groups(values)
+            low, high = 0, first.size
+        if (high - low + 1) * room >= 1 << 62:
+            result, first = groups.number_groups(result)
+            room = first.size
+        # the columns are fresh copies: work in them
+        values -= low
+        if room > 1:
+            result *= high - low + 1
+            result += values
+        else:
+            result = values
+        room *= high - low + 1
+    return result
+
+
+def number(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Number distinct keys in order of first appearance; return each element's number and the first element of each."""
+    group, first = groups.number_groups(key)
+    return group, first
+
+
+def number_chronologically(
+    key: NDArray[np.int64], time: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Number groups by the earliest time of their elements, then by their first element.
+
+    Returns
+    -------
+    group : (n,) int64
+    first : (n_groups,) int64
+        First element of each group.
+    """
+    group, first = groups.number_groups(key)
+    order = np.argsort(Segments(group, first.size).min(time), kind="stable")
+    place = np.empty(order.size, np.int64)
+    place[order] = np.arange(order.size)
+    return place[group], first[order]
 
 
 def occurrence(key: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -14,42 +79,15 @@ def occurrence(key: NDArray[np.int64]) -> NDArray[np.int64]:
     Parameters
     ----------
     key : (n,) int64
-        Group of each element. O(n log n), 24 B per element.
+        Group of each element.
     """
-    order = np.argsort(key, kind="stable")
-    ordered = key[order]
-    starts = (
-        np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])) if key.size else np.zeros(0, np.int64)
-    )
-    counts = np.diff(np.append(starts, key.size))
-    result = np.empty(key.size, np.int64)
-    result[order] = np.arange(key.size) - np.repeat(starts, counts)
-    return result
-
-
-def combine(*keys: NDArray[Any]) -> NDArray[np.int64]:
-    """Make one int64 key of several non-negative or -1 integer columns; equal where all are equal.
-
-    Columns are packed side by side while they fit into 63 bits, else numbered densely first.
-    """
-    result = np.zeros(keys[0].size, np.int64)
-    room = 1
-    for column in keys:
-        values = column.astype(np.int64)
-        low, high = int(values.min(initial=0)), int(values.max(initial=0))
-        if (high - low + 1) * room >= 1 << 62:
-            unique, values = np.unique(values, return_inverse=True)
-            low, high = 0, unique.size
-        if (high - low + 1) * room >= 1 << 62:
-            unique, result = np.unique(result, return_inverse=True)
-            room = unique.size
-        result = result * (high - low + 1) + (values - low)
-        room *= high - low + 1
+    group, first = groups.number_groups(key)
+    result: NDArray[np.int64] = groups.count_in_groups(group, first.size)
     return result
 
 
 class Segments:
-    """Elements sorted by group, for reductions per group.
+    """Reductions per group.
 
     Parameters
     ----------
@@ -61,54 +99,54 @@ class Segments:
 
     def __init__(self, group: NDArray[np.int64], n_groups: int) -> None:
         self.group, self.n_groups = group, n_groups
-        self.order = np.argsort(group, kind="stable")
-        self.starts = np.searchsorted(group[self.order], np.arange(n_groups))
 
-    def reduce(self, ufunc: np.ufunc, values: NDArray[Any]) -> NDArray[Any]:
-        """Reduce the values of each group; (n_groups,)."""
-        if not self.n_groups:
-            return values[:0]
-        result: NDArray[Any] = ufunc.reduceat(values[self.order], self.starts)
-        return result
+    def _reduce(self, values: NDArray[Any], how: int, start: int) -> NDArray[Any]:
+        result = np.full(self.n_groups, start, np.int64)
+        groups.reduce_groups(self.group, values.astype(np.int64, copy=False), result, how)
+        return result.astype(values.dtype, copy=False)
 
     def max(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Largest value of each group."""
-        return self.reduce(np.maximum, values)
+        """Largest value of each group; (n_groups,)."""
+        return self._reduce(values, groups.MAX, np.iinfo(np.int64).min)
 
     def min(self, values: NDArray[Any]) -> NDArray[Any]:
         """Smallest value of each group."""
-        return self.reduce(np.minimum, values)
+        return self._reduce(values, groups.MIN, np.iinfo(np.int64).max)
 
-    def sum(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Sum of each group."""
-        return self.reduce(np.add, values)
+    def sum(self, values: NDArray[Any]) -> NDArray[np.int64]:
+        """Sum of each group, in int64."""
+        return self._reduce(values.astype(np.int64, copy=False), groups.SUM, 0)
 
     def any(self, values: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Whether any value of each group is true."""
-        return self.reduce(np.logical_or, values)
+        result: NDArray[np.bool_] = self._reduce(values.astype(np.int8), groups.SUM, 0) > 0
+        return result
+
+    def first(self) -> NDArray[np.int64]:
+        """First element of each group."""
+        return self.min(np.arange(self.group.size))
+
+    def count(self) -> NDArray[np.int64]:
+        """Count the elements of each group."""
+        return np.bincount(self.group, minlength=self.n_groups)
 
 
 def lookup(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find each wanted key in `keys`; its position, or -1. O((n + m) log n); of equal keys the first."""
-    if not keys.size:
-        return np.full(wanted.size, -1, np.int64)
-    order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    at = np.searchsorted(ordered, wanted)
-    at[at == keys.size] = 0
-    return np.where(ordered[at] == wanted, order[at], -1)
+    """Find each wanted key in `keys`; its position, or -1. Of equal keys the first."""
+    group, first = groups.number_groups(np.concatenate([keys, wanted]))
+    at = first[group[keys.size :]]
+    return np.where(at < keys.size, at, -1)
 
 
 def pair_nested(is_open: NDArray[np.bool_], is_close: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Pair brackets: for each opening element its closing one, -1 if it is never closed."""
     depth = np.cumsum(is_open) - np.cumsum(is_close) + is_close
-    result = np.full(is_open.size, -1, np.int64)
-    chosen = np.flatnonzero(is_open | is_close)
-    order = chosen[np.argsort(depth[chosen], kind="stable")]
-    before, after = order[:-1], order[1:]
-    paired = (depth[before] == depth[after]) & is_open[before] & is_close[after]
-    result[before[paired]] = after[paired]
-    return result
+    role = is_open.astype(np.int8)
+    role[is_close] = 2
+    group, first = groups.number_groups(depth)
+    partner: NDArray[np.int64] = groups.pair_neighbours(group, role, first.size)
+    partner[~is_open] = -1
+    return partner
 
 
 def pair_with_previous(
@@ -130,31 +168,15 @@ def pair_with_previous(
     (n,) int64
         For each second its first, for each first its second, -1 elsewhere and for those without partner.
     """
-    result = np.full(key.size, -1, np.int64)
-    chosen = np.flatnonzero(is_first | is_second)
-    order = chosen[np.argsort(key[chosen], kind="stable")]
-    before, after = order[:-1], order[1:]
-    paired = (key[before] == key[after]) & is_first[before] & is_second[after]
-    result[after[paired]] = before[paired]
-    result[before[paired]] = after[paired]
+    role = is_first.astype(np.int8)
+    role[is_second] = 2
+    group, first = groups.number_groups(key)
+    result: NDArray[np.int64] = groups.pair_neighbours(group, role, first.size)
     return result
 
 
-def join_occurrences(left: NDArray[np.int64], right: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Join the k-th element of each key on the left with the k-th on the right.
-
-    Returns
-    -------
-    left_index, right_index : (n_pairs,) int64
-        Ordered by the index on the right.
-    """
-    left_order, right_order = np.argsort(left, kind="stable"), np.argsort(right, kind="stable")
-    ordered_left, ordered_right = left[left_order], right[right_order]
-    starts = np.searchsorted(ordered_left, ordered_right)
-    k = np.arange(right.size) - np.searchsorted(ordered_right, ordered_right)
-    at = starts + k
-    found = at < left.size
-    found[found] = ordered_left[at[found]] == ordered_right[found]
-    left_index, right_index = left_order[at[found]], right_order[found]
-    order = np.argsort(right_index, kind="stable")
-    return left_index[order], right_index[order]
+def join_occurrences(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Find for the k-th element of each key on the right the k-th with that key on the left; (n_right,) int64, -1 if none."""
+    group, first = groups.number_groups(np.concatenate([left, right]))
+    result: NDArray[np.int64] = groups.join_in_order(group[: left.size], group[left.size :], first.size)
+    return result

@@ -11,12 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.compound import CompoundTable, pick
-from tracecols.enhance.grouping import combine, lookup
+from tracecols.enhance.grouping import combine, lookup, mask_of
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import LOCK_ACQUISITIONS
 
 if TYPE_CHECKING:
     from tracecols.enhance.model import Model
+
+
+ACQUIRE = mask_of((K.THREAD_ACQUIRE_LOCK, K.OMP_ACQUIRE_LOCK))
 
 
 def match_locks(model: Model) -> tuple[CompoundTable, tuple[NDArray[np.int64], NDArray[np.int64]]]:
@@ -32,7 +35,7 @@ def match_locks(model: Model) -> tuple[CompoundTable, tuple[NDArray[np.int64], N
     lockptr_time = np.full(key.size, -1, np.int64)
     lockptr_time[order[1:][same]] = e.time[order[:-1][same]]
 
-    is_acquire = np.isin(e.kind, (K.THREAD_ACQUIRE_LOCK, K.OMP_ACQUIRE_LOCK))
+    is_acquire = ACQUIRE[e.kind]
     # where the source does not count acquisitions they are counted here, from 1
     counted = np.cumsum(is_acquire[order])
     first = np.searchsorted(key[order], key[order])

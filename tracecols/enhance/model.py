@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import copy
 from functools import cached_property
 from typing import Any
@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from tracecols.enhance.call_paths import CallPaths, merge_call_paths
 from tracecols.enhance.communicators import Communicators
 from tracecols.enhance.compound import CompoundTable
-from tracecols.enhance.grouping import Segments, combine
+from tracecols.enhance.exchange import Exchange
+from tracecols.enhance.grouping import Segments, combine, number
 from tracecols.enhance.order import EventOrder
 from tracecols.enhance.regions import Regions
 from tracecols.enhance.scan import scan_locations
+from tracecols.enhance.shipment import joined
 from tracecols.enhance.spool import Spool
 from tracecols.enhance.teams import Teams
 from tracecols.enhance.topologies import Topology, read_topologies
@@ -25,11 +27,14 @@ from tracecols.schema.compound import PROFILE
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 
-PART = 1 << 22
-"""Calls and notes of a part; more are not held at a time, unless one process has them."""
+PART = 1 << 20
+"""Calls and notes of a part; more are not held at a time, unless one process has them or there would be too many parts."""
+
+N_PARTS = 64
+"""Parts, at most, of processes of the same size."""
 
 _SHARED = (
-    "store", "regions", "n_locations", "process", "thread", "is_cpu", "communicators", "order", "scans", "call_paths", "_spool",
+    "store", "regions", "n_locations", "process", "thread", "is_cpu", "communicators", "order", "scans", "call_paths", "spool", "jobs", "memo",
     "topologies", "misplaced",
 )  # fmt: skip
 
@@ -60,25 +65,27 @@ class AllCalls:
         self.start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self.location = np.repeat(np.arange(len(scans), dtype=np.int32), counts)
 
-        def joined(
+        def column(
             name: str, dtype: type, of: Callable[[int, NDArray[Any]], NDArray[Any]] | None = None
         ) -> NDArray[Any]:
             """Put a column of all locations together."""
-            result: NDArray[Any] = np.empty(int(self.start[-1]), dtype)
+            parts = []
             for i in members:
                 part = getattr(scans[i].calls, name)
-                if model.is_exchange:
+                if model.is_exchange and part.size:
                     part = part[self._chosen[i]]
-                result[self.start[i] : self.start[i + 1]] = part if of is None else of(i, part)
-            return result
+                parts.append(part if of is None else of(i, part))
+            return joined(parts) if parts else np.zeros(0, dtype)
 
-        self.call_path = joined("node", np.int32, lambda i, node: numbers[i][node])
-        self.begin = joined("team", np.int64, lambda i, team: np.where(team >= 0, team + begin_start[i], -1))
-        self.enter_row, self.exit_row = joined("enter_row", np.int64), joined("exit_row", np.int64)
-        self.enter, self.exit = joined("enter", np.int64), joined("exit", np.int64)
-        has_tasks = any(scans[i].has_tasks for i in members)
-        tasks = joined("tasks", np.int64) if has_tasks else np.broadcast_to(np.int64(0), self.enter.shape)
-        self.tasks: NDArray[np.int64] = tasks
+        self.call_path = column("node", np.int32, lambda i, node: numbers[i][node])
+        self.begin = column("team", np.int64, lambda i, team: np.where(team >= 0, team + begin_start[i], -1))
+        self.enter_row, self.exit_row = column("enter_row", np.int64), column("exit_row", np.int64)
+        self.enter, self.exit = column("enter", np.int64), column("exit", np.int64)
+        self.tasks: NDArray[np.int64] = np.broadcast_to(np.int64(0), self.enter.shape)
+        if any(scans[i].has_tasks for i in members):
+            self.tasks = column(
+                "tasks", np.int64, lambda i, tasks: tasks if tasks.size else np.zeros(int(counts[i]), np.int64)
+            )
 
     def number(self, location: int, call: NDArray[np.int64]) -> NDArray[np.int64]:
         """Turn a location's own numbers of calls into numbers here; -1 stays."""
@@ -88,11 +95,11 @@ class AllCalls:
 
 
 EXCHANGE = np.zeros(256, bool)
-EXCHANGE[[k.number for k in KINDS if k.family in ("p2p", "collectives", "rma")]] = True
+EXCHANGE[[k.number for k in KINDS if k.family == "rma"]] = True
 
 
 def exchange_calls(model: Model, location: int) -> NDArray[np.int64]:
-    """Find the calls of a location that matter to joins across processes: those of MPI."""
+    """Find the calls of a location that matter to joins of all processes at once: one-sided communication, start and end of MPI."""
     scan = model.scans[location]
     call = scan.notes.call[EXCHANGE[scan.notes.kind]]
     kept = np.zeros(scan.n_calls, bool)
@@ -133,13 +140,18 @@ class FamilyNotes:
                 }
             )
         for name in ("location", "row", "kind", "time", "call", *columns):
-            setattr(self, name, np.concatenate([p[name] for p in parts]) if parts else np.zeros(0, np.int64))
+            setattr(self, name, joined([p[name] for p in parts]) if parts else np.zeros(0, np.int64))
 
     location: NDArray[np.int32]
     row: NDArray[np.int64]
     kind: NDArray[np.uint8]
     time: NDArray[np.int64]
     call: NDArray[np.int64]
+
+    def reorder(self, order: NDArray[np.int64]) -> None:
+        """Put the events in another order."""
+        for name, column in vars(self).items():
+            setattr(self, name, column[order])
 
     def __getattr__(self, name: str) -> NDArray[Any]:
         raise AttributeError(name)
@@ -167,16 +179,23 @@ class Model:
         Whether a location is a CPU thread.
     members : (n_members,) int64
         Locations whose calls and notes it sees; of a part not all.
+    part : int
+        Number of the part it is; the collective operations it sees are those of the range with that number.
     is_exchange : bool
-        Whether it sees calls of MPI only.
+        Whether it sees only the calls that matter to all processes at once.
     topologies : list of Topology
         Those of the trace, and what is added by hand.
     misplaced : int
         Positions of the trace that do not fit their topology.
+    spool : Spool
+        Where columns stay for later.
+    memo : dict
+        What steps remember of the whole trace, by the function that made it.
     """
 
     def __init__(self, store: Store, jobs: int, progress: Callable[[int, int], None] | None = None) -> None:
-        self.store = store
+        self.store, self.jobs = store, jobs
+        self.memo: dict[Any, Any] = {}
         self.regions = Regions(store)
         locations = store.definitions["locations"]
         self.n_locations = locations.num_rows
@@ -188,25 +207,40 @@ class Model:
         self.order = EventOrder(store, first_rows)
         self.topologies: list[Topology]
         self.topologies, self.misplaced = read_topologies(store)
-        self.members = np.arange(self.n_locations)
-        self.is_exchange = False
-        self._spool = Spool()
+        self.members, self.part, self.is_exchange = np.arange(self.n_locations), 0, False
+        self.spool = Spool()
         self.scans = scan_locations(
-            store, self.regions, self.process, self.order, first_rows, jobs, self._spool, progress
+            store, self.regions, self.process, self.order, first_rows, jobs, self.spool, progress
         )
         self.call_paths: CallPaths = merge_call_paths(self.scans, self.regions, self.order)
 
-    def _view(self, members: NDArray[np.int64], is_exchange: bool) -> Model:
-        """Return a model of the same trace that sees the calls of some locations only, or of MPI only."""
+    def _view(self, members: NDArray[np.int64]) -> Model:
         view = object.__new__(Model)
         for name in _SHARED:
             setattr(view, name, getattr(self, name))
-        view.members, view.is_exchange = members, is_exchange
+        view.members, view.part, view.is_exchange = members, 0, False
+        return view
+
+    def view(self, members: NDArray[np.int64], exchange: Exchange, part: int) -> Model:
+        """Return a model of the same trace that sees the processes of one part only."""
+        view = self._view(members)
+        view.part, view.exchange = part, exchange
+        return view
+
+    @cached_property
+    def whole(self) -> Model:
+        """A model for the tables that join all processes at once: one-sided communication, start and end of MPI; itself if small."""
+        if self.fits:
+            return self
+        view = self._view(self.members)
+        view.is_exchange = True
         return view
 
     def with_topologies(self, more: list[Topology]) -> Model:
         """Return a model of the same trace that knows further topologies, before its own; it shares what has been computed."""
         model = copy(self)
+        # it would hand out the model it was made for
+        model.__dict__.pop("exchange", None)
         model.topologies = [*more, *self.topologies]
         return model
 
@@ -215,29 +249,29 @@ class Model:
         """Whether the compound tables of all locations may be made at the same time."""
         return sum(scan.n_calls + scan.n_notes for scan in self.scans) <= PART
 
-    def parts(self) -> Iterator[Model]:
-        """Divide the model by processes, for the tables that join the threads of a process; itself if it is small.
+    @cached_property
+    def exchange(self) -> Exchange:
+        """What the processes tell each other, all at once."""
+        return Exchange(self, [self.members])
 
-        Every part is made when it is its turn; what was computed of the one before goes with it.
-        """
+    def divided(self) -> Exchange:
+        """Divide the model into parts of whole processes, for an analysis in bounded memory; one if it is small."""
         if self.fits:
-            yield self
-            return
+            return self.exchange
+        sizes = np.array([scan.n_calls + scan.n_notes for scan in self.scans])
+        room = max(PART, int(sizes.sum()) // N_PARTS)
+        division: list[NDArray[np.int64]] = []
         members: list[NDArray[np.int64]] = []
         filled = 0
-        for process in np.unique(self.process).tolist():
-            locations = np.flatnonzero(self.process == process)
-            n = sum(self.scans[i].n_calls + self.scans[i].n_notes for i in locations.tolist())
-            if members and filled + n > PART:
-                yield self._view(np.concatenate(members), False)
+        by_process = np.argsort(self.process, kind="stable")
+        for locations in np.split(by_process, np.flatnonzero(np.diff(self.process[by_process])) + 1):
+            n = int(sizes[locations].sum())
+            if members and filled + n > room:
+                division.append(np.concatenate(members))
                 members, filled = [], 0
             members.append(locations)
             filled += n
-        yield self._view(np.concatenate(members), False)
-
-    def exchange(self) -> Model:
-        """Return a model for the tables that join processes: without the calls of OpenMP; itself if it is small."""
-        return self if self.fits else self._view(self.members, True)
+        return Exchange(self, [*division, np.concatenate(members)])
 
     @cached_property
     def teams_of(self) -> Teams:
@@ -269,42 +303,38 @@ class Model:
         visits = np.concatenate([*(s.visits for s in self.scans), np.zeros(0, np.int64)])
         inherited = np.concatenate([*(s.inherited() for s in self.scans), np.zeros(0, bool)])
         # a thread that inherits one call path from several masters has it several times
-        _, first, group = np.unique(combine(location, call_path), return_index=True, return_inverse=True)
+        group, first = number(combine(location, call_path))
         segments = Segments(group, first.size)
-        order = np.argsort(first)
         return CompoundTable(
             PROFILE,
             first.size,
             {
-                "call_path": call_path[first[order]].astype(np.int32),
-                "location": location[first[order]].astype(np.int32),
-                "exclusive": segments.sum(exclusive)[order],
-                "visits": segments.sum(visits)[order],
-                "inherited": segments.any(inherited)[order],
+                "call_path": call_path[first].astype(np.int32),
+                "location": location[first].astype(np.int32),
+                "exclusive": segments.sum(exclusive),
+                "visits": segments.sum(visits),
+                "inherited": segments.any(inherited),
             },
         )
 
     @cached_property
-    def _messages(self) -> tuple[CompoundTable, CompoundTable]:
-        from tracecols.enhance.messages import match_messages
-
-        return match_messages(self)
-
-    @property
     def messages(self) -> CompoundTable:
-        """Point-to-point messages."""
-        return self._messages[0]
+        """Point-to-point messages received here."""
+        return self.exchange.messages(self.part)
+
+    @cached_property
+    def sent_messages(self) -> CompoundTable:
+        """Point-to-point messages sent from here."""
+        return self.exchange.sent_messages(self.part)
 
     @property
     def sends(self) -> CompoundTable:
         """All sends."""
-        return self._messages[1]
+        return self.exchange.sends(self)
 
     @cached_property
     def _collectives(self) -> tuple[CompoundTable, CompoundTable]:
-        from tracecols.enhance.collectives import match_collectives
-
-        return match_collectives(self)
+        return self.exchange.collectives(self.part)
 
     @property
     def collectives(self) -> CompoundTable:
@@ -315,6 +345,13 @@ class Model:
     def collective_members(self) -> CompoundTable:
         """Participants of MPI collective operations."""
         return self._collectives[1]
+
+    @cached_property
+    def region_instances(self) -> CompoundTable:
+        """Executions of regions."""
+        from tracecols.enhance.pointers import region_instances
+
+        return region_instances(self, self.members.tolist())
 
     @cached_property
     def startups(self) -> CompoundTable:

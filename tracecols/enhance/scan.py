@@ -19,7 +19,7 @@ from tracecols.enhance.grouping import pair_nested
 from tracecols.enhance.order import EventOrder
 from tracecols.enhance.regions import Regions
 from tracecols.enhance.spool import Spool
-from tracecols.enhance.teams import FORKS, JOINS, Teams
+from tracecols.enhance.teams import FORKS, IS_FORK, IS_JOIN, JOINS, Teams
 from tracecols.kernels import stacks
 from tracecols.schema import KINDS, EventKind
 from tracecols.store import Store
@@ -32,6 +32,15 @@ WAVE = 1 << 27
 
 FOREIGN = -2
 """Codes below refer to call paths of other locations: FOREIGN - (location << 32 | call path)."""
+
+
+NOTED = ("p2p", "collectives", "locks", "rma", "metrics", "threads", "tasks")
+"""Side tables whose events may become notes."""
+
+
+def _filled(buffer: NDArray[Any], n: int) -> NDArray[Any]:
+    """Return the first elements of a buffer, without it if they are few."""
+    return buffer[:n] if 4 * n > buffer.size else buffer[:n].copy()
 
 
 def _actions() -> NDArray[np.uint8]:
@@ -61,8 +70,6 @@ FORKER_ACTION = ACTION.copy()
 FORKER_ACTION[list(FORKS)], FORKER_ACTION[list(JOINS)] = stacks.TEAM_BEGIN, stacks.TEAM_END
 """Of a thread whose FORKs begin teams, where no other events do."""
 
-IS_FORK = np.isin(np.arange(256), FORKS)
-
 
 @dataclass
 class Calls:
@@ -76,10 +83,10 @@ class Calls:
         Rows of ENTER and EXIT; -1 where it was never left.
     enter, exit : (n,) int64
         Their times, ticks.
-    team : (n,) int64
+    team : (n,) int32
         Number of the location's team begin the thread was in; -1 none.
     tasks : (n,) int64
-        Ticks of explicit tasks completed inside (for regions that are calls by themselves).
+        Ticks of explicit tasks completed inside (for regions that are calls by themselves); empty where there are none.
     """
 
     node: NDArray[np.int32]
@@ -87,7 +94,7 @@ class Calls:
     exit_row: NDArray[np.int64]
     enter: NDArray[np.int64]
     exit: NDArray[np.int64]
-    team: NDArray[np.int64]
+    team: NDArray[np.int32]
     tasks: NDArray[np.int64]
 
 
@@ -160,8 +167,11 @@ class LocationScan:
         self._frames[0][-1] = -1
         self._nodes = self._empty(256, np.int64, np.int32, np.int64, np.int64, np.int32, np.int64, np.int64)
         self._table = np.zeros(512, np.int32)
-        self._calls = self._empty(256, np.int32, np.int64, np.int64, np.int64, np.int64, np.int64, np.int64)
-        self._notes = self._empty(256, np.uint8, np.int64, np.int64, np.int32)
+        # room for all there can be; memory that nothing is written to is not taken
+        n_notes = sum(store.n_rows(t, location) for t in store.tables if t.startswith(NOTED))
+        n_calls = max(self.n - n_notes, 0) // 2 + 2
+        self._calls = self._empty(n_calls, np.int32, np.int64, np.int64, np.int64, np.int64, np.int32, np.int64)
+        self._notes = self._empty(n_notes + 1, np.uint8, np.int64, np.int64, np.int32)
         self._team_stack = np.full(16, -1, np.int64)
         self._stop_times, self._task_slots = self._side_columns()
         sites = store.read("enter_sites", location) if store.n_rows("enter_sites", location) else None
@@ -224,11 +234,11 @@ class LocationScan:
 
     def fork_spans(self) -> ForkSpans:
         """Return the FORKs of this location and their JOINs, after the pass."""
-        mine = np.flatnonzero(np.isin(self.notes.kind, (*FORKS, *JOINS)))
-        is_fork = np.isin(self.notes.kind[mine], FORKS)
+        mine = np.flatnonzero((IS_FORK | IS_JOIN)[self.notes.kind])
+        is_fork = IS_FORK[self.notes.kind[mine]]
         join = pair_nested(is_fork, ~is_fork)[is_fork]
         events = self._thread_events
-        row = events.row[np.isin(events.kind, (*FORKS, *JOINS))]
+        row = events.row[(IS_FORK | IS_JOIN)[events.kind]]
         time = self.notes.time[mine]
         return ForkSpans(
             row[is_fork],
@@ -282,25 +292,28 @@ class LocationScan:
                 self._parents = np.where(at >= 0, inherited, stacks.ROOT_IN_TEAM)
                 self._known = self._parents.size
             return
-        n = self._master.size
-        while self._known < n:
-            master = int(self._master[self._known])
-            if master >= 0:
-                nodes = others[master].fork_nodes
-                fork = int(self._fork[self._known])
-                if fork >= nodes.size:
-                    if not give_up:
-                        break
-                elif nodes[fork] >= 0:
-                    self._parents[self._known] = FOREIGN - (master << 32 | int(nodes[fork]))
-                    if self.state[stacks.PROGRAM] == stacks.NO_PARENT:
-                        program = int(others[master].state[stacks.PROGRAM])
-                        if program >= 0:
-                            program = FOREIGN - (master << 32 | program)
-                        self.state[stacks.PROGRAM] = program
-                else:
-                    self._parents[self._known] = stacks.ROOT_IN_TEAM
-            self._known += 1
+        unknown = slice(self._known, None)
+        master, fork = self._master[unknown], self._fork[unknown]
+        parents = self._parents[unknown]
+        forked = np.zeros(master.size, bool)
+        masters = self.depends.tolist()
+        for m in masters:
+            nodes = others[m].fork_nodes
+            mine = np.flatnonzero((master == m) & (fork < nodes.size))
+            forked[mine] = True
+            node = nodes[fork[mine]].astype(np.int64)
+            parents[mine] = np.where(node >= 0, FOREIGN - (m << 32 | np.maximum(node, 0)), stacks.ROOT_IN_TEAM)
+        lacking = np.flatnonzero((master >= 0) & ~forked)
+        n = int(lacking[0]) if lacking.size and not give_up else master.size
+        # the program a thread belongs to is that of the first thread whose team it joins, if that has one
+        inside = parents[:n] <= FOREIGN
+        inside &= parents[:n] != stacks.ROOT_IN_TEAM
+        first = {m: int(at[0]) for m in masters if (at := np.flatnonzero(inside & (master[:n] == m))).size}
+        for m in sorted(first, key=first.__getitem__):
+            if self.state[stacks.PROGRAM] == stacks.NO_PARENT:
+                program = int(others[m].state[stacks.PROGRAM])
+                self.state[stacks.PROGRAM] = FOREIGN - (m << 32 | program) if program >= 0 else program
+        self._known += n
 
     def prepare(self, others: Mapping[int, LocationScan] | Sequence[LocationScan], first_time: int) -> None:
         """Get ready for the first event; `others` say what can be inherited by now."""
@@ -393,14 +406,15 @@ class LocationScan:
             self.last_time, state, self._frames[0], self._frames[1], self._frames[4], self._nodes[5], self._calls[4]
         )
         self._publish()
-        # copied, so that the room the buffers had left is given back
         self.node_parent, self.node_entry, self.node_row, self.node_time, _, self.exclusive, self.visits = (
             a[: state[stacks.N_NODES]].copy() for a in self._nodes
         )
         self.n_calls, self.n_notes = int(state[stacks.N_CALLS]), int(state[stacks.N_NOTES])
         self.has_tasks = bool(self._calls[6][: self.n_calls].any())
-        self.calls = self._spool.keep(Calls(*(a[: self.n_calls].copy() for a in self._calls)))
-        self.notes = self._spool.keep(Notes(*(a[: self.n_notes].copy() for a in self._notes)))
+        if not self.has_tasks:
+            self._calls[6] = np.zeros(0, np.int64)
+        self.calls = self._spool.keep(Calls(*(_filled(a, self.n_calls) for a in self._calls)))
+        self.notes = self._spool.keep(Notes(*(_filled(a, self.n_notes) for a in self._notes)))
         self.bad_exits, self.open = int(state[stacks.BAD_EXITS]), int(state[stacks.OPEN])
         self.done = True
         del self._frames, self._nodes, self._calls, self._notes, self._table, self._tasks

@@ -40,8 +40,25 @@ class Spilled:
     def __getattr__(self, name: str) -> NDArray[Any]:
         if name.startswith("_") or name not in self._places:
             raise AttributeError(name)
+        return self.rows(name, 0, self._places[name][2])
+
+    def rows(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Read some rows of a column."""
+        at, dtype, _ = self._places[name]
+        return np.fromfile(self._path, dtype, stop - start, offset=at + start * dtype.itemsize)
+
+    def mapped(self, name: str) -> NDArray[Any]:
+        """Map a column into memory."""
         at, dtype, n = self._places[name]
-        return np.fromfile(self._path, dtype, n, offset=at)
+        return np.memmap(self._path, dtype, "r", at, (n,)) if n else np.zeros(0, dtype)
+
+
+def rows(kept: Any, name: str, start: int, stop: int) -> NDArray[Any]:
+    """Return some rows of a column that was kept, wherever it is."""
+    if isinstance(kept, Spilled):
+        return kept.rows(name, start, stop)
+    column: NDArray[Any] = getattr(kept, name)
+    return column[start:stop]
 
 
 class Spool:
@@ -77,3 +94,11 @@ class Spool:
                 f"cannot write the temporary file {path}: {error.strerror or error}\n"
                 "  make room there, or set TMPDIR to a folder with more"
             ) from error
+
+
+def mapped(kept: Any, name: str) -> NDArray[Any]:
+    """Return a column that was kept without reading it: an array, or a map of its file."""
+    if isinstance(kept, Spilled):
+        return kept.mapped(name)
+    column: NDArray[Any] = getattr(kept, name)
+    return column

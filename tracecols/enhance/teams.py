@@ -7,12 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.grouping import occurrence
+from tracecols.enhance.grouping import mask_of, number, occurrence
 from tracecols.schema import EventKind
 from tracecols.store import Store
 
 FORKS = (EventKind.THREAD_FORK, EventKind.OMP_FORK)
 JOINS = (EventKind.THREAD_JOIN, EventKind.OMP_JOIN)
+IS_FORK, IS_JOIN = mask_of(FORKS), mask_of(JOINS)
+KEPT = IS_FORK | IS_JOIN | mask_of((EventKind.THREAD_TEAM_BEGIN, EventKind.THREAD_TEAM_END))
 
 
 @dataclass
@@ -67,17 +69,17 @@ class Teams:
                 self.events.append(nothing)
                 continue
             columns = store.read("threads", location, ["row", "kind", "team"])
-            kept = np.isin(columns["kind"], [*FORKS, *JOINS, EventKind.THREAD_TEAM_BEGIN, EventKind.THREAD_TEAM_END])
+            kept = KEPT[columns["kind"]]
             self.events.append(ThreadEvents(*(columns[c][kept] for c in ("row", "kind", "team"))))
         self.forker = self._forkers(process)
         # the thread that forked begins in the team with its FORK, or right after it
         locations, teams, after_fork, forks = [], [], [], []
         self._n_defined = int(max((e.team.max(initial=-1) for e in self.events), default=-1)) + 1
         for location, e in enumerate(self.events):
-            is_fork = np.isin(e.kind, FORKS)
+            is_fork = IS_FORK[e.kind]
             forker = int(self.forker[location])
             if forker >= 0:
-                n = int(np.isin(self.events[forker].kind, FORKS).sum())
+                n = int(IS_FORK[self.events[forker].kind].sum())
                 teams.append(np.full(n, self._n_defined + process[location], np.int64))
                 after_fork.append(np.full(n, location == forker))
                 forks.append(np.arange(n))
@@ -97,8 +99,11 @@ class Teams:
         n_teams = int(self.team.max(initial=-1)) + 2
         k = occurrence(self.location.astype(np.int64) * n_teams + self.team)
         keys = k * n_teams + self.team
-        unique, self.instance = np.unique(keys, return_inverse=True)
-        self.n_instances = unique.size
+        group, first = number(keys)
+        self.n_instances = first.size
+        place = np.empty(first.size, np.int64)
+        place[np.argsort(keys[first])] = np.arange(first.size)
+        self.instance = place[group]
         self.master = np.full(self.n_instances, -1, np.int64)
         masters = np.flatnonzero(is_master)
         self.master[self.instance[masters]] = masters
@@ -110,7 +115,7 @@ class Teams:
         members, first, of = np.unique(process, return_index=True, return_inverse=True)
         forker = np.full(members.size, -1, np.int64)
         for k, location in enumerate(first.tolist()):
-            if np.isin(self.events[location].kind, FORKS).any():
+            if IS_FORK[self.events[location].kind].any():
                 forker[k] = location
         begins = [location for location, e in enumerate(self.events) if e.is_begin.any()]
         forker[of[begins]] = -1

@@ -11,7 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.compound import CompoundTable, pick
-from tracecols.enhance.grouping import Segments, combine, join_occurrences, occurrence, pair_with_previous
+from tracecols.enhance.grouping import (
+    Segments,
+    combine,
+    join_occurrences,
+    mask_of,
+    number,
+    occurrence,
+    pair_with_previous,
+)
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import EPOCHS, WINDOW_MEMBERS
 from tracecols.store.arrow import to_numpy
@@ -40,8 +48,8 @@ def match_window_collectives(model: Model) -> CompoundTable:
     by_time = model.order.argsort(e.row[end], e.time[end], process)
     k = np.empty(end.size, np.int64)
     k[by_time] = occurrence(combine(process, window)[by_time])
-    _, instance = np.unique(combine(window, k), return_inverse=True)
-    n = int(instance.max(initial=-1)) + 1
+    instance, head = number(combine(window, k))
+    n = head.size
     segments = Segments(instance, n)
     enter = pick(calls.enter, call)
     call_path = pick(calls.call_path, call)
@@ -49,10 +57,9 @@ def match_window_collectives(model: Model) -> CompoundTable:
     first = np.empty(n, np.int64)
     order = np.argsort(rank)[::-1]
     first[instance[order]] = order
-    head = segments.order[segments.starts] if n else np.zeros(0, np.int64)
     communicator = to_numpy(model.store.definitions["windows"].column("communicator"))
     size = np.append(model.communicators.size, 0)[communicator[window[head]]]
-    complete = np.bincount(instance, minlength=n) == size
+    complete = segments.count() == size
     return CompoundTable(
         WINDOW_MEMBERS,
         end.size,
@@ -166,8 +173,8 @@ def _meet(
         group = e.group[sync[of]].astype(np.int64)
         n = np.where(group >= 0, sizes[group], 0)
         ends = np.cumsum(n)
-        number = np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - n, n)
-        at = np.repeat(starts[np.where(group >= 0, group, 0)], n) + number
+        within = np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - n, n)
+        at = np.repeat(starts[np.where(group >= 0, group, 0)], n) + within
         return np.repeat(np.arange(of.size), n), model.process[flat[at]].astype(np.int64)
 
     access, target = partners(start)
@@ -180,15 +187,16 @@ def _meet(
         np.concatenate([own_access, origin]),
         np.concatenate([target, own_exposure]),
     )
-    left, right = join_occurrences(key[:n], key[n:])
-    return access[left], exposure[right]
+    left = join_occurrences(key[:n], key[n:])
+    right = np.flatnonzero(left >= 0)
+    return access[left[right]], exposure[right]
 
 
 def _accesses(
     e: FamilyNotes, start: NDArray[np.int64], complete: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find the calls that access a window, and the access epoch of each."""
-    is_access = np.isin(e.kind, (K.RMA_PUT, K.RMA_GET)) & (e.call >= 0)
+    is_access = mask_of((K.RMA_PUT, K.RMA_GET))[e.kind] & (e.call >= 0)
     epochs, found = [], []
     for window in np.unique(e.window[start]).tolist():
         mine = np.flatnonzero(e.window[start] == window)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from tracecols.converters.base import Report
 from tracecols.converters.otf2.write import write_archive
-from tracecols.export.stored import StoreSource
 from tracecols.export.tables import ExportError
 from tracecols.jobs import n_jobs
+from tracecols.pieces.stored import StoreSource
 from tracecols.store import Store
 from tracecols.store.layout import MANIFEST
 
@@ -25,7 +25,7 @@ def export_archive(
     jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Report:
-    """Write a store, or a piece of it (`tracecols.export.cut`), as an OTF2 archive.
+    """Write a store, or a piece of it (`tracecols.pieces.cut`), as an OTF2 archive.
 
     Parameters
     ----------

@@ -16,13 +16,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cache, cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.compound import CompoundTable, pick
 from tracecols.severity.cells import Cells
 
 if TYPE_CHECKING:
@@ -66,6 +67,61 @@ class Matches:
         """Add up the severities per call path and location."""
         found = (self.call_path >= 0) & (self.severity != 0)
         return Cells.sum(self.call_path[found], self.location[found], self.severity[found])
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A number a pattern can be given.
+
+    Attributes
+    ----------
+    default : float
+    unit : str
+        sec, bytes, occ, or empty for a ratio.
+    doc : str
+        What it decides.
+    """
+
+    default: float
+    unit: str
+    doc: str
+
+
+@dataclass(frozen=True)
+class Constituent:
+    """Further events of a compound event (thesis 3.7): rows of another table that a pointer of the root leads to.
+
+    Attributes
+    ----------
+    pointer : str
+        Column of the root table that holds rows of events, `recv_enter` for instance.
+    table : str
+        Table the rows are looked up in. It has to be complete where the root is (`engine.STEPS`).
+    column : str
+        Column of that table that holds the same rows, `enter` for instance.
+    """
+
+    pointer: str
+    table: str
+    column: str
+
+
+class Instances:
+    """The constituents of all rows of a root table: the columns of their table, row by row; null where there is none.
+
+    Attributes
+    ----------
+    row : (n,) int64
+        Row of the table, -1 where there is none.
+    found : (n,) bool
+        Where there is one.
+    """
+
+    def __init__(self, table: CompoundTable, row: NDArray[np.int64]) -> None:
+        self._table, self.row, self.found = table, row, row >= 0
+
+    def __getattr__(self, name: str) -> NDArray[Any]:
+        return pick(getattr(self._table, name), self.row)
 
 
 RegionRule = Callable[["Regions"], NDArray[np.bool_]]
@@ -113,6 +169,15 @@ class Property:
         What a trace must have (`registry.NEEDS`) for the property, and those below it, to exist.
     overlaps : bool
         Whether it may hold for the same time as its siblings: it divides its parent in another way than they do.
+    since, until : str
+        Column of the table that says when a match begins, or when it ends; the other follows from its severity. What is
+        below on the same table has the same unless it says otherwise.
+    parameters : mapping of str to Parameter
+        Numbers its function is given, by name.
+    constituents : mapping of str to Constituent
+        Further events its function is given, by name, as `Instances`.
+    family : str
+        Where it is declared.
     """
 
     id: str
@@ -133,6 +198,11 @@ class Property:
     given: Mapping[str, Any] = field(default_factory=dict)
     needs: str = ""
     overlaps: bool = False
+    since: str = ""
+    until: str = ""
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    constituents: Mapping[str, Constituent] = field(default_factory=dict)
+    family: str = ""
 
 
 @dataclass(frozen=True)
@@ -213,7 +283,9 @@ class Family:
         expert: Variant | None = None, **more: Any,
     ) -> None:  # fmt: skip
         """Declare a property that needs no function of its own; a variant of None: it does not exist there."""
-        common = {"id": id, "parent": parent, "title": title, "unit": unit, "summary": summary, **more}
+        common = {
+            "id": id, "parent": parent, "title": title, "unit": unit, "summary": summary, "family": self.name, **more,
+        }  # fmt: skip
         self._declare(scalasca, expert, common)
 
     def pattern(
@@ -252,6 +324,43 @@ class Family:
         return declare
 
 
+def pattern(id: str, parent: str, title: str, **more: Any) -> Callable[[PatternFunction], Family]:
+    """Declare a pattern of one's own; use as a decorator, and hand what it returns to `Trace.analyze(patterns=...)`.
+
+    Parameters
+    ----------
+    id, parent, title : str
+        See `Property`; `parent` is the id of the property it is a case of.
+    **more
+        As for `Family.pattern`: `table` and `summary`, and what else `Property` has. By default the pattern exists under the
+        conventions of Scalasca; `expert={}` makes it exist under those of EXPERT as well.
+
+    Returns
+    -------
+    Family
+        With this one pattern.
+
+    Examples
+    --------
+    >>> import tracecols
+    >>> @tracecols.pattern(
+    ...     "late_big", "mpi_latesender", "Late and Big", table="messages", summary="Late senders of large messages.",
+    ...     parameters={"threshold": tracecols.Parameter(65536, "bytes", "length from which a message is large")},
+    ... )
+    ... def late_big(model, m, parent, *, threshold):
+    ...     return parent.where(m.length[parent.row] >= threshold)
+    >>> trace.analyze(patterns=[late_big]).total("late_big")  # doctest: +SKIP
+    """
+    family = Family(id)
+
+    def declare(function: PatternFunction) -> Family:
+        family.pattern(id, parent, title, **more)(function)
+        return family
+
+    return declare
+
+
+@cache
 def named(pattern: str, paradigm: str) -> RegionRule:
     """Make a region rule: regions of a paradigm whose whole name, in lower case, matches a regular expression."""
     compiled = re.compile(pattern)
@@ -263,6 +372,7 @@ def named(pattern: str, paradigm: str) -> RegionRule:
     return rule
 
 
+@cache
 def called(pattern: str) -> RegionRule:
     """Make a region rule: regions whose whole name as it stands matches a regular expression, whatever they belong to."""
     compiled = re.compile(pattern)
@@ -295,7 +405,7 @@ def either(*rules: RegionRule) -> RegionRule:
 
 def region_of(model: Model, call_path: NDArray[np.int32], rule: RegionRule) -> NDArray[np.bool_]:
     """Whether the regions of call paths fit a rule; false for null."""
-    fits = np.append(rule(model.regions), False)
-    region = np.append(model.call_paths.region, np.int32(-1))
-    mask: NDArray[np.bool_] = fits[region[call_path]]
+    if rule not in model.memo:
+        model.memo[rule] = np.append(rule(model.regions)[model.call_paths.region], False)
+    mask: NDArray[np.bool_] = model.memo[rule][call_path]
     return mask

@@ -103,8 +103,8 @@ class Chosen:
 
 
 @pattern(
-    "mpi_barrier_wait", "mpi_sync_collective", "Wait at Barrier", table="collective_members",
-    expert={"operations": BARRIERS},
+    "mpi_barrier_wait", "mpi_sync_collective", "Wait at Barrier", table="collective_members", since="begin_time",
+    expert={"since": "enter_time", "operations": BARRIERS},
     summary="Time in a barrier until the last process has reached it.",
     advice="Balance the work in front of the barrier, or remove it.",
 )  # fmt: skip
@@ -115,8 +115,8 @@ def barrier_wait(model: Model, m: CompoundTable, parent: Matches, *, operations:
 
 
 @pattern(
-    "mpi_barrier_completion", "mpi_sync_collective", "Barrier Completion", table="collective_members",
-    expert={"operations": BARRIERS},
+    "mpi_barrier_completion", "mpi_sync_collective", "Barrier Completion", table="collective_members", until="end_time",
+    expert={"until": "exit_time", "operations": BARRIERS},
     summary="Time in a barrier after the first process has left it.",
     advice="Usually small; large values point to the MPI library or to disturbance by others.",
 )  # fmt: skip
@@ -129,8 +129,8 @@ def barrier_completion(
 
 
 @pattern(
-    "mpi_earlyreduce", "mpi_collective", "Early Reduce", table="collective_members",
-    expert={"operations": CALLED_N_TO_ONE},
+    "mpi_earlyreduce", "mpi_collective", "Early Reduce", table="collective_members", since="begin_time",
+    expert={"since": "enter_time", "operations": CALLED_N_TO_ONE},
     summary="Time the root of an n-to-1 operation waits because the others send late.",
     advice="Let the root do other work first, or balance the work of the others.",
 )  # fmt: skip
@@ -145,7 +145,7 @@ def early_reduce(model: Model, m: CompoundTable, parent: Matches, *, operations:
 
 
 @pattern(
-    "mpi_earlyscan", "mpi_collective", "Early Scan", table="collective_members",
+    "mpi_earlyscan", "mpi_collective", "Early Scan", table="collective_members", since="begin_time",
     summary="Time a process waits in a scan because processes of lower rank begin later.",
     advice="Balance the work in front of the scan.",
 )  # fmt: skip
@@ -164,8 +164,8 @@ def early_scan(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 @pattern(
-    "mpi_latebroadcast", "mpi_collective", "Late Broadcast", table="collective_members",
-    expert={"operations": CALLED_ONE_TO_N},
+    "mpi_latebroadcast", "mpi_collective", "Late Broadcast", table="collective_members", since="begin_time",
+    expert={"since": "enter_time", "operations": CALLED_ONE_TO_N},
     summary="Time receivers of a 1-to-n operation wait because its root begins late.",
     advice="Let the root begin earlier, or choose the process that is ready first.",
 )  # fmt: skip
@@ -198,8 +198,8 @@ def synchronised(c: Chosen) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArr
 
 
 @pattern(
-    "mpi_wait_nxn", "mpi_collective", "Wait at N x N", table="collective_members",
-    expert={"operations": CALLED_N_TO_N},
+    "mpi_wait_nxn", "mpi_collective", "Wait at N x N", table="collective_members", since="begin_time",
+    expert={"since": "enter_time", "operations": CALLED_N_TO_N},
     summary="Time in an n-to-n operation until the last process has reached it.",
     advice="Balance the work in front of the operation.",
 )  # fmt: skip
@@ -213,7 +213,7 @@ def wait_at_n_to_n(model: Model, m: CompoundTable, parent: Matches, *, operation
 
 
 @pattern(
-    "mpi_nxn_completion", "mpi_collective", "N x N Completion", table="collective_members",
+    "mpi_nxn_completion", "mpi_collective", "N x N Completion", table="collective_members", until="end_time",
     summary="Time in an n-to-n operation after the first process has left it.",
     advice="Usually small; large values point to the MPI library or to disturbance by others.",
 )  # fmt: skip
@@ -225,7 +225,7 @@ def n_to_n_completion(model: Model, m: CompoundTable, parent: Matches) -> Matche
 
 
 @pattern(
-    "mpi_init_completion", "mpi_init_exit", "Initialization Completion", table="startups",
+    "mpi_init_completion", "mpi_init_exit", "Initialization Completion", table="startups", until="exit_time",
     summary="Time in MPI initialisation after the first process has left it.",
 )  # fmt: skip
 def init_completion(model: Model, m: CompoundTable, parent: Matches) -> Matches:
@@ -235,7 +235,7 @@ def init_completion(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 @pattern(
-    "mpi_finalize_wait", "mpi_init_exit", "Wait at Finalize", table="startups",
+    "mpi_finalize_wait", "mpi_init_exit", "Wait at Finalize", table="startups", since="enter_time",
     summary="Time in MPI finalisation until the last process has reached it.",
     advice="Processes that have nothing left to do: balance the whole program.",
 )  # fmt: skip
@@ -250,6 +250,7 @@ def finalize_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     "syncs",
     "Collective",
     table="collective_members",
+    since="begin_time",
     unit="occ",
     summary="Number of collective operations without payload.",
 )
@@ -263,6 +264,7 @@ def syncs_coll(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     "comms_coll",
     "Exchange",
     table="collective_members",
+    since="begin_time",
     unit="occ",
     summary="Number of collective operations as sender and receiver.",
 )
@@ -276,6 +278,7 @@ def exchanges(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     "comms_coll",
     "As Source",
     table="collective_members",
+    since="begin_time",
     unit="occ",
     summary="Number of collective operations as sender only.",
 )
@@ -289,6 +292,7 @@ def as_source(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     "comms_coll",
     "As Destination",
     table="collective_members",
+    since="begin_time",
     unit="occ",
     summary="Number of collective operations as receiver only.",
 )
@@ -302,6 +306,7 @@ def as_destination(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     "bytes_coll",
     "Outgoing",
     table="collective_members",
+    since="begin_time",
     unit="bytes",
     summary="Bytes sent in collective operations.",
 )
@@ -315,6 +320,7 @@ def bytes_out(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     "bytes_coll",
     "Incoming",
     table="collective_members",
+    since="begin_time",
     unit="bytes",
     summary="Bytes received in collective operations.",
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,7 +12,7 @@ from tracecols.schema import EventKind
 from tracecols.severity.cells import Cells
 
 
-def counter_properties(model: Model) -> list[Property]:
+def counter_properties(model: Model, conventions: str) -> list[Property]:
     """Declare the counters of a trace as properties.
 
     A counter counts if its values add up: those that accumulate from the start, of which differences between two
@@ -49,6 +47,7 @@ def counter_properties(model: Model) -> list[Property]:
             Property(
                 unique, "", unique, members[member]["unit"] or "occ",
                 members[member]["description"] or "Counter recorded with the trace.", cells=cells,
+                conventions=conventions, family="counters",
             )
         )  # fmt: skip
     return result
@@ -56,9 +55,7 @@ def counter_properties(model: Model) -> list[Property]:
 
 def counter_cells(model: Model, places: list[tuple[int, int]], mode: str) -> Cells:
     """Add up a counter per call path and location."""
-    call_paths: list[NDArray[Any]] = []
-    locations: list[NDArray[Any]] = []
-    values: list[NDArray[Any]] = []
+    found: list[Cells] = []
     for location, scan in enumerate(model.scans):
         notes = scan.notes
         node = notes.node[notes.kind == EventKind.METRIC]
@@ -75,12 +72,12 @@ def counter_cells(model: Model, places: list[tuple[int, int]], mode: str) -> Cel
             if mode.startswith("accumulated"):
                 value = np.concatenate([np.zeros_like(value[:1]), np.diff(value)])
             inside = at >= 0
-            call_paths.append(model.call_paths.numbers[location][at[inside]])
-            locations.append(np.full(int(inside.sum()), location, np.int64))
-            values.append(value[inside])
-    if not values:
+            call_path = model.call_paths.numbers[location][at[inside]]
+            found.append(Cells.sum(call_path, np.full(call_path.size, location), value[inside]))
+    if not found:
         return Cells.empty()
-    return Cells.sum(np.concatenate(call_paths), np.concatenate(locations), np.concatenate(values))
+    key, value = np.concatenate([c.key for c in found]), np.concatenate([c.value for c in found])
+    return Cells.sum(key >> 32, key & 0xFFFFFFFF, value)
 
 
 def metric_rows(model: Model, location: int) -> NDArray[np.int64]:

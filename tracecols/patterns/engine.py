@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import difflib
+import fnmatch
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.compound import CompoundTable
+from tracecols.enhance.exchange import Exchange
+from tracecols.enhance.grouping import lookup
 from tracecols.enhance.model import Model
 from tracecols.enhance.topologies import given_topology
-from tracecols.patterns.base import Conventions, Findings, Matches, Property
+from tracecols.errors import AnalysisError, TracecolsError
+from tracecols.patterns.base import Conventions, Family, Findings, Instances, Matches, Property
 from tracecols.patterns.counters import counter_properties
+from tracecols.patterns.plugins import installed
 from tracecols.patterns.profile import TeamTimes, displaced_call_paths
-from tracecols.patterns.registry import CONVENTIONS, properties
+from tracecols.patterns.registry import CONVENTIONS, needed, properties
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.cube import SeverityCube
@@ -23,6 +32,7 @@ from tracecols.severity.cube import SeverityCube
 # Where the rows of a table are charged unless a pattern says otherwise: call path and location.
 CHARGED: dict[str, tuple[str, str]] = {
     "messages": ("recv_call_path", "recv_location"),
+    "sent_messages": ("send_done_call_path", "send_location"),
     "sends": ("call_path", "location"),
     "collective_members": ("call_path", "location"),
     "construct_members": ("call_path", "location"),
@@ -30,6 +40,7 @@ CHARGED: dict[str, tuple[str, str]] = {
     "startups": ("call_path", "location"),
     "window_members": ("call_path", "location"),
     "epochs": ("wait_call_path", "target"),
+    "region_instances": ("call_path", "location"),
 }
 
 
@@ -40,12 +51,159 @@ def every_row(table: CompoundTable) -> Matches:
     return Matches(np.arange(n), np.zeros(n, np.int64), table[call_path], table[location])
 
 
-BY_PROCESS = ("construct_members", "lock_acquisitions")
-"""Tables that join the threads of one process only; the others join processes."""
+STEPS: tuple[tuple[str, ...], ...] = (
+    ("construct_members", "constructs", "teams", "lock_acquisitions", "sends", "region_instances"),
+    ("messages",),
+    ("sent_messages",),
+    ("collective_members", "collectives"),
+    ("startups", "window_members", "epochs"),
+)
+"""The compound tables by what they need: those within processes; messages by receiver; by sender; collective operations by
+ranges of them; those that join all processes. Tables of one step are complete at the same time."""
+
+WITHIN, RECEIVED, SENT, BY_RANGE, AT_ONCE = range(len(STEPS))
+
+Result = TypeVar("Result")
+
+
+def run_in_parts(
+    exchange: Exchange, run: Callable[[Model, int], Result], pool: ThreadPoolExecutor, steps: Iterable[int]
+) -> Iterator[Result]:
+    """Run steps of an analysis: each on every part of the trace with what that sees, parts side by side.
+
+    Parameters
+    ----------
+    exchange : Exchange
+        The trace, divided.
+    run : callable
+        `run(view, step)` gets a part of the trace, in which the tables `STEPS[step]` are complete.
+    pool : ThreadPoolExecutor
+    steps : iterable of int
+        Which are wanted.
+
+    Yields
+    ------
+    Result
+        In the same order for every number of threads.
+    """
+    parts = range(exchange.n_parts)
+    wanted = sorted(set(steps))
+
+    def within(part: int) -> Result:
+        view = exchange.view(part)
+        result = run(view, WITHIN)
+        if wanted[-1] > WITHIN:
+            # its calls are in memory now
+            exchange.post(view)
+        return result
+
+    for step in wanted:
+        if step == WITHIN:
+            yield from pool.map(within, parts)
+        elif step == AT_ONCE:
+            yield run(exchange.model.whole, step)
+        elif step == BY_RANGE:
+            yield from pool.map(lambda of: run(exchange.range_view(of), BY_RANGE), range(len(exchange.ranges)))
+        else:
+            yield from pool.map(lambda part, step=step: run(exchange.view(part), step), parts)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What an analysis is narrowed to, and what it is given.
+
+    Attributes
+    ----------
+    properties : tuple of str, optional
+        Ids or titles; their ancestors come along. All by default.
+    parameters : mapping
+        By property id the values of parameters by name.
+    within : str, optional
+        A region, or a shell pattern: only its instances and what they call.
+    locations : tuple of int, optional
+        Rows of locations; all by default.
+    """
+
+    properties: tuple[str, ...] | None = None
+    parameters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    within: str | None = None
+    locations: tuple[int, ...] | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """Say what is not as usual, for the cube."""
+        return {k: v for k, v in asdict(self).items() if v}
+
+    def cells(self, model: Model, cells: Cells) -> Cells:
+        """Keep the cells of the chosen call paths and locations."""
+        return cells.where(self.mask(model, cells.call_path, cells.location)) if len(cells) else cells
+
+    def mask(self, model: Model, call_path: NDArray[np.int32], location: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Say what lies on the chosen call paths and locations; (n,) bool."""
+        call_paths, locations = np.append(self._call_paths(model), False), self._locations(model)
+        result: NDArray[np.bool_] = call_paths[call_path] & locations[location]
+        return result
+
+    def _call_paths(self, model: Model) -> NDArray[np.bool_]:
+        tree = model.call_paths
+        if self.within is None:
+            return np.ones(len(tree), bool)
+        names = model.regions.name
+        fits = names == self.within
+        if not fits.any():
+            matches = re.compile(fnmatch.translate(self.within)).match
+            fits = np.fromiter((matches(n) is not None for n in names), bool, len(names))
+        heads = np.flatnonzero(fits[tree.region])
+        if not heads.size:
+            near = difflib.get_close_matches(self.within, set(names[tree.region].tolist()), 3)
+            hint = f"did you mean {', '.join(near)}?" if near else "see trace.call_paths"
+            raise AnalysisError(f"no call path enters a region {self.within!r}\n  {hint}")
+        change = np.zeros(len(tree) + 1, np.int64)
+        np.add.at(change, heads, 1)
+        np.add.at(change, tree.end[heads], -1)
+        return np.cumsum(change)[:-1] > 0
+
+    def _locations(self, model: Model) -> NDArray[np.bool_]:
+        if self.locations is None:
+            return np.ones(model.n_locations, bool)
+        for location in self.locations:
+            if not 0 <= location < model.n_locations:
+                raise AnalysisError(
+                    f"no location {location}\n  there are {model.n_locations}, numbered from 0 (see trace.locations)"
+                )
+        mask = np.zeros(model.n_locations, bool)
+        mask[list(self.locations)] = True
+        return mask
+
+
+EVERYTHING = Choice()
+
+
+def choose(
+    properties: Iterable[str] | None,
+    parameters: Mapping[str, Mapping[str, float]] | None,
+    within: str | None,
+    locations: Iterable[int] | None,
+) -> Choice:
+    """Make a choice of what a caller gave."""
+    return Choice(
+        None if properties is None else tuple(properties), parameters or {}, within,
+        None if locations is None else tuple(locations),
+    )  # fmt: skip
+
+
+def arguments(p: Property, parameters: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
+    """Return what the function of a property is given by name: what its conventions say, and its parameters."""
+    values: dict[str, Any] = {name: parameter.default for name, parameter in p.parameters.items()}
+    for name, value in parameters.get(p.id, {}).items():
+        if name not in values:
+            known = f"it has {', '.join(values)}" if values else "it has none"
+            raise AnalysisError(f"property {p.id!r} has no parameter {name!r}\n  {known}")
+        values[name] = value
+    return {**p.given, **values}
 
 
 class Search:
-    """The search for all properties in a model.
+    """The search for properties in a model.
 
     Parameters
     ----------
@@ -53,63 +211,137 @@ class Search:
     declared : list of Property
         In depth-first order.
     conventions : Conventions
-
-    Attributes
-    ----------
-    findings : Findings
-    counts : dict of str to int
-        What could not be matched or contradicts itself.
+    parameters : mapping, optional
+        By property id the values of parameters by name.
     """
 
-    def __init__(self, model: Model, declared: list[Property], conventions: Conventions) -> None:
+    def __init__(
+        self,
+        model: Model,
+        declared: list[Property],
+        conventions: Conventions,
+        parameters: Mapping[str, Mapping[str, float]] | None = None,
+    ) -> None:
         self.model, self.declared, self.nested = model, declared, conventions.nested
-        self._by_id = {p.id: p for p in declared}
+        self.by_id = {p.id: p for p in declared}
         self._masks: dict[str, NDArray[np.bool_]] = {}
         self.findings = Findings(model, conventions, TeamTimes.none())
-        self.counts: Counter[str] = Counter()
-        for part in model.parts():
-            self.findings.teams += TeamTimes.of(part)
-            self._match(part, [p for p in declared if p.table in BY_PROCESS])
-            self.counts.update(counts_by_process(part))
-        exchange = model.exchange()
-        self._match(exchange, [p for p in declared if p.match is not None and p.table not in BY_PROCESS])
-        self.counts.update(counts_of_exchange(exchange))
+        unknown = set(parameters or {}) - set(self.by_id)
+        if unknown:
+            raise AnalysisError(
+                f"parameters for {', '.join(sorted(unknown))}, which are not searched for\n  tracecols patterns lists all properties"
+            )
+        self._given = {p.id: arguments(p, parameters or {}) for p in declared}
+        for p in declared:
+            self._check(p)
+
+    @staticmethod
+    def _check(p: Property) -> None:
+        """Refuse what cannot be computed."""
+        if p.match is None:
+            return
+        step = next((s for s in STEPS if p.table in s), None)
+        if step is None or p.table not in CHARGED:
+            raise AnalysisError(
+                f"property {p.id!r} is declared on {p.table!r}, which is no table patterns are matched on\n  there are {', '.join(CHARGED)}"
+            )
+        for name, c in p.constituents.items():
+            if c.table not in step:
+                raise AnalysisError(
+                    f"constituent {name!r} of property {p.id!r} is looked up in {c.table!r}\n  together with {p.table} there are {', '.join(step)}"
+                )
 
     def _mask(self, p: Property) -> NDArray[np.bool_]:
         """Which regions a property can be charged to: what its own rule and those above allow."""
         if p.id not in self._masks:
             above = (
-                self._mask(self._by_id[p.parent])
-                if p.parent and self.nested
-                else np.ones(len(self.model.regions), bool)
+                self._mask(self.by_id[p.parent]) if p.parent and self.nested else np.ones(len(self.model.regions), bool)
             )
             self._masks[p.id] = above & p.regions(self.model.regions) if p.regions is not None else above
         return self._masks[p.id]
 
-    def _match(self, view: Model, patterns: list[Property]) -> None:
-        """Match patterns in a view of the model, and add what they find."""
+    def matches(self, view: Model, step: int) -> dict[str, Matches]:
+        """Match the patterns on the tables of a step in a part of the trace."""
         matches: dict[str, Matches] = {}
-        cells = self.findings.cells
-        for p in patterns:
-            assert p.match is not None
+        for p in self.declared:
+            if p.match is None or p.table not in STEPS[step]:
+                continue
             table: CompoundTable = getattr(view, p.table)
-            parent = self._by_id.get(p.parent)
+            parent = self.by_id.get(p.parent)
             inherited = parent is not None and parent.match is not None and parent.table == p.table
             start = matches[p.parent] if inherited else every_row(table)
-            found = p.match(view, table, start, *(matches[u] for u in p.uses), **p.given)
-            allowed = np.append(self._mask(p)[self.model.call_paths.region], False)
-            matches[p.id] = found = found.where(allowed[found.call_path])
-            cells[p.id] = cells[p.id] + found.cells() if p.id in cells else found.cells()
+            constituents = {
+                name: Instances(getattr(view, c.table), lookup(getattr(view, c.table)[c.column], table[c.pointer]))
+                for name, c in p.constituents.items()
+            }
+            used = [matches[u] for u in p.uses]
+            try:
+                found = p.match(view, table, start, *used, **constituents, **self._given[p.id])
+                self._check_matches(found, table)
+            except TracecolsError:
+                raise
+            except Exception as error:
+                raise AnalysisError(
+                    f"the pattern of property {p.id!r} ({p.family}) failed: {type(error).__name__}: {error}"
+                ) from error
+            matches[p.id] = found.where(np.append(self._mask(p)[self.model.call_paths.region], False)[found.call_path])
+        return matches
 
-    def cells(self) -> dict[str, Cells]:
-        """Return the cells of all properties."""
+    def _check_matches(self, found: Matches, table: CompoundTable) -> None:
+        """Refuse what is no answer, so that a mistake in a pattern is told where it is made."""
+        if not isinstance(found, Matches):
+            raise TypeError(f"it returns {type(found).__name__}, not Matches (parent.where(...))")
+        sizes = {c.size for c in (found.row, found.severity, found.call_path, found.location)}
+        if len(sizes) != 1:
+            raise ValueError("row, severity, call_path and location have different lengths")
+        if found.severity.dtype.kind not in "iub":
+            raise TypeError(f"severities are whole ticks, occurrences or bytes, not {found.severity.dtype}")
+        if len(found) and (
+            found.row.min() < 0 or found.row.max() >= len(table) or found.location.min() < 0
+            or found.location.max() >= self.model.n_locations or found.call_path.max() >= len(self.model.call_paths)
+        ):  # fmt: skip
+            raise IndexError(f"rows, locations or call paths lie beyond {table}")
+
+    def run(self) -> tuple[dict[str, Cells], dict[str, int]]:
+        """Search the whole trace.
+
+        Returns
+        -------
+        cells : dict of str to Cells
+            Of all properties.
+        counts : dict of str to int
+            What could not be matched or contradicts itself, in the tables that were looked at.
+        """
+        tables = {p.table for p in self.declared if p.match is not None}
+        steps = [WITHIN, *(i for i, step in enumerate(STEPS) if tables & set(step))]
+        counts: Counter[str] = Counter()
+
+        def search(view: Model, step: int) -> Found:
+            found = self.matches(view, step)
+            return Found(
+                {name: m.cells() for name, m in found.items()},
+                TeamTimes.of(view) if step == WITHIN else TeamTimes.none(),
+                counts_of(view, step),
+            )
+
+        cells = self.findings.cells
+        with ThreadPoolExecutor(self.model.jobs) as pool:
+            for part in run_in_parts(self.model.divided(), search, pool, steps):
+                self.findings.teams += part.teams
+                counts.update(part.counts)
+                for name, more in part.cells.items():
+                    cells[name] = cells[name] + more if name in cells else more
+        return self._all_cells(), dict(counts)
+
+    def _all_cells(self) -> dict[str, Cells]:
+        """Return the cells of all properties, once those of the patterns are known."""
         model, declared, findings = self.model, self.declared, self.findings
         for p in declared:
             if p.regions is not None:
                 basis = findings.execution if p.measure == "execution" else findings.cells["visits"]
                 findings.cells[p.id] = basis.on(self._mask(p)[model.call_paths.region])
             elif p.cells is not None:
-                findings.cells[p.id] = p.cells(model, findings, **p.given)
+                findings.cells[p.id] = p.cells(model, findings, **self._given[p.id])
         return self._sums()
 
     def _sums(self) -> dict[str, Cells]:
@@ -131,11 +363,29 @@ class Search:
         return findings.cells
 
 
+@dataclass
+class Found:
+    """What a search finds in a part of the trace."""
+
+    cells: dict[str, Cells]
+    teams: TeamTimes
+    counts: dict[str, int]
+
+
+def declared_for(model: Model, conventions: str, patterns: Iterable[Family]) -> list[Property]:
+    """Return all properties that can exist in a trace: built in, counters, from installed packages, and given ones."""
+    if conventions not in CONVENTIONS:
+        raise AnalysisError(f"no conventions {conventions!r}\n  there are {', '.join(CONVENTIONS)}")
+    more = [p for family in (*installed(), *patterns) for p in family.properties]
+    return properties(conventions, [*counter_properties(model, conventions), *more], model)
+
+
 def analyze_model(
     model: Model,
     conventions: str = "scalasca",
+    patterns: Iterable[Family] = (),
+    choice: Choice = EVERYTHING,
     topologies: Sequence[Mapping[str, Any]] = (),
-    more: Sequence[Property] = (),
 ) -> SeverityCube:
     """Compute the severity cube of an enhanced model.
 
@@ -144,19 +394,30 @@ def analyze_model(
     model : Model
     conventions : str
         Which analyser's rules to follow.
+    patterns : iterable of Family, optional
+        More patterns.
+    choice : Choice, optional
+        What to narrow the search to.
+
     topologies : sequence of mapping, optional
         Topologies given by hand (see `enhance.topologies.given_topology`), besides those of the trace.
-    more : sequence of Property, optional
-        Properties to compute besides those of the conventions.
+
+    Raises
+    ------
+    AnalysisError
+        If something chosen does not exist, or a pattern fails.
     """
     if topologies:
         axis = SystemAxis.of(model.store)
         model = model.with_topologies([given_topology(t, axis.rank, axis.thread) for t in topologies])
-    declared = properties(conventions, [*counter_properties(model), *more], model)
-    search = Search(model, declared, CONVENTIONS[conventions])
-    cells = search.cells()
+    declared = shown = declared_for(model, conventions, patterns)
+    if choice.properties is not None:
+        computed, asked = needed(declared, choice.properties)
+        declared, shown = ([p for p in declared if p.id in ids] for ids in (computed, asked))
+    search = Search(model, declared, CONVENTIONS[conventions], choice.parameters)
+    cells, counts = search.run()
     clock = model.store.manifest["clock"]
-    found = {k: int(v) for k, v in (counts_by_location(model) | search.counts).items() if v}
+    found = {k: int(v) for k, v in (counts_by_location(model) | counts).items() if v}
     displaced = displaced_call_paths(model, search.findings) if conventions == "scalasca" else 0
     if displaced:
         found["call paths counted outside their parallel region, as the reference does"] = displaced
@@ -166,14 +427,78 @@ def analyze_model(
         "trace": {k: model.store.manifest[k] for k in ("source", "n_events", "n_locations", "first_time", "last_time")},
         "counts": found,
     }
+    if choice.facts():
+        facts["narrowed"] = choice.facts()
     return SeverityCube(
-        PropertyAxis.of(declared),
+        PropertyAxis.of(shown),
         CallAxis.of(model.call_paths, model.regions),
         SystemAxis.of(model.store),
-        {p.id: cells[p.id] for p in declared},
+        {p.id: choice.cells(model, cells[p.id]) for p in shown},
         facts,
         model.topologies,
     )
+
+
+def find_matches(
+    model: Model,
+    name: str,
+    conventions: str = "scalasca",
+    patterns: Iterable[Family] = (),
+    choice: Choice = EVERYTHING,
+) -> dict[str, NDArray[Any]]:
+    """Find every instance of a pattern.
+
+    Parameters
+    ----------
+    name : str
+        Id or title of a property that is matched on a compound table.
+    model, conventions, patterns, choice
+        As for `analyze_model`.
+
+    Returns
+    -------
+    dict of str to (n,) array
+        `row` in the compound table, `severity` (ticks, occurrences or bytes), `call_path` and `location` it is charged to,
+        `begin_time` and `end_time` of the waiting where the pattern says (ticks, -1 else), and the table's other columns.
+
+    Raises
+    ------
+    AnalysisError
+        If there is no such property, or it is no pattern.
+    """
+    declared = declared_for(model, conventions, patterns)
+    computed, _ = needed(declared, [name])
+    by_id = {p.id: p for p in declared}
+    p = by_id[name] if name in by_id else next(p for p in declared if p.title.lower() == name.lower())
+    if p.match is None:
+        below = [q.id for q in declared if q.match is not None and q.parent == p.id]
+        hint = f"below it there are {', '.join(below)}" if below else "tracecols patterns says which are"
+        raise AnalysisError(
+            f"property {p.id!r} is computed from call paths, not matched instance by instance\n  {hint}"
+        )
+    step = next(i for i, s in enumerate(STEPS) if p.table in s)
+    search = Search(model, [q for q in declared if q.id in computed], CONVENTIONS[conventions], choice.parameters)
+    # numbers of rows mean the whole tables, so the trace is not divided
+    with ThreadPoolExecutor(model.jobs) as pool:
+        view, found = next(run_in_parts(model.exchange, lambda v, s: (v, search.matches(v, s)[p.id]), pool, [step]))
+    table: CompoundTable = getattr(view, p.table)
+    found = found.where((found.call_path >= 0) & choice.mask(model, found.call_path, found.location))
+    begin, end = np.full(len(found), -1, np.int64), np.full(len(found), -1, np.int64)
+    timed = p
+    while not (timed.since or timed.until) and timed.parent in by_id and by_id[timed.parent].table == p.table:
+        timed = by_id[timed.parent]
+    is_time = p.unit == "sec"
+    if timed.since:
+        begin = table[timed.since][found.row]
+        end = begin + found.severity if is_time else begin
+    elif timed.until:
+        end = table[timed.until][found.row]
+        begin = end - found.severity if is_time else end
+    own: dict[str, NDArray[Any]] = {
+        "row": found.row, "severity": found.severity, "call_path": found.call_path, "location": found.location,
+        "begin_time": begin, "end_time": end,
+    }  # fmt: skip
+    return {**own, **{c: table[c][found.row] for c in table.table.names if c not in own}}
 
 
 def counts_by_location(model: Model) -> dict[str, int]:
@@ -185,21 +510,19 @@ def counts_by_location(model: Model) -> dict[str, int]:
     }
 
 
-def counts_by_process(part: Model) -> dict[str, int]:
-    """Count what contradicts itself among the threads of processes."""
-    return {**part.teams.counts, **part.constructs.counts, **part.lock_acquisitions.counts}
+COUNTED = ("teams", "constructs", "lock_acquisitions", "messages", "collectives", "window_members", "epochs")
+"""Tables that count what contradicts itself."""
 
 
-def counts_of_exchange(exchange: Model) -> dict[str, int]:
-    """Count what contradicts itself among processes."""
-    tables = (exchange.messages, exchange.collectives, exchange.window_members, exchange.epochs)
-    return {k: v for t in tables for k, v in t.counts.items()}
+def counts_of(view: Model, step: int) -> dict[str, int]:
+    """Count what contradicts itself in the tables of a step in a part of the trace."""
+    return {k: v for name in COUNTED if name in STEPS[step] for k, v in getattr(view, name).counts.items()}
 
 
 def counts(model: Model) -> dict[str, int]:
     """Count what could not be matched or contradicts itself; zeros are left out."""
     found = Counter(counts_by_location(model))
-    for part in model.parts():
-        found.update(counts_by_process(part))
-    found.update(counts_of_exchange(model.exchange()))
+    with ThreadPoolExecutor(model.jobs) as pool:
+        for more in run_in_parts(model.divided(), counts_of, pool, range(len(STEPS))):
+            found.update(more)
     return {k: int(v) for k, v in found.items() if v}

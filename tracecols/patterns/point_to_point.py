@@ -42,7 +42,7 @@ def largest_per_call(call: NDArray[np.int64], severity: NDArray[np.int64], last:
 
 
 @pattern(
-    "mpi_latesender", "mpi_point2point", "Late Sender", table="messages",
+    "mpi_latesender", "mpi_point2point", "Late Sender", table="messages", since="recv_enter_time",
     scalasca={"calls": MPI, "never": TEST, "once": WAIT_FOR_SEVERAL, "clipped": True},
     expert={"calls": API, "never": NEVER_LATE, "once": None, "clipped": False},
     summary="Time a receive waits because its message was sent late.",
@@ -88,36 +88,12 @@ def could_be_replaced(model: Model, m: CompoundTable, late: Matches) -> NDArray[
     return overtaking(model, m, late) >= 0
 
 
-def unreceived(model: Model, of: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    """Return when the first message that is never received was sent, among all sends, per group; none: as many as there are.
-
-    Parameters
-    ----------
-    of : (n_sends,) int64
-        Group of every send, 0 .. n - 1; -1 none.
-    """
-    sends, sent = model.sends, places_of_sends(model)
-    first = np.full(n, len(sends), np.int64)
-    stays = ~sends.is_cancelled & ~np.isin(sends.send, model.messages.send) & (of >= 0)
-    np.minimum.at(first, of[stays], sent[stays])
-    return first
-
-
-def places_of_sends(model: Model) -> NDArray[np.int64]:
-    """Number all sends chronologically; (n_sends,) int64."""
-    return model.order.rank(model.sends.send, model.sends.send_time)
-
-
 def is_overtaken_in_flight(model: Model, m: CompoundTable, late: Matches) -> NDArray[np.bool_]:
     """Say for which late senders a message sent before is still on its way to the receiver, from anywhere."""
-    sends, row = model.sends, late.row
-    sent = places_of_sends(model)[np.searchsorted(sends.send, m.send)]
+    row = late.row
+    sent = model.order.rank(m.send, m.send_time)
     stop = np.searchsorted(m.recv_location, m.recv_location[row], "right")
-    received_later = first_smaller(sent, row, row + 1, stop) >= 0
-    sender = model.process[sends.location] if len(sends) else np.zeros(0, np.int32)
-    receiver = model.communicators.process_of(sends.communicator, sends.destination, sender)
-    never = unreceived(model, receiver, model.n_locations)
-    result: NDArray[np.bool_] = received_later | (never[model.process[m.recv_location[row]]] < sent[row])
+    result: NDArray[np.bool_] = (first_smaller(sent, row, row + 1, stop) >= 0) | m.unreceived_before[row]
     return result
 
 
@@ -166,7 +142,7 @@ def blocking_late_receiver(model: Model, m: CompoundTable, parent: Matches) -> M
 
 
 @pattern(
-    "mpi_latereceiver", "mpi_point2point", "Late Receiver", table="messages",
+    "mpi_latereceiver", "mpi_point2point", "Late Receiver", table="sent_messages", since="send_done_enter_time",
     summary="Time a send waits because the receive was posted late.",
     advice="Post receives earlier; let sends not block. That the send waited for this reason is likely, not certain.",
     confidence=0.8, expert={"match": blocking_late_receiver},
@@ -178,35 +154,27 @@ def late_receiver(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     done = (m.send_done_enter >= 0) & (wait > 0)
     waits = done & (region_of(model, call_path, BLOCKING_SEND) | region_of(model, call_path, WAIT_FOR_ONE))
     # a call that waits for several operations waits for a late sender first
-    late = np.minimum(m.send_enter_time, m.recv_exit_time) > m.recv_enter_time
-    late &= region_of(model, m.recv_call_path, WAIT_FOR_SEVERAL)
-    several = done & region_of(model, call_path, WAIT_FOR_SEVERAL) & ~np.isin(m.send_done_enter, m.recv_enter[late])
-    rows = np.flatnonzero(several)
-    rows = rows[np.argsort(m.send[rows], kind="stable")]
+    rows = np.flatnonzero(done & region_of(model, call_path, WAIT_FOR_SEVERAL))
+    rows = rows[m.send_done_late[rows] == 0]
     waits[rows[largest_per_call(m.send_done_enter[rows], wait[rows], last=True)]] = True
     return parent.where(waits, severity=wait, call_path=call_path, location=m.send_location)
 
 
 @pattern(
-    "mpi_latereceiver_wo", "mpi_latereceiver", "Messages in Wrong Order", table="messages",
+    "mpi_latereceiver_wo", "mpi_latereceiver", "Messages in Wrong Order", table="sent_messages",
     summary="Late Receiver time because another message of the same sender, sent before, is received still later.",
     advice="Send in the order in which the receivers get ready.",
     confidence=0.8, scalasca={"or_never": False}, expert={"or_never": True},
 )  # fmt: skip
 def late_receiver_wrong_order(model: Model, m: CompoundTable, parent: Matches, *, or_never: bool) -> Matches:
     """Messages from that sender are still in flight that were sent earlier; or never received, which counts for EXPERT."""
-    order = np.lexsort((m.send, m.send_location))
     arrival = model.order.rank(m.recv, m.recv_time)
     # latest arrival among the messages a sender sent so far: a running maximum that starts anew with every sender
-    sender = m.send_location[order].astype(np.int64)
-    latest = np.empty(len(m), np.int64)
-    latest[order] = np.maximum.accumulate(arrival[order] + sender * len(m)) - sender * len(m) if len(m) else 0
+    base = m.send_location.astype(np.int64) * len(m)
+    latest = np.maximum.accumulate(arrival + base) - base if len(m) else arrival
     overtaken = latest[parent.row] > arrival[parent.row]
     if or_never:
-        sends = model.sends
-        never = unreceived(model, sends.location.astype(np.int64), model.n_locations)
-        sent = places_of_sends(model)[np.searchsorted(sends.send, m.send[parent.row])]
-        overtaken |= never[m.send_location[parent.row]] < sent
+        overtaken |= m.unreceived_before[parent.row]
     return parent.where(overtaken)
 
 
@@ -216,13 +184,21 @@ for name, late, overtaken, waits_long, title in (
 ):
     has_payload = name == "comms"
 
-    @pattern(f"{name}_send", f"{name}_p2p", "Sends", table="sends", unit="occ", summary=f"Number of sends ({title}).")
+    @pattern(
+        f"{name}_send",
+        f"{name}_p2p",
+        "Sends",
+        table="sends",
+        unit="occ",
+        since="send_time",
+        summary=f"Number of sends ({title}).",
+    )
     def sends(model: Model, s: CompoundTable, parent: Matches, has_payload: bool = has_payload) -> Matches:
         """Sends with or without payload."""
         return parent.counted((s.length != 0) == has_payload)
 
     @pattern(
-        waits_long, f"{name}_send", "Late Receivers", table="messages", unit="occ", uses=("mpi_latereceiver",),
+        waits_long, f"{name}_send", "Late Receivers", table="sent_messages", unit="occ", since="send_done_enter_time", uses=("mpi_latereceiver",),
         summary=f"Number of Late Receivers in {title}.",
     )  # fmt: skip
     def late_receivers(
@@ -236,6 +212,7 @@ for name, late, overtaken, waits_long, title in (
         f"{name}_p2p",
         "Receives",
         table="messages",
+        since="recv_time",
         unit="occ",
         summary=f"Number of receives ({title}).",
     )
@@ -270,7 +247,13 @@ for name, late, overtaken, waits_long, title in (
 
 
 @pattern(
-    "bytes_sent", "bytes_p2p", "Sent", table="sends", unit="bytes", summary="Bytes sent in point-to-point operations."
+    "bytes_sent",
+    "bytes_p2p",
+    "Sent",
+    table="sends",
+    unit="bytes",
+    since="send_time",
+    summary="Bytes sent in point-to-point operations.",
 )
 def bytes_sent(model: Model, s: CompoundTable, parent: Matches) -> Matches:
     """Length of every message, at the call that starts its send."""
@@ -282,6 +265,7 @@ def bytes_sent(model: Model, s: CompoundTable, parent: Matches) -> Matches:
     "bytes_p2p",
     "Received",
     table="messages",
+    since="recv_time",
     unit="bytes",
     summary="Bytes received in point-to-point operations.",
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -37,15 +38,23 @@ ORDER = (
 )  # fmt: skip
 
 
-def properties(conventions: str, more: list[Property] | None = None, model: Model | None = None) -> list[Property]:
+def properties(conventions: str, more: Iterable[Property] = (), model: Model | None = None) -> list[Property]:
     """Return all properties of some conventions in depth-first order; of a model, those that can exist in it.
+
+    Parameters
+    ----------
+    conventions : str
+    more : iterable of Property
+        Besides those that are built in.
+    model : Model, optional
 
     Raises
     ------
     AnalysisError
         If two properties share an id, or one lies below a property that does not exist.
     """
-    found = [p for family in FAMILIES for p in family.properties if p.conventions == conventions] + (more or [])
+    found = [p for family in FAMILIES for p in family.properties if p.conventions == conventions]
+    found += [p for p in more if p.conventions == conventions]
     by_id: dict[str, Property] = {}
     for p in found:
         if p.id in by_id:
@@ -55,7 +64,10 @@ def properties(conventions: str, more: list[Property] | None = None, model: Mode
     rank = {name: i for i, name in enumerate(ORDER)}
     for p in sorted(found, key=lambda p: rank.get(p.id, len(rank))):
         if p.parent and p.parent not in by_id:
-            raise AnalysisError(f"property {p.id!r} stands below {p.parent!r}, which is not declared")
+            raise AnalysisError(
+                f"property {p.id!r} stands below {p.parent!r}, which does not exist under the {conventions} conventions\n"
+                "  tracecols patterns lists those that do"
+            )
         children.setdefault(p.parent, []).append(p)
     result: list[Property] = []
 
@@ -78,3 +90,38 @@ def properties(conventions: str, more: list[Property] | None = None, model: Mode
         if has[p.needs] and (not p.parent or p.parent in exist):
             exist[p.id] = p
     return list(exist.values())
+
+
+def needed(declared: list[Property], chosen: Iterable[str]) -> tuple[set[str], set[str]]:
+    """Find what has to be computed for some properties, and what of it is asked for: they and their ancestors.
+
+    Raises
+    ------
+    AnalysisError
+        If one does not exist, with the nearest ids.
+    """
+    by_id = {p.id: p for p in declared}
+    by_title = {p.title.lower(): p.id for p in declared}
+    shown: set[str] = set()
+    for name in chosen:
+        at = name if name in by_id else by_title.get(name.lower(), "")
+        if not at:
+            near = difflib.get_close_matches(name, by_id, 3)
+            hint = f"did you mean {', '.join(near)}?" if near else "tracecols patterns lists all"
+            raise AnalysisError(f"no property {name!r} in this trace under these conventions\n  {hint}")
+        while at:
+            shown.add(at)
+            at = by_id[at].parent
+    computed: set[str] = set()
+    waiting = list(shown)
+    while waiting:
+        p = by_id[waiting.pop()]
+        if p.id in computed:
+            continue
+        computed.add(p.id)
+        waiting += [p.parent, *p.uses] if p.parent else p.uses
+        if p.measure == "visits":
+            waiting.append("visits")
+        around = {"children": p.id, "rest": p.parent}.get(p.of)
+        waiting += [q.id for q in declared if around is not None and q.parent == around]
+    return computed, shown

@@ -94,7 +94,7 @@ def barrier_wait(model: Model, m: CompoundTable, parent: Matches, role: str, by_
 
 
 @pattern(
-    "omp_ebarrier_wait", "omp_ebarrier", "Wait at Explicit Barrier", table="construct_members",
+    "omp_ebarrier_wait", "omp_ebarrier", "Wait at Explicit Barrier", table="construct_members", since="enter_time",
     summary="Time in an explicit barrier until the last thread of the team has reached it.",
     advice="Balance the work in front of the barrier.",
     expert={"parent": "omp_explicit_barrier", "by_process": True},
@@ -105,7 +105,7 @@ def explicit_barrier_wait(model: Model, m: CompoundTable, parent: Matches, *, by
 
 
 @pattern(
-    "omp_ibarrier_wait", "omp_ibarrier", "Wait at Implicit Barrier", table="construct_members",
+    "omp_ibarrier_wait", "omp_ibarrier", "Wait at Implicit Barrier", table="construct_members", since="enter_time",
     summary="Time in an implicit barrier until the last thread of the team has reached it.",
     advice="Try another schedule, balance the work, or use nowait where the barrier is not needed.",
     expert={"parent": "omp_implicit_barrier", "by_process": True},
@@ -135,7 +135,7 @@ def contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 @pattern(
-    "omp_lock_contention_critical", "omp_critical", "Contention", table="lock_acquisitions",
+    "omp_lock_contention_critical", "omp_critical", "Contention", table="lock_acquisitions", since="enter_time",
     summary="Time lost before a critical section because another thread is inside.",
     advice="Make critical sections shorter or fewer, or stagger the arrival of threads.",
 )  # fmt: skip
@@ -146,7 +146,7 @@ def critical_contention(model: Model, m: CompoundTable, parent: Matches) -> Matc
 
 
 @pattern(
-    "omp_lock_contention_api", "omp_lock_api", "Contention", table="lock_acquisitions",
+    "omp_lock_contention_api", "omp_lock_api", "Contention", table="lock_acquisitions", since="enter_time",
     summary="Time lost waiting for a lock that another thread holds.",
     advice="Hold locks shorter, use more of them, or data structures without locks.",
 )  # fmt: skip
@@ -157,7 +157,7 @@ def lock_contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 @pattern(
-    "omp_lock_competition", "omp_synchronization", "Lock Competition", table="lock_acquisitions",
+    "omp_lock_competition", "omp_synchronization", "Lock Competition", table="lock_acquisitions", since="enter_time",
     summary="Time lost waiting for a lock or a critical section that another thread holds.",
     advice="Hold locks shorter, use more of them, or data structures without locks.",
     scalasca=None, expert={},
@@ -169,7 +169,7 @@ def lock_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches
 
 
 @pattern(
-    "omp_lock_api", "omp_lock_competition", "API", table="lock_acquisitions",
+    "omp_lock_api", "omp_lock_competition", "API", table="lock_acquisitions", since="enter_time",
     summary="Time lost waiting for a lock that another thread holds.", scalasca=None, expert={},
 )  # fmt: skip
 def api_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches:
@@ -178,7 +178,7 @@ def api_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 @pattern(
-    "omp_lock_critical", "omp_lock_competition", "Critical", table="lock_acquisitions",
+    "omp_lock_critical", "omp_lock_competition", "Critical", table="lock_acquisitions", since="enter_time",
     summary="Time lost before a critical section because another thread is inside.", scalasca=None, expert={},
 )  # fmt: skip
 def critical_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches:
@@ -224,7 +224,7 @@ add(
 
 
 @pattern(
-    "pthread_lock_contention_mutex_lock", "pthread_lock_api", "Contention", table="lock_acquisitions",
+    "pthread_lock_contention_mutex_lock", "pthread_lock_api", "Contention", table="lock_acquisitions", since="enter_time",
     summary="Time lost waiting for a mutex that another thread holds.",
 )  # fmt: skip
 def mutex_contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
@@ -240,7 +240,7 @@ add(
 
 
 @pattern(
-    "pthread_lock_contention_conditional", "pthread_conditional", "Contention", table="lock_acquisitions",
+    "pthread_lock_contention_conditional", "pthread_conditional", "Contention", table="lock_acquisitions", since="enter_time",
     summary="Time lost waiting for a mutex after a condition was signalled.",
 )  # fmt: skip
 def condition_contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:

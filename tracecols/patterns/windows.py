@@ -26,14 +26,14 @@ for id, parent_id, title, what, operations in (
     ("mpi_rma_fence_wait", "mpi_rma_fence", "Wait at Fence", "a fence", FENCE),
 ):  # fmt: skip
     FAMILY.pattern(
-        id, parent_id, title, table="window_members", scalasca=None, expert={"operations": operations},
+        id, parent_id, title, table="window_members", since="enter_time", scalasca=None, expert={"operations": operations},
         summary=f"Time in {what} until the last process has reached it.",
         advice="Balance the work in front of it.",
     )(wait_for_last)  # fmt: skip
 
 
 @FAMILY.pattern(
-    "mpi_rma_earlywait", "mpi_rma_gat_synchronization", "Early Wait", table="epochs", scalasca=None, expert={},
+    "mpi_rma_earlywait", "mpi_rma_gat_synchronization", "Early Wait", table="epochs", since="wait_enter_time", scalasca=None, expert={},
     summary="Time MPI_Win_wait waits for the last origin to complete its accesses.",
     advice="Call MPI_Win_wait later, or balance the work of the origins.",
 )  # fmt: skip
@@ -55,7 +55,7 @@ def early_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 @FAMILY.pattern(
-    "mpi_rma_latecomplete", "mpi_rma_earlywait", "Late Complete", table="epochs", scalasca=None, expert={},
+    "mpi_rma_latecomplete", "mpi_rma_earlywait", "Late Complete", table="epochs", until="complete_enter_time", scalasca=None, expert={},
     summary="Early Wait time after the last access of the origin, which completes late.",
     advice="Call MPI_Win_complete right after the last access.",
 )  # fmt: skip
@@ -68,7 +68,7 @@ def late_complete(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 @FAMILY.pattern(
-    "mpi_rma_latepost", "mpi_rma_gat_synchronization", "Late Post", table="epochs", scalasca=None, expert={},
+    "mpi_rma_latepost", "mpi_rma_gat_synchronization", "Late Post", table="epochs", until="post_enter_time", scalasca=None, expert={},
     summary="Time MPI_Win_start or MPI_Win_complete waits because the target exposes its window late.",
     advice="Call MPI_Win_post earlier, or MPI_Win_start later.",
 )  # fmt: skip
@@ -79,7 +79,7 @@ def late_post(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 @FAMILY.pattern(
-    "mpi_rma_earlytransfer", "mpi_communication", "Early Transfer", table="epochs", scalasca=None,
+    "mpi_rma_earlytransfer", "mpi_communication", "Early Transfer", table="epochs", until="post_enter_time", scalasca=None,
     expert={"needs": "windows"},
     summary="Time MPI_Put or MPI_Get waits because the target exposes its window late.",
     advice="Call MPI_Win_post earlier, or begin the access epoch later.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -133,13 +134,16 @@ def evaluate(
     if isinstance(source, SeverityCube):
         cube, trace = source, None
     else:
+        from tracecols.patterns.base import Family
         from tracecols.patterns.engine import analyze_model
         from tracecols.patterns.registry import CONVENTIONS
 
         if conventions not in CONVENTIONS:
             raise AnalysisError(f"no conventions {conventions!r}\n  there are {', '.join(CONVENTIONS)}")
+        family = Family("rules")
         more = [p for r in chosen if r.properties for p in r.properties(**parameters[r.id])]
-        cube, trace = analyze_model(source.model, conventions, more=more), source
+        family.properties = [replace(p, conventions=conventions, family=family.name) for p in more]
+        cube, trace = analyze_model(source.model, conventions, [family]), source
     n = len(cube.call_paths)
     within = np.ones(n, bool)
     if call_path is not None:

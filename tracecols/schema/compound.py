@@ -16,27 +16,52 @@ def _call(role: str, what: str, *, exit_row: bool = True) -> tuple[Column, ...]:
     return columns if exit_row else (columns[0], *columns[2:])
 
 
+_MESSAGE = (
+    Column("send", "int64", "the SEND (sendptr of the receive, thesis 3.11)", "", "events"),
+    Column("recv", "int64", "the RECV", "", "events"),
+    Column("send_location", "int32", "location of the SEND", "", "locations"),
+    Column("recv_location", "int32", "location of the RECV", "", "locations"),
+    Column("communicator", "int32", "communicator", "", "communicators"),
+    Column("source", "int32", "rank of the sender in the communicator", "rank"),
+    Column("destination", "int32", "rank of the receiver in the communicator", "rank"),
+    Column("tag", "int64", "message tag"),
+    Column("length", "int64", "length, as the sender states it", "bytes"),
+    Column("send_time", "int64", "time of the SEND", "ticks"),
+    Column("recv_time", "int64", "time of the RECV", "ticks"),
+    *_call("send", "the call that starts the send"),
+    *_call("send_done", "the call that completes the send; null if none did"),
+    *_call("recv_post", "the call that posts the receive"),
+    *_call("recv", "the call that completes the receive"),
+)
+
+_MESSAGE_SOURCE = "SEMANTICS 3; OTF2 MpiSend, MpiIsend, MpiRecv, MpiIrecv, MpiMrecv, MpiImrecv and their requests"
+
 MESSAGES = Table(
     "messages",
-    "one point-to-point message; sends and receives that found no partner are counted, not listed here",
+    "one point-to-point message, in the order of the RECVs; sends and receives that found no partner are counted, not listed here",
     (
-        Column("send", "int64", "the SEND (sendptr of the receive, thesis 3.11)", "", "events"),
-        Column("recv", "int64", "the RECV", "", "events"),
-        Column("send_location", "int32", "location of the SEND", "", "locations"),
-        Column("recv_location", "int32", "location of the RECV", "", "locations"),
-        Column("communicator", "int32", "communicator", "", "communicators"),
-        Column("source", "int32", "rank of the sender in the communicator", "rank"),
-        Column("destination", "int32", "rank of the receiver in the communicator", "rank"),
-        Column("tag", "int64", "message tag"),
-        Column("length", "int64", "length, as the sender states it", "bytes"),
-        Column("send_time", "int64", "time of the SEND", "ticks"),
-        Column("recv_time", "int64", "time of the RECV", "ticks"),
-        *_call("send", "the call that starts the send"),
-        *_call("send_done", "the call that completes the send; null if none did"),
-        *_call("recv_post", "the call that posts the receive"),
-        *_call("recv", "the call that completes the receive"),
+        *_MESSAGE,
+        Column(
+            "unreceived_before", "bool", "whether a message to the same process that was sent before is never received"
+        ),
     ),
-    "SEMANTICS 3; OTF2 MpiSend, MpiIsend, MpiRecv, MpiIrecv, MpiMrecv, MpiImrecv and their requests",
+    _MESSAGE_SOURCE,
+)
+
+SENT_MESSAGES = Table(
+    "sent_messages",
+    "one point-to-point message, in the order of the SENDs",
+    (
+        *_MESSAGE,
+        Column("unreceived_before", "bool", "whether the sender sent a message before that is never received"),
+        Column(
+            "send_done_late",
+            "int64",
+            "longest wait for a late sender in the call that completes the send, if that completes receives as well; else 0",
+            "ticks",
+        ),
+    ),
+    _MESSAGE_SOURCE,
 )
 
 SENDS = Table(
@@ -251,7 +276,7 @@ REGION_INSTANCES = Table(
 COMPOUND_TABLES: dict[str, Table] = {
     t.name: t
     for t in (
-        PROFILE, REGION_INSTANCES, SENDS, MESSAGES, COLLECTIVES, COLLECTIVE_MEMBERS, TEAMS, CONSTRUCTS, CONSTRUCT_MEMBERS,
+        PROFILE, REGION_INSTANCES, SENDS, MESSAGES, SENT_MESSAGES, COLLECTIVES, COLLECTIVE_MEMBERS, TEAMS, CONSTRUCTS, CONSTRUCT_MEMBERS,
         LOCK_ACQUISITIONS, STARTUPS, WINDOW_MEMBERS, EPOCHS,
     )
 }  # fmt: skip

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.kernels import groups
+
 
 class Cells:
     """Sparse sums per (call path, location), sorted, without zeros and duplicates.
@@ -38,12 +40,14 @@ class Cells:
     def _reduced(cls, key: NDArray[np.int64], value: NDArray[Any]) -> Cells:
         if not key.size:
             return cls.empty()
-        order = np.argsort(key, kind="stable")
-        key, value = key[order], value[order]
-        starts = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
-        sums = np.add.reduceat(value, starts)
-        kept = sums != 0
-        return cls(key[starts][kept], sums[kept])
+        group, first = groups.number_groups(key)
+        # of integers the sum, of anything else a number that can hold it
+        sums = np.zeros(first.size, np.int64 if value.dtype.kind in "iub" else np.float64)
+        groups.reduce_groups(group, value.astype(sums.dtype, copy=False), sums, groups.SUM)
+        found = key[first]
+        order = np.argsort(found)
+        order = order[sums[order] != 0]
+        return cls(found[order], sums[order])
 
     @property
     def call_path(self) -> NDArray[np.int32]:

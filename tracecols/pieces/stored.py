@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from tracecols.converters.base import Batch, Clock, Columns, Report
 from tracecols.converters.sides import ranges
 from tracecols.errors import StoreError
-from tracecols.export.cut import Extra, LocationCut, plan_cut
 from tracecols.jobs import n_jobs
+from tracecols.pieces.cut import Extra, LocationCut, plan_cut
 from tracecols.schema import KINDS
 from tracecols.store import Store
 
@@ -87,7 +87,7 @@ def side_rows(store: Store, table: str, location: int, first_row: int, rows: NDA
 
 
 class StoreSource:
-    """A store as a source (see `tracecols.converters.base.Source`), whole or a piece of it (see `tracecols.export.cut`).
+    """A store as a source (see `tracecols.converters.base.Source`), whole or a piece of it (see `tracecols.pieces.cut`).
 
     Parameters
     ----------

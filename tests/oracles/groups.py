@@ -1,0 +1,35 @@
+"""Groups of elements with the same key, by definition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def number(keys: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Number keys in order of first appearance; return each element's number and the first element of each key."""
+    seen: list[int] = []
+    for key in keys:
+        if key not in seen:
+            seen.append(key)
+    return [seen.index(key) for key in keys], [list(keys).index(key) for key in seen]
+
+
+def pairs(keys: Sequence[int], roles: Sequence[int]) -> list[int]:
+    """Pair each second (role 2) with the element of its key before it that is not passed over (role 0), if that is a first (1)."""
+    result = [-1] * len(keys)
+    for i, role in enumerate(roles):
+        if role == 2:
+            before = [j for j in range(i) if keys[j] == keys[i] and roles[j] != 0]
+            if before and roles[before[-1]] == 1:
+                result[i], result[before[-1]] = before[-1], i
+    return result
+
+
+def in_order(left: Sequence[int], right: Sequence[int]) -> list[int]:
+    """Find for the k-th element of each key on the right the k-th with that key on the left, or -1."""
+    result = []
+    for j, key in enumerate(right):
+        k = list(right[:j]).count(key)
+        found = [i for i, other in enumerate(left) if other == key]
+        result.append(found[k] if k < len(found) else -1)
+    return result

@@ -1,0 +1,96 @@
+"""Kernels that number, count, pair, join and reduce within groups, against their definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import groups as oracle
+
+from tracecols.enhance.grouping import combine, join_occurrences, lookup, occurrence, pair_nested, pair_with_previous
+from tracecols.kernels import groups
+
+FEW = st.integers(-3, 3)
+FAR = st.sampled_from([-(2**63), -(2**40), -1, 0, 7, 2**40, 2**62, 2**63 - 1])
+KEYS = st.lists(st.one_of(FEW, FAR), max_size=40) | st.lists(FEW, max_size=40)
+
+
+def array(values, dtype=np.int64):
+    return np.array(values, dtype)
+
+
+@pytest.mark.parametrize("run", [groups.number_groups, groups.number_groups.py_func], ids=["compiled", "plain"])
+@settings(max_examples=150, deadline=None)
+@given(keys=KEYS)
+def test_number_groups__is_by_first_appearance(run, keys):
+    with np.errstate(over="ignore"):
+        group, first = run(array(keys))
+    assert (group.tolist(), first.tolist()) == oracle.number(keys)
+
+
+@pytest.mark.parametrize("spread", [1, 1 << 40])
+def test_number_groups__tells_many_keys_apart(spread):
+    # more groups than the first tables hold, several times
+    keys = np.random.default_rng(1).integers(0, 30_000, 100_000) * spread
+    group, first = groups.number_groups(keys)
+    _, index, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    assert sorted(first.tolist()) == sorted(index.tolist())
+    assert (first[group] == index[inverse]).all()
+    assert (np.diff(first) > 0).all()
+
+
+@settings(max_examples=100, deadline=None)
+@given(keys=KEYS)
+def test_occurrence__counts_from_zero(keys):
+    assert occurrence(array(keys)).tolist() == [keys[:i].count(k) for i, k in enumerate(keys)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(elements=st.lists(st.tuples(FEW, st.integers(0, 2)), max_size=40))
+def test_pairs__are_neighbours_of_the_same_key(elements):
+    keys, roles = [k for k, _ in elements], [r for _, r in elements]
+    role = array(roles, np.int8)
+    assert pair_with_previous(array(keys), role == 1, role == 2).tolist() == oracle.pairs(keys, roles)
+
+
+@settings(max_examples=100, deadline=None)
+@given(what=st.lists(st.sampled_from("()-"), max_size=40))
+def test_pair_nested__is_what_brackets_mean(what):
+    expected, stack = [-1] * len(what), []
+    for i, c in enumerate(what):
+        if c == "(":
+            stack.append(i)
+        elif c == ")" and stack:
+            expected[stack.pop()] = i
+    depth = np.cumsum([{"(": 1, ")": -1, "-": 0}[c] for c in what])
+    if len(what) == 0 or depth.min() >= 0:  # closings without an opening shift the levels
+        text = np.array(what, object)
+        assert pair_nested(text == "(", text == ")").tolist() == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(left=KEYS, right=KEYS)
+def test_joins__are_by_key_and_number(left, right):
+    assert join_occurrences(array(left), array(right)).tolist() == oracle.in_order(left, right)
+    assert lookup(array(left), array(right)).tolist() == [left.index(k) if k in left else -1 for k in right]
+
+
+@settings(max_examples=100, deadline=None)
+@given(rows=st.lists(st.tuples(FEW, st.one_of(FEW, FAR), FAR), max_size=30))
+def test_combine__keeps_different_rows_different(rows):
+    columns = [array([r[i] for r in rows]) for i in range(3)]
+    key = combine(*columns).tolist()
+    for i, row in enumerate(rows):
+        assert [k == key[i] for k in key] == [other == row for other in rows]
+
+
+@pytest.mark.parametrize(("how", "reduce", "start"), [
+    (groups.MAX, max, np.iinfo(np.int64).min), (groups.MIN, min, np.iinfo(np.int64).max), (groups.SUM, sum, 0),
+])  # fmt: skip
+@pytest.mark.parametrize("run", [groups.reduce_groups, groups.reduce_groups.py_func], ids=["compiled", "plain"])
+def test_reduce__is_per_group(run, how, reduce, start):
+    group, values = array([0, 1, 0, 2, 1]), array([5, -3, 7, 0, 2])
+    result = np.full(3, start, np.int64)
+    run(group, values, result, how)
+    assert result.tolist() == [reduce([5, 7]), reduce([-3, 2]), reduce([0])]

@@ -1,0 +1,351 @@
+"""Patterns of one's own, narrowed analyses, single matches: what a user declares, chooses and gets."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from conftest import DATA
+
+import tracecols
+from tracecols.cli import group
+from tracecols.errors import AnalysisError
+from tracecols.testing import Program, assert_severities, severities
+
+LATE_BIG = """
+import tracecols
+
+@tracecols.pattern(
+    "late_big", "mpi_latesender", "Late and Big", table="messages", summary="Late senders of large messages.",
+    confidence=0.5, expert={}, parameters={"threshold": tracecols.Parameter(1000, "bytes", "least length of a large message")},
+)
+def late_big(model, m, parent, *, threshold):
+    return parent.where(m.length[parent.row] >= threshold)
+"""
+
+
+@pytest.fixture
+def late_big(tmp_path):
+    file = tmp_path / "late_big.py"
+    file.write_text(LATE_BIG)
+    return file
+
+
+@pytest.fixture(scope="module")
+def hybrid(tmp_path_factory):
+    path = tmp_path_factory.mktemp("plugins") / "hybrid.trace"
+    return tracecols.open(tracecols.convert(DATA / "hybrid_2x3", path))
+
+
+def two_messages(lengths=(8, 5000)) -> Program:
+    """Two receives that wait for 15 and 20 ticks."""
+    program = Program(processes=2)
+    sender, receiver = program.masters
+    sender.enter(0, "main").enter(20, "MPI_Send").send(21, to=1, length=lengths[0]).leave(25)
+    sender.enter(50, "MPI_Send").send(51, to=1, length=lengths[1]).leave(55).leave(60)
+    receiver.enter(0, "main").enter(5, "MPI_Recv").receive(24, source=0).leave(26)
+    receiver.enter(30, "MPI_Recv").receive(54, source=0).leave(56).leave(60)
+    return program
+
+
+# -- declaring -----------------------------------------------------------------------------------------------------------
+
+
+def test_pattern__is_a_case_of_its_parent(late_big):
+    program = two_messages()
+    assert_severities(program, "mpi_latesender", {("main/MPI_Recv", 1): 35})
+    assert_severities(program, "late_big", {("main/MPI_Recv", 1): 20}, patterns=[late_big])
+    assert_severities(program, "late_big", {("main/MPI_Recv", 1): 20}, patterns=[late_big], conventions="expert")
+
+
+def test_pattern__has_parameters(late_big):
+    for threshold, expected in ((0, 35), (5000, 20), (5001, 0)):
+        wanted = {("main/MPI_Recv", 1): expected} if expected else {}
+        given = {"late_big": {"threshold": threshold}}
+        assert_severities(two_messages(), "late_big", wanted, patterns=[late_big], parameters=given)
+
+
+def test_pattern__appears_in_the_cube_and_everywhere(late_big, tmp_path):
+    with two_messages().trace() as trace:
+        cube = trace.analyze(patterns=[late_big])
+    number = cube.properties.number["late_big"]
+    assert cube.properties.parent[number] == "mpi_latesender"
+    assert cube.properties.confidence[number] == 0.5
+    assert tracecols.SeverityCube.load(cube.save(tmp_path / "x.severity")).total("Late and Big") == 20
+
+
+def test_pattern__follows_a_pointer_to_its_constituents():
+    @tracecols.pattern(
+        "sent_in_time", "", "Sent in Time", table="messages", unit="bytes", summary="Bytes of messages, once more.",
+        constituents={"same": tracecols.Constituent("recv", "messages", "recv")},
+    )  # fmt: skip
+    def sent_in_time(model, m, parent, *, same):
+        assert same.found.all()
+        return parent.where(same.found, severity=same.length)
+
+    assert_severities(two_messages(), "sent_in_time", {("main/MPI_Recv", 1): 5008}, patterns=[sent_in_time])
+
+
+def test_pattern__constituents_that_lead_nowhere_are_null():
+    @tracecols.pattern(
+        "held", "", "Held", table="region_instances", unit="occ", summary="Regions that are calls of acquisitions.",
+        constituents={"lock": tracecols.Constituent("enter", "lock_acquisitions", "enter")},
+    )  # fmt: skip
+    def held(model, m, parent, *, lock):
+        assert (lock.acquire_time[~lock.found] == -1).all()
+        return parent.counted(lock.found)
+
+    program = Program()
+    program.masters[0].enter(0, "main").enter(5, "omp_set_lock").acquire(6, 0, 1).leave(7).release(8, 0, 1).leave(9)
+    assert_severities(program, "held", {("main/omp_set_lock", 0): 1}, patterns=[held])
+
+
+def test_pattern__on_region_instances():
+    @tracecols.pattern(
+        "short", "", "Short", table="region_instances", unit="occ", summary="Calls shorter than 3 ticks."
+    )
+    def short(model, m, parent):
+        return parent.counted(m.exit_time - m.enter_time < 3)
+
+    program = Program(processes=2)
+    for rank, one in enumerate(program.masters):
+        one.enter(0, "main")
+        for i in range(3):
+            one.enter(10 * i, "f").leave(10 * i + 2 + (i > rank))
+        one.leave(40)
+    assert_severities(program, "short", {("main/f", 0): 1, ("main/f", 1): 2}, patterns=[short])
+
+
+def test_package__with_an_entry_point_is_found(tmp_path, monkeypatch):
+    (tmp_path / "waits_of_mine.py").write_text(LATE_BIG)
+    info = tmp_path / "waits_of_mine-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: waits-of-mine\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[tracecols.patterns]\nmine = waits_of_mine\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        assert_severities(two_messages(), "late_big", {("main/MPI_Recv", 1): 20})
+        listed = CliRunner().invoke(group, ["patterns", "late_big"])
+        assert "Late senders of large messages." in listed.output
+        assert "Parameter threshold: least length of a large message; 1000 bytes" in listed.output
+    finally:
+        sys.modules.pop("waits_of_mine", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = 1", "declares no patterns"),
+        ("import nowhere_to_be_found", "cannot be run: ModuleNotFoundError"),
+        (LATE_BIG.replace('"late_big", "mpi_latesender"', '"late_big", "mpi_latesendr"'), "'mpi_latesendr', which does not exist"),
+        (LATE_BIG.replace('"late_big", "mpi_latesender"', '"time", "mpi_latesender"'), "declared twice"),
+        (LATE_BIG.replace('table="messages"', 'table="letters"'), "no table patterns are matched on"),
+        (LATE_BIG.replace("m.length", "m.lenght"), "failed: AttributeError: table messages has no column 'lenght'"),
+        (LATE_BIG.replace("return parent", "parent"), "failed: TypeError: it returns NoneType"),
+        (LATE_BIG.replace(">= threshold)", ">= threshold, severity=parent.severity / 2)"), "failed: TypeError: severities are whole"),
+    ],
+)  # fmt: skip
+def test_mistake__is_told_where_it_is_made(tmp_path, text, message):
+    file = tmp_path / "mine.py"
+    file.write_text(text)
+    with two_messages().trace() as trace, pytest.raises(AnalysisError, match=message):
+        trace.analyze(patterns=[file])
+
+
+def test_kit__tells_what_differs(late_big):
+    with pytest.raises(AssertionError, match="main/MPI_Recv 1: 20, expected 21"):
+        assert_severities(two_messages(), "late_big", {("main/MPI_Recv", 1): 21}, patterns=[late_big])
+
+
+def test_kit__tells_when_a_child_exceeds_its_parent():
+    @tracecols.pattern("twice", "mpi_latesender", "Twice", table="messages", summary="Too much.")
+    def twice(model, m, parent):
+        return parent.where(parent.severity > 0, severity=2 * parent.severity)
+
+    with pytest.raises(AssertionError, match="the children of mpi_latesender exceed it"):
+        assert_severities(two_messages(), "twice", {("main/MPI_Recv", 1): 70}, patterns=[twice])
+
+
+def test_kit__tells_when_a_pattern_looks_beyond_its_part():
+    @tracecols.pattern("few", "", "Few", table="sends", unit="occ", summary="Sends where there are few.")
+    def few(model, m, parent):
+        return parent.counted(np.full(len(m), len(m) > 1))
+
+    program = Program(processes=2)
+    for rank, one in enumerate(program.masters):
+        one.enter(0, "main").enter(1, "MPI_Send").send(2, to=1 - rank).leave(3).leave(4)
+    with pytest.raises(AssertionError, match="processes are looked at one by one"):
+        assert_severities(program, "few", {("main/MPI_Send", r): 1 for r in (0, 1)}, patterns=[few])
+
+
+# -- narrowing -----------------------------------------------------------------------------------------------------------
+
+
+def test_properties__come_with_their_ancestors_and_nothing_else(hybrid):
+    whole = hybrid.analyze()
+    for name in whole.properties.id:
+        cube = hybrid.analyze(properties=[name])
+        above = [name]
+        while above[-1]:
+            above.append(whole.properties.parent[whole.properties.number[above[-1]]])
+        assert cube.properties.id == [p for p in whole.properties.id if p in above]
+        for p in cube.properties.id:
+            assert (cube.cells[p].key == whole.cells[p].key).all()
+            assert (cube.cells[p].value == whole.cells[p].value).all()
+
+
+def test_within__keeps_what_a_region_calls(hybrid):
+    whole, cube = hybrid.analyze(), hybrid.analyze(within="h_region")
+    kept = np.array(["h_region" in path.split("/") for path in whole.call_paths.path])
+    assert kept.any()
+    assert not kept.all()
+    for name in whole.properties.id:
+        of = whole.cells[name].on(kept)
+        assert (cube.cells[name].key == of.key).all()
+        assert (cube.cells[name].value == of.value).all()
+    assert hybrid.analyze(within="h_reg*").total("time") == cube.total("time")
+
+
+def test_locations__keeps_their_cells(hybrid):
+    whole, cube = hybrid.analyze(), hybrid.analyze(locations=[0, 4])
+    for name in whole.properties.id:
+        of = whole.cells[name]
+        of = of.where(np.isin(of.location, [0, 4]))
+        assert (cube.cells[name].key == of.key).all()
+
+
+def test_piece__is_a_trace_by_itself(hybrid, tmp_path):
+    from tracecols.export.archive import export_archive
+
+    cube = hybrid.analyze(start=0.3, stop=0.35)
+    export_archive(hybrid.path, tmp_path / "piece.otf2", start=0.3, stop=0.35)
+    same = tracecols.open(tracecols.convert(tmp_path / "piece.otf2", tmp_path / "piece.trace")).analyze()
+    assert cube.properties.id == same.properties.id
+    for name in cube.properties.id:
+        assert severities(cube, name) == severities(same, name)
+    assert cube.facts["narrowed"] == {"start": 0.3, "stop": 0.35}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"properties": ["mpi_latesendr"]}, "did you mean mpi_latesender"),
+        ({"within": "h_regoin"}, "did you mean h_region"),
+        ({"locations": [6]}, "there are 6, numbered from 0"),
+        ({"parameters": {"mpi_latesender": {"threshold": 1}}}, "has no parameter 'threshold'"),
+        ({"parameters": {"nothing": {"threshold": 1}}}, "parameters for nothing"),
+        ({"start": 3, "stop": 2}, "the end has to be later"),
+        ({"start": 100}, "the recording lasts"),
+        ({"conventions": "mine"}, "no conventions 'mine'"),
+    ],
+)
+def test_choice__of_what_does_not_exist_is_an_error(hybrid, given, message):
+    with pytest.raises(AnalysisError, match=message):
+        hybrid.analyze(**given)
+
+
+# -- matches -------------------------------------------------------------------------------------------------------------
+
+
+def test_matches__are_the_instances_with_their_times():
+    with two_messages().trace() as trace:
+        m = trace.matches("mpi_latesender", names=True)
+        assert m.severity.tolist() == [20, 15]  # the worst first
+        assert m.begin_time.tolist() == [30, 5]
+        assert m.end_time.tolist() == [50, 20]
+        assert m.path.tolist() == ["main/MPI_Recv"] * 2
+        # the index is the row of the compound table
+        assert (trace.messages.loc[m.index, "recv"] == m.recv).all()
+
+
+@pytest.mark.parametrize("conventions", ["scalasca", "expert"])
+def test_matches__add_up_to_the_severities(hybrid, conventions):
+    cube = hybrid.analyze(conventions)
+    matched = 0
+    for name in cube.properties.id:
+        try:
+            m = hybrid.matches(name, conventions)
+        except AnalysisError as error:
+            assert "not matched instance by instance" in str(error)
+            continue
+        matched += len(m) > 0
+        assert m.severity.sum() * cube.scale(name) == pytest.approx(cube.total(name), abs=1e-12), name
+        if cube.properties.unit[cube.properties.number[name]] == "sec":
+            assert (m.end_time - m.begin_time == m.severity).all()
+            assert (m.begin_time >= 0).all()
+    assert matched > 10 if conventions == "scalasca" else matched > 2
+
+
+def test_matches__of_a_profile_property_say_where_to_look(hybrid):
+    with pytest.raises(AnalysisError, match="below it there are mpi_latesender, mpi_latereceiver"):
+        hybrid.matches("mpi_point2point")
+
+
+def test_every_pattern__says_when_its_matches_begin_or_end():
+    from tracecols.patterns.registry import CONVENTIONS, properties
+
+    for conventions in CONVENTIONS:
+        by_id = {p.id: p for p in properties(conventions)}
+        for p in by_id.values():
+            at = p
+            while p.match and not (at.since or at.until):
+                assert at.parent in by_id, p.id
+                at = by_id[at.parent]
+                assert at.table == p.table, p.id
+
+
+# -- the command line ----------------------------------------------------------------------------------------------------
+
+
+def test_analyze__takes_the_same(hybrid, late_big, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(hybrid.path, "h.trace")
+    run = CliRunner()
+    given = [
+        "--patterns",
+        str(late_big),
+        "-p",
+        "late_big",
+        "--set",
+        "late_big.threshold=1",
+        "--within",
+        "main",
+        "--locations",
+        "0-2",
+    ]
+    result = run.invoke(group, ["analyze", "h.trace", *given])
+    assert result.exit_code == 0, result.output
+    cube = tracecols.SeverityCube.load("h.severity")
+    assert cube.properties.id == [
+        "time",
+        "execution",
+        "mpi",
+        "mpi_communication",
+        "mpi_point2point",
+        "mpi_latesender",
+        "late_big",
+    ]
+    assert cube.facts["narrowed"]["parameters"] == {"late_big": {"threshold": 1.0}}
+    bad = run.invoke(group, ["analyze", "h.trace", "--set", "late_big=3"])
+    assert bad.exit_code == 2
+    assert "PROPERTY.NAME=VALUE" in bad.output
+    unknown = run.invoke(group, ["analyze", "h.trace", "-p", "late"])
+    assert unknown.exit_code == 1
+    assert "no property 'late'" in unknown.output
+
+
+def test_patterns__lists_all_and_explains_one(late_big):
+    run = CliRunner()
+    listed = run.invoke(group, ["patterns"]).output
+    assert "Late Sender  mpi_latesender  matches messages" in listed
+    assert "EXPERT 3.0" in listed
+    one = run.invoke(group, ["patterns", "mpi_latereceiver", "--conventions", "scalasca"]).output
+    assert "confidence" in one.lower()
+    assert "0.8" in one
+    assert "expert" not in one
+    mine = run.invoke(group, ["patterns", "--patterns", str(late_big)]).output
+    assert "Late and Big  late_big  matches messages, confidence 0.5" in mine
+    assert run.invoke(group, ["patterns", "late_sendr"]).exit_code == 1

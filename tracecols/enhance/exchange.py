@@ -1,0 +1,111 @@
+"""What processes tell each other: a trace divided into parts, and what becomes of what each part sends to others.
+
+Every part posts what it has to say, and then gathers what was sent to it, so that no two parts need to be in memory at the
+same time. A trace that is small enough is one part, and nothing is copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, lru_cache, partial
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.collectives import CollectivePost, match_collectives, plan_ranges
+from tracecols.enhance.compound import CompoundTable
+from tracecols.enhance.messages import LateCalls, MessagePost, Receipt, gather_sent, match_messages
+
+if TYPE_CHECKING:
+    from tracecols.enhance.model import Model
+
+Post = TypeVar("Post", CollectivePost, MessagePost)
+
+ROOM = 1 << 20
+"""Participants of collective operations that are matched together."""
+
+
+class Exchange:
+    """The parts of a trace and what they exchange.
+
+    Parameters
+    ----------
+    model : Model
+        The trace, or the one part.
+    division : list of (n_members,) int64
+        Locations of every part; those of a process stay together.
+
+    Attributes
+    ----------
+    part_of : (n_processes,) int64
+        Part of every process.
+    """
+
+    def __init__(self, model: Model, division: list[NDArray[np.int64]]) -> None:
+        self.model, self.division = model, division
+        self.part_of = np.zeros(int(model.process.max(initial=-1)) + 1, np.int64)
+        for number, members in enumerate(division):
+            self.part_of[model.process[members]] = number
+        self._messages: dict[int, MessagePost] = {}
+        self._collectives: dict[int, CollectivePost] = {}
+        self._receipts: dict[int, list[Receipt]] = {}
+        self._late: dict[int, Callable[[], LateCalls]] = {}
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts."""
+        return len(self.division)
+
+    def view(self, part: int) -> Model:
+        """Return a model that sees the processes of one part only; the model itself if there is one part."""
+        return self.model if self.n_parts == 1 else self.model.view(self.division[part], self, part)
+
+    def range_view(self, of: int) -> Model:
+        """Return a model that sees one range of collective operations only; the model itself if there is one part."""
+        return self.model if self.n_parts == 1 else self.model.view(np.zeros(0, np.int64), self, of)
+
+    def post(self, view: Model) -> None:
+        """Let a part say what it has to say."""
+        if view.part not in self._messages:
+            self._collectives[view.part] = CollectivePost(view, self)
+            self._messages[view.part] = MessagePost(view, self)
+
+    def _posts(self, posts: dict[int, Post]) -> list[Post]:
+        for part in range(self.n_parts):
+            if part not in self._messages:
+                self.post(self.view(part))
+        return [posts[part] for part in range(self.n_parts)]
+
+    def sends(self, view: Model) -> CompoundTable:
+        """Return all sends of a part."""
+        self.post(view)
+        return self._messages[view.part].all_sends
+
+    def messages(self, part: int) -> CompoundTable:
+        """Return the messages a part receives, and tell the senders."""
+        table, self._receipts[part] = match_messages(self, part, self._posts(self._messages))
+        self._late[part] = lru_cache(maxsize=None)(partial(LateCalls, table))
+        if self.n_parts > 1:
+            # the table goes, its late senders stay
+            found = LateCalls(table)
+            self._late[part] = lambda: found
+        return table
+
+    def sent_messages(self, part: int) -> CompoundTable:
+        """Return the messages a part sends."""
+        post = self._posts(self._messages)[part]
+        for receiver in range(self.n_parts):
+            if receiver not in self._receipts:
+                self.messages(receiver)
+        receipts = [self._receipts[receiver][part] for receiver in range(self.n_parts)]
+        return gather_sent(self.model, post, receipts, self._late[part])
+
+    @cached_property
+    def ranges(self) -> list[tuple[int, int]]:
+        """Ranges of collective operations that are matched together."""
+        return plan_ranges(self._posts(self._collectives), ROOM)
+
+    def collectives(self, of: int) -> tuple[CompoundTable, CompoundTable]:
+        """Return the collective operations of a range, and their participants."""
+        return match_collectives(self.model, self._posts(self._collectives), *self.ranges[of])

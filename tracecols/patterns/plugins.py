@@ -1,0 +1,87 @@
+"""Patterns that others declare: from a notebook, a file, or an installed package."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Iterable
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from tracecols.errors import AnalysisError
+from tracecols.patterns.base import Family
+
+GROUP = "tracecols.patterns"
+"""Entry points of packages that bring patterns: each names a `Family`, a list of them, or a module that holds some."""
+
+
+def families_in(found: Any, where: str) -> list[Family]:
+    """Return the families an object is or holds.
+
+    Parameters
+    ----------
+    found : Family, iterable of Family, or module
+        What was given.
+    where : str
+        Where it comes from, for errors.
+
+    Raises
+    ------
+    AnalysisError
+        If there is none.
+    """
+    if isinstance(found, Family):
+        return [found]
+    values: Iterable[Any] = vars(found).values() if hasattr(found, "__dict__") else found
+    if isinstance(found, dict):
+        values = found.values()
+    try:
+        families = list({id(v): v for v in values if isinstance(v, Family)}.values())
+    except TypeError:
+        families = []
+    if not families:
+        raise AnalysisError(
+            f"{where} declares no patterns\n  declare one with @tracecols.pattern(...), or some in a tracecols.Family"
+        )
+    return families
+
+
+def load(what: Family | str | Path) -> list[Family]:
+    """Return the families of a plug-in: a family itself, or a Python file that declares some.
+
+    Raises
+    ------
+    AnalysisError
+        If the file cannot be run or declares none.
+    """
+    if isinstance(what, (str, Path)):
+        path = Path(what)
+        if not path.is_file():
+            raise AnalysisError(f"no such file: {path}\n  give a Python file that declares patterns")
+        try:
+            names = runpy.run_path(str(path))
+        except Exception as error:
+            raise AnalysisError(f"{path} cannot be run: {type(error).__name__}: {error}") from error
+        return families_in(names, str(path))
+    return families_in(what, f"{what!r}")
+
+
+def installed() -> list[Family]:
+    """Return the families that installed packages bring.
+
+    Raises
+    ------
+    AnalysisError
+        If one of them cannot be loaded.
+    """
+    result: list[Family] = []
+    for point in sorted(entry_points(group=GROUP), key=lambda p: p.name):
+        where = f"the plug-in {point.name!r} ({point.value})"
+        try:
+            found = point.load()
+        except Exception as error:
+            raise AnalysisError(
+                f"{where} cannot be loaded: {type(error).__name__}: {error}\n  mend or uninstall the package that brings it"
+            ) from error
+        result += families_in(found, where)
+    return result

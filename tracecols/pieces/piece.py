@@ -1,0 +1,53 @@
+"""Open a piece of a trace as a trace of its own, for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tracecols.conversion import write_store
+from tracecols.errors import AnalysisError
+from tracecols.pieces.stored import StoreSource
+from tracecols.store import Store
+
+
+@contextmanager
+def piece_of(store: Store, start: float | None, stop: float | None, jobs: int) -> Iterator[Store]:
+    """Open what lies between two times as a store that exists until the context ends; the store itself if neither is given.
+
+    Parameters
+    ----------
+    store : Store
+    start, stop : float, optional
+        Seconds since the start of the recording: events with start <= time < stop. What is open at the start is entered
+        there, what is open at the end is closed there (`tracecols.pieces.cut`).
+    jobs : int
+        Threads.
+
+    Raises
+    ------
+    AnalysisError
+        If nothing can lie between them.
+    """
+    if start is None and stop is None:
+        yield store
+        return
+    if start is not None and stop is not None and stop <= start:
+        raise AnalysisError(
+            f"nothing lies between {start:g} s and {stop:g} s\n  the end has to be later than the start"
+        )
+    clock = store.manifest["clock"]
+    low, high = (None if t is None else round(t * clock["resolution"]) + int(clock["origin"]) for t in (start, stop))
+    with TemporaryDirectory(prefix="tracecols-") as folder:
+        source = StoreSource(store, None, low, high, jobs=jobs)
+        write_store(source, Path(folder), jobs=jobs, salvage=False, progress=None)
+        piece = Store(folder)
+        if not piece.manifest["n_events"]:
+            whole = (store.manifest["last_time"] - clock["origin"]) / clock["resolution"]
+            raise AnalysisError(
+                f"no event lies between {0 if start is None else start:g} s and {whole if stop is None else stop:g} s\n"
+                f"  the recording lasts {whole:g} s"
+            )
+        yield piece

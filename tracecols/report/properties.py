@@ -1,0 +1,96 @@
+"""What properties there are, and everything about one of them: in the terminal, and as pages."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+
+from rich.text import Text
+from rich.tree import Tree
+
+from tracecols.errors import AnalysisError
+from tracecols.patterns.base import Family, Property
+from tracecols.patterns.engine import CHARGED
+from tracecols.patterns.plugins import installed
+from tracecols.patterns.registry import properties
+from tracecols.schema.severity import CONVENTIONS
+
+
+def how(p: Property) -> str:
+    """Say in a few words how the severity of a property is found."""
+    if p.match is not None:
+        return f"matches {p.table}"
+    if p.regions is not None:
+        return "visits of regions" if p.measure == "visits" else "time in regions"
+    return {"children": "sum of those below", "rest": "what its siblings leave"}.get(p.of, "profile")
+
+
+def declared(conventions: str, patterns: Iterable[Family]) -> list[Property]:
+    """Return the properties of some conventions: built in, of installed packages, and given ones."""
+    return properties(conventions, [p for family in (*installed(), *patterns) for p in family.properties])
+
+
+def property_tree(conventions: str, patterns: Iterable[Family] = ()) -> Tree:
+    """Make the tree of all properties of some conventions."""
+    tree = Tree(Text(f"{conventions} conventions ({CONVENTIONS[conventions]})", "bold"))
+    nodes = {"": tree}
+    for p in declared(conventions, patterns):
+        line = Text.assemble(p.title, ("  " + p.id, "cyan"), (f"  {how(p)}", "dim"))
+        if p.confidence < 1:
+            line.append(f", confidence {p.confidence:g}", "dim")
+        nodes[p.id] = nodes[p.parent].add(line)
+    return tree
+
+
+def facts(p: Property) -> Iterator[tuple[str, str]]:
+    """Name everything that is declared of a property: label and text."""
+    yield "Unit", p.unit
+    yield "Found by", how(p)
+    if p.match is not None:
+        call_path, location = CHARGED[p.table]
+        yield "Charged to", f"{call_path} and {location} of {p.table}, unless the pattern says otherwise"
+        if p.match.__doc__:
+            yield "Rule", p.match.__doc__.strip().splitlines()[0]
+    if p.since or p.until:
+        yield "Interval", f"from {p.since}" if p.since else f"until {p.until}"
+    for name, parameter in p.parameters.items():
+        yield f"Parameter {name}", f"{parameter.doc}; {parameter.default:g} {parameter.unit}".rstrip()
+    for name, c in p.constituents.items():
+        yield f"Constituent {name}", f"the {c.table} whose {c.column} is {c.pointer}"
+    if p.needs:
+        yield "Exists with", p.needs
+    yield "Confidence", f"{p.confidence:g}"
+    yield "Declared in", p.family
+
+
+def about(names: Iterable[str], conventions: Iterable[str], patterns: Iterable[Family] = ()) -> Iterator[Text]:
+    """Say everything about some properties, under each of some conventions.
+
+    Raises
+    ------
+    AnalysisError
+        If there is no such property, with the nearest ids.
+    """
+    given = list(patterns)
+    found = {c: declared(c, given) for c in conventions}
+    for name in names:
+        fits = {
+            c: [p for p in all_of if name in (p.id, p.title) or p.title.lower() == name.lower()]
+            for c, all_of in found.items()
+        }
+        if not any(fits.values()):
+            near = difflib.get_close_matches(name, {p.id for all_of in found.values() for p in all_of}, 3)
+            hint = f"did you mean {', '.join(near)}?" if near else "tracecols patterns lists all"
+            raise AnalysisError(f"no property {name!r}\n  {hint}")
+        for c, those in fits.items():
+            for p in those:
+                text = Text.assemble(
+                    (p.title, "bold"), ("  " + p.id, "cyan"), (f"  {c} conventions\n", "dim"), f"  {p.summary}\n"
+                )
+                if p.advice:
+                    text.append(f"  {p.advice}\n", "italic")
+                if p.parent:
+                    text.append(f"  Parent: {p.parent}\n")
+                for label, value in facts(p):
+                    text.append(f"  {label}: {value}\n")
+                yield text
