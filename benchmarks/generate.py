@@ -1,8 +1,9 @@
 """Generate OTF2 archives of programs whose wait states are known: `python -m benchmarks.generate PROGRAM OUT/`.
 
 The programs are small simulations (`benchmarks/programs`): a wavefront sweep, a halo exchange, a hybrid multi-zone solver, a
-master with workers, a Fourier transform. What each of them has lost waiting follows from its own schedule and stands beside
-the archive in `truth.json`: ticks (bytes, occurrences) by property and location, visits by region.
+master with workers, a Fourier transform, pairs of processes with many channels, a process that does almost everything. What
+each of them has lost waiting follows from its own schedule and stands beside the archive in `truth.json`: ticks (bytes,
+occurrences) by property and location, visits by region.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.programs.source import PROGRAMS, Generated, Truth, make
+from benchmarks.programs.source import N_FUNCTIONS, PROGRAMS, Generated, Truth, make
 
 __all__ = ["Generated", "Truth", "make", "truth_as_json", "write"]
 
@@ -36,7 +37,7 @@ def write(source: Generated, folder: str | Path, jobs: int | None = None) -> Pat
 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    path = write_archive(source, folder / "traces.otf2", jobs=jobs)
+    path = write_archive(source, folder / "traces.otf2", jobs=jobs, clock_offsets=source.clock_offsets)
     (folder / "truth.json").write_text(json.dumps(truth_as_json(source.truth)) + "\n", encoding="utf-8")
     return path
 
@@ -54,6 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--events", type=float, default=1e6, help="events of all locations together, within a tenth")
     parser.add_argument("--seed", type=int, default=0, help="of all random numbers")
     parser.add_argument("--depth", type=int, default=0, help="depth of random call trees within computations")
+    parser.add_argument("--nodes", type=int, default=0, help="calls of all these trees together; few by default")
+    parser.add_argument("--functions", type=int, default=N_FUNCTIONS, help="functions these trees call; 48 by default")
+    parser.add_argument("--skew", type=float, default=0, help="largest offset of a location's clock in seconds")
     parser.add_argument("--counters", action="store_true", help="record counters with every ENTER and EXIT")
     parser.add_argument("--periodic", action="store_true", help="let the grid of halo be periodic")
     parser.add_argument("--jobs", type=int, help="threads that write; one per core by default")
@@ -62,7 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         source = make(
             given.program, given.processes, given.threads, int(given.events), given.seed, depth=given.depth,
-            counters=given.counters, periodic=given.periodic,
+            nodes=given.nodes, functions=given.functions, counters=given.counters, periodic=given.periodic,
+            skew=given.skew,
         )  # fmt: skip
     except ValueError as error:
         parser.error(str(error))

@@ -2,7 +2,7 @@
  *
  * The reader is used the way the library's Python package and its examples do: all locations selected, local definitions
  * read, then one local event reader per location, one after the other, in one thread. EVENTS lists the names of all event
- * types; compare_library.py makes it from the installed header.
+ * types; peers.py makes it from the installed header.
  */
 #define _POSIX_C_SOURCE 199309L
 #include <otf2/otf2.h>

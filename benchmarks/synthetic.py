@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from otf2_writer import Archive
 
-VERSION = 1
+VERSION = 2
 """Part of the cached archive's name: change it when the archive changes."""
 
 CHUNK = 1 << 20
@@ -52,12 +52,15 @@ _COLLECTIVE = ([ENTER, BEGIN, END, LEAVE], [ALLREDUCE, 0, 0, ALLREDUCE])
 
 
 def call_trees(
-    random: np.random.Generator, n_trees: int = N_TREES
+    random: np.random.Generator, n_trees: int = N_TREES, size: float = 1.0
 ) -> tuple[list[NDArray[np.uint8]], list[NDArray[np.int32]]]:
-    """Make call trees as (kind, region): random walks folded into depths 0 to 12, in every node a random region."""
+    """Make call trees as (kind, region): random walks folded into depths 0 to 12, in every node a random region.
+
+    Smaller ones are short walks; larger ones are some of the usual size in a row, so that there are as many call paths.
+    """
     kinds, regions = [], []
     for _ in range(n_trees):
-        n = 2 * int(random.integers(10, 120))
+        n = 2 * max(round(min(size, 1) * int(random.integers(10, 120))), 1)
         walk = np.concatenate([[0], np.cumsum(random.choice([-1, 1], n))])
         depth = 12 - np.abs(np.mod(walk, 24) - 12)
         depth = np.concatenate([depth, np.arange(depth[-1] - 1, -1, -1)])
@@ -69,6 +72,10 @@ def call_trees(
         region[order[0::2]] = region[order[1::2]] = chosen
         kinds.append(np.where(step > 0, ENTER, LEAVE).astype(np.uint8))
         regions.append(region)
+    if size > 1:
+        rows = random.integers(0, n_trees, (n_trees, round(size))).tolist()
+        kinds = [np.concatenate([kinds[i] for i in row]) for row in rows]
+        regions = [np.concatenate([regions[i] for i in row]) for row in rows]
     return kinds, regions
 
 
@@ -126,10 +133,12 @@ def _encode(
     return q, i
 
 
-def _events(n_rounds: int, seed: int) -> list[tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int32]]]:
+def _events(
+    n_rounds: int, seed: int, tree: float
+) -> list[tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int32]]]:
     """Make time, kind and region of every location."""
     random = np.random.default_rng(seed)
-    kinds, regions = call_trees(random)
+    kinds, regions = call_trees(random, size=tree)
     for of in (_BLOCKING, _NON_BLOCKING, _COLLECTIVE):
         kinds.append(np.array(of[0], np.uint8))
         regions.append(np.array(of[1], np.int32))
@@ -163,7 +172,7 @@ def _events(n_rounds: int, seed: int) -> list[tuple[NDArray[np.int64], NDArray[n
         return np.stack([elapsed[i][position(p)] - elapsed[i][since(p)] for i, p in enumerate(parts)], axis=1)
 
     ends = [np.append(p[3][1:, 0], p[2].size) for p in parts]
-    send = until(lambda p: p[3][:, 1] + 1 + np.where(rounds % 2, 3, 0), lambda p: p[3][:, 0])
+    send = until(lambda p: p[3][:, 1] + 2 + np.where(rounds % 2, 3, 0), lambda p: p[3][:, 0])
     recv = until(lambda p: p[4] + 1, lambda p: p[3][:, 0])
     last = [np.where(collective, p[3][:, 2] + 2, e) for p, e in zip(parts, ends, strict=True)]
     gather = np.stack([e[b] - e[p[4] + 1] for e, b, p in zip(elapsed, last, parts, strict=True)], axis=1)
@@ -186,7 +195,7 @@ def _events(n_rounds: int, seed: int) -> list[tuple[NDArray[np.int64], NDArray[n
     return result
 
 
-def make_archive(n_events: int = 10_000_000, *, seed: int = 1, folder: Path | None = None) -> Path:
+def make_archive(n_events: int = 10_000_000, *, seed: int = 1, tree: float = 1.0, folder: Path | None = None) -> Path:
     """Make an archive of about `n_events` events, or find the one made before.
 
     Parameters
@@ -195,6 +204,8 @@ def make_archive(n_events: int = 10_000_000, *, seed: int = 1, folder: Path | No
         Events of all eight locations together, within a few percent.
     seed : int
         Of the random numbers; an archive is the same wherever it is made.
+    tree : float
+        Size of the call trees: with 1 there are 142 events for every message of a location.
     folder : Path, optional
         Where to keep it; a folder of the system's temporary files by default.
 
@@ -204,7 +215,7 @@ def make_archive(n_events: int = 10_000_000, *, seed: int = 1, folder: Path | No
         The anchor file.
     """
     folder = folder or Path(tempfile.gettempdir()) / "tracecols-benchmarks"
-    place = folder / f"irregular-{VERSION}-{n_events}-{seed}"
+    place = folder / f"irregular-{VERSION}-{n_events}-{seed}-{tree:g}"
     path = place / "traces.otf2"
     if path.exists():
         return path
@@ -215,8 +226,10 @@ def make_archive(n_events: int = 10_000_000, *, seed: int = 1, folder: Path | No
     for name in MPI:
         archive.region(name)
     program = archive.mpi(N_LOCATIONS)
-    n_rounds = max(round(n_events / N_LOCATIONS / 142.2), 1)
-    columns = _events(n_rounds, seed)
+    trees = [k.size for k in call_trees(np.random.default_rng(seed), size=tree)[0]]
+    of_round = np.mean(trees) + (len(_BLOCKING[0]) + len(_NON_BLOCKING[0])) / 2 + len(_COLLECTIVE[0]) / COLLECTIVE_EVERY
+    n_rounds = max(round(n_events / N_LOCATIONS / of_round), 1)
+    columns = _events(n_rounds, seed, tree)
     n_regions = N_USER + len(MPI)
     local_of = np.empty(n_regions, np.int64)
     for rank, (time, _, _) in zip(program.ranks, columns, strict=True):

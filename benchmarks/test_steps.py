@@ -1,29 +1,34 @@
-"""The steps under pytest-benchmark; `--events 10e6` on a synthetic archive of that size, 1e6 by default."""
+"""The steps under pytest-benchmark: `pytest benchmarks -k scan --workloads bt-mz` while changing one of them."""
 
 from __future__ import annotations
 
 import pytest
 
-STEPS = (
-    "copy of the columns",
-    "pyarrow writes the columns",
-    "decode",
-    "convert, 1 job",
-    "convert, 2 jobs",
-    "scan, 1 job",
-    "archive to severities, 2 jobs",
-    "tracecols analyze ARCHIVE",
-)
+from benchmarks.steps import STEPS, YARDSTICKS, Watch
+
+WATCH = Watch()
 
 
-@pytest.mark.parametrize("step", STEPS)
-def test_step(benchmark, steps, step):
-    benchmark.group = steps.name
-    benchmark.extra_info["events"] = steps.n_events
-    benchmark.pedantic(steps.timed(2)[step], rounds=3, warmup_rounds=1)
+class TestSteps:
+    # what a step does beforehand does not count: time passes while its stopwatch runs
+    pytestmark = pytest.mark.benchmark(timer=lambda: WATCH.seconds)
 
+    # not the peers: two versions of one C library do not get along in a process
+    @pytest.mark.parametrize("step", [name for name, s in STEPS.items() if s.group != "peers"])
+    def test_step(self, benchmark, subject, step):
+        declared = STEPS[step]
+        if declared.family and not subject.n_rows(declared.family):
+            pytest.skip("no such events")
+        if declared.most_events is not None and subject.n_events > declared.most_events:
+            pytest.skip(f"more than {declared.most_events:,} events")
+        if declared.missing is not None and (why := declared.missing(subject.archive)):
+            pytest.skip(why)
+        benchmark.group = subject.name
+        benchmark.extra_info["events"] = subject.n_events
+        benchmark.pedantic(declared.run, args=(subject, WATCH), rounds=3, warmup_rounds=1)
 
-def test_patterns(benchmark, steps):
-    benchmark.group = steps.name
-    benchmark.extra_info["events"] = steps.n_events
-    benchmark.pedantic(steps.patterns, setup=lambda: ((steps.scan(),), {}), rounds=3, warmup_rounds=1)
+    @pytest.mark.parametrize("yardstick", YARDSTICKS)
+    def test_yardstick(self, benchmark, subject, yardstick):
+        benchmark.group = subject.name
+        benchmark.extra_info["events"] = subject.n_sampled
+        benchmark.pedantic(YARDSTICKS[yardstick], args=(subject, WATCH), rounds=3, warmup_rounds=1)

@@ -103,6 +103,9 @@ def check_location(
                 null = [np.full(at[c].size, -1) for c in codes]
                 parts = [fields[c].get(column.name, n) for c, n in zip(codes, null, strict=True)]
                 expected = np.concatenate([np.zeros(0, np.int64), *parts])[order].astype(column.dtype)
+                if (name, column.name) in RANKS:
+                    by = found[RANKS[name, column.name]].tolist()
+                    expected = in_communicator(store, library, by, expected, name == "rma")
             same(found[column.name], expected, f"{name}.{column.name}")
 
     arguments = [
@@ -119,6 +122,39 @@ def check_location(
     ]
     same_rows(store.read("attributes", location), attributes, "attributes")
     check_metrics(store, location, first, events, at.get(EventKind.METRIC), rows)
+
+
+RANKS = {
+    ("p2p", "peer"): "communicator", ("collectives", "root"): "communicator", ("tasks", "creator"): "team",
+    ("rma", "remote"): "window", ("rma", "root"): "window",
+}  # fmt: skip
+"""Columns that hold ranks, and what says in which communicator."""
+
+
+def in_communicator(
+    store: Store, library: Library, by: list[int], ranks: np.ndarray, through_window: bool
+) -> np.ndarray:
+    """Look global ranks up one by one: where the group says GLOBAL_MEMBERS they count in the paradigm's COMM_LOCATIONS."""
+    d = library.definitions
+    groups = {x["self"]: x for x in d["Group"]}
+    comms = {x["self"]: (groups[x["group"]],) for x in d["Comm"] if x["group"] in groups}
+    comms |= {x["self"]: (groups[x["groupA"]], groups[x["groupB"]]) for x in d["InterComm"]}
+    windows = {x["self"]: x["comm"] for x in d["RmaWin"]}
+    ids = table(store, "windows" if through_window else "communicators")["id"]
+    result = []
+    for row, rank in zip(by, ranks.tolist(), strict=True):
+        number = ids[row] if row >= 0 else None
+        of = comms.get(windows[number] if through_window and number is not None else number, ())
+        if rank >= 0 and of and of[0]["groupFlags"] & 1:
+            self_like = enums.GROUP_TYPES[of[0]["groupType"]] == "comm_self"
+            listed = [
+                x["members"] for x in d["Group"]
+                if enums.GROUP_TYPES[x["groupType"]] == "comm_locations" and x["paradigm"] == of[0]["paradigm"]
+            ][-1]  # fmt: skip
+            members = [g["members"] for g in of if rank in g["members"]]
+            rank = -1 if rank >= len(listed) else 0 if self_like else members[0].index(rank) if members else -1
+        result.append(rank)
+    return np.array(result, ranks.dtype)
 
 
 def value_of(of: int, bits: int, rows: dict[str, dict[int, int]]) -> int:
@@ -400,7 +436,7 @@ def check_groups(store: Store, library: Library, text: dict[int, str], rows: dic
     members = []
     for x, kind in zip(groups, kinds, strict=True):
         ids = x["members"]
-        if kind == "comm_group" and not x["groupFlags"] & 1:
+        if kind == "comm_group":
             ids = [listed[x["paradigm"]][m] for m in ids]
         if kind == "regions":
             members.append([rows["REGION"][m] for m in ids])
@@ -410,7 +446,7 @@ def check_groups(store: Store, library: Library, text: dict[int, str], rows: dic
             members.append(ids)
     check(
         store, "groups", id=[x["self"] for x in groups], name=[text[x["name"]] for x in groups], type=kinds,
-        paradigm=[enums.PARADIGMS[x["paradigm"]] for x in groups], flags=[x["groupFlags"] for x in groups],
+        paradigm=[enums.PARADIGMS[x["paradigm"]] for x in groups], flags=[x["groupFlags"] & ~1 for x in groups],
         members=members,
     )  # fmt: skip
     plain, inter = library.definitions["Comm"], library.definitions["InterComm"]

@@ -107,7 +107,7 @@ def definitions(path: Path, chance: random.Random, **options: Any) -> tuple[Arch
                                   source_file=far[2], begin_line_number=0, end_line_number=0, canonical_name=far[1],
                                   region_role=0, paradigm=0, region_flags=0))  # fmt: skip
     groups = [archive.group("locations", archive.locations), archive.group("regions", regions[3:9], flags=0)]
-    groups.append(archive.group("comm_group", [mpi.ranks[1], mpi.ranks[0]], flags=1))
+    groups.append(archive.group("comm_group", [1, 0], flags=1))
     comms = [mpi.world, *mpi.teams, archive.comm_self(), archive.comm("sub", [1, 0], parent=mpi.world, flags=1)]
     inter = archive.new_id("Comm")
     archive.define("InterComm", self=inter, name=text, group_a=groups[2], group_b=groups[2],

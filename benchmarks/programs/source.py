@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,13 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.programs import fft, halo, kernels, master, multizone, sweep
+from benchmarks.programs import channels, fft, halo, kernels, lopsided, master, multizone, sweep
 from benchmarks.programs.script import Script
 from tracecols.converters.base import Batch, Clock, Report
 from tracecols.schema import DEFINITIONS, SIDE_TABLES
 
 PROGRAMS: dict[str, ModuleType] = {
-    "sweep": sweep, "halo": halo, "multizone": multizone, "master": master, "fft": fft,
+    "sweep": sweep, "halo": halo, "multizone": multizone, "master": master, "fft": fft, "channels": channels,
+    "lopsided": lopsided,
 }  # fmt: skip
 
 RESOLUTION = 1_000_000_000
@@ -43,6 +45,10 @@ _MISTAKES = {
     kernels.DEADLOCK: "deadlock", kernels.RING_FULL: "too many messages or operations under way",
     kernels.TOO_LONG: "waits too long", kernels.STACK_FULL: "too many late senders in a turn",
 }  # fmt: skip
+
+
+Offsets = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Ticks of the common clock, and what is to be added to a local one there."""
 
 
 @dataclass
@@ -77,8 +83,19 @@ def quantiles() -> NDArray[np.int64]:
     return values
 
 
-def call_trees(depth: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+@lru_cache(1)
+def call_trees(depth: int, nodes: int, functions: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Make random call trees.
+
+    Parameters
+    ----------
+    depth : int
+        Of the trees; 0 makes a single one without calls.
+    nodes : int
+        Calls of all trees together; 0 makes small trees, of 8 to 24 calls.
+    functions : int
+        Number of functions that are called.
+    seed : int
 
     Returns
     -------
@@ -86,25 +103,76 @@ def call_trees(depth: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int
     tree : (3, any) int64
         Time in 1/65536 of the whole, ENTER or EXIT, and the number of the function.
     """
-    random = np.random.default_rng([seed, depth])
-    starts, events = [0], []
-    for _ in range(N_TREES if depth else 1):
-        n = 2 * int(random.integers(8, 25)) if depth else 0
-        times = np.sort(random.integers(0, 65_536, n)).tolist()
-        stack: list[int] = []
-        for i, time in enumerate(times):
-            # a random walk between 0 and depth that ends at 0
-            goes_down = len(stack) < depth and len(stack) < n - i and (not stack or random.random() < 0.5)
-            if goes_down:
-                stack.append(int(N_FUNCTIONS * random.random() ** 2))
-            events.append((time, kernels.K_ENTER if goes_down else kernels.K_EXIT, stack[-1]))
-            if not goes_down:
-                stack.pop()
-        starts.append(len(events))
-    return np.array(starts), np.array(events, np.int64).reshape(-1, 3).T.copy()
+    if not depth:
+        return np.zeros(2, np.int64), np.zeros((3, 0), np.int64)
+    random = np.random.default_rng([seed, depth, nodes, functions])
+    make = _large_walk if nodes else _small_walk
+    walks = [make(random, depth, max(nodes // N_TREES, 1)) for _ in range(N_TREES)]
+    parts = []
+    for goes_down in walks:
+        time = np.sort(random.integers(0, 65_536, goes_down.size))
+        # of each level ENTER and EXIT take turns
+        level = np.cumsum(np.where(goes_down, 1, -1)) + ~goes_down
+        function = np.zeros(goes_down.size, np.int64)
+        function[goes_down] = functions * random.random(goes_down.sum()) ** 2
+        order = np.argsort(level, kind="stable")
+        function[order[1::2]] = function[order[0::2]]
+        parts.append(np.stack([time, np.where(goes_down, kernels.K_ENTER, kernels.K_EXIT), function]))
+    return np.cumsum([0, *(w.size for w in walks)]), np.concatenate(parts, axis=1)
 
 
-def _functions(script: Script) -> list[int]:
+def _small_walk(random: np.random.Generator, depth: int, n: int) -> NDArray[np.bool_]:
+    """Walk at random between 0 and depth, from 0 to 0; say of each step whether it goes down a level."""
+    n = 2 * int(random.integers(8, 25))
+    result, at = [], 0
+    for i in range(n):
+        result.append(at < depth and at < n - i and (not at or random.random() < 0.5))
+        at += 1 if result[-1] else -1
+    return np.array(result)
+
+
+def _large_walk(random: np.random.Generator, depth: int, n: int) -> NDArray[np.bool_]:
+    """Walk straight to the whole depth, and on from one random level to another, until `n` steps went down."""
+    levels = np.concatenate([[0, depth], random.integers(0, depth + 1, 16 + 8 * n // depth)])
+    steps = np.diff(levels)
+    goes_down = np.repeat(steps > 0, np.abs(steps))
+    goes_down = goes_down[: np.searchsorted(np.cumsum(goes_down), n, "right")]
+    return np.concatenate([goes_down, np.zeros(2 * int(goes_down.sum()) - goes_down.size, bool)])
+
+
+def clock_offsets(n_locations: int, skew: float, span: tuple[int, int], seed: int) -> list[Offsets]:
+    """Make random clocks: readings of what is to be added to them, at the begin, at the end and some in between.
+
+    Clocks are ahead of the common one and run fast: a slow one does not tell all ticks of the common clock apart.
+
+    Parameters
+    ----------
+    n_locations : int
+    skew : float
+        Largest offset at the begin in seconds; a clock drifts by up to a tenth of that, or of the recording.
+    span : tuple of int
+        First and last tick of the recording.
+    seed : int
+
+    Returns
+    -------
+    list of ((n_readings,) int64, (n_readings,) int64)
+        By location: ticks of the common clock, what is to be added to the local one there.
+    """
+    random = np.random.default_rng([seed, 7])
+    largest = max(int(skew * RESOLUTION), 1)
+    first, last = span
+    result = []
+    for _ in range(n_locations):
+        n = int(random.integers(2, 6))
+        between = np.unique(random.integers(first + 1, max(last, first + 2), n - 2))
+        at = np.concatenate([[first], between, [max(last, first + 2)]])
+        drift = -np.sort(random.integers(0, min(largest // 10, last - first) + 1, at.size - 1))
+        result.append((at, np.concatenate([[0], drift]) - random.integers(0, largest + 1)))
+    return result
+
+
+def _functions(script: Script, n: int) -> list[int]:
     """Define the functions of call trees: of the program, of libraries, loops and phases marked by hand."""
     kinds = (
         ("function", "compiler"),
@@ -114,8 +182,7 @@ def _functions(script: Script) -> list[int]:
         ("wrapper", "compiler"),
     )
     return [
-        script.region(f"function_{i:02}", *kinds[i % len(kinds)], f"library_{i % 7}.c", 10 + 3 * i)
-        for i in range(N_FUNCTIONS)
+        script.region(f"function_{i:02}", *kinds[i % len(kinds)], f"library_{i % 7}.c", 10 + 3 * i) for i in range(n)
     ]
 
 
@@ -132,31 +199,41 @@ class Generated:
     n_turns : int
         How often the body of the script is run.
     seed : int
-    depth : int
-        Of random call trees within computations.
+    depth, nodes, functions : int
+        Of random call trees within computations (`call_trees`).
     counters : bool
         Record counters with every ENTER and EXIT.
+    skew : float
+        Largest offset of a location's clock in seconds; 0 for one clock of all.
 
     Attributes
     ----------
     truth : Truth
+    clock_offsets : list of ((n_readings,) int64, (n_readings,) int64), or None
+        Readings of local clocks (`clock_offsets`).
     """
 
-    def __init__(self, script: Script, n_turns: int, seed: int, depth: int = 0, counters: bool = False) -> None:
+    def __init__(
+        self, script: Script, n_turns: int, seed: int, *, depth: int = 0, nodes: int = 0, functions: int = N_FUNCTIONS,
+        counters: bool = False, skew: float = 0,
+    ) -> None:  # fmt: skip
         self.path = Path(script.name)
         self.format = "generated"
         self._script = script
-        functions = _functions(script) if depth else []
+        regions = np.array(_functions(script, functions) if depth else [0])
         self._n_turns, self._seed, self._weight = n_turns, seed, 1 + counters
-        self._tree_start, self._tree = call_trees(depth, seed)
-        if depth:
-            self._tree[2] = np.array(functions)[self._tree[2]]
+        self._tree_start, self._tree = call_trees(depth, nodes, functions, seed)
+        self._tree = np.stack([*self._tree[:2], regions[self._tree[2]]])
         self._make_plan()
         self._simulate()
         self._room = self._largest_step()
         self.truth = self._find_truth()
         length = int(self._top[kernels.END]) - kernels.START
         self.clock = Clock(RESOLUTION, kernels.START, length, 1_700_000_000_000_000_000)
+        self.clock_offsets: list[Offsets] | None = None
+        if skew:
+            span = kernels.START, kernels.START + length
+            self.clock_offsets = clock_offsets(script.n_processes * script.n_threads, skew, span, seed)
         self.properties: dict[str, Any] = {
             "creator": "benchmarks.generate", "machine": "", "description": f"{script.name}, seed {seed}",
         }  # fmt: skip
@@ -420,9 +497,8 @@ class Generated:
 
 
 def make(
-    program: str, processes: int, threads: int, events: int, seed: int = 0, *, depth: int = 0, counters: bool = False,
-    periodic: bool = False,
-) -> Generated:  # fmt: skip
+    program: str, processes: int, threads: int, events: int, seed: int = 0, *, periodic: bool = False, **options: Any
+) -> Generated:
     """Make a trace of a program.
 
     Parameters
@@ -435,12 +511,10 @@ def make(
         Events of all locations together; within a tenth.
     seed : int
         Of all random numbers; the same trace wherever it is made.
-    depth : int, optional
-        Computations have random call trees of this depth.
-    counters : bool, optional
-        Record counters with every ENTER and EXIT.
     periodic : bool, optional
         Whether the grid of `halo` is.
+    **options
+        What computations call, counters and clocks (`Generated`).
 
     Returns
     -------
@@ -457,8 +531,12 @@ def make(
     smallest = 0
     for size in module.SIZES:
         script = write(processes, threads, size, periodic)
+        # steps with events of their own
+        smallest = sum(process.tail - process.body for process in script.processes)
+        if smallest > 2 * events and size != module.SIZES[-1]:
+            continue
         # what one turn makes on average, from a few
-        one, nine = (Generated(script, n, seed, depth, counters).truth.n_events for n in (1, 9))
+        one, nine = (Generated(script, n, seed, **options).truth.n_events for n in (1, 9))
         turn = (nine - one) / 8
         n_turns = max(round((events - one) / turn) + 1, 1)
         expected = one + (n_turns - 1) * turn
@@ -473,4 +551,4 @@ def make(
         raise ValueError(
             f"{program} with {processes} x {threads} threads has at least {smallest} events; {events} are too few"
         )
-    return Generated(write(processes, threads, best[1], periodic), best[2], seed, depth, counters)
+    return Generated(write(processes, threads, best[1], periodic), best[2], seed, **options)

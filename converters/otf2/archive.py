@@ -74,6 +74,50 @@ class Translation:
         return self.lut, self.lut_start, self.lut_size, self.far_keys, self.far_rows, self.far_start
 
 
+class GlobalRanks:
+    """Ranks of events that count in the list of locations of a paradigm, to ranks in the communicator (GLOBAL_MEMBERS).
+
+    Parameters
+    ----------
+    ranks : dict of int to (n_listed,) int64
+        See `Definitions.global_ranks`.
+    definitions : dict of str to dict of str to list
+        The definition tables.
+    """
+
+    def __init__(self, ranks: dict[int, NDArray[np.int64]], definitions: dict[str, dict[str, list[Any]]]) -> None:
+        # behind the last communicator stands none
+        size = np.zeros(len(definitions["communicators"]["id"]) + 1, np.int64)
+        for row, known in ranks.items():
+            size[row] = known.size
+        self._size, self._start = size, np.cumsum(size) - size
+        self._ranks = np.concatenate([*(ranks[row] for row in sorted(ranks)), np.full(1, -1, np.int64)])
+        self._is_global = np.isin(np.arange(size.size), list(ranks))
+        windows = np.array([*definitions["windows"]["communicator"], -1], np.int64)
+        self._communicator = {
+            "p2p": ("communicator", None, ("peer",)),
+            "collectives": ("communicator", None, ("root",)),
+            "tasks": ("team", None, ("creator",)),
+            "rma": ("window", windows, ("remote", "root")),
+        }
+
+    def resolve(self, batch: Batch) -> None:
+        """Put ranks in communicators in place of global ones; -1 in place of those that are no member."""
+        if not self._is_global.any():
+            return
+        for family, (by, of, columns) in self._communicator.items():
+            table = batch.sides.get(family)
+            if table is None:
+                continue
+            communicator = table[by] if of is None else of[table[by]]
+            for name in columns:
+                rank = table[name].astype(np.int64)
+                listed = (rank >= 0) & (rank < self._size[communicator])
+                at = np.where(listed, self._start[communicator] + rank, -1)
+                rank = np.where(self._is_global[communicator] & (rank >= 0), self._ranks[at], rank)
+                table[name] = rank.astype(table[name].dtype)
+
+
 class Buffers:
     """The column buffers of one thread, reused from location to location; pages that are never touched cost nothing."""
 
@@ -141,6 +185,7 @@ class Archive:
             np.cumsum([0, *map(len, values)]),
             np.array([t == "float64" for types in values for t in types], np.uint8),
         )
+        self._global_ranks = GlobalRanks(self._definitions.global_ranks, self.definitions)
         self._local = threading.local()
 
     def _file(self, location: int, suffix: str) -> Path:
@@ -288,6 +333,7 @@ class Archive:
         for family, (is_member, position, columns) in tables.SIDE_COLUMNS.items():
             if counts[is_member.astype(bool)].any():
                 batch.sides[family] = sides.family_columns(event, side_kind, values, is_member, position, columns)
+        self._global_ranks.resolve(batch)
         if counts[EventKind.METRIC]:
             self._metric_columns(batch, event, side_kind, values, buffers.extras)
         if counts[EventKind.PROGRAM_BEGIN]:

@@ -30,6 +30,9 @@ _TABLED = {
     "CallingContext", "InterruptGenerator", "IoRegularFile", "IoDirectory", "IoHandle", "InterComm",
 }  # fmt: skip
 
+GLOBAL_MEMBERS = 1
+"""Flag of a group: events that use it count ranks in the list of locations of its paradigm, not in the group."""
+
 _METRIC_DTYPES = {4: "uint64", 8: "int64", 10: "float64"}
 
 
@@ -164,6 +167,8 @@ class Definitions:
         Rows by identifier, by kind of identifier (`records.MAPS`).
     metric_types : list of list of str
         Dtypes of the members of every metric class.
+    global_ranks : dict of int to (n_listed,) int64
+        By communicator (row) whose events count ranks in the list of locations of the paradigm: the ranks in it; -1 no member.
     regions : dict
         `off`, `flush`: rows of the artificial regions; `program`: region row by row of the program's name.
     """
@@ -189,6 +194,7 @@ class Definitions:
         strings = found["String"]
         self._text = dict(zip(strings["self"], strings["string"], strict=True))
         self.ids = {name: Ids([]) for name in MAPS}
+        self.global_ranks: dict[int, NDArray[np.int64]] = {}
         self.tables: dict[str, dict[str, list[Any]]] = {
             name: {c: [] for c in t.names} for name, t in DEFINITIONS.items()
         }
@@ -425,8 +431,8 @@ class Definitions:
             if kind in ("comm_locations", "comm_location_groups")
         }
         rows: list[list[int]] = []
-        for i, (members, kind, flags) in enumerate(zip(g["members"], kinds, g["group_flags"], strict=True)):
-            if kind == "comm_group" and not (flags > 0 and flags & 1):
+        for i, (members, kind) in enumerate(zip(g["members"], kinds, strict=True)):
+            if kind == "comm_group":
                 ranks = listed.get(paradigms[i], [])
                 if members and not 0 <= min(members) <= max(members) < len(ranks):
                     raise self._dangling("Group", i, "rank", min(members) if min(members) < 0 else max(members))
@@ -437,7 +443,7 @@ class Definitions:
                 rows.append(list(members))
         self._put(
             "groups", "GROUP", "Group", name=self._texts("Group"), type=kinds, paradigm=paradigms,
-            flags=[max(f, 0) for f in g["group_flags"]], members=rows,
+            flags=[max(f, 0) & ~GLOBAL_MEMBERS for f in g["group_flags"]], members=rows,
         )  # fmt: skip
         group = self.ids["GROUP"]
 
@@ -465,6 +471,15 @@ class Definitions:
             "members": [rows[r] if r >= 0 and kinds[r] != "comm_self" else [] for r in of],
             "remote_members": [rows[r] if r >= 0 else [] for r in remote],
         }
+        is_global = [max(f, 0) & GLOBAL_MEMBERS for f in g["group_flags"]]
+        made = self.tables["communicators"]
+        for k, r in enumerate(of):
+            if r >= 0 and is_global[r] and paradigms[r] in listed:
+                # an inter-communicator has two groups, which have no member in common
+                rank = {
+                    m: i for column in ("remote_members", "members") for i, m in enumerate(made[column][k])
+                } | dict.fromkeys(listed[paradigms[r]] if made["kind"][k] == "self" else (), 0)
+                self.global_ranks[k] = np.array([rank.get(m, -1) for m in listed[paradigms[r]]], np.int64)
 
     def _metrics(self) -> None:
         m, k, s = (self._found[n] for n in ("MetricMember", "MetricClass", "MetricInstance"))
@@ -517,17 +532,20 @@ class Definitions:
         }
         topology = self._refs("CartCoordinate", "cart_topology", self._ids("CartTopology"))
         members = self.tables["communicators"]["members"]
-        location = []
-        for i, (of, rank) in enumerate(zip(topology, p["rank"], strict=True)):
+        location, ranks = [], []
+        for i, (of, number) in enumerate(zip(topology, p["rank"], strict=True)):
             on = self.tables["topologies"]["communicator"][of] if of >= 0 else -1
+            known = self.global_ranks.get(on)
+            rank = number if known is None else int(known[number]) if number < known.size else -1
+            ranks.append(rank)
             of_rank = members[on] if on >= 0 else []
             # of MPI_COMM_SELF the members are not listed
-            if rank >= max(len(of_rank), 1):
-                raise self._dangling("CartCoordinate", i, "rank", rank)
+            if not 0 <= rank < max(len(of_rank), 1):
+                raise self._dangling("CartCoordinate", i, "rank", number)
             location.append(of_rank[rank] if of_rank else -1)
         self.tables["topology_coordinates"] = {
             "topology": topology,
-            "rank": p["rank"],
+            "rank": ranks,
             "location": location,
             "coordinates": p["coordinates"],
         }

@@ -9,7 +9,7 @@ import shutil
 import struct
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,8 +18,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.converters.base import Batch, Report, Source
+from tracecols.converters.base import Batch, Columns, Report, Source
 from tracecols.converters.otf2 import encode, tables
+from tracecols.converters.otf2.clock import LocalClock, Readings
 from tracecols.converters.otf2.files import HEADER, LITTLE, MAX_CHUNK
 from tracecols.converters.otf2.records import EVENT_RECORDS
 from tracecols.converters.otf2.write_definitions import GlobalDefinitions, framed
@@ -60,6 +61,15 @@ def _layout() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
 
 FAMILY, COLUMN = _layout()
+TIMES = {
+    (kind.family, field.name): [k.number for k in KINDS if k.family == kind.family and k.number in _RECORD
+                                and field in _RECORD[k.number].fields]
+    for kind in KINDS
+    if kind.family in _FAMILIES and kind.number in _RECORD
+    for field in _RECORD[kind.number].fields
+    if field.type == "ts"
+}  # fmt: skip
+"""Columns of side tables that hold times, and the kinds of events with such a field."""
 
 
 class Buffers:
@@ -106,6 +116,8 @@ class EventFile:
         Types of the values of metric classes.
     what : str
         The location, for error messages.
+    clock : LocalClock, optional
+        By which the times in the file go; by default the common clock.
 
     Attributes
     ----------
@@ -125,8 +137,10 @@ class EventFile:
         type_start: NDArray[np.int64],
         type_code: NDArray[np.uint8],
         what: str,
+        clock: LocalClock | None = None,
     ) -> None:
         self._file, self._buffers, self._size, self._what = file, buffers, event_chunk, what
+        self._clock = clock
         self._types = type_start, type_code
         self._state = np.zeros(encode.N_STATE, np.int64)
         self._state[encode.POSITION] = HEADER
@@ -155,7 +169,9 @@ class EventFile:
         time, kind, region = (
             _fixed(batch.events[c], t) for c, t in (("time", np.int64), ("kind", np.uint8), ("region", np.int32))
         )
-        if self._is_first:
+        if self._clock is not None:
+            time = _fixed(self._local(time), np.int64)
+        elif self._is_first:
             state[encode.SHIFT] = min(int(time.min()), 0)
             self._is_first = False
         sides = self._side_tables(batch)
@@ -172,6 +188,26 @@ class EventFile:
             self._flush(b"\0")
         state[encode.BASE] += n
 
+    def _local(self, time: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return what the location's clock showed."""
+        assert self._clock is not None
+        local = self._clock.local(time)
+        if (local < 0).any():
+            at = int(time[np.argmax(local < 0)])
+            raise WriteError(
+                f"{self._what}: its clock never shows the time {at}\n  give clocks that run fast rather than slow"
+            )
+        return local
+
+    def _column(self, family: str, name: str, table: Columns) -> NDArray[Any]:
+        """Return a column of a side table, times as the location's clock showed them."""
+        column = table[name]
+        if self._clock is not None and (family, name) in TIMES:
+            column = column.copy()
+            rows = np.isin(table["kind"], TIMES[family, name])
+            column[rows] = self._local(column[rows])
+        return column
+
     def _side_tables(self, batch: Batch) -> tuple[NDArray[Any], ...]:
         """Put the side tables of a batch into the buffer of numbers, and say where."""
         buffers = self._buffers
@@ -180,7 +216,7 @@ class EventFile:
         for name, (_, _, columns) in tables.SIDE_COLUMNS.items():
             table = batch.sides.get(name)
             if table is not None:
-                row_at[_FAMILIES[name]] = buffers.put(table["row"], *(table[c] for c, _ in columns))
+                row_at[_FAMILIES[name]] = buffers.put(table["row"], *(self._column(name, c, table) for c, _ in columns))
                 counts[_FAMILIES[name]] = table["row"].size
         column = COLUMN * counts[np.minimum(FAMILY, len(_FAMILIES))][:, None]
         attributes = batch.sides.get("attributes", {})
@@ -377,11 +413,10 @@ def new_archive(path: Path) -> Iterator[Path]:
         shutil.rmtree(building, ignore_errors=True)
 
 
-def _local_definitions(shift: int) -> list[bytes]:
-    """Return what the definition file of a location holds: nothing, or a clock offset that makes times negative."""
-    if not shift:
-        return []
-    return [framed(6, struct.pack("<Q", at) + b"\x08" + struct.pack("<qd", shift, 0.0)) for at in (0, 1)]
+def _local_definitions(shift: int, clock: LocalClock | None) -> list[bytes]:
+    """Return what the definition file of a location holds: its clock's offsets, such that make times negative, or nothing."""
+    readings = clock.records if clock is not None else [(at, shift) for at in (0, 1) if shift]
+    return [framed(6, struct.pack("<Q", at) + b"\x08" + struct.pack("<qd", by, 0.0)) for at, by in readings]
 
 
 def write_archive(
@@ -392,6 +427,7 @@ def write_archive(
     progress: Progress | None = None,
     event_chunk: int = 1 << 20,
     report: Report | None = None,
+    clock_offsets: Sequence[Readings] | None = None,
 ) -> Path:
     """Write a source as an OTF2 archive.
 
@@ -413,6 +449,9 @@ def write_archive(
         Bytes per chunk of events; the format's library wants 256 KiB to 16 MiB.
     report : Report, optional
         Takes in `unknown` what was left out, by name, besides what the source reports.
+    clock_offsets : sequence of ((n,) int64, (n,) int64), optional
+        By location: ticks of the common clock, and what is to be added to the location's own there. Times are written as
+        those clocks showed them, with ClockOffset records that give the source's times back to the tick.
 
     Returns
     -------
@@ -422,16 +461,18 @@ def write_archive(
     Raises
     ------
     WriteError
-        If the archive exists, cannot be written, or the source holds a value that OTF2 cannot express.
+        If the archive exists, cannot be written, or the source holds a value that OTF2 cannot express; if a clock runs so
+        slow that it never shows the time of an event.
     """
     path = Path(path)
+    clocks = [LocalClock(readings) for readings in clock_offsets] if clock_offsets is not None else None
     report = Report() if report is None else report
     if not HEADER + encode.TAIL < event_chunk <= MAX_CHUNK:
         raise WriteError(f"chunks of {event_chunk} bytes are impossible\n  choose 1 MiB")
     with new_archive(path) as anchor:
         (folder, definitions, _) = archive_files(anchor)
         folder.mkdir()
-        n_events, largest_region = _write_locations(source, folder, n_jobs(jobs), progress, event_chunk, report)
+        n_events, largest_region = _write_locations(source, folder, n_jobs(jobs), progress, event_chunk, report, clocks)
         made = GlobalDefinitions(source.definitions, source.clock, n_events, largest_region)
         chunk = DEFINITION_CHUNK
         while chunk < max(map(len, made.records)) + HEADER + len(_END):
@@ -445,7 +486,13 @@ def write_archive(
 
 
 def _write_locations(
-    source: Source, folder: Path, jobs: int, progress: Progress | None, event_chunk: int, report: Report
+    source: Source,
+    folder: Path,
+    jobs: int,
+    progress: Progress | None,
+    event_chunk: int,
+    report: Report,
+    clocks: list[LocalClock] | None,
 ) -> tuple[list[int], int]:
     """Write the files of all locations; returns their numbers of events and the largest region they enter."""
     locations = source.definitions["locations"]
@@ -466,7 +513,8 @@ def _write_locations(
         dropped: dict[str, int] = {}
         with (folder / f"{location}.evt").open("wb", buffering=0) as file:
             what = f"location {locations['id'][location]} ({locations['name'][location]})"
-            writer = EventFile(file, mine.buffers, event_chunk, type_start, type_code, what)
+            clock = clocks[location] if clocks is not None else None
+            writer = EventFile(file, mine.buffers, event_chunk, type_start, type_code, what, clock)
             for batch in source.read(location, found):
                 if stopped.is_set():
                     break
@@ -479,7 +527,9 @@ def _write_locations(
                         done += batch.events["time"].size
                         progress(done, total)
             writer.finish()
-        (folder / f"{location}.def").write_bytes(definition_file(_local_definitions(writer.shift), DEFINITION_CHUNK))
+        (folder / f"{location}.def").write_bytes(
+            definition_file(_local_definitions(writer.shift, clock), DEFINITION_CHUNK)
+        )
         return writer, found, dropped
 
     order = sorted(range(len(expected)), key=lambda i: -expected[i])

@@ -8,6 +8,7 @@ from collections import defaultdict
 from typing import Any
 
 from tracecols.converters.base import Clock
+from tracecols.converters.otf2.definitions import GLOBAL_MEMBERS
 from tracecols.converters.otf2.records import DEFINITION_RECORDS, Record
 from tracecols.schema import enums
 
@@ -15,9 +16,6 @@ UNDEFINED = -1
 _RECORD = {r.name: r for r in DEFINITION_RECORDS}
 # what others refer to comes first: the numbers of the record types are in that order, with these exceptions
 _ORDER: dict[str, float] = {r.name: r.code for r in DEFINITION_RECORDS} | {"String": 5.5, "InterComm": 22.5}
-
-GLOBAL_MEMBERS = 1
-"""Flag of a group whose members are locations, not ranks in the list of locations of its paradigm."""
 
 _LISTS = ("comm_locations", "comm_location_groups")
 _METRIC_DTYPES = {"uint64": 4, "int64": 8, "float64": 10}
@@ -221,17 +219,24 @@ class GlobalDefinitions:
             if paradigm not in listed:
                 listed[paradigm] = self._listed(paradigm, rows)
                 rows.append((len(rows), "", "comm_locations", paradigm, 0, listed[paradigm]))
+        # what a list lacks is appended to it: ranks in it stay as they are
+        lacking: dict[str, list[int]] = {}
+        for paradigm, members in listed.items():
+            known = set(members)
+            used = dict.fromkeys(m for r in rows if r[2:4] == ("comm_group", paradigm) for m in r[5])
+            lacking[paradigm] = [m for m in used if m not in known]
+            listed[paradigm] = [*members, *lacking[paradigm]]
         rank = {p: {m: k for k, m in reversed(list(enumerate(members)))} for p, members in listed.items()}
         # ranks refer to the lists, so those that were made go in front
         n = len(self._tables["groups"]["id"])
         rows.sort(key=lambda r: not (r[0] >= n and r[2] == "comm_locations"))
         for i, name, of, paradigm, flags, members in rows:
-            if of == "comm_group" and not flags & GLOBAL_MEMBERS:
-                known = rank[paradigm]
-                if all(m in known for m in members):
-                    members = [known[m] for m in members]
-                else:
-                    flags |= GLOBAL_MEMBERS
+            if of in _LISTS:
+                members = [*members, *lacking[paradigm]]
+            # ranks of events count in their communicators
+            flags &= ~GLOBAL_MEMBERS
+            if of == "comm_group":
+                members = [rank[paradigm][m] for m in members]
             elif of == "comm_location_groups":
                 members = self._processes(members)
             kind, model = number_of(enums.GROUP_TYPES, of), number_of(enums.PARADIGMS, paradigm)

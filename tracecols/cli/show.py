@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import get_terminal_size
 
 import click
 
@@ -34,6 +35,14 @@ import click
     metavar="PERCENT",
     help="Leave out what is smaller.",
 )
+@click.option(
+    "--depth",
+    type=click.IntRange(1),
+    default=40,
+    show_default=True,
+    metavar="N",
+    help="Levels of the call tree to print.",
+)
 def show(
     severity: Path,
     name: str | None,
@@ -42,6 +51,7 @@ def show(
     relative: bool,
     seconds: bool,
     threshold: float,
+    depth: int,
 ) -> None:
     """Print a SEVERITY cube: the property tree; with -p the call tree of a property; with -c the locations of a call path; with
     --topology a property on a grid."""
@@ -53,11 +63,12 @@ def show(
     if (call_path is not None or topology is not None) and name is None:
         name = "time"
     cube = SeverityCube.load(severity)
-    display = Display(cube, relative=relative, plain=seconds, threshold=threshold / 100)
-    console = Console(highlight=False, soft_wrap=True)
+    display = Display(cube, relative=relative, plain=seconds, threshold=threshold / 100, depth=depth)
+    # what lies to the right of the width is left out without a word: lines are as long as they are
+    console = Console(highlight=False, soft_wrap=True, width=1_000 + 4 * depth)
     if topology is not None:
         assert name is not None
-        parts = display.grid(name, call_path, topology, console.width)
+        parts = display.grid(name, call_path, topology, get_terminal_size().columns)
     else:
         parts = display.render(name, call_path)
     for part in parts:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.grouping import combine
 from tracecols.enhance.order import EventOrder
+from tracecols.enhance.paths import path_names
 from tracecols.enhance.regions import Regions
 from tracecols.enhance.scan import FOREIGN, LocationScan
 from tracecols.kernels import stacks
@@ -52,12 +53,8 @@ class CallPaths:
         return self.parent.size
 
     def names(self, region_names: Sequence[str]) -> list[str]:
-        """Return the paths as text, region names from the root joined by slashes."""
-        result: list[str] = []
-        for parent, region in zip(self.parent.tolist(), self.region.tolist(), strict=True):
-            name = region_names[region]
-            result.append(name if parent < 0 else f"{result[parent]}/{name}")
-        return result
+        """Return the paths as text, region names from the root joined by slashes; long ones are shortened (`path_names`)."""
+        return path_names(self.parent, [region_names[r] for r in self.region.tolist()])
 
 
 def merge_call_paths(scans: Sequence[LocationScan], regions: Regions, order_of: EventOrder) -> CallPaths:

@@ -170,8 +170,8 @@ class LocationScan:
         # room for all there can be; memory that nothing is written to is not taken
         n_notes = sum(store.n_rows(t, location) for t in store.tables if t.startswith(NOTED))
         n_calls = max(self.n - n_notes, 0) // 2 + 2
-        self._calls = self._empty(n_calls, np.int32, np.int64, np.int64, np.int64, np.int64, np.int32, np.int64)
-        self._notes = self._empty(n_notes + 1, np.uint8, np.int64, np.int64, np.int32)
+        self._calls = self._unfilled(n_calls, np.int32, np.int64, np.int64, np.int64, np.int64, np.int32, np.int64)
+        self._notes = self._unfilled(n_notes + 1, np.uint8, np.int64, np.int64, np.int32)
         self._team_stack = np.full(16, -1, np.int64)
         self._stop_times, self._task_slots = self._side_columns()
         sites = store.read("enter_sites", location) if store.n_rows("enter_sites", location) else None
@@ -183,6 +183,10 @@ class LocationScan:
     @staticmethod
     def _empty(n: int, *dtypes: Any) -> list[NDArray[Any]]:
         return [np.zeros(n, d) for d in dtypes]
+
+    @staticmethod
+    def _unfilled(n: int, *dtypes: Any) -> list[NDArray[Any]]:
+        return [np.empty(n, d) for d in dtypes]
 
     @staticmethod
     def _doubled(arrays: list[NDArray[Any]]) -> list[NDArray[Any]]:
@@ -218,14 +222,12 @@ class LocationScan:
 
     def inherited(self) -> NDArray[np.bool_]:
         """Whether each call path begins with the one of a FORK elsewhere: what a worker does within a team; (n,) bool."""
-        result = self.node_parent < -1
-        unknown = self.node_parent >= 0
-        while unknown.any():
-            # parents come before children: every round settles the children of settled ones
-            settled = unknown & ~unknown[np.where(unknown, self.node_parent, 0)]
-            result[settled] = result[self.node_parent[settled]]
-            unknown &= ~settled
-        return result
+        # up to the root in steps that double: O(n log depth)
+        top = np.where(self.node_parent >= 0, self.node_parent, np.arange(self.node_parent.size))
+        while (top != top[top]).any():
+            top = top[top]
+        is_inherited: NDArray[np.bool_] = self.node_parent[top] < -1
+        return is_inherited
 
     @property
     def progress(self) -> int:

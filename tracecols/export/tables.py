@@ -42,11 +42,34 @@ def new_file(path: Path) -> Iterator[Path]:
         building.unlink(missing_ok=True)
 
 
+ROWS = 1 << 20
+"""Rows of a row group."""
+
+
 def write_parquet(frame: pd.DataFrame, path: Path) -> None:
-    """Write a table as Parquet."""
+    """Write a table as Parquet.
+
+    Every row group has those texts of a category only that occur in it: a million paths of call paths in each would be most of
+    the file.
+    """
     import pyarrow.parquet as pq
 
-    pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), path, compression="zstd")
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    with pq.ParquetWriter(path, table.schema, compression="zstd", dictionary_pagesize_limit=1 << 30) as writer:
+        for start in range(0, max(table.num_rows, 1), ROWS):
+            rows = table.slice(start, ROWS)
+            if table.num_rows > ROWS:
+                columns = [_own_texts(c.combine_chunks()) for c in rows.columns]
+                rows = pa.Table.from_arrays(columns, schema=table.schema)
+            writer.write_table(rows, ROWS)
+
+
+def _own_texts(column: pa.Array) -> pa.Array:
+    """Leave out the texts of a category that do not occur."""
+    if not pa.types.is_dictionary(column.type):
+        return column
+    found = column.dictionary_decode().dictionary_encode()
+    return pa.DictionaryArray.from_arrays(found.indices.cast(column.type.index_type), found.dictionary)
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:

@@ -156,12 +156,13 @@ def subtrees_in_order(model: Model, order: NDArray[np.int64]) -> NDArray[np.int6
     tree, regions = model.call_paths, model.regions
     outermost = (regions.paradigm == "openmp") & np.isin(regions.role, ["parallel", "wrapper", "function"])
     root = np.full(len(tree), -1, np.int64)
-    level, current = np.iinfo(np.int32).max, -1
+    nowhere = int(np.iinfo(np.int32).max)
+    level, current = nowhere, -1
     for i, depth, opens in zip(
         order.tolist(), tree.depth[order].tolist(), outermost[tree.region[order]].tolist(), strict=True
     ):
         if depth <= level:
-            level, current = (depth, i) if opens else (np.iinfo(np.int32).max, -1)
+            level, current = (depth, i) if opens else (nowhere, -1)
         root[i] = current
     return root
 

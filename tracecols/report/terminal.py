@@ -23,6 +23,11 @@ COLOURS = (
     (0.0, "bright_black"),
 )
 
+DEPTH = 40
+"""Levels of a tree that are printed unless more are asked for: further to the right nothing can be read."""
+LINES = 5_000
+"""Nodes of a tree that are printed at most, the largest ones."""
+
 
 SHADES = " ░▒▓█"
 """From nothing to the largest, where numbers do not fit."""
@@ -43,12 +48,16 @@ class Display:
         Seconds, occurrences or bytes instead of percentages.
     threshold : float
         Leave out what is less than this share of the whole.
+    depth : int
+        Levels of a call tree to print.
     """
 
     def __init__(
-        self, cube: SeverityCube, *, relative: bool = False, plain: bool = False, threshold: float = 0.005
-    ) -> None:
+        self, cube: SeverityCube, *, relative: bool = False, plain: bool = False, threshold: float = 0.005,
+        depth: int = DEPTH,
+    ) -> None:  # fmt: skip
         self.cube, self.relative, self.plain, self.threshold = cube, relative, plain, threshold
+        self.depth = depth
 
     def render(self, name: str | None, call_path: str | None) -> Iterator[RenderableType]:
         """Yield the trees that belong to a selection."""
@@ -129,6 +138,7 @@ class Display:
         )
         yield from self._forest(
             axis.parent,
+            axis.depth,
             inclusive,
             whole,
             lambda i: self._label(
@@ -153,9 +163,10 @@ class Display:
         yield Text(f"{cube.properties.title[number]} ({name})", "bold").append(
             "  " + self._number(selected, unit).strip() + ("" if self.plain else f", percent of {base}"), ""
         )
-        paths = [p for p, m in zip(cube.call_paths.path, mask, strict=True) if m]
+        chosen = np.flatnonzero(mask).tolist()
+        paths = cube.call_paths.paths_of(chosen[:5])
         yield Text(
-            "\n".join(paths[:5] + ([f"... and {len(paths) - 5} more call paths"] if len(paths) > 5 else [])) + "\n",
+            "\n".join(paths + ([f"... and {len(chosen) - 5:,} more call paths"] if len(chosen) > 5 else [])) + "\n",
             "dim",
         )
         if not selected:
@@ -171,7 +182,8 @@ class Display:
             )
             return self._label(values[i], whole, unit, where)
 
-        yield from self._forest(np.array(axis.parent), values, selected, label)
+        parent = np.array(axis.parent)
+        yield from self._forest(parent, np.zeros(parent.size, np.int32), values, selected, label)
 
     def grid(self, name: str, call_path: str | None, topology: str, width: int) -> Iterator[RenderableType]:
         """Yield the severity of a property on a grid, the first dimension to the right and the second downwards; others plane by plane.
@@ -232,12 +244,23 @@ class Display:
         return (f"{value:9.4f}" if unit == "sec" else f"{value:9.3g}"), style
 
     def _forest(
-        self, parent: NDArray[np.int32], values: NDArray[np.float64], whole: float, label: Callable[[int], Text]
+        self,
+        parent: NDArray[np.int32],
+        depth: NDArray[np.int32],
+        values: NDArray[np.float64],
+        whole: float,
+        label: Callable[[int], Text],
     ) -> Iterator[RenderableType]:
-        """Yield trees of the nodes above the threshold; parents come before their children."""
+        """Yield trees of the nodes above the threshold, and what was left out; parents come before their children."""
+        size = np.abs(values)
+        large = np.flatnonzero(size >= self.threshold * abs(whole)) if whole else np.zeros(0, np.int64)
+        shown = large[depth[large] < self.depth]
+        n_smaller = max(shown.size - LINES, 0)
+        if n_smaller:
+            shown = np.sort(shown[np.argsort(-size[shown], kind="stable")[:LINES]])
         branches: dict[int, Tree] = {}
         trees = []
-        for i in np.flatnonzero(np.abs(values) >= self.threshold * abs(whole)).tolist() if whole else []:
+        for i in shown.tolist():
             above = branches.get(int(parent[i]))
             if above is None and parent[i] >= 0:
                 continue
@@ -247,3 +270,12 @@ class Display:
         if not trees:
             raise SeverityError("nothing is above the threshold\n  lower it with --threshold 0")
         yield from trees
+        deeper = large[depth[large] >= self.depth]
+        if deeper.size:
+            yield Text(
+                f"... and {deeper.size:,} call paths on the levels {self.depth + 1:,} to {depth[deeper].max() + 1:,}; "
+                "--depth shows more",
+                "dim",
+            )
+        if n_smaller:
+            yield Text(f"... and {n_smaller:,} smaller ones; --threshold leaves out more, export has all", "dim")

@@ -69,8 +69,10 @@ def named(
     """Return some statements with what the rule looks at, the costliest first; their costs together are the severity."""
     rows = np.flatnonzero(chosen)
     rows = rows[np.argsort(-cost[rows], kind="stable")]
-    path = e.cube.call_paths.path
-    found = [Statement(path[i], float(value[i]), unit, float(cost[i])) for i in rows.tolist()]
+    paths = e.cube.call_paths.paths_of(rows.tolist())
+    found = [
+        Statement(path, float(value[i]), unit, float(cost[i])) for path, i in zip(paths, rows.tolist(), strict=True)
+    ]
     return Result(float(cost[rows].sum()), found)
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.paths import path_names
+
 if TYPE_CHECKING:
     from tracecols.enhance.call_paths import CallPaths
     from tracecols.enhance.regions import Regions
@@ -120,11 +122,21 @@ class CallAxis:
 
     @cached_property
     def path(self) -> list[str]:
-        """Names from the root joined by slashes."""
-        result: list[str] = []
-        for parent, name in zip(self.parent.tolist(), self.name, strict=True):
-            result.append(name if parent < 0 else f"{result[parent]}/{name}")
-        return result
+        """Names from the root joined by slashes; long ones are shortened (`path_names`)."""
+        return path_names(self.parent, self.name)
+
+    def paths_of(self, call_paths: Iterable[int]) -> list[str]:
+        """Return the paths of a few call paths, without writing out the others."""
+        chosen = list(call_paths)
+        above: set[int] = set()
+        for i in chosen:
+            while i >= 0 and i not in above:
+                above.add(i)
+                i = int(self.parent[i])
+        number = np.array(sorted(above), np.int64)
+        up = self.parent[number]
+        names = path_names(np.where(up >= 0, np.searchsorted(number, up), -1), self.name[number], number)
+        return [names[k] for k in np.searchsorted(number, chosen).tolist()]
 
 
 @dataclass

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.grouping import combine, number
 from tracecols.kernels import groups
 
 
@@ -34,20 +35,23 @@ class Cells:
     @classmethod
     def sum(cls, call_path: NDArray[Any], location: NDArray[Any], value: NDArray[Any]) -> Cells:
         """Add up values per cell; the order of the input does not matter for integers."""
-        return cls._reduced((call_path.astype(np.int64) << 32) | location.astype(np.int64), value)
+        group, first = number(combine(call_path, location))
+        key = (call_path[first].astype(np.int64) << 32) | location[first].astype(np.int64)
+        return cls._added(key, group, value)
 
     @classmethod
     def _reduced(cls, key: NDArray[np.int64], value: NDArray[Any]) -> Cells:
-        if not key.size:
-            return cls.empty()
-        group, first = groups.number_groups(key)
+        group, first = number(key)
+        return cls._added(key[first], group, value)
+
+    @classmethod
+    def _added(cls, key: NDArray[np.int64], group: NDArray[np.int64], value: NDArray[Any]) -> Cells:
         # of integers the sum, of anything else a number that can hold it
-        sums = np.zeros(first.size, np.int64 if value.dtype.kind in "iub" else np.float64)
+        sums = np.zeros(key.size, np.int64 if value.dtype.kind in "iub" else np.float64)
         groups.reduce_groups(group, value.astype(sums.dtype, copy=False), sums, groups.SUM)
-        found = key[first]
-        order = np.argsort(found)
+        order = np.argsort(key)
         order = order[sums[order] != 0]
-        return cls(found[order], sums[order])
+        return cls(key[order], sums[order])
 
     @property
     def call_path(self) -> NDArray[np.int32]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.paths import match_paths
 from tracecols.enhance.topologies import Topology, given_topology
 from tracecols.errors import MissingExtraError, SeverityError, StoreError
 from tracecols.schema.severity import FORMAT_VERSION, SEVERITY_TABLES
@@ -119,19 +121,28 @@ class SeverityCube:
             for child in self.properties.parts(name):
                 cells = cells - self.cells[child]
         if view[1] == "i":
-            cells = self._up(cells, self.call_paths.parent)
+            cells = self._up(cells, self.call_paths)
         return cells
 
     @staticmethod
-    def _up(cells: Cells, parent: NDArray[np.int32]) -> Cells:
-        """Add every cell to the call paths above it."""
-        result, call_path, location, value = cells, cells.call_path, cells.location, cells.value
-        while call_path.size:
-            up = parent[call_path] >= 0
-            level = Cells.sum(parent[call_path[up]], location[up], value[up])
-            result = result + level
-            call_path, location, value = level.call_path, level.location, level.value
-        return result
+    def _up(cells: Cells, call_paths: CallAxis) -> Cells:
+        """Add every cell to the call paths above it, from the deepest level up: O(n log n) in the number of cells returned."""
+        if not len(cells):
+            return cells
+        depth = call_paths.depth[cells.call_path]
+        order = np.argsort(depth, kind="stable")
+        starts = np.searchsorted(depth[order], np.arange(depth.max() + 2))
+        below = Cells.empty()
+        levels = []
+        for at in range(int(depth.max()), -1, -1):
+            mine = order[starts[at] : starts[at + 1]]
+            level = below + Cells(cells.key[mine], cells.value[mine])
+            levels.append(level)
+            if at:
+                below = Cells.sum(call_paths.parent[level.call_path], level.location, level.value)
+        key, value = (np.concatenate([getattr(level, of) for level in levels]) for of in ("key", "value"))
+        order = np.argsort(key)
+        return Cells(key[order], value[order])
 
     def total(self, name: str) -> float:
         """Return the sum over all call paths and locations, in seconds, occurrences or bytes."""
@@ -140,9 +151,17 @@ class SeverityCube:
 
     def by_call_path(self, name: str, view: str = "iee") -> NDArray[np.float64]:
         """Return the sum over locations per call path; (n_call_paths,) float64."""
-        cells = self.view(name, view)
-        sums = np.zeros(len(self.call_paths), cells.value.dtype)
+        axis = self.call_paths
+        # along call paths locations need not be told apart
+        cells = self.view(name, view if view[1:2] != "i" else f"{view[:1]}e{view[2:]}")
+        sums = np.zeros(len(axis), cells.value.dtype)
         np.add.at(sums, cells.call_path, cells.value)
+        if view[1:2] == "i":
+            order = np.argsort(axis.depth, kind="stable")
+            starts = np.searchsorted(axis.depth[order], np.arange(axis.depth.max(initial=0) + 2))
+            for at in range(starts.size - 2, 0, -1):
+                level = order[starts[at] : starts[at + 1]]
+                np.add.at(sums, axis.parent[level], sums[level])
         return sums * self.scale(self.find_property(name))
 
     def by_location(self, name: str, call_paths: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
@@ -295,20 +314,19 @@ class SeverityCube:
         SeverityError
             If a pattern matches nothing.
         """
-        from fnmatch import translate
-        from re import compile
-
-        mask = np.zeros(len(self.call_paths), bool)
+        axis = self.call_paths
+        mask = np.zeros(len(axis), bool)
         for pattern in patterns:
-            exact = np.fromiter((p == pattern for p in self.call_paths.path), bool, len(mask))
-            if not exact.any():
-                fits = compile(translate(pattern))
-                exact = np.fromiter((fits.match(p) is not None for p in self.call_paths.path), bool, len(mask))
-            if not exact.any():
+            found = match_paths(axis.parent, axis.name, re.sub(r"([*?[])", r"[\1]", pattern))
+            if not found.any():
+                found = match_paths(axis.parent, axis.name, pattern)
+            if not found.any() and "/...(" in pattern:
+                found = np.fromiter((p == pattern for p in axis.path), bool, len(axis))
+            if not found.any():
                 raise SeverityError(
                     f"no call path matches {pattern!r}\n  give a whole path, or a pattern such as '*/MPI_Recv'"
                 )
-            mask |= exact
+            mask |= found
         return mask
 
     def frame(

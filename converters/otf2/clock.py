@@ -1,0 +1,58 @@
+"""The clock of a location that is not the common one: what it showed when an event happened, the inverse of `decode.correct`."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Readings = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Ticks of the common clock in increasing order, and what is to be added to a local clock there; at least two."""
+
+
+class LocalClock:
+    """A clock between whose readings is interpolated linearly (OTF2 ClockOffset).
+
+    Parameters
+    ----------
+    readings : (n,) int64, (n,) int64
+        Ticks of the common clock, and what is to be added to the local one there.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two readings, or the local clock goes backwards or shows less than 0.
+    """
+
+    def __init__(self, readings: Readings) -> None:
+        common, offset = (np.asarray(v, np.int64) for v in readings)
+        local = common - offset
+        if local.size < 2 or local[0] < 0 or (np.diff(local) <= 0).any() or (np.diff(common) <= 0).any():
+            raise ValueError("readings of a clock are two or more, not negative and increasing")
+        self._common, self._offset, self._at = common, offset, local
+        # as the reader has it
+        self._slope = np.diff(offset).astype(np.float64) / np.diff(local).astype(np.float64)
+
+    @property
+    def records(self) -> list[tuple[int, int]]:
+        """Local ticks and offsets of the readings."""
+        return list(zip(self._at.tolist(), self._offset.tolist(), strict=True))
+
+    def common(self, local: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the ticks of the common clock at local ones; (n,) int64."""
+        k = np.clip(np.searchsorted(self._at, local) - 1, 0, self._slope.size - 1)
+        ticks: NDArray[np.int64] = (
+            local + self._offset[k] + np.rint(self._slope[k] * (local - self._at[k])).astype(np.int64)
+        )
+        return ticks
+
+    def local(self, time: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the first local ticks at which the common clock shows given ones; (n,) int64, -1 where it never does.
+
+        A clock that runs slow does not tell all ticks of the common one apart.
+        """
+        k = np.clip(np.searchsorted(self._common, time) - 1, 0, self._slope.size - 1)
+        near = self._at[k] + np.rint((time - self._common[k]) / (1 + self._slope[k])).astype(np.int64)
+        result = np.full(time.size, -1, np.int64)
+        for candidate in (near + 2, near + 1, near, near - 1, near - 2):
+            result = np.where(self.common(candidate) == time, candidate, result)
+        return result

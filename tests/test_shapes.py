@@ -1,0 +1,189 @@
+"""Traces of extreme shape: deep and wide call trees, many channels, communicators and locations, one location with almost all."""
+
+from __future__ import annotations
+
+import random
+import re
+import sys
+from fnmatch import translate
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import tracecols
+from benchmarks import generate
+from tracecols.cli import group
+from tracecols.enhance import paths
+from tracecols.enhance.paths import ENDS, LEVELS, match_paths, path_names
+from tracecols.export import tables
+from tracecols.export.tables import write_parquet
+from tracecols.severity import Cells
+
+SHAPES = {
+    "recursion": ("sweep", 2, 200_000, {"depth": 600, "nodes": 38_400, "functions": 1}),
+    "deep": ("sweep", 2, 300_000, {"depth": 300, "nodes": 20_000}),
+    "wide": ("sweep", 2, 300_000, {"depth": 2, "nodes": 20_000, "functions": 5_000}),
+    "channels": ("channels", 8, 72_500, {}),
+    "locations": ("sweep", 256, 35_500, {}),
+    "one location": ("lopsided", 6, 200_000, {"depth": 4}),
+}
+
+
+def run(*arguments):
+    """Run a command in this process."""
+    return CliRunner().invoke(group, [str(a) for a in arguments])
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """Make a folder with the archives of all shapes, and cubes of them."""
+    folder = tmp_path_factory.mktemp("shapes")
+    truths = {}
+    for name, (program, processes, events, options) in SHAPES.items():
+        source = generate.make(program, processes, 1, events, 3, **options)
+        truths[name] = source.truth
+        archive = generate.write(source, folder / name, jobs=2)
+        trace = tracecols.convert(archive, folder / f"{name}.trace")
+        tracecols.open(trace).analyze().save(folder / f"{name}.severity")
+    return folder, truths
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_shape__the_truth_is_found(work, shape):
+    folder, truths = work
+    cube = tracecols.SeverityCube.load(folder / f"{shape}.severity")
+    for name, expected in truths[shape].waits.items():
+        found = cube.by_location(name) / cube.scale(name)
+        np.testing.assert_allclose(found, expected, rtol=1e-12, err_msg=name)
+    assert cube.total("visits") == sum(truths[shape].visits.values())
+
+
+def test_shape__they_have_the_shape(work):
+    folder, _ = work
+    cubes = {s: tracecols.SeverityCube.load(folder / f"{s}.severity").call_paths for s in SHAPES}
+    assert cubes["recursion"].depth.max() > 600
+    assert cubes["deep"].depth.max() > 300 and len(cubes["deep"]) > 10_000
+    assert len(cubes["wide"]) > 10_000 and np.bincount(cubes["wide"].parent + 1).max() > 1_000
+    trace = tracecols.open(folder / "channels.trace")
+    channels = trace.messages[["send_location", "recv_location", "communicator", "tag"]].drop_duplicates()
+    assert len(channels) == 10_000 and len(trace.communicators) == 1_001
+    of_one = tracecols.open(folder / "one location.trace").store.definition("locations")["n_events"].to_pylist()
+    assert max(of_one) > 0.9 * sum(of_one)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_shape__show_prints_what_can_be_read(work, shape):
+    folder, _ = work
+    cube = folder / f"{shape}.severity"
+    for more in ([], ["--threshold", 0], ["--relative", "--seconds"]):
+        result = run("show", cube, "-p", "time", *more)
+        assert result.exit_code == 0, result.output
+        assert len(result.output.splitlines()) < 6_000
+        assert max(map(len, result.output.splitlines())) < 40 * 4 + 120
+    result = run("show", cube, "-p", "time", "-c", "*/main/*")
+    assert result.exit_code == 0, result.output
+
+
+def test_show__says_what_it_left_out(work):
+    folder, _ = work
+    result = run("show", folder / "recursion.severity", "-p", "time")
+    note = re.search(r"and ([\d,]+) call paths on the levels 41 to ([\d,]+); --depth shows more", result.output)
+    assert note and int(note[2].replace(",", "")) > 100
+    deeper = run("show", folder / "recursion.severity", "-p", "time", "--depth", 60)
+    assert len(deeper.output.splitlines()) > len(result.output.splitlines())
+    assert "levels 61 to" in deeper.output
+    wide = run("show", folder / "wide.severity", "-p", "time", "--threshold", 0)
+    assert re.search(r"and [\d,]+ smaller ones; --threshold leaves out more", wide.output)
+
+
+@pytest.mark.parametrize("shape", ["recursion", "wide", "channels"])
+def test_shape__export_holds_every_cell(work, shape, tmp_path, monkeypatch):
+    folder, _ = work
+    monkeypatch.setattr(tables, "ROWS", 1_000)
+    out = tmp_path / "x.parquet"
+    assert run("export", folder / f"{shape}.severity", out).exit_code == 0
+    frame = pd.read_parquet(out)
+    expected = tracecols.SeverityCube.load(folder / f"{shape}.severity").frame()
+    assert frame.astype({"property": str, "call_path": str}).equals(
+        expected.astype({"property": str, "call_path": str})
+    )
+
+
+def test_view__call_path_inclusive_of_a_deep_tree(work):
+    folder, _ = work
+    cube = tracecols.SeverityCube.load(folder / "deep.severity")
+    axis = cube.call_paths
+    dense = np.zeros((len(axis), cube.system.n_locations), np.int64)
+    time = cube.cells["time"]
+    dense[time.call_path, time.location] = time.value
+    for i in range(len(axis) - 1, 0, -1):
+        dense[axis.parent[i]] += dense[i] if axis.parent[i] >= 0 else 0
+    view = cube.view("time", "iie")
+    assert (np.diff(view.key) > 0).all()
+    call_path, location = np.nonzero(dense)
+    np.testing.assert_array_equal(view.call_path, call_path)
+    np.testing.assert_array_equal(view.location, location)
+    np.testing.assert_array_equal(view.value, dense[call_path, location])
+    np.testing.assert_array_equal(cube.by_call_path("time", "iie"), dense.sum(1) * cube.scale("time"))
+    assert len(cube._up(Cells.empty(), axis)) == 0
+
+
+def test_write_parquet__keeps_nulls_of_categories(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "ROWS", 4)
+    frame = pd.DataFrame({"a": pd.Categorical(["x", None, "y", "x", "z", None, "z"]), "b": range(7)})
+    write_parquet(frame, tmp_path / "x.parquet")
+    assert pd.read_parquet(tmp_path / "x.parquet").astype({"a": object}).equals(frame.astype({"a": object}))
+    write_parquet(frame[:0], tmp_path / "0.parquet")
+    assert list(pd.read_parquet(tmp_path / "0.parquet").columns) == ["a", "b"]
+
+
+# -- paths -------------------------------------------------------------------------------------------------------------
+
+
+def test_match_paths__is_what_fnmatch_says():
+    chance = random.Random(1)
+    n_matches = 0
+    for _ in range(3_000):
+        n = chance.randint(1, 12)
+        parent = np.array([chance.randint(-1, i - 1) for i in range(n)], np.int32)
+        names = ["".join(chance.choice("ab*[]?!/") for _ in range(chance.randint(0, 3))) for _ in range(n)]
+        written = path_names(parent, names)
+        pattern = "".join(chance.choice("ab**[]?!/-") for _ in range(chance.randint(0, 7)))
+        if chance.random() < 0.3:
+            pattern = chance.choice(written)
+        fits = re.compile(translate(pattern))
+        expected = [fits.match(p) is not None for p in written]
+        assert match_paths(parent, names, pattern).tolist() == expected, (pattern, written)
+        n_matches += sum(expected)
+    assert n_matches > 1_000
+
+
+def test_path_names__of_a_recursion_are_short_and_differ():
+    n = 1_000
+    parent = np.arange(-1, n - 1, dtype=np.int32)
+    written = path_names(parent, ["f"] * n)
+    assert written[LEVELS - 1] == "/".join("f" * LEVELS)
+    assert written[n - 1] == f"f/f/f/f/f/f/f/f/...({n - 2 * ENDS} levels, call path {n - 1}).../f/f/f/f/f/f/f/f"
+    assert len(set(written)) == n
+    assert max(map(len, written)) < 200
+
+
+def test_paths_of__are_those_of_the_list(work, monkeypatch):
+    folder, _ = work
+    monkeypatch.setattr(paths, "LEVELS", 20)
+    axis = tracecols.SeverityCube.load(folder / "deep.severity").call_paths
+    chosen = [0, len(axis) - 1, 5, 777, 5]
+    assert axis.paths_of(chosen) == [axis.path[i] for i in chosen]
+    assert axis.paths_of([]) == []
+
+
+def test_find_call_paths__finds_a_shortened_path(work):
+    folder, _ = work
+    cube = tracecols.SeverityCube.load(folder / "recursion.severity")
+    i = int(cube.call_paths.depth.argmax())
+    assert np.flatnonzero(cube.find_call_paths(cube.call_paths.path[i])).tolist() == [i]
