@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import get_terminal_size
 
 import click
 
@@ -57,7 +58,7 @@ def show(
     console = Console(highlight=False, soft_wrap=True)
     if topology is not None:
         assert name is not None
-        parts = display.grid(name, call_path, topology, console.width)
+        parts = display.grid(name, call_path, topology, get_terminal_size().columns)
     else:
         parts = display.render(name, call_path)
     for part in parts:
