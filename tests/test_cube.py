@@ -188,6 +188,25 @@ def test_on_topology__says_what_is_wrong(cube):
         cube.on_topology(0, "x")
 
 
+def test_topologies__may_be_empty(archive, enhance, tmp_path):
+    from tracecols.patterns.engine import analyze_model
+
+    axis = archive.define("CartDimension", name=archive.string("d"), size=3, cart_periodicity=1)
+    for rank in archive.mpi(2).ranks:
+        rank.enter(1, "main").leave(5, "main")
+    # of MPI_COMM_SELF nobody knows who stands there; the other has no dimension
+    own = archive.comm_self()
+    cart = archive.define("CartTopology", name=archive.string("self"), communicator=own, cart_dimensions=[axis])
+    archive.define("CartCoordinate", cart_topology=cart, rank=0, coordinates=[1])
+    archive.define("CartTopology", name=archive.string("point"), communicator=0, cart_dimensions=[])
+    cube = SeverityCube.load(analyze_model(enhance(archive)).save(tmp_path / "x.severity"))
+    assert cube.facts["counts"] == {}
+    assert [t.name for t in cube.topologies] == ["self", "point", "Process x Thread"]
+    assert np.isnan(cube.on_topology("self")).tolist() == [True] * 3
+    assert cube.on_topology("point").shape == ()
+    assert np.isnan(cube.on_topology("point"))
+
+
 def test_topologies__of_a_trace_that_do_not_fit_are_counted(archive, enhance):
     from tracecols.patterns.engine import analyze_model, counts
 

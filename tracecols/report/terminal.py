@@ -214,9 +214,9 @@ class Display:
         flat = values.reshape(*values.shape, *[1] * (2 - values.ndim))
         planes = list(np.ndindex(flat.shape[2:]))
         fits = 9 * flat.shape[0] + 8 <= width
-        names = [*t.dimensions, ""][:2]
+        axes = [f"{d} {to}" for d, to in zip(t.dimensions, ("to the right", "downwards"), strict=False)]
         yield Text(
-            f"{t.name}: {names[0]} to the right" + (f", {names[1]} downwards" if names[1] else "")
+            f"{t.name}: {', '.join(axes)}"
             + ("" if fits else f"; shades up to {self._number(largest, unit).strip()}") + "; empty positions are marked -\n", "dim",
         )  # fmt: skip
         for plane in planes[:PLANES]:
@@ -238,7 +238,7 @@ class Display:
         share = value / largest if largest else 0.0
         style = next(s for limit, s in COLOURS if abs(share) >= limit)
         if not fits:
-            return SHADES[int(np.ceil(share * (len(SHADES) - 1)))], ""
+            return SHADES[int(np.ceil(max(share, 0) * (len(SHADES) - 1)))], ""
         if not self.plain:
             return f"{value / whole if whole else 0.0:9.2%}", style
         return (f"{value:9.4f}" if unit == "sec" else f"{value:9.3g}"), style

@@ -252,6 +252,8 @@ class SeverityCube:
             away = np.flatnonzero((at >= 0) & (at != np.arange(at.size)))
             np.add.at(values, at[away], values[away])
         result = np.full(shape, np.nan)
+        if not t.location.size:
+            return result
         index = tuple(t.coordinates.T)
         result[index] = 0
         np.add.at(result, index, values[t.location] * self.scale(self.find_property(name)))
