@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import struct
 import tracemalloc
 from collections.abc import Callable
@@ -40,6 +41,17 @@ def make(n_calls: int = CALLS, *, n_metrics: int = 0, **options) -> EpilogWriter
             w.enter(rank, t / 1000, "work").exit(rank, (t + 5) / 1000)
     w.events.sort(key=lambda r: struct.unpack_from(w.order + "d", r, 6)[0])
     return w
+
+
+def printed(store: Store) -> str:
+    """Return what `tracecols info` says."""
+    from rich.console import Console
+
+    from tracecols.report.info import describe
+
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(describe(store))
+    return console.export_text()
 
 
 def archive(
@@ -743,8 +755,7 @@ def test_definitions__with_numbers_at_their_limits(path):
     w.define(3, w.u4(9, NONE - 1, NONE))
     w.define(4, w.u4(9, NONE, NONE - 1, NONE) + w.d8(NAN))
     w.topology(None, [NONE - 1, 0], [True, False])
-    w.coords(0, 0, [NONE - 1, 0])
-    w.coords(0, 0, [])
+    w.coords(0, 0, [NONE - 2, 5])
     w.call_path(0, None, (1 << 64) - 1)
     w.event_types(range(200))
     w.comm_dist(NONE - 1, 1, 2, 3, 4)
@@ -752,6 +763,25 @@ def test_definitions__with_numbers_at_their_limits(path):
     w.define(25, b"\x09\0" + w.u4(5, 1))
     w.write(path)
     accepted(path)
+
+
+@pytest.mark.parametrize("coordinates", [[], [0], [0, 1, 0], [2, 0], [0, 3], [NONE, 0]])
+def test_definitions__of_coordinates_outside_their_topology(coordinates, path):
+    w = make()
+    w.topology(None, [2, 3], [True, False])
+    w.coords(0, 0, coordinates)
+    w.write(path)
+    refused(path, path, "do not lie in their topology")
+
+
+def test_definitions__missing_among_others_are_noted(path):
+    w = make()
+    w.define(9, w.u4(3, NONE, NONE, 0, 0, NONE) + b"\1")
+    w.write(path)
+    accepted(path)
+    store = Store(tracecols.convert(path, path.parent / "missing.trace"))
+    assert store.manifest["source"]["definitions missing among others"] == 2
+    assert "2 are missing" in printed(store)
 
 
 def test_definitions__with_a_number_far_from_the_others(folder):

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import random
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import otf2_mutations
 import pytest
 from epilog_mutations import Damage, write_all
 from epilog_writer import EpilogWriter
+from otf2_workload import everything
 
+from tracecols.conversion import convert
 from tracecols.converters.base import Report
 from tracecols.converters.epilog import archive as archive_module
 from tracecols.converters.epilog import decode
+from tracecols.converters.otf2.archive import Archive, Buffers
 from tracecols.converters.registry import open_source
 from tracecols.errors import TracecolsError
 
@@ -87,6 +93,33 @@ def test_damage__is_read_or_refused(name, traces, tmp_path):
     assert min(seen["read"], seen["refused"]) > 5
     assert seen["analyzed"] == 2 * seen["read"]
     assert len(seen) > 8
+
+
+def test_refusals__hold_no_memory(traces, tmp_path):
+    """An error holds the frames it passed, and they hold buffers: nothing may hold the error, or all waits for a collection."""
+    otf2 = everything(tmp_path / "otf2" / "traces.otf2", rounds=3).write()
+    kinds = (Buffers, archive_module.Buffers, Archive, archive_module.Archive, archive_module.EventFile)
+    damages = [Damage(traces / name) for name in NAMES] + [otf2_mutations.Damage(otf2)]
+    refused = Counter[bool]()
+    gc.collect()
+    before = {id(o) for o in gc.get_objects() if isinstance(o, kinds)}
+    gc.disable()
+    try:
+        for seed in range(60):
+            damage = damages[seed % len(damages)] if seed % 3 else damages[-1]
+            path, data = damage.damaged(random.Random(seed))
+            path.write_bytes(data)
+            try:
+                convert(damage.anchor, tmp_path / "x.trace", jobs=1 + seed % 2)
+            except TracecolsError:
+                refused[damage is damages[-1]] += 1
+            finally:
+                path.write_bytes(damage.files[path])
+            left = [o for o in gc.get_objects() if isinstance(o, kinds) and id(o) not in before]
+            assert left == [], f"seed {seed}"
+    finally:
+        gc.enable()
+    assert min(refused.values()) > 5
 
 
 class Checked(np.ndarray):

@@ -24,6 +24,7 @@ from tracecols.converters.registry import open_source
 from tracecols.errors import SourceError, StoreError
 from tracecols.schema import DEFINITIONS, SIDE_TABLES, metric_table
 from tracecols.store import Store, StoreWriter
+from tracecols.store.layout import checksum
 
 
 @pytest.fixture(scope="module")
@@ -387,17 +388,36 @@ def test_manifest__of_something_else(tmp_path):
 
 
 def change(store: Store, **manifest: object) -> Path:
-    """Write other entries into a manifest; None removes one."""
+    """Write other entries into a manifest, with its checksum; None removes one."""
     entries = {k: v for k, v in {**store.manifest, **manifest}.items() if v is not None}
+    entries["checksum"] = checksum(entries)
     (store.path / "manifest.json").write_text(json.dumps(entries))
     return store.path
 
 
 def test_manifest__of_another_version(tmp_path):
     store = write(Numbers([10]), tmp_path / "x.trace")
-    for version in (0, 1, 3, "2", None):
-        with pytest.raises(StoreError, match=rf"has store format {version}, this tracecols reads 2\n"):
+    for version in (0, 1, 2, 4, "3", None):
+        with pytest.raises(
+            StoreError, match=rf"has store format {version}, this tracecols reads 3\n  convert the trace"
+        ):
             Store(change(store, version=version))
+
+
+def test_manifest__with_any_other_value(tmp_path, data):
+    """Whatever is changed in it is told: nothing else in a store says the same."""
+    path = tracecols.convert(data / "late_sender", tmp_path / "x.trace") / "manifest.json"
+    text = path.read_text()
+    n = 0
+    for i in range(0, len(text), 3):
+        changed = text[:i] + chr(ord(text[i]) ^ 1) + text[i + 1 :]
+        path.write_bytes(changed.encode())
+        try:
+            assert Store(path.parent).manifest == json.loads(text)
+        except StoreError as error:
+            n += 1
+            assert "\n  " in str(error)
+    assert n > len(text) // 4
 
 
 def test_manifest__that_leaves_out_a_table(tmp_path, data):

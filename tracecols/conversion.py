@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 
@@ -102,6 +103,7 @@ def write_store(source: Source, folder: Path, *, jobs: int, salvage: bool, progr
     total = int(first_rows[-1])
     writer = StoreWriter(folder, source.metric_types)
     done = 0
+    stopped = Event()
 
     def write_part(number: int, members: range) -> tuple[PartWriter, Report]:
         nonlocal done
@@ -110,6 +112,8 @@ def write_store(source: Source, folder: Path, *, jobs: int, salvage: bool, progr
             for location in members:
                 part.begin()
                 for batch in source.read(location, mine, salvage=location in damaged):
+                    if stopped.is_set():
+                        return part, mine
                     part.add(location, int(first_rows[location]), batch.events, batch.sides)
                     if progress is not None:
                         done += batch.events["time"].size
@@ -129,8 +133,12 @@ def write_store(source: Source, folder: Path, *, jobs: int, salvage: bool, progr
                 for name, n in mine.unknown.items():
                     unknown[name] = unknown.get(name, 0) + n
         except BaseException:
+            stopped.set()
             for future in futures:
                 future.cancel()
+            # the error holds this frame and so the futures, which hold the error and with it the buffers of its thread
+            futures.clear()
+            del future
             raise
     writer.finish(
         source.definitions,

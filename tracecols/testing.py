@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 from unittest import mock
 
@@ -29,6 +28,7 @@ from tracecols.patterns.base import Family
 from tracecols.schema import DEFINITIONS, SIDE_TABLES
 from tracecols.schema import EventKind as K
 from tracecols.schema.enums import COLLECTIVE_OPS, PARADIGMS
+from tracecols.scratch import temporary_folder
 from tracecols.severity import SeverityCube
 from tracecols.trace import Trace
 
@@ -322,9 +322,9 @@ class Program:
     @contextmanager
     def trace(self) -> Iterator[Trace]:
         """Open the program as a trace that exists until the context ends."""
-        with TemporaryDirectory(prefix="tracecols-") as folder:
+        with temporary_folder() as folder:
             source = _Written(self.clock, self.definitions, self.locations)
-            write_store(source, Path(folder), jobs=1, salvage=False, progress=None)
+            write_store(source, folder, jobs=1, salvage=False, progress=None)
             yield Trace(folder, jobs=1)
 
 

@@ -175,12 +175,12 @@ class EventFile:
         why, which = int(state[decode.FAULT]), int(state[decode.DETAIL])
         if why == decode.TIME_DECREASES:
             which = ids[which]
-        self.fault = self._fault(int(state[decode.AT]), explain(why, 0, which)) if why != decode.END else None
+        # in words: an error that is raised holds the arrays of those it passes, and this would hold the error
+        self.fault = ""
         if why in (decode.END, decode.RUNS_OUT) and container.cut:
-            self.fault = self._fault(int(state[decode.AT]), container.cut)
-
-    def _fault(self, at: int, what: str) -> SourceError:
-        return self.container.error(at, what)
+            self.fault = str(container.error(int(state[decode.AT]), container.cut))
+        elif why != decode.END:
+            self.fault = str(container.error(int(state[decode.AT]), explain(why, 0, which)))
 
     def _walk(self, scales: NDArray[np.float64], *arrays: NDArray[np.int64]) -> NDArray[np.int64]:
         state = np.zeros(decode.WALK_STATE, np.int64)
@@ -284,6 +284,7 @@ class Archive:
             "records": total,
             "records earlier than the one before": sum(f.disorder for f, _, _ in self._files),
             "times less than a tick apart": coincident,
+            "definitions missing among others": d.n_missing,
         }
         self.properties: dict[str, Any] = {k: v for k, v in facts.items() if v}
         self._local = threading.local()
@@ -296,10 +297,8 @@ class Archive:
         exact = [10.0**k for k in range(6, FINEST + 1, 3)]
         ids = d.tables["locations"]["id"]
         file = EventFile(container, d.events_at, location_of, -1, n, 0, self._n_counters, exact, ids)
-        if file.fault is None and d.n_events and file.total != d.n_events:
-            file.fault = SourceError(
-                f"{self.path} holds {file.total} events, its definitions say {d.n_events}\n  {DAMAGED}"
-            )
+        if not file.fault and d.n_events and file.total != d.n_events:
+            file.fault = f"{self.path} holds {file.total} events, its definitions say {d.n_events}\n  {DAMAGED}"
         resolution = self._resolution(
             self.path, file.last, int(exact[file.n_scale]) if file.n_scale < len(exact) else 0, n
         )
@@ -387,22 +386,22 @@ class Archive:
                 report.unknown[f"record type {code}"] = n
         file, clock, lut = self._files[self._file_of[location]]
         fault = file.fault
-        if fault is not None and not salvage:
-            raise fault
+        if fault and not salvage:
+            raise SourceError(fault)
         state = np.zeros(decode.DECODE_STATE, np.int64)
         try:
             yield from self._batches(location, file, clock, lut, state)
         except SourceError as error:
             if not salvage:
                 raise
-            fault = error
+            fault = str(error)
         if state[decode.EVENTS]:
             yield self._batch(self._buffers(), state, clock)
-        if fault is not None:
+        if fault:
             # of a file that breaks off nobody knows what else it held of which location
             expected = self.definitions["locations"]["n_events"][location]
-            lost = -1 if fault is file.fault else expected - int(state[decode.BASE])
-            report.lost.append(Loss(location, lost, str(fault).splitlines()[0]))
+            lost = -1 if fault == file.fault else expected - int(state[decode.BASE])
+            report.lost.append(Loss(location, lost, fault.splitlines()[0]))
 
     def _buffers(self) -> Buffers:
         if not hasattr(self._local, "buffers"):

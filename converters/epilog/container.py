@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
-import shutil
+import os
 import struct
 import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.converters.base import check_regular
 from tracecols.errors import SourceError, UnsupportedError
 
 MAGIC = b"EPILOG\0"
@@ -29,10 +31,60 @@ DAMAGED = "the trace is damaged; copy it again, or use --salvage to keep what pr
 
 
 def scratch(n: int, dtype: Any) -> NDArray[Any]:
-    """Make an array, mapped to a temporary file if it is large."""
-    if n * np.dtype(dtype).itemsize <= IN_MEMORY:
+    """Make an array, mapped to a temporary file if it is large.
+
+    Raises
+    ------
+    SourceError
+        If there is no room for the file.
+    """
+    size = n * np.dtype(dtype).itemsize
+    if size <= IN_MEMORY:
         return np.empty(n, dtype)
-    return np.memmap(tempfile.TemporaryFile(prefix="tracecols-"), dtype, "w+", shape=(n,)).view(np.ndarray)
+    with temporary_file() as file:
+        try:
+            _reserve(file, size)
+            return np.memmap(file, dtype, "w+", shape=(n,)).view(np.ndarray)
+        except OSError as error:
+            raise no_room(error) from error
+
+
+def _reserve(file: BinaryIO, size: int) -> None:
+    """Make sure that there is room: writing to a mapped file that finds none ends the process."""
+    if hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:
+            # not every file system can
+            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+                raise
+
+
+def temporary_file() -> BinaryIO:
+    """Make a file without a name, which is gone when nobody uses it any more."""
+    try:
+        return tempfile.TemporaryFile(prefix="tracecols-", buffering=0)
+    except OSError as error:
+        raise no_room(error) from error
+
+
+def no_room(error: OSError) -> SourceError:
+    """Make the error about a temporary file that cannot be written."""
+    where = tempfile.tempdir or "any folder for such files"
+    return SourceError(
+        f"cannot write a temporary file in {where}: {error.strerror or error}\n"
+        "  make room there, or set TMPDIR to a folder with more"
+    )
+
+
+def write(file: BinaryIO, data: bytes) -> None:
+    """Append to a temporary file."""
+    view = memoryview(data)
+    try:
+        while view:
+            view = view[file.write(view) :]
+    except OSError as error:
+        raise no_room(error) from error
 
 
 class Container:
@@ -65,6 +117,7 @@ class Container:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.cut = ""
+        check_regular(path)
         try:
             with path.open("rb") as file:
                 packed = file.read(2) == b"\x1f\x8b"
@@ -92,19 +145,19 @@ class Container:
         self.big = bool(head[9] == BIG)
 
     def _unpacked(self) -> NDArray[np.uint8]:
-        with tempfile.TemporaryFile(prefix="tracecols-") as whole:
+        with temporary_file() as whole:
             try:
                 with gzip.open(self.path, "rb") as packed:
-                    shutil.copyfileobj(packed, whole, 1 << 22)
+                    while block := packed.read(1 << 22):
+                        write(whole, block)
             except _BAD_GZIP as error:
                 # nothing is left of the block that was being read: again in small ones, up to the damage
                 whole.seek(0)
                 whole.truncate()
                 with gzip.open(self.path, "rb") as packed, contextlib.suppress(*_BAD_GZIP):
                     while block := packed.read1(1 << 10):
-                        whole.write(block)
+                        write(whole, block)
                 self.cut = f"unpacking stops after {whole.tell()} bytes: {error}"
-            whole.flush()
             return np.memmap(whole, np.uint8, "r").view(np.ndarray)
 
     def unpack(self, codes: str, body: bytes) -> tuple[Any, ...]:

@@ -209,6 +209,8 @@ class Definitions:
     events_at : int
         Where the events begin.
     unknown : dict of int to int
+    n_missing : int
+        Identifiers that no definition has among those that count from 0, as all known writers let them do.
     """
 
     def __init__(self, container: Container, with_events: bool) -> None:
@@ -217,6 +219,7 @@ class Definitions:
         if with_events and not self._found["LAST_DEF"]:
             raise container.error(container.data.size, "the file ends within the definitions, before LAST_DEF")
         self.n_events: int = self._found["NUM_EVENTS"][-1]["n"] if self._found["NUM_EVENTS"] else 0
+        self.n_missing = 0
         self.rows = {name: self._index(name) for name in _TABLED if name not in ("LAST_DEF", "NUM_EVENTS")}
         self.tables: dict[str, dict[str, list[Any]]] = {name: {c: [] for c in t.names} for name, t in TABLES.items()}
         self._strings()
@@ -245,6 +248,7 @@ class Definitions:
             if record["id"] > largest(len(self._found[name])):
                 raise self.container.error(record["at"], f"{name} has the impossible number {record['id']}")
             rows[record["id"]] = i
+        self.n_missing += max(rows, default=-1) + 1 - len(rows)
         return rows
 
     def _row(self, record: dict[str, Any], key: str, name: str) -> int:
@@ -479,6 +483,12 @@ class Definitions:
             periodic=[[int(p != 0) for p in r["periodic"]] for r in found],
         )
         of = [self._row(r, "topology", "CART_TOPOLOGY") for r in places]
+        for r, t in zip(places, of, strict=True):
+            sizes = found[t]["sizes"] if t >= 0 else []
+            if len(r["coordinates"]) != len(sizes) or any(
+                size and x >= size for x, size in zip(r["coordinates"], sizes, strict=True)
+            ):
+                raise self.container.error(r["at"], f"the coordinates {r['coordinates']} do not lie in their topology")
         locations = [self._row(r, "location", "LOCATION") for r in places]
         members = self.tables["communicators"]["members"]
         ranks = [{m: k for k, m in enumerate(v)} for v in members]

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.converters.base import check_regular
 from tracecols.converters.otf2 import decode
 from tracecols.errors import SourceError, UnsupportedError
 
@@ -44,10 +45,11 @@ def read_anchor(path: Path) -> Anchor:
     UnsupportedError
         If the archive is a SIONlib container, compressed, or of a newer trace format.
     """
+    check_regular(path)
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise SourceError(f"cannot read {path}: {error.strerror}") from error
+        raise SourceError(f"cannot read {path}: {error.strerror}\n  copy the archive again") from error
     if len(data) < 8 or data[0] != 3 or data[1] not in (LITTLE, BIG) or data[2:7] != b"OTF2\0":
         raise SourceError(f"{path} is not an OTF2 anchor file\n  expected 'OTF2' at byte 2, found {data[2:7]!r}")
     order = "<" if data[1] == LITTLE else ">"
@@ -136,6 +138,7 @@ class Chunks:
         todo: str = "the archive is damaged; copy it again",
     ) -> None:
         self.path, self.todo = path, todo
+        check_regular(path)
         try:
             self._file = path.open("rb", buffering=0)
             self.n_bytes = path.stat().st_size

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
-import shutil
 import struct
 import threading
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -27,6 +26,7 @@ from tracecols.converters.otf2.write_definitions import GlobalDefinitions, frame
 from tracecols.errors import TracecolsError
 from tracecols.jobs import n_jobs
 from tracecols.schema import KINDS, NAMES, EventKind, enums
+from tracecols.scratch import ScratchFolder
 from tracecols.version import __version__
 
 Progress = Callable[[int, int], None]
@@ -37,6 +37,7 @@ LIBRARY = (3, 1, 0)
 """The version of the format's library whose records are written."""
 
 _END = b"\x02\x01"
+_MADE = "made.json"
 _FAMILIES = {name: i for i, name in enumerate(tables.SIDE_COLUMNS)}
 _RECORD = {r.code: r for r in EVENT_RECORDS}
 _VALUE_TYPES = {"uint64": "uint64", "int64": "int64", "float64": "double"}
@@ -382,35 +383,57 @@ def new_archive(path: Path) -> Iterator[Path]:
     if path.suffix != ".otf2" or not path.stem:
         raise WriteError(f"{path} is no name for an archive\n  give one that ends in .otf2")
     targets = archive_files(path)
-    for target in targets:
-        if target.exists() or target.is_symlink():
-            raise WriteError(
-                f"{target} exists\n  an archive is never written over anything: give another name, or remove it"
-            )
-    building = path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.partial"
+
+    def rescue(left: Path) -> None:
+        """Take back what a killed process had put in place of an archive that it could not complete."""
+        try:
+            made = json.loads((left / _MADE).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return
+        for new, target, which in zip(archive_files(left / path.name), targets, made, strict=True):
+            with suppress(OSError):
+                if (left / path.name).exists() and target.lstat().st_ino == which:
+                    os.rename(target, new)
+
     moved: list[tuple[Path, Path]] = []
+    is_complete = False
     try:
-        building.mkdir()
-        yield building / path.name
-        # the anchor comes last: an archive that has one is complete
-        for new, target in zip(archive_files(building / path.name), targets, strict=True):
-            os.rename(new, target)
-            moved.append((new, target))
+        scratch = ScratchFolder(path.parent, f".{path.name}.", ".partial", rescue)
     except OSError as error:
-        if error.filename is not None and Path(error.filename).parent not in (
-            path.parent,
-            building,
-            building / path.stem,
-        ):
-            raise
         raise WriteError(
-            f"cannot write {path}: {error.strerror or error}\n  nothing was left behind; make room or choose another folder"
+            f"cannot write {path}: {error.strerror or error}\n  choose a folder you may write to"
         ) from error
-    finally:
-        if len(moved) < len(targets):
+    with scratch as building:
+        for target in targets:
+            if target.exists() or target.is_symlink():
+                raise WriteError(
+                    f"{target} exists\n  an archive is never written over anything: give another name, or remove it"
+                )
+        try:
+            yield building / path.name
+            made = archive_files(building / path.name)
+            (building / _MADE).write_text(json.dumps([new.stat().st_ino for new in made]), encoding="utf-8")
+            # the anchor comes last: an archive that has one is complete
+            for new, target in zip(made, targets, strict=True):
+                if target.exists():
+                    raise WriteError(f"{target} was made by somebody else meanwhile\n  give another name")
+                moved.append((new, target))
+                os.rename(new, target)
+            is_complete = True
+        except OSError as error:
+            if error.filename is not None and Path(error.filename).parent not in (
+                path.parent,
+                building,
+                building / path.stem,
+            ):
+                raise
+            raise WriteError(
+                f"cannot write {path}: {error.strerror or error}\n  nothing was left behind; make room or choose another folder"
+            ) from error
+        finally:
             for new, target in moved:
-                os.rename(target, new)
-        shutil.rmtree(building, ignore_errors=True)
+                if not is_complete and not new.exists():
+                    os.rename(target, new)
 
 
 def _local_definitions(shift: int, clock: LocalClock | None) -> list[bytes]:
@@ -550,6 +573,9 @@ def _write_locations(
             stopped.set()
             for future in futures:
                 future.cancel()
+            # the error holds this frame and so the futures, which hold the error and with it the buffers of its thread
+            futures.clear()
+            del future
             raise
     for kind in np.flatnonzero(left_out).tolist():
         report.unknown[f"events of kind {NAMES.get(kind, kind)}"] = int(left_out[kind])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from importlib import import_module
 
@@ -20,6 +21,18 @@ COMMANDS = {
     "rules": "Evaluate performance rules: what dominates, and who keeps whom waiting.",
     "export": "Write severities or tables in other formats.",
 }
+
+
+class Ended(KeyboardInterrupt):
+    """The process was asked to end; what it began is cleared away as if somebody had interrupted it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+def _end(number: int, _frame: object) -> None:
+    raise Ended(number)
 
 
 class LazyGroup(click.Group):
@@ -48,9 +61,9 @@ class LazyGroup(click.Group):
         except TracecolsError as error:
             click.echo(f"error: {error}", err=True)
             ctx.exit(1)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as reason:
             click.echo("interrupted; nothing was left behind", err=True)
-            ctx.exit(130)
+            ctx.exit(128 + (reason.number if isinstance(reason, Ended) else signal.SIGINT))
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -69,4 +82,7 @@ def main() -> None:
     """Run the command line."""
     if hasattr(sys.stdout, "reconfigure") and (sys.stdout.encoding or "").lower() not in ("utf-8", "utf8"):
         sys.stdout.reconfigure(errors="replace")
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), _end)
     group()

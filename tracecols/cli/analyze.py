@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import click
@@ -91,10 +90,12 @@ def analyze(
     from tracecols.conversion import convert, store_name
     from tracecols.enhance.model import Model
     from tracecols.enhance.topologies import load_descriptions
+    from tracecols.errors import StoreError
     from tracecols.jobs import n_jobs
     from tracecols.patterns.engine import analyze_model, choose
     from tracecols.patterns.plugins import load
     from tracecols.pieces.piece import piece_of
+    from tracecols.scratch import temporary_folder
     from tracecols.store import Store
     from tracecols.store.layout import MANIFEST
 
@@ -106,10 +107,16 @@ def analyze(
     choice = choose(properties or None, given, within, locations)
     families = [family for file in patterns for family in load(file)]
     described = [d for file in topologies for d in load_descriptions(file)]
-    with tempfile.TemporaryDirectory(prefix="tracecols-") as scratch:
+    with temporary_folder() as scratch:
         if archive is not None:
-            with progress("converting") as report:
-                source = convert(archive, Path(scratch) / "converted.trace", jobs=jobs, progress=report)
+            try:
+                with progress("converting") as report:
+                    source = convert(archive, scratch / "converted.trace", jobs=jobs, progress=report)
+            except StoreError as error:
+                raise StoreError(
+                    f"{str(error).splitlines()[0]}\n"
+                    "  make room there, or set TMPDIR to a folder with more, or convert the trace to a store first"
+                ) from error
         with progress("analyzing") as report, piece_of(Store(source), start, stop, n_jobs(jobs)) as store:
             cube = analyze_model(Model(store, n_jobs(jobs), report), conventions, families, choice, described)
     cube.save(output)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.errors import AnalysisError
+from tracecols.scratch import ScratchFolder, temporary_folder
 
 BUDGET = 1 << 29
 """Bytes that are held in memory."""
@@ -68,7 +68,7 @@ class Spool:
         self._lock = Lock()
         self._held = 0
         self._n_files = 0
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: ScratchFolder | None = None
 
     def keep(self, columns: C) -> C:
         """Return the same columns, or something with the same attributes that reads them from a file.
@@ -84,8 +84,8 @@ class Spool:
                 self._held += size
                 return columns
             if self._folder is None:
-                self._folder = tempfile.TemporaryDirectory(prefix="tracecols-")
-            path = Path(self._folder.name) / str(self._n_files)
+                self._folder = temporary_folder()
+            path = self._folder.path / str(self._n_files)
             self._n_files += 1
         try:
             return Spilled(columns, path)  # type: ignore[return-value]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ import pyarrow as pa
 from tracecols.errors import StoreError, TracecolsError
 from tracecols.schema import EVENTS
 from tracecols.schema.compound import COMPOUND_TABLES
+from tracecols.scratch import ScratchFolder
 from tracecols.severity.cube import SeverityCube
 from tracecols.store import Store
 from tracecols.store.layout import MANIFEST
@@ -30,16 +30,14 @@ class ExportError(TracecolsError):
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
     """Write a file beside its place and move it there when the block ends well; else leave nothing."""
-    building = path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.partial"
     try:
-        yield building
-        os.replace(building, path)
+        with ScratchFolder(path.parent, f".{path.name}.", ".partial") as building:
+            yield building / "new"
+            os.replace(building / "new", path)
     except OSError as error:
         raise ExportError(
             f"cannot write {path}: {error.strerror or error}\n  choose another name, or make room"
         ) from error
-    finally:
-        building.unlink(missing_ok=True)
 
 
 ROWS = 1 << 20

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from tracecols.conversion import write_store
 from tracecols.errors import AnalysisError
 from tracecols.pieces.stored import StoreSource
+from tracecols.scratch import temporary_folder
 from tracecols.store import Store
 
 
@@ -40,9 +39,9 @@ def piece_of(store: Store, start: float | None, stop: float | None, jobs: int) -
         )
     clock = store.manifest["clock"]
     low, high = (None if t is None else round(t * clock["resolution"]) + int(clock["origin"]) for t in (start, stop))
-    with TemporaryDirectory(prefix="tracecols-") as folder:
+    with temporary_folder() as folder:
         source = StoreSource(store, None, low, high, jobs=jobs)
-        write_store(source, Path(folder), jobs=jobs, salvage=False, progress=None)
+        write_store(source, folder, jobs=jobs, salvage=False, progress=None)
         piece = Store(folder)
         if not piece.manifest["n_events"]:
             whole = (store.manifest["last_time"] - clock["origin"]) / clock["resolution"]

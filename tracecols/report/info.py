@@ -52,6 +52,9 @@ def describe(store: Store) -> RenderableType:
     ]
     if clock["realtime"] > 0:
         rows.insert(3, ("recorded", time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(clock["realtime"] / 1e9))))
+    missing = source.get("definitions missing among others", 0)
+    if missing:
+        rows.append(("definitions", f"{missing:,} are missing among others; if events lack, too, copy the trace again"))
     parts: list[RenderableType] = [_pairs(rows), ""]
 
     kinds: dict[str, int] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tracecols.schema.columns import Column, Table
 from tracecols.schema.kinds import KINDS
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 EVENTS = Table(
     "events",

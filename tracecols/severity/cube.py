@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from tracecols.schema.severity import FORMAT_VERSION, SEVERITY_TABLES
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
 from tracecols.store.arrow import read_table, write_table
-from tracecols.store.layout import MANIFEST, new_folder
+from tracecols.store.layout import MANIFEST, checksum, identity, new_folder, read_manifest, write_manifest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -514,13 +513,8 @@ class SeverityCube:
             for name, table in SEVERITY_TABLES.items():
                 write_table(folder / f"{name}.parquet", table, tables[name])
             floats = [name for name in p.id if self.cells[name].value.dtype.kind == "f"]
-            manifest = {
-                "format": "tracecols severity",
-                "version": FORMAT_VERSION,
-                "float_properties": floats,
-                "facts": self.facts,
-            }
-            (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+            content = {"float_properties": floats, "facts": self.facts}
+            write_manifest(folder, "a severity cube", FORMAT_VERSION, content)
         return path
 
     def _topology_tables(self) -> dict[str, dict[str, Any]]:
@@ -568,7 +562,7 @@ class SeverityCube:
         """
         path = Path(path)
         try:
-            manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+            manifest, found = read_manifest(path)
             kind, version = manifest.get("format"), manifest.get("version")
         except (OSError, ValueError, AttributeError) as error:
             raise SeverityError(
@@ -582,10 +576,17 @@ class SeverityCube:
             raise SeverityError(
                 f"{path} has severity format {version}, this tracecols reads {FORMAT_VERSION}\n  analyze the trace again"
             )
+        if manifest.get("checksum") != checksum(manifest):
+            raise SeverityError(
+                f"{path}: its {MANIFEST} does not fit its checksum\n  the cube is damaged; analyze the trace again"
+            )
         try:
             tables = {n: read_table(path / f"{n}.parquet", t) for n, t in SEVERITY_TABLES.items()}
         except StoreError as error:
-            raise SeverityError(f"{path} is damaged: {error}\n  analyze the trace again") from error
+            if identity(path) == found:
+                raise SeverityError(f"{path} is damaged: {error}\n  analyze the trace again") from error
+        if identity(path) != found:
+            raise SeverityError(f"{path} was replaced or removed while it was being read\n  load it again")
         t, where = tables["system"], tables["locations"]
         p = PropertyAxis(**{n: v.tolist() for n, v in tables["properties"].items()})
         c = CallAxis(**tables["call_paths"])

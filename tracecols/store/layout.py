@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import json
 import os
 import shutil
-import uuid
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from tracecols.errors import StoreError, TracecolsError
+from tracecols.scratch import ScratchFolder
 
 MANIFEST = "manifest.json"
 
@@ -22,18 +26,68 @@ def part_name(number: int) -> str:
     return f"part-{number:05d}.parquet"
 
 
+def read_manifest(folder: Path) -> tuple[Any, tuple[int, ...]]:
+    """Read a manifest; where there is none for a moment, another process may be exchanging the folder.
+
+    Returns
+    -------
+    manifest : dict
+        Or whatever stands there.
+    identity : tuple of int
+        What tells this folder from another one that takes its place (`identity`).
+
+    Raises
+    ------
+    OSError, ValueError
+        If it is missing or no JSON.
+    """
+    for pause in (0.001, 0.01, 0.05):
+        if (folder / MANIFEST).exists():
+            break
+        time.sleep(pause)
+    with (folder / MANIFEST).open(encoding="utf-8") as file:
+        return json.load(file), _identity(os.fstat(file.fileno()))
+
+
 def is_made_here(path: Path, what: str) -> bool:
     """Say whether a folder has the manifest of a store or a cube, whichever is asked for."""
     try:
-        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-        return bool(manifest["format"] == _FORMATS[what])
+        return bool(read_manifest(path)[0]["format"] == _FORMATS[what])
     except (OSError, ValueError, LookupError, TypeError):
         return False
+
+
+def identity(folder: Path) -> tuple[int, ...]:
+    """Return what tells a store or a cube from another one that took its place; empty if there is none."""
+    try:
+        return _identity((folder / MANIFEST).stat())
+    except OSError:
+        return ()
+
+
+def _identity(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def checksum(manifest: dict[str, Any]) -> str:
+    """Return the checksum of all a manifest says, except the checksum itself."""
+    content = {k: v for k, v in manifest.items() if k != "checksum"}
+    return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+def write_manifest(folder: Path, what: str, version: int, content: dict[str, Any]) -> None:
+    """Write the manifest of a store or a cube, whichever `what` says; it comes last, and makes the folder complete."""
+    # as it is read: keys are texts there
+    manifest = json.loads(json.dumps({"format": _FORMATS[what], "version": version, **content}))
+    manifest["checksum"] = checksum(manifest)
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
 
 
 @contextmanager
 def new_folder(path: Path, what: str, error: type[TracecolsError] = StoreError) -> Iterator[Path]:
     """Build a folder beside its place and move it there when the block ends well; else leave nothing.
+
+    What others write there at the same time is replaced: the last one that is complete stays.
 
     Parameters
     ----------
@@ -47,32 +101,51 @@ def new_folder(path: Path, what: str, error: type[TracecolsError] = StoreError) 
     path = Path(path)
     if path.is_symlink() and path.exists():
         path = path.resolve()
-    if (path.exists() or path.is_symlink()) and not is_made_here(path, what):
-        raise error(f"{path} exists and is not {what}\n  give another name with -o, or remove it")
-    building = path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.partial"
+
+    def check() -> None:
+        if (path.exists() or path.is_symlink()) and not is_made_here(path, what):
+            raise error(f"{path} exists and is not {what}\n  give another name with -o, or remove it")
+
+    def rescue(left: Path) -> None:
+        """Put back an older folder that a killed process had just moved away."""
+        if (left / "old").is_dir() and not path.exists():
+            with suppress(OSError):
+                os.rename(left / "old", path)
+
+    check()
     try:
-        building.mkdir(parents=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        scratch = ScratchFolder(path.parent, f".{path.name}.", ".partial", rescue)
     except OSError as e:
         raise error(f"cannot write {path}: {e.strerror}\n  choose a folder you may write to with -o") from e
-    try:
+    with scratch as building:
+        new, old = building / "new", building / "old"
         try:
-            yield building
+            new.mkdir()
+            yield new
+            check()
+            _put(new, path, old)
         except OSError as e:
             if e.filename is not None and not str(e.filename).startswith(str(building)):
                 raise
             raise error(
                 f"cannot write {path}: {e.strerror or e}\n  nothing was left behind; make room or choose another folder"
             ) from e
-        if path.exists():
-            old = path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.old"
-            os.replace(path, old)
-            try:
-                os.replace(building, path)
-            except OSError:
-                os.replace(old, path)
+
+
+def _put(new: Path, path: Path, old: Path) -> None:
+    """Let a folder take a place, whatever other processes put there meanwhile; `old` is where it leaves the one before."""
+    while True:
+        try:
+            with suppress(FileNotFoundError):
+                os.rename(path, old)
+            os.rename(new, path)
+            return
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
                 raise
+            # another process was faster
             shutil.rmtree(old, ignore_errors=True)
-        else:
-            os.replace(building, path)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
+        finally:
+            if old.exists() and not path.exists():
+                os.rename(old, path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections import OrderedDict
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tracecols.errors import StoreError
 from tracecols.schema import DEFINITIONS, EVENTS, FORMAT_VERSION, SIDE_TABLES, Column, Table
 from tracecols.store.arrow import arrow_schema, open_parquet, to_numpy
-from tracecols.store.layout import MANIFEST, part_name
+from tracecols.store.layout import MANIFEST, checksum, identity, part_name, read_manifest
 
 
 class Store:
@@ -36,9 +36,9 @@ class Store:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        file = self.path / MANIFEST
         try:
-            self.manifest: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+            self.manifest: dict[str, Any]
+            self.manifest, self._identity = read_manifest(self.path)
             is_store = self.manifest.get("format") == "tracecols store"
         except (OSError, ValueError, AttributeError) as error:
             if not self.path.exists():
@@ -50,12 +50,17 @@ class Store:
             ) from error
         if not is_store:
             raise StoreError(
-                f"{self.path} is not a store of a trace (its manifest says {self.manifest.get('format')!r})"
+                f"{self.path} is not a store of a trace (its manifest says {self.manifest.get('format')!r})\n"
+                "  give a folder that 'tracecols convert' made"
             )
         version = self.manifest.get("version")
         if version != FORMAT_VERSION:
             raise StoreError(
                 f"{self.path} has store format {version}, this tracecols reads {FORMAT_VERSION}\n  convert the trace again, or use the tracecols that wrote it"
+            )
+        if self.manifest.get("checksum") != checksum(self.manifest):
+            raise StoreError(
+                f"{self.path}: its {MANIFEST} does not fit its checksum\n  the store is damaged; convert the trace again"
             )
         self.tables: dict[str, Table] = {"events": EVENTS}
         try:
@@ -69,6 +74,11 @@ class Store:
             ) from error
         for name, found in stored.items():
             declared = SIDE_TABLES.get(name)
+            # the name is that of a folder
+            if declared is None and not re.fullmatch(r"metrics_[0-9]+", name):
+                raise StoreError(
+                    f"{self.path}: no table of a store is called {name!r}\n  the store is damaged; convert the trace again"
+                )
             if declared is not None and [(c.name, c.dtype) for c in declared.columns] != [
                 (c.name, c.dtype) for c in found
             ]:
@@ -79,6 +89,20 @@ class Store:
         self._files: dict[tuple[str, int], tuple[pq.FileMetaData, NDArray[np.int64]]] = {}
         self._recent: OrderedDict[tuple[Any, ...], pa.Table] = OrderedDict()
         self._lock = Lock()
+
+    def _open(self, path: Path, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
+        """Open a file; where the folder is still the same then, it belongs to the manifest that was read."""
+        try:
+            file = open_parquet(path, metadata)
+        except (OSError, pa.ArrowException) as error:
+            if identity(self.path) == self._identity:
+                raise StoreError(
+                    f"{path} cannot be read: {error}\n  the store is damaged; convert the trace again"
+                ) from error
+        else:
+            if identity(self.path) == self._identity:
+                return file
+        raise StoreError(f"{self.path} was replaced or removed while it was being read\n  open it again")
 
     @cached_property
     def definitions(self) -> dict[str, pa.Table]:
@@ -96,14 +120,14 @@ class Store:
         path = self.path / "definitions" / f"{name}.parquet"
         try:
             # not pq.read_table: it imports pyarrow.dataset and pandas, 0.3 s
-            table = open_parquet(path).read(use_threads=False)
+            table = self._open(path).read(use_threads=False)
         except (OSError, pa.ArrowException) as error:
             raise StoreError(
                 f"{path} cannot be read: {error}\n  the store is damaged; convert the trace again"
             ) from error
-        if table.schema.names != list(DEFINITIONS[name].names):
+        if table.schema != arrow_schema(DEFINITIONS[name]):
             raise StoreError(
-                f"{path} has the columns {table.schema.names}, expected {list(DEFINITIONS[name].names)}\n  convert the trace again"
+                f"{path} has other columns than expected: {', '.join(DEFINITIONS[name].names)}\n  convert the trace again"
             )
         return table
 
@@ -131,25 +155,20 @@ class Store:
 
     def _file(self, table: str, part: int) -> tuple[pq.ParquetFile, NDArray[np.int64]]:
         path = self.path / table / part_name(part)
-        try:
-            with self._lock:
-                known = self._files.get((table, part))
-            if known is None:
-                file = open_parquet(path)
-                meta = file.metadata
-                if file.schema_arrow != arrow_schema(self.tables[table]):
-                    raise StoreError(
-                        f"{path} has other columns than the manifest says\n  the store is damaged; convert the trace again"
-                    )
-                starts = np.cumsum([0] + [meta.row_group(i).num_rows for i in range(meta.num_row_groups)])
-                with self._lock:
-                    self._files[table, part] = meta, starts
-                return file, starts
-            return open_parquet(path, known[0]), known[1]
-        except (OSError, pa.ArrowException) as error:
+        with self._lock:
+            known = self._files.get((table, part))
+        if known is not None:
+            return self._open(path, known[0]), known[1]
+        file = self._open(path)
+        meta = file.metadata
+        if file.schema_arrow != arrow_schema(self.tables[table]):
             raise StoreError(
-                f"{path} cannot be read: {error}\n  the store is damaged; convert the trace again"
-            ) from error
+                f"{path} has other columns than the manifest says\n  the store is damaged; convert the trace again"
+            )
+        starts = np.cumsum([0] + [meta.row_group(i).num_rows for i in range(meta.num_row_groups)])
+        with self._lock:
+            self._files[table, part] = meta, starts
+        return file, starts
 
     def read(
         self, table: str, location: int, columns: list[str] | None = None, start: int = 0, stop: int | None = None

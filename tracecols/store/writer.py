@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from tracecols.schema import DEFINITIONS, EVENTS, FORMAT_VERSION, SIDE_TABLES, Table, metric_table
 from tracecols.store.arrow import arrow_schema, event_writer, to_arrow, write_table
-from tracecols.store.layout import MANIFEST, part_name
+from tracecols.store.layout import part_name, write_manifest
 
 SIDE_ROWS = 1 << 17
 """Rows of a side table that are collected before they become a row group."""
@@ -38,6 +37,7 @@ class PartWriter:
         self._waiting: dict[str, list[dict[str, NDArray[Any]]]] = {}
         self._written: dict[str, int] = {}
         self.segments: list[tuple[str, int, int, int, int]] = []
+        self._n_waiting: dict[str, int] = {}
         self.counts = np.zeros(256, np.int64)
         self.n_attributes = 0
         self.first_time = np.iinfo(np.int64).max
@@ -65,6 +65,7 @@ class PartWriter:
 
     def _flush(self, table: str) -> None:
         waiting = self._waiting.pop(table, [])
+        self._n_waiting[table] = 0
         if waiting:
             self._write(table, {c: np.concatenate([w[c] for w in waiting]) for c in self.tables[table].names})
 
@@ -119,7 +120,8 @@ class PartWriter:
             )
             self._extend(table, location, n)
             self.n_attributes += n if table == "attributes" else 0
-            if sum(w["row"].size for w in self._waiting[table]) >= SIDE_ROWS:
+            self._n_waiting[table] = self._n_waiting.get(table, 0) + n
+            if self._n_waiting[table] >= SIDE_ROWS:
                 self._flush(table)
 
 
@@ -160,8 +162,6 @@ class StoreWriter:
         counts = sum((p.counts for p in parts), np.zeros(256, np.int64))
         used = [p for p in parts if p.first_time <= p.last_time]
         manifest = {
-            "format": "tracecols store",
-            "version": FORMAT_VERSION,
             **manifest,
             "n_events": int(counts.sum()),
             "first_time": min((p.first_time for p in used), default=0),
@@ -173,5 +173,4 @@ class StoreWriter:
                 for name in sorted({s[0] for s in segments} - {"events"})
             },
         }
-        text = json.dumps(manifest, indent=1)
-        (self.folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
+        write_manifest(self.folder, "a store of a trace", FORMAT_VERSION, manifest)

@@ -1,0 +1,201 @@
+"""Kill commands at random moments: `python -m benchmarks.kill --kills 300`.
+
+What is there then is the older output, the whole one, or none; the command run again works, and clears away what was left.
+Asked to end (SIGINT, SIGTERM), a command itself leaves nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).parents[1]
+SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
+
+
+def content(folder: Path) -> dict[str, str]:
+    """Return the files below a folder and what they hold."""
+    return {
+        str(p.relative_to(folder)): hashlib.blake2b(p.read_bytes()).hexdigest()
+        for p in sorted(folder.rglob("*"))
+        if p.is_file()
+    }
+
+
+class Case:
+    """A command with a sound run of it to compare with.
+
+    Parameters
+    ----------
+    name : str
+    arguments : list of str
+        What follows `tracecols`; the output is relative.
+    older : Path, optional
+        An older output that may stand in its place.
+    output : str
+        Its name.
+    folder : Path
+        Where it runs.
+    """
+
+    def __init__(self, name: str, arguments: list[str], output: str, folder: Path, older: Path | None = None) -> None:
+        self.name, self.arguments, self.output, self.older = name, arguments, output, older
+        self.folder, self.temporary = folder / "work", folder / "temporary"
+        self.clear()
+        begin = time.monotonic()
+        self.start().wait()
+        self.seconds = time.monotonic() - begin
+        self.sound = content(self.folder)
+        self.old = {}
+        if older is not None:
+            self.put_older()
+            self.old = content(self.folder)
+        assert self.sound, f"{name}: does not work at all"
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start the command."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "tracecols", *self.arguments],
+            cwd=self.folder,
+            env={**os.environ, "TMPDIR": str(self.temporary), "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+
+    def clear(self) -> None:
+        """Begin with nothing."""
+        for folder in (self.folder, self.temporary):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+
+    def put_older(self) -> None:
+        """Begin with the older output in its place."""
+        self.clear()
+        assert self.older is not None
+        shutil.copytree(self.older, self.folder / self.output)
+
+    def left(self) -> list[str]:
+        """Return what there is besides outputs."""
+        return [p.name for p in self.folder.glob(".*")] + [p.name for p in self.temporary.iterdir()]
+
+    def state(self) -> str:
+        """Say what stands under the output's name."""
+        found = {k: v for k, v in content(self.folder).items() if not k.startswith(".")}
+        names = {".".join(p.name.split(".")[:1]) for p in self.folder.iterdir() if not p.name.startswith(".")}
+        if not names:
+            return "nothing"
+        if found == self.sound:
+            return "complete"
+        return "older" if self.old and found == self.old else f"HALF: {sorted(found)}"
+
+    def kill(self, chance: random.Random, number: int) -> tuple[str, list[str]]:
+        """End the command at a random moment and run it again; returns what was found and what is wrong."""
+        wrong: list[str] = []
+        has_older = self.older is not None and number % 2 == 0
+        if has_older:
+            self.put_older()
+        else:
+            self.clear()
+        how = SIGNALS[number // 2 % len(SIGNALS)]
+        process = self.start()
+        try:
+            _, errors = process.communicate(timeout=self.seconds * chance.uniform(0.1, 1.1))
+        except subprocess.TimeoutExpired:
+            process.send_signal(how)
+            _, errors = process.communicate()
+        code, state, left = process.returncode, self.state(), self.left()
+        found = f"{how.name}: {state}" + (", scratch left" if left else "")
+        # the older output is moved away and the other one put there; killed in between, it is the next run that puts it back
+        fits = state == "complete" or (state == "older" if has_older else state == "nothing")
+        if not fits and not (has_older and state == "nothing" and left):
+            wrong.append(f"{how.name}: {state}")
+        if how != signal.SIGKILL:
+            if left:
+                wrong.append(f"{how.name}: left behind {left}")
+            # before a command runs, the interpreter ends as it does by itself
+            if code not in (0, 128 + how, -how) and not (code == 1 and b"KeyboardInterrupt" in errors):
+                wrong.append(f"{how.name}: exit code {code}: {errors.decode()[-300:]}")
+        if state != "complete" or self.older is not None:
+            begin = time.monotonic()
+            _, errors = (again := self.start()).communicate()
+            # the first run may have had to compile
+            self.seconds = min(self.seconds, time.monotonic() - begin)
+            if again.returncode:
+                wrong.append(f"{how.name}: does not run again: {errors.decode()[-300:]}")
+            if self.state() != "complete":
+                wrong.append(f"{how.name}: run again: {self.state()}")
+            if self.left():
+                wrong.append(f"{how.name}: run again, left behind {self.left()}")
+        return found, wrong
+
+
+def cases(folder: Path, archive: Path, other: Path) -> list[Case]:
+    """Return all commands that write, on one archive; another one makes older outputs."""
+    import tracecols
+
+    store = tracecols.convert(archive, folder / "store.trace")
+    older = tracecols.convert(other, folder / "older.trace")
+    cube = tracecols.open(older).analyze().save(folder / "older.severity")
+    return [
+        Case("convert", ["convert", str(archive), "-o", "x.trace"], "x.trace", folder / "1", older),
+        Case("analyze", ["analyze", str(archive), "-o", "x.severity"], "x.severity", folder / "2", cube),
+        Case("export .otf2", ["export", str(store), "x.otf2"], "x.otf2", folder / "3"),
+        Case("export .parquet", ["export", str(store), "x.parquet"], "x.parquet", folder / "4"),
+    ]
+
+
+def campaign(all_cases: list[Case], kills: int, seed: int) -> tuple[dict[str, Counter[str]], list[str]]:
+    """Kill each command in turn; returns what was found and what is wrong."""
+    chance = random.Random(seed)
+    seen: dict[str, Counter[str]] = {case.name: Counter() for case in all_cases}
+    failures = []
+    for number in range(kills):
+        case = all_cases[number % len(all_cases)]
+        found, wrong = case.kill(chance, number // len(all_cases))
+        seen[case.name][found] += 1
+        failures += [f"{case.name}, kill {number}: {w}" for w in wrong]
+    return seen, failures
+
+
+def main() -> None:
+    """Run the campaign and print what came of it; exit 1 if anything failed."""
+    from benchmarks.synthetic import make_archive
+
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.kill", description="Kill commands at random moments.")
+    parser.add_argument("--kills", type=int, default=300)
+    parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="tracecols-kill-") as scratch:
+        other = ROOT / "tests" / "data" / "late_sender"
+        made = cases(Path(scratch), make_archive(arguments.events), other)
+        seen, failures = campaign(made, arguments.kills, arguments.seed)
+    table = Table("command", "found after the signal", "times")
+    for name, found in seen.items():
+        for what, n in sorted(found.items()):
+            table.add_row(name, what, f"{n:,}")
+    console = Console(width=120)
+    console.print(table)
+    console.print(f"{arguments.kills} kills, {time.monotonic() - begin:.0f} s, {len(failures)} failures")
+    for failure in failures[:20]:
+        console.print(f"  {failure}")
+    if failures:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

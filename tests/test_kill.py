@@ -1,0 +1,217 @@
+"""Commands that are killed leave nothing that opens, and run again; the older output stays until the other one is complete."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import tracecols
+from tracecols.errors import SourceError, TracecolsError
+from tracecols.scratch import ScratchFolder
+from tracecols.store import Store
+
+ROOT = Path(__file__).parents[1]
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs signals and locks on folders")
+
+DIE = """
+import os, sys
+from pathlib import Path
+real, calls = os.rename, []
+def rename(*names):
+    calls.append(names)
+    if len(calls) == {at}:
+        os.kill(os.getpid(), 9)
+    return real(*names)
+os.rename = rename
+from tracecols.cli import group
+group({arguments!r})
+"""
+
+
+def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program in a folder."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run([sys.executable, "-c", code], cwd=folder, env=env, capture_output=True, text=True)
+
+
+def die(at: int, folder: Path, *arguments: object) -> None:
+    """Run a command that is killed when it is about to rename something for the time `at`."""
+    assert run(DIE.format(at=at, arguments=[str(a) for a in arguments]), folder).returncode == -signal.SIGKILL
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Return what files below a folder hold."""
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def test_commands__killed_at_random_moments(tmp_path, data):
+    from benchmarks.kill import campaign, cases
+
+    seen, failures = campaign(cases(tmp_path, data / "hybrid_2x3", data / "late_sender"), kills=8, seed=1)
+    assert failures == []
+    assert sum(map(len, seen.values())) > 5
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_convert__killed_while_it_replaces_an_older_store(at, tmp_path, data):
+    out = tmp_path / "x.trace"
+    old = files(tracecols.convert(data / "coll", out))
+    die(at, tmp_path, "convert", data / "late_sender", "-o", "x.trace")
+    assert out.exists() == (at == 1)
+    (left,) = tmp_path.glob(".*.partial")
+    with pytest.raises(TracecolsError):
+        tracecols.open(left)
+    # what does not work leaves the older store, where it was
+    (tmp_path / "none.otf2").write_bytes(b"")
+    with ScratchFolder(tmp_path, ".other."):
+        pass
+    assert list(tmp_path.glob(".*.partial")) == [left]
+    with pytest.raises(TracecolsError):
+        tracecols.convert(data / "none", out)
+    new = files(tracecols.convert(data / "late_sender", out))
+    assert new != old
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_convert__killed_while_the_older_store_was_away__puts_it_back_if_it_fails(tmp_path, data, monkeypatch):
+    out = tmp_path / "x.trace"
+    old = files(tracecols.convert(data / "coll", out))
+    die(2, tmp_path, "convert", data / "late_sender", "-o", "x.trace")
+    assert not out.exists()
+
+    def fail(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tracecols.store.writer.StoreWriter.finish", fail)
+    with pytest.raises(KeyboardInterrupt):
+        tracecols.convert(data / "late_sender", out)
+    assert files(out) == old
+    assert [p.name for p in tmp_path.iterdir()] == ["x.trace"]
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_export__killed_while_it_puts_the_archive_in_its_place(at, tmp_path, data):
+    store = tracecols.convert(data / "late_sender", tmp_path / "x.trace")
+    (tmp_path / "out").mkdir()
+    die(at, tmp_path / "out", "export", store, "y.otf2")
+    assert not (tmp_path / "out" / "y.otf2").exists()
+    again = run(f"from tracecols.cli import group; group(['export', {str(store)!r}, 'y.otf2'])", tmp_path / "out")
+    assert again.returncode == 0, again.stderr
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {"y", "y.def", "y.otf2"}
+    assert Store(tracecols.convert(tmp_path / "out" / "y.otf2", tmp_path / "z.trace")).manifest["n_events"]
+
+
+def test_export__never_takes_back_what_others_made(tmp_path, data):
+    """The folder that a killed export had made was removed, and somebody made another one of that name."""
+    store = tracecols.convert(data / "late_sender", tmp_path / "x.trace")
+    die(2, tmp_path, "export", store, "y.otf2")
+    kept = tmp_path / "kept"
+    os.rename(tmp_path / "y", kept)
+    (tmp_path / "y").mkdir()
+    (tmp_path / "y" / "mine").write_text("mine")
+    again = run(f"from tracecols.cli import group; group(['export', {str(store)!r}, 'y.otf2'])", tmp_path)
+    assert again.returncode == 1
+    assert "y exists" in again.stderr
+    assert (tmp_path / "y" / "mine").read_text() == "mine"
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+def test_commands__asked_to_end_clear_away_what_they_began(name, code, tmp_path, data):
+    program = f"""
+import os, signal, sys
+sys.argv = ["tracecols", "analyze", {str(data / "coll")!r}, "-o", "x.severity"]
+from tracecols.severity.cube import SeverityCube
+SeverityCube.save = lambda *_: None
+from tracecols.patterns import engine
+def end(*_):
+    assert len(os.listdir({str(tmp_path / "temporary")!r})) == 1
+    os.kill(os.getpid(), signal.{name})
+engine.analyze_model = end
+from tracecols.cli import main
+main()
+"""
+    (tmp_path / "temporary").mkdir()
+    (tmp_path / "work").mkdir()
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "temporary")}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path / "work", env=env, capture_output=True, text=True
+    )
+    assert done.returncode == code, done.stderr
+    assert done.stderr == "interrupted; nothing was left behind\n"
+    assert not list((tmp_path / "work").iterdir())
+    assert not list((tmp_path / "temporary").iterdir())
+
+
+def test_scratch__of_a_living_process_stays_and_of_a_dead_one_goes(tmp_path):
+    program = f"""
+import time
+from pathlib import Path
+from tracecols.scratch import ScratchFolder
+folder = ScratchFolder(Path({str(tmp_path)!r}), ".x.", ".partial")
+(folder.path / "file").write_text("x")
+print("ready", flush=True)
+time.sleep(60)
+"""
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen([sys.executable, "-c", program], env=env, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        (theirs,) = tmp_path.iterdir()
+        with ScratchFolder(tmp_path, ".x.", ".partial") as mine:
+            assert {p.name for p in tmp_path.iterdir()} == {theirs.name, mine.name}
+        assert (theirs / "file").exists()
+        other.kill()
+        other.wait()
+    assert (theirs / "file").exists()
+    elsewhere = tmp_path / theirs.name.replace(theirs.name.split(".")[2].split("-")[0], "0" * 8)
+    shutil.copytree(theirs, elsewhere)
+    link = tmp_path / theirs.name.replace("-", "-f")
+    link.symlink_to(tmp_path.parent)
+    with ScratchFolder(tmp_path, ".x.", ".partial") as mine:
+        # of other machines nobody knows whether they live, and links are never followed
+        assert {p.name for p in tmp_path.iterdir()} == {mine.name, elsewhere.name, link.name}
+
+
+def test_scratch__goes_with_its_object_but_not_with_a_forked_process(tmp_path):
+    folder = ScratchFolder(tmp_path, "x-")
+    if (child := os.fork()) == 0:
+        folder.remove()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert folder.path.is_dir()
+    path = folder.path
+    del folder
+    assert not path.exists()
+
+
+def test_interrupt__stops_a_conversion_at_once(tmp_path, monkeypatch):
+    """Not when the location that is being read ends."""
+    from test_store import Numbers
+
+    from tracecols import conversion
+
+    class Endless(Numbers):
+        def read(self, location, report, *, salvage=False):
+            batch = next(iter(super().read(location, report, salvage=salvage)))
+            if location:
+                time.sleep(0.2)
+                raise SourceError("made to fail")
+            for _ in range(10_000):
+                time.sleep(0.01)
+                yield batch
+
+    monkeypatch.setattr(conversion, "plan_parts", lambda n: [range(1), range(1, 2)])
+    monkeypatch.setattr(conversion, "open_source", lambda _: Endless([2000] * 2))
+    begin = time.monotonic()
+    with pytest.raises(SourceError, match="made to fail"):
+        tracecols.convert("numbers", tmp_path / "x.trace", jobs=2)
+    assert time.monotonic() - begin < 20
+    assert list(tmp_path.iterdir()) == []

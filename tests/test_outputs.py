@@ -1,0 +1,181 @@
+"""Where an output finds no room, or stands where nothing can be written: one clear error, and nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tracecols
+from tracecols.errors import TracecolsError
+from tracecols.severity import SeverityCube
+from tracecols.store import Store
+
+ROOT = Path(__file__).parents[1]
+
+COMMANDS = {
+    "convert": ["convert", "{trace}", "-o", "{out}/x.trace"],
+    "convert, EPILOG": ["convert", "{epilog}", "-o", "{out}/x.trace"],
+    "analyze": ["analyze", "{store}", "-o", "{out}/x.severity"],
+    "export .otf2": ["export", "{store}", "{out}/x.otf2"],
+    "export .parquet": ["export", "{store}", "{out}/x.parquet"],
+    "export .csv": ["export", "{store}", "{out}/x.csv"],
+    "export .json": ["export", "{store}", "{out}/x.json"],
+    "export cube .json": ["export", "{cube}", "{out}/x.json"],
+    "export cube .parquet": ["export", "{cube}", "{out}/x.parquet"],
+}
+
+RUN = """
+import resource, signal, sys
+size = int(sys.argv[1])
+if size:
+    # what a full disk does to files: OSError, at the first byte beyond
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+from tracecols.cli import group
+group(sys.argv[2:])
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, data) -> dict[str, str]:
+    """Traces, a store and a cube to work on."""
+    from epilog_mutations import recordings
+    from epilog_writer import merged
+
+    folder = tmp_path_factory.mktemp("made")
+    (recording,) = (r for name, r in recordings() if name == "messages")
+    epilog = merged(recording).write(folder / "epilog.elg.gz", compress=True)
+    store = tracecols.convert(data / "hybrid_2x3", folder / "x.trace")
+    cube = tracecols.open(store).analyze().save(folder / "x.severity")
+    return {"trace": str(data / "hybrid_2x3"), "epilog": str(epilog), "store": str(store), "cube": str(cube)}
+
+
+def run(name: str, made: dict[str, str], out: Path | str, size: int, temporary: Path) -> str:
+    """Run a command that must fail, and return its error."""
+    temporary.mkdir(exist_ok=True)
+    arguments = [a.format(**made, out=out) for a in COMMANDS[name]]
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, str(size), *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary), "NUMBA_DISABLE_CACHING": "0"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 2
+    assert "\n  " in done.stderr
+    assert not list(temporary.iterdir())
+    return done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits of files there")
+@pytest.mark.parametrize("name", COMMANDS)
+def test_disk__is_full(name, made, tmp_path):
+    (tmp_path / "out").mkdir()
+    error = run(name, made, tmp_path / "out", 200, tmp_path / "temporary")
+    assert "File too large" in error
+    assert "make room" in error
+    assert not list((tmp_path / "out").iterdir())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such folders there")
+@pytest.mark.parametrize("name", COMMANDS)
+def test_folder__where_nothing_can_be_written(name, made, tmp_path):
+    """Even root cannot make files below these: permissions would not stop a test that runs as root."""
+    (tmp_path / "file").write_text("not a folder")
+    error = run(name, made, tmp_path / "file" / "deeper", 0, tmp_path / "temporary")
+    assert "cannot write" in error
+    assert (tmp_path / "file").read_text() == "not a folder"
+    if Path("/proc/self").exists():
+        assert "cannot write /proc/" in run(name, made, "/proc", 0, tmp_path / "temporary")
+
+
+@pytest.mark.parametrize("number", [28, 30, 122])
+def test_write__of_any_kind_that_fails(number, made, tmp_path, monkeypatch):
+    """No room, a read-only file system, a quota."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    store, cube = Store(made["store"]), SeverityCube.load(made["cube"])
+    monkeypatch.setattr(Path, "mkdir", fail)
+    for action in (lambda: tracecols.convert(made["trace"], tmp_path / "x.trace"), lambda: cube.save(tmp_path / "y")):
+        with pytest.raises(TracecolsError, match=rf"cannot write .*: {os.strerror(number)}\n  choose a folder"):
+            action()
+    assert store.manifest
+    assert not list(tmp_path.iterdir())
+
+
+# -- temporary files -----------------------------------------------------------------------------------------------------
+
+
+def test_temporary_files__of_epilog_find_no_room(made, tmp_path, monkeypatch):
+    """The trace is sound: nobody has to copy it again."""
+    from tracecols.converters.epilog import container
+
+    monkeypatch.setattr(container, "IN_MEMORY", 0)
+    if hasattr(os, "posix_fallocate"):
+
+        def fail(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "posix_fallocate", fail)
+            with pytest.raises(
+                TracecolsError, match=r"cannot write a temporary file in .*: No space .*\n  make room"
+            ) as e:
+                tracecols.convert(made["epilog"], tmp_path / "x.trace")
+            assert "copy" not in str(e.value)
+    monkeypatch.setattr(container.tempfile, "TemporaryFile", lambda **_: open("/dev/full", "wb+", buffering=0))  # noqa: SIM115
+    if Path("/dev/full").exists():
+        with pytest.raises(TracecolsError, match=r"cannot write a temporary file in .*: No space .*\n  make room") as e:
+            tracecols.convert(made["epilog"], tmp_path / "x.trace")
+        assert "copy" not in str(e.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_temporary_files__have_no_folder(made, tmp_path, monkeypatch):
+    import tempfile
+
+    def none() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.setattr(tempfile, "gettempdir", none)
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr("tracecols.scratch.tempfile.gettempdir", none)
+    from tracecols.scratch import temporary_folder
+
+    with pytest.raises(TracecolsError, match=r"cannot make a temporary folder in any folder .*\n  .*TMPDIR"):
+        temporary_folder()
+
+
+def test_temporary_files__of_the_analysis_find_no_room(made, tmp_path, monkeypatch):
+    from tracecols.enhance import spool
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(spool, "BUDGET", 0)
+    monkeypatch.setattr(spool.Spilled, "__init__", fail)
+    with pytest.raises(TracecolsError, match=r"cannot write the temporary file .*: No space .*\n  make room there"):
+        tracecols.open(made["store"]).analyze()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits of files there")
+def test_temporary_store__of_analyze_finds_no_room(made, tmp_path, monkeypatch):
+    (tmp_path / "temporary").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, "200", "analyze", made["trace"], "-o", str(tmp_path / "x.severity")],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "temporary")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "File too large" in done.stderr
+    assert "set TMPDIR to a folder with more" in done.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["temporary"]
+    assert not list((tmp_path / "temporary").iterdir())

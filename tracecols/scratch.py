@@ -1,0 +1,144 @@
+"""Folders to work in: each belongs to one process, and what a killed process leaves is removed by the next one."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import tempfile
+import uuid
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+
+from tracecols.errors import AnalysisError
+
+try:
+    import fcntl
+except ImportError:  # where there are no such locks, what is left behind stays
+    fcntl = None  # type: ignore[assignment]
+
+
+class ScratchFolder:
+    """An empty folder of this process; it disappears with this object, at the latest when the program ends.
+
+    The process holds a lock on it. A killed process leaves its folder without a lock: whoever makes the next one of the same
+    name on the same machine removes it.
+
+    Parameters
+    ----------
+    parent : Path
+        Where it stands.
+    before, after : str
+        What its name begins and ends with.
+    rescue : callable, optional
+        Called with a folder that a killed process left, before it is removed.
+
+    Attributes
+    ----------
+    path : Path
+
+    Raises
+    ------
+    OSError
+        If it cannot be made.
+    """
+
+    def __init__(
+        self, parent: Path, before: str, after: str = "", rescue: Callable[[Path], None] | None = None
+    ) -> None:
+        before += hashlib.blake2b(platform.node().encode(), digest_size=4).hexdigest() + "-"
+        _sweep(parent, before, after, rescue)
+        while True:
+            self.path = parent / f"{before}{uuid.uuid4().hex[:8]}{after}"
+            self.path.mkdir(mode=0o700)
+            try:
+                lock = _lock(self.path)
+                break
+            except (BlockingIOError, FileNotFoundError):
+                # somebody took it for one that was left, in the moment before it was locked
+                continue
+        self.remove = weakref.finalize(self, _remove, self.path, lock, os.getpid())
+
+    def __enter__(self) -> Path:
+        return self.path
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+
+def temporary_folder() -> ScratchFolder:
+    """Make a folder for temporary files, where `tempfile` puts them (`TMPDIR`).
+
+    Raises
+    ------
+    AnalysisError
+        If it cannot be made.
+    """
+    try:
+        return ScratchFolder(Path(tempfile.gettempdir()), "tracecols-")
+    except OSError as error:
+        where = tempfile.tempdir or "any folder for such files"
+        raise AnalysisError(
+            f"cannot make a temporary folder in {where}: {error.strerror or error}\n"
+            "  make room there, or set TMPDIR to a folder with more"
+        ) from error
+
+
+def _lock(path: Path) -> int | None:
+    """Lock a folder and return its descriptor; None where there are no such locks.
+
+    Raises
+    ------
+    BlockingIOError, FileNotFoundError
+        If another process holds it, or it is gone.
+    """
+    if fcntl is None:
+        return None
+    lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(lock), path.lstat()):
+            return lock
+    except (BlockingIOError, FileNotFoundError):
+        os.close(lock)
+        raise
+    except OSError:
+        os.close(lock)
+        return None
+    os.close(lock)
+    raise FileNotFoundError(path)
+
+
+def _remove(path: Path, lock: int | None, process: int) -> None:
+    """Remove a folder, unless this process was forked from the one that it belongs to."""
+    if process == os.getpid():
+        shutil.rmtree(path, ignore_errors=True)
+    if lock is not None:
+        os.close(lock)
+
+
+def _sweep(parent: Path, before: str, after: str, rescue: Callable[[Path], None] | None) -> None:
+    """Remove the folders that nobody holds any more."""
+    if fcntl is None:
+        return
+    try:
+        with os.scandir(parent) as entries:
+            found = [Path(e.path) for e in entries if e.name.startswith(before) and e.name.endswith(after)]
+    except OSError:
+        return
+    for path in found:
+        try:
+            lock = _lock(path)
+        except OSError:
+            continue
+        if lock is None:
+            continue
+        is_mine = os.fstat(lock).st_uid == os.getuid()
+        if is_mine and rescue is not None:
+            rescue(path)
+        if is_mine:
+            _remove(path, lock, os.getpid())
+        else:
+            os.close(lock)
