@@ -89,8 +89,8 @@ def test_load__says_what_is_wrong(cube, tmp_path):
         SeverityCube.load(tmp_path)
     manifest = path / "manifest.json"
     text = manifest.read_text()
-    manifest.write_text(text.replace('"version": 3', '"version": 99'))
-    with pytest.raises(SeverityError, match="severity format 99, this tracecols reads 3"):
+    manifest.write_text(text.replace('"version": 4', '"version": 99'))
+    with pytest.raises(SeverityError, match="severity format 99, this tracecols reads 4"):
         SeverityCube.load(path)
     manifest.write_text(text)
     (path / "cells.parquet").write_bytes(b"nonsense")
@@ -114,8 +114,8 @@ def test_save__leaves_nothing_when_it_fails(cube, tmp_path, monkeypatch):
 def test_load__of_a_version_without_topologies(cube, tmp_path):
     path = cube.save(tmp_path / "h.severity")
     manifest = path / "manifest.json"
-    manifest.write_text(manifest.read_text().replace('"version": 3', '"version": 2'))
-    with pytest.raises(SeverityError, match="severity format 2, this tracecols reads 3\n  analyze the trace again"):
+    manifest.write_text(manifest.read_text().replace('"version": 4', '"version": 2'))
+    with pytest.raises(SeverityError, match="severity format 2, this tracecols reads 4\n  analyze the trace again"):
         SeverityCube.load(path)
 
 

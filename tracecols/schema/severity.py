@@ -7,7 +7,7 @@ from tracecols.schema.columns import Column, Table
 CONVENTIONS = {"scalasca": "Scalasca 2", "expert": "EXPERT 3.0"}
 """Whose rules can be followed: name, and the analyser that has them."""
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
 SEVERITY_TABLES: dict[str, Table] = {
     t.name: t
