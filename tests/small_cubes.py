@@ -31,7 +31,7 @@ def small_cube(
     parent = [(parents or {}).get(p, "") for p in names]
     unit = [(units or {}).get(p, "sec") for p in names]
     properties = PropertyAxis(
-        names, parent, [p.title() for p in names], unit, [f"{p}." for p in names], [""] * n, [1.0] * n
+        names, parent, [p.title() for p in names], unit, [f"{p}." for p in names], [""] * n, [1.0] * n, [False] * n
     )
     paths: dict[str, None] = {}
     for cells in values.values():
@@ -111,7 +111,7 @@ def random_cube(seed: int) -> SeverityCube:
     text = [rng.choice(ODD_NAMES) for _ in ids]
     properties = PropertyAxis(
         ids, parent, text, unit, [f"About {t.strip()}." for t in text], [rng.choice(["", "Do it."]) for _ in ids],
-        [rng.choice([1.0, 0.1]) for _ in ids],
+        [rng.choice([1.0, 0.1]) for _ in ids], [rng.choice([False, False, True]) for _ in ids],
     )  # fmt: skip
     above = [-1]
     for i in range(1, n_c):

@@ -124,9 +124,48 @@ def test_show__prints_the_locations_of_a_call_path(work):
     assert "100.00%  rank 0 thread 0" in result.output or "100.00%  rank 1 thread 0" in result.output
 
 
+def test_show__lays_a_property_on_a_grid(work, tmp_path, monkeypatch):
+    result = run("show", work / "h.severity", "-p", "omp_idle_threads", "--topology", "process x thread")
+    assert result.exit_code == 0
+    head, grid, _, *rows = result.output.splitlines()
+    assert head == "Idle Threads (omp_idle_threads)  1.712671 s, percent of time"
+    assert grid == "Process x Thread: Process to the right, Thread downwards; empty positions are marked -"
+    # masters are never idle; 52.64 % are divided among the other four
+    assert rows[0].split() == ["0", "0.00%", "0.00%"]
+    shares = [float(v.rstrip("%")) for row in rows[1:] for v in row.split()[1:]]
+    assert len(shares) == 4
+    assert sum(shares) == pytest.approx(52.64, abs=0.03)
+    # seconds on some call paths, and shades where numbers do not fit
+    result = run("show", work / "h.severity", "-p", "mpi", "-c", "*/MPI_Bcast", "--topology", "0", "--seconds")
+    assert result.output.startswith("MPI (mpi)  0.021329 s\n")
+    monkeypatch.setenv("COLUMNS", "20")
+    result = run("show", work / "h.severity", "-p", "omp_idle_threads", "--topology", "0")
+    assert "shades up to" in result.output
+    assert [line.split()[1:] for line in result.output.splitlines()[-2:]] == [["\u2588\u2588"]] * 2
+
+
+def test_show__lays_a_property_on_planes(work, tmp_path):
+    import tracecols
+
+    cube = tracecols.SeverityCube.load(work / "h.severity")
+    at = [[x, y, 0] for x in range(2) for y in range(2)] + [[0, 0, 14], [1, 1, 14]]
+    cube.with_topology("cubes", [2, 2, 15], at, locations=range(6)).save(tmp_path / "c.severity")
+    result = run("show", tmp_path / "c.severity", "--topology", "cubes")
+    assert result.exit_code == 0
+    planes = result.output.split("dimension 2 ")
+    shares = [float(v.rstrip("%")) for line in planes[1].splitlines()[1:] for v in line.split()[1:]]
+    assert shares == pytest.approx([100 / 6] * 4, abs=0.1)
+    assert "dimension 2 1\n     0          -        -\n" in result.output
+    assert "and 3 more planes" in result.output
+    cube.with_topology("line", [3], [[2], [0]]).save(tmp_path / "l.severity")
+    assert "     0     49.83%        -   50.17%\n" in run("show", tmp_path / "l.severity", "--topology", "1").output
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (("--topology", "7"), "no topology 7 in this cube; there are\n  0 <Topology 'Process x Thread': 2 x 3"),
+        (("--topology", "grid"), "no topology is called 'grid'"),
         (("-p", "mpi_latesendr"), "did you mean mpi_latesender"),
         (("-p", "time", "-c", "nowhere"), "no call path matches 'nowhere'"),
     ],

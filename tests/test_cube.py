@@ -80,6 +80,7 @@ def test_save_and_load__give_the_same_cube(cube, tmp_path):
     assert loaded.properties == cube.properties
     assert loaded.facts == json.loads(json.dumps(cube.facts))
     assert repr(loaded) == repr(cube)
+    assert [t.to_dict() for t in loaded.topologies] == [t.to_dict() for t in cube.topologies]
 
 
 def test_load__says_what_is_wrong(cube, tmp_path):
@@ -88,8 +89,8 @@ def test_load__says_what_is_wrong(cube, tmp_path):
         SeverityCube.load(tmp_path)
     manifest = path / "manifest.json"
     text = manifest.read_text()
-    manifest.write_text(text.replace('"version": 3', '"version": 99'))
-    with pytest.raises(SeverityError, match="severity format 99, this tracecols reads 3"):
+    manifest.write_text(text.replace('"version": 4', '"version": 99'))
+    with pytest.raises(SeverityError, match="severity format 99, this tracecols reads 4"):
         SeverityCube.load(path)
     manifest.write_text(text.replace('"conventions": "scalasca"', '"conventions": "expert"'))
     with pytest.raises(SeverityError, match="does not fit its checksum\n  the cube is damaged"):
@@ -111,6 +112,121 @@ def test_save__leaves_nothing_when_it_fails(cube, tmp_path, monkeypatch):
     with pytest.raises((SeverityError, OSError)):
         cube.save(tmp_path / "h.severity")
     assert not list(tmp_path.iterdir())
+
+
+def test_load__of_a_version_without_topologies(cube, tmp_path):
+    path = cube.save(tmp_path / "h.severity")
+    manifest = path / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"version": 4', '"version": 3'))
+    with pytest.raises(SeverityError, match="severity format 3, this tracecols reads 4\n  analyze the trace again"):
+        SeverityCube.load(path)
+
+
+# -- topologies ----------------------------------------------------------------------------------------------------------
+
+
+def test_topologies__processes_and_threads_are_always_there(cube):
+    assert repr(cube.topologies) == "[<Topology 'Process x Thread': 2 x 3 (Process, Thread), 6 locations>]"
+    laid = cube.on_topology(0, "omp_ibarrier_wait")
+    of = cube.by_location("omp_ibarrier_wait")
+    for location, (rank, thread) in enumerate(zip(cube.system.rank, cube.system.thread, strict=True)):
+        assert laid[rank, thread] == pytest.approx(of[location], rel=1e-15)
+    assert np.nansum(laid) == pytest.approx(cube.total("omp_ibarrier_wait"))
+
+
+def test_topologies__are_made_where_a_trace_has_none(archive, analyze):
+    for rank in archive.mpi(3).ranks:
+        rank.enter(1, "main").leave(5, "main")
+    (topology,) = analyze(archive).topologies
+    assert topology.to_dict() == {
+        "name": "Process x Thread", "dimensions": ["Process", "Thread"], "sizes": [3, 1], "periodic": [False, False],
+        "locations": [0, 1, 2], "coordinates": [[0, 0], [1, 0], [2, 0]], "is_artificial": True,
+    }  # fmt: skip
+
+
+def test_on_topology__places_threads_with_their_process(cube):
+    # two processes on three places: their workers have no places of their own
+    more = cube.with_topology("line", [3], [[2], [0]], dimensions=["x"], periodic=[True])
+    assert [t.name for t in cube.topologies] == ["Process x Thread"]
+    assert repr(more.topologies[-1]) == "<Topology 'line': 3 (x), 2 locations>"
+    of = cube.by_location("omp_idle_threads")
+    by_rank = [of[cube.system.rank == rank].sum() for rank in (0, 1)]
+    laid = more.on_topology("LINE", "omp_idle_threads")
+    np.testing.assert_allclose(laid, [by_rank[1], np.nan, by_rank[0]], rtol=1e-12)
+    # without their threads, masters are never idle
+    np.testing.assert_array_equal(more.on_topology("line", "omp_idle_threads", view="iee"), [0, np.nan, 0])
+    assert len(more.topologies) == 2
+
+
+def test_on_topology__selects_and_views(cube):
+    at = "*/MPI_Bcast"
+    laid = cube.on_topology(0, "mpi_latebroadcast", at)
+    np.testing.assert_allclose(
+        laid.ravel(), cube.by_location("mpi_latebroadcast", cube.find_call_paths(at)), rtol=1e-15
+    )
+    # inclusive of the root is all
+    whole = cube.on_topology(0, "time", cube.call_paths.path[0], view="iie")
+    assert np.nansum(whole) == pytest.approx(cube.total("time"))
+    assert np.nansum(cube.on_topology(0, "mpi", view="eee")) <= np.nansum(cube.on_topology(0, "mpi"))
+
+
+def test_on_topology__adds_up_who_shares_a_place(cube):
+    shared = cube.with_topology("all in one", [1, 1], [[0, 0]] * 6, locations=range(6))
+    assert shared.on_topology("all in one", "visits").tolist() == [[cube.total("visits")]]
+
+
+def test_on_topology__says_what_is_wrong(cube):
+    twice = cube.with_topology("a", [2], order="C").with_topology("A", [2], order="F")
+    huge = cube.with_topology("huge", [100_000, 100_000], [[0, 0], [99_999, 1]])
+    for of, topology, words in (
+        (cube, "grid", "no topology is called 'grid'; give a number\n  0 <Topology 'Process x Thread'"),
+        (twice, "a", "2 topologies are called 'a'; give a number"),
+        (cube, 1, "no topology 1 in this cube"),
+        (cube, -1, "no topology -1 in this cube"),
+        (huge, "huge", "too many positions for an array"),
+    ):
+        with pytest.raises(SeverityError, match=words):
+            of.on_topology(topology)
+    with pytest.raises(SeverityError, match="no property 'x'"):
+        cube.on_topology(0, "x")
+
+
+def test_topologies__may_be_empty(archive, enhance, tmp_path):
+    from tracecols.patterns.engine import analyze_model
+
+    axis = archive.define("CartDimension", name=archive.string("d"), size=3, cart_periodicity=1)
+    for rank in archive.mpi(2).ranks:
+        rank.enter(1, "main").leave(5, "main")
+    # of MPI_COMM_SELF nobody knows who stands there; the other has no dimension
+    own = archive.comm_self()
+    cart = archive.define("CartTopology", name=archive.string("self"), communicator=own, cart_dimensions=[axis])
+    archive.define("CartCoordinate", cart_topology=cart, rank=0, coordinates=[1])
+    archive.define("CartTopology", name=archive.string("point"), communicator=0, cart_dimensions=[])
+    cube = SeverityCube.load(analyze_model(enhance(archive)).save(tmp_path / "x.severity"))
+    assert cube.facts["counts"] == {}
+    assert [t.name for t in cube.topologies] == ["self", "point", "Process x Thread"]
+    assert np.isnan(cube.on_topology("self")).tolist() == [True] * 3
+    assert cube.on_topology("point").shape == ()
+    assert np.isnan(cube.on_topology("point"))
+
+
+def test_topologies__of_a_trace_that_do_not_fit_are_counted(archive, enhance):
+    from tracecols.patterns.engine import analyze_model, counts
+
+    axes = [archive.define("CartDimension", name=archive.string("d"), size=n, cart_periodicity=0) for n in (2, 0)]
+    for rank in archive.mpi(4).ranks:
+        rank.enter(1, "main").leave(5, "main")
+    cart = archive.define("CartTopology", name=archive.string("cart"), communicator=0, cart_dimensions=axes)
+    for rank, at in enumerate(([0, 0], [2, 0], [1], [1, 7])):
+        archive.define("CartCoordinate", cart_topology=cart, rank=rank, coordinates=at)
+    archive.define("CartCoordinate", cart_topology=cart, rank=0, coordinates=[1, 1])
+    model = enhance(archive)
+    cube = analyze_model(model)
+    assert cube.facts["counts"] == counts(model) == {"positions that do not fit their topology": 3}
+    # the size of the second dimension is not known: as far as rank 3 stands
+    laid = cube.on_topology("cart", "visits")
+    assert laid.shape == (2, 8)
+    assert np.argwhere(~np.isnan(laid)).tolist() == [[0, 0], [1, 7]]
 
 
 def test_repr__names_the_largest_shares_of_the_time(cube):

@@ -205,14 +205,14 @@ def test_ticks__of_a_file_that_others_calculated_with_stay_what_they_are(tmp_pat
 def test_topologies__travel(tmp_path):
     cube = small_cube({"time": {("main", 0, 0): 3, ("main", 1, 0): 4, ("main", 2, 0): 4}})
     topology = {
-        "name": "grid <2d>",
-        "dimensions": [{"name": "x", "size": 2, "periodic": True}, {"name": "y", "size": 2, "periodic": False}],
-        "coordinates": [[0, 0], None, [1, 1]],
-    }
-    cube.facts["topologies"] = [topology]
+        "name": "grid <2d>", "sizes": [2, 2], "dimensions": ["x", "y"], "periodic": [True, False],
+        "locations": [0, 2], "coordinates": [[0, 0], [1, 1]],
+    }  # fmt: skip
+    cube = cube.with_topology(**topology)
     for ending in ("cubex", "cube"):
         write_cube(cube, tmp_path / f"x.{ending}")
-        assert read_cube(tmp_path / f"x.{ending}").facts["topologies"] == [topology]
+        (found,) = read_cube(tmp_path / f"x.{ending}").topologies
+        assert found.to_dict() == topology | {"is_artificial": False}
 
 
 @pytest.mark.parametrize("ending", ["cubex", "cube"])

@@ -31,6 +31,7 @@ _LAZY = {
     "open": ("tracecols.trace", "open_trace"),
     "pattern": ("tracecols.patterns.base", "pattern"),
     "read_cube": ("tracecols.export.cube_read", "read_cube"),
+    "rules": ("tracecols.rules", ""),
 }
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "open",
     "pattern",
     "read_cube",
+    "rules",
 ]
 
 

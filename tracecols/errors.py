@@ -8,6 +8,7 @@
     ├── StoreError           a .trace store is missing, damaged or of another version
     ├── SeverityError        a .severity cube is missing, damaged or of another version
     ├── AnalysisError        the events contradict each other in a way that stops the analysis
+    ├── RuleError            there is no such rule or parameter, or a value does not fit
     └── MissingExtraError    an optional package is needed (also an ImportError)
 
     ForeignCubeWarning       a cube of another tool holds something that was left out
@@ -42,6 +43,10 @@ class AnalysisError(TracecolsError):
 
 class ExportError(TracecolsError):
     """An export cannot be made."""
+
+
+class RuleError(TracecolsError):
+    """A rule or one of its parameters does not exist, or a value is none for it."""
 
 
 class MissingExtraError(TracecolsError, ImportError):

@@ -360,6 +360,7 @@ class Trace:
         locations: Iterable[int] | None = None,
         start: float | None = None,
         stop: float | None = None,
+        topologies: Sequence[Mapping[str, Any]] = (),
     ) -> SeverityCube:
         """Search for all patterns, or for some.
 
@@ -380,6 +381,10 @@ class Trace:
             Rows of the locations whose cells to keep; joins still see all.
         start, stop : float, optional
             Seconds since the start of the recording. The piece between is analysed as a trace by itself (docs/store.md).
+        topologies : sequence of mapping, optional
+            Grids the trace does not know of: `{"name": "grid", "sizes": [4, 2], "coordinates": [[0, 0], [1, 0], ...]}`, one list per
+            rank, or `"order": "F"` instead of coordinates (see `tracecols.enhance.topologies.given_topology`). Wavefronts are looked
+            for on the first two-dimensional grid a location stands on, those given by hand before those of the trace.
 
         Returns
         -------
@@ -388,14 +393,19 @@ class Trace:
         Raises
         ------
         AnalysisError
-            If something named does not exist, or a pattern fails.
+            If something named does not exist, a topology does not fit, or a pattern fails.
+
+        Examples
+        --------
+        >>> cube = trace.analyze(topologies=[{"name": "grid", "sizes": [2, 2], "order": "F"}])  # doctest: +SKIP
+        >>> cube.on_topology("grid", "mpi_latesender_wavefront_nw")  # doctest: +SKIP
         """
         choice = choose(properties, parameters, within, locations)
         families = [family for what in patterns for family in load(what)]
         if start is None and stop is None:
-            return analyze_model(self.model, conventions, families, choice)
+            return analyze_model(self.model, conventions, families, choice, topologies)
         with self.piece(start, stop) as piece:
-            cube = analyze_model(piece.model, conventions, families, choice)
+            cube = analyze_model(piece.model, conventions, families, choice, topologies)
         cube.facts["narrowed"] = {**cube.facts.get("narrowed", {}), "start": start, "stop": stop}
         return cube
 

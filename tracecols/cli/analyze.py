@@ -27,6 +27,14 @@ from tracecols.schema.severity import CONVENTIONS
     help=f"Whose rules to follow where analysers differ: {', '.join(CONVENTIONS.values())}.",
 )
 @click.option(
+    "--topology",
+    "topologies",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    multiple=True,
+    metavar="FILE.json",
+    help="A grid the trace does not know of; may be given several times.",
+)
+@click.option(
     "-p",
     "--property",
     "properties",
@@ -65,16 +73,23 @@ def analyze(
     locations: list[int] | None,
     start: float | None,
     stop: float | None,
+    topologies: tuple[Path, ...],
     jobs: int | None,
 ) -> None:
     """Find wait states in SOURCE, a store or a trace archive, and write the severity cube.
 
     An archive is converted to a temporary store first; to analyze it more than once, convert it once. A piece between two
     times (seconds since the start of the recording) is analyzed as a trace by itself.
+
+    \b
+    A topology given by hand says where ranks stand, all of them in an order or each by itself:
+      {"name": "grid", "sizes": [2, 2], "order": "F"}           C: the last coordinate runs fastest; F: the first
+      {"name": "grid", "sizes": [2, 2], "coordinates": [[0, 0], [1, 0], [0, 1], [1, 1]]}
     """
     from tracecols.cli.progress import progress
     from tracecols.conversion import convert, store_name
     from tracecols.enhance.model import Model
+    from tracecols.enhance.topologies import load_descriptions
     from tracecols.errors import StoreError
     from tracecols.jobs import n_jobs
     from tracecols.patterns.engine import analyze_model, choose
@@ -91,6 +106,7 @@ def analyze(
     output = output or Path(name)
     choice = choose(properties or None, given, within, locations)
     families = [family for file in patterns for family in load(file)]
+    described = [d for file in topologies for d in load_descriptions(file)]
     with temporary_folder() as scratch:
         if archive is not None:
             try:
@@ -102,7 +118,7 @@ def analyze(
                     "  make room there, or set TMPDIR to a folder with more, or convert the trace to a store first"
                 ) from error
         with progress("analyzing") as report, piece_of(Store(source), start, stop, n_jobs(jobs)) as store:
-            cube = analyze_model(Model(store, n_jobs(jobs), report), conventions, families, choice)
+            cube = analyze_model(Model(store, n_jobs(jobs), report), conventions, families, choice, described)
     cube.save(output)
     click.echo(f"{output}: {cube.summary()}")
     for what, n in cube.facts["counts"].items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import get_terminal_size
 
 import click
 
@@ -16,6 +17,11 @@ import click
     "call_path",
     metavar="C",
     help="A call path, or a pattern such as '*/MPI_Recv': print its locations.",
+)
+@click.option(
+    "--topology",
+    metavar="T",
+    help="Lay it on a grid instead: a topology of the cube, by name or number (0 is the first).",
 )
 @click.option(
     "--relative", is_flag=True, help="Percentages of the selected property or call path instead of the whole."
@@ -38,9 +44,17 @@ import click
     help="Levels of the call tree to print.",
 )
 def show(
-    severity: Path, name: str | None, call_path: str | None, relative: bool, seconds: bool, threshold: float, depth: int
+    severity: Path,
+    name: str | None,
+    call_path: str | None,
+    topology: str | None,
+    relative: bool,
+    seconds: bool,
+    threshold: float,
+    depth: int,
 ) -> None:
-    """Print a SEVERITY cube: the property tree; with -p the call tree of a property; with -c the locations of a call path.
+    """Print a SEVERITY cube: the property tree; with -p the call tree of a property; with -c the locations of a call path; with
+    --topology a property on a grid.
 
     A cube of another tool (.cubex, .cube) works, too.
     """
@@ -49,11 +63,16 @@ def show(
     from tracecols.export.cube_read import read_cube
     from tracecols.report.terminal import Display
 
-    if call_path is not None and name is None:
+    if (call_path is not None or topology is not None) and name is None:
         name = "time"
     cube = read_cube(severity)
     display = Display(cube, relative=relative, plain=seconds, threshold=threshold / 100, depth=depth)
     # what lies to the right of the width is left out without a word: lines are as long as they are
     console = Console(highlight=False, soft_wrap=True, width=1_000 + 4 * depth)
-    for part in display.render(name, call_path):
+    if topology is not None:
+        assert name is not None
+        parts = display.grid(name, call_path, topology, get_terminal_size().columns)
+    else:
+        parts = display.render(name, call_path)
+    for part in parts:
         console.print(part)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tracecols.patterns.registry import CONVENTIONS, properties
 from tracecols.report.properties import facts, how
+from tracecols.rules import RULES
 from tracecols.schema import DEFINITIONS, EVENTS, KINDS, SIDE_TABLES, Table, metric_table
 from tracecols.schema.compound import COMPOUND_TABLES
 from tracecols.schema.severity import SEVERITY_TABLES
@@ -53,8 +54,32 @@ def properties_page() -> str:
             text = f"{'  ' * depth[p.id]}- [{p.title}](properties/{p.id}.md) `{p.id}` ({p.unit}; {how(p)}): {p.summary}"
             if p.confidence < 1:
                 text += f" Confidence {p.confidence:g}."
+            if p.overlaps:
+                text += " Overlaps its siblings."
+            if p.needs == "grid":
+                text += " Where there is a grid (decisions/wavefront.md)."
             parts.append(text)
     return "\n".join(parts) + "\n"
+
+
+def rules_page() -> str:
+    """Describe all rules."""
+    lines = [
+        NOTE + "# Rules\n",
+        "The performance properties of the 1999 EXPERT class library (section 4), with parameters: `tracecols rules SEVERITY|STORE --set "
+        "RULE.PARAMETER=VALUE`, or `tracecols.rules.evaluate`. A severity is in seconds over all locations. A statement is a call path "
+        "that communicates.\n",
+    ]
+    for r in RULES.values():
+        lines.append(f"## {r.title} `{r.id}`\n\n{r.summary}\n")
+        lines.append(f"*{(r.evaluate.__doc__ or '').strip().splitlines()[0]}*\n")
+        lines += [f"* `{p.name}`, {p.show(p.default) or 'none'} by default: {p.doc}." for p in r.parameters]
+        if r.needs == "trace":
+            lines.append("* Needs the store.")
+        if r.confidence < 1:
+            lines.append(f"* Confidence {r.confidence}.")
+        lines.append("")
+    return "\n".join(lines)
 
 
 def property_pages() -> dict[str, str]:
@@ -82,7 +107,12 @@ def property_pages() -> dict[str, str]:
 
 def pages() -> dict[str, str]:
     """Return all generated pages by name."""
-    return {"schema.md": schema_page(), "properties.md": properties_page(), **property_pages()}
+    return {
+        "schema.md": schema_page(),
+        "properties.md": properties_page(),
+        "rules.md": rules_page(),
+        **property_pages(),
+    }
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +21,7 @@ from tracecols.enhance.scan import scan_locations
 from tracecols.enhance.shipment import joined
 from tracecols.enhance.spool import Spool
 from tracecols.enhance.teams import Teams
+from tracecols.enhance.topologies import Topology, read_topologies
 from tracecols.schema import KINDS
 from tracecols.schema.compound import PROFILE
 from tracecols.store import Store
@@ -32,7 +34,8 @@ N_PARTS = 64
 """Parts, at most, of processes of the same size."""
 
 _SHARED = (
-    "store", "regions", "n_locations", "process", "thread", "is_cpu", "communicators", "order", "scans", "call_paths", "spool", "jobs", "memo"
+    "store", "regions", "n_locations", "process", "thread", "is_cpu", "communicators", "order", "scans", "call_paths", "spool", "jobs", "memo",
+    "topologies", "misplaced",
 )  # fmt: skip
 
 
@@ -180,6 +183,10 @@ class Model:
         Number of the part it is; the collective operations it sees are those of the range with that number.
     is_exchange : bool
         Whether it sees only the calls that matter to all processes at once.
+    topologies : list of Topology
+        Those of the trace, and what is added by hand.
+    misplaced : int
+        Positions of the trace that do not fit their topology.
     spool : Spool
         Where columns stay for later.
     memo : dict
@@ -198,6 +205,8 @@ class Model:
         first_rows = to_numpy(locations.column("first_row"))
         self.communicators = Communicators(store, self.process)
         self.order = EventOrder(store, first_rows)
+        self.topologies: list[Topology]
+        self.topologies, self.misplaced = read_topologies(store)
         self.members, self.part, self.is_exchange = np.arange(self.n_locations), 0, False
         self.spool = Spool()
         self.scans = scan_locations(
@@ -226,6 +235,14 @@ class Model:
         view = self._view(self.members)
         view.is_exchange = True
         return view
+
+    def with_topologies(self, more: list[Topology]) -> Model:
+        """Return a model of the same trace that knows further topologies, before its own; it shares what has been computed."""
+        model = copy(self)
+        # it would hand out the model it was made for
+        model.__dict__.pop("exchange", None)
+        model.topologies = [*more, *self.topologies]
+        return model
 
     @property
     def fits(self) -> bool:

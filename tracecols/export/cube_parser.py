@@ -13,6 +13,7 @@ from xml.parsers import expat
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.topologies import ARTIFICIAL_NAMES, Topology, make_topology
 from tracecols.errors import SeverityError
 from tracecols.export.cube_xml import ADVICE, LOCATION_TYPES
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
@@ -108,7 +109,7 @@ class CubeParser:
         In depth-first order.
     n_locations : int
     topologies : list of dict
-        As `cube_xml.topologies_of` has them, but coordinates by id of the location.
+        name, dimensions (list of {name, size, periodic}), and coordinates by identifier of the location.
     """
 
     def __init__(self, where: str, on_row: RowFunction | None = None) -> None:
@@ -284,6 +285,7 @@ class CubeParser:
             [summary for summary, _, _ in about],
             [advice for _, _, advice in about],
             confidence,
+            [m.attributes.get("overlaps") == "true" for m in self.metrics],
         )
 
     def call_axis(self) -> CallAxis:
@@ -370,10 +372,17 @@ class CubeParser:
             [_TYPES.get(t, t) for t in types],
         )
 
-    def placed_topologies(self) -> list[dict[str, Any]]:
-        """Return the topologies with their coordinates by row of the location."""
+    def placed_topologies(self) -> list[Topology]:
+        """Return the topologies, with rows of locations instead of their identifiers."""
         numbers = sorted(n.number for n in self.system if n.tag in _LOCATIONS)
-        return [t | {"coordinates": [t["coordinates"].get(n) for n in numbers]} for t in self.topologies]
+        found = []
+        for t in self.topologies:
+            places = [(row, t["coordinates"][n]) for row, n in enumerate(numbers) if n in t["coordinates"]]
+            names, sizes, periodic = ([d[c] for d in t["dimensions"]] for c in ("name", "size", "periodic"))
+            if all(len(at) == len(names) for _, at in places):
+                is_artificial = t["name"].lower() in ARTIFICIAL_NAMES
+                found.append(make_topology(t["name"], names, sizes, periodic, places, is_artificial))
+        return found
 
     def enumeration(self, kind: str) -> NDArray[np.int64]:
         """Return the rows of call paths in the order in which a metric of some type numbers them.

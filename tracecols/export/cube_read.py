@@ -361,8 +361,6 @@ def _in_ticks(cells: Cells, resolution: int) -> Cells:
 def _cube_of(path: Path, parser: CubeParser, tool: str, cells_of: Callable[[Element], Cells]) -> SeverityCube:
     facts, ours = _facts(path, parser, tool)
     properties, call_paths, system = parser.properties(), parser.call_axis(), parser.system_axis()
-    if parser.topologies:
-        facts["topologies"] = parser.placed_topologies()
     cells: dict[str, Cells] = {}
     left_out: list[str] = []
     for metric, unit in zip(parser.metrics, properties.unit, strict=True):
@@ -383,4 +381,4 @@ def _cube_of(path: Path, parser: CubeParser, tool: str, cells_of: Callable[[Elem
         cells[metric.name] = _in_ticks(found, int(facts["resolution"])) if ours and unit == "sec" else found
     if left_out:
         facts["left_out"] = left_out
-    return SeverityCube(properties, call_paths, system, cells, facts)
+    return SeverityCube(properties, call_paths, system, cells, facts, parser.placed_topologies())

@@ -93,19 +93,6 @@ def data_type(cube: SeverityCube, name: str, form: Format) -> str:
     return form.signed if values.size and int(values.min()) < 0 else form.integer
 
 
-def topologies_of(cube: SeverityCube) -> list[dict[str, Any]]:
-    """Return the Cartesian topologies of a cube.
-
-    Returns
-    -------
-    list of dict
-        name; dimensions: list of {name, size, periodic}; coordinates: by row of the location, a list with one number per
-        dimension, or None for a location without a place.
-    """
-    found: list[dict[str, Any]] = cube.facts.get("topologies", [])
-    return found
-
-
 def write_trees(cube: SeverityCube, write: Write, form: Format) -> None:
     """Write all that stands before the values: the root element, attributes, metrics, program and system.
 
@@ -117,7 +104,7 @@ def write_trees(cube: SeverityCube, write: Write, form: Format) -> None:
     write(attribute("Creator", f"tracecols {__version__}"))
     if form is CUBE3:
         write(attribute("CUBE_CT_AGGR", "SUM"))
-    write(attribute(FACTS, json.dumps({k: v for k, v in cube.facts.items() if k != "topologies"})))
+    write(attribute(FACTS, json.dumps(cube.facts)))
     write("<doc>\n<mirrors>\n</mirrors>\n</doc>\n")
     _write_metrics(cube, write, form)
     _write_program(cube, write, form)
@@ -145,6 +132,8 @@ def _write_metrics(cube: SeverityCube, write: Write, form: Format) -> None:
         )
         if form.is_cube4 and p.confidence[number] != 1:
             write(attribute("confidence", repr(float(p.confidence[number]))))
+        if form.is_cube4 and p.overlaps[number]:
+            write(attribute("overlaps", "true"))
     write("</metric>\n" * len(open_ids) + "</metrics>\n")
 
 
@@ -294,18 +283,16 @@ def _write_machines(cube: SeverityCube, write: Write) -> None:
 
 def _write_topologies(cube: SeverityCube, write: Write, key: str) -> None:
     write("<topologies>\n")
-    for topology in topologies_of(cube):
-        named = f'name="{escaped(topology["name"])}" ' if topology.get("name") else ""
-        if all(place is None for place in topology["coordinates"]):
+    for topology in cube.topologies:
+        if not topology.location.size:
             continue  # the grammar of CUBE 3 wants at least one
-        write(f'<cart {named}ndims="{len(topology["dimensions"])}">\n')
-        for dimension in topology["dimensions"]:
-            named = f'name="{escaped(dimension["name"])}" ' if dimension.get("name") else ""
-            periodic = "true" if dimension["periodic"] else "false"
-            write(f'<dim {named}size="{int(dimension["size"])}" periodic="{periodic}"/>\n')
-        for location, place in enumerate(topology["coordinates"]):
-            if place is not None:
-                write(f'<coord {key}="{location}">{" ".join(str(int(p)) for p in place)}</coord>\n')
+        named = f'name="{escaped(topology.name)}" ' if topology.name else ""
+        write(f'<cart {named}ndims="{len(topology.dimensions)}">\n')
+        for name, size, is_periodic in zip(topology.dimensions, topology.shape, topology.periodic, strict=True):
+            named = f'name="{escaped(name)}" ' if name else ""
+            write(f'<dim {named}size="{size}" periodic="{"true" if is_periodic else "false"}"/>\n')
+        for location, place in zip(topology.location.tolist(), topology.coordinates.tolist(), strict=True):
+            write(f'<coord {key}="{location}">{" ".join(map(str, place))}</coord>\n')
         write("</cart>\n")
     write("</topologies>\n")
 

@@ -109,7 +109,7 @@ def write_cube(cube: SeverityCube, output: Path) -> None:
 
 
 def trees(cube: SeverityCube) -> dict[str, Any]:
-    """Return a cube as plain lists: its three trees, and its cells as [property, call path, location, value]."""
+    """Return a cube as plain lists: its three trees, its topologies, and its cells as [property, call path, location, value]."""
     p, c, s = cube.properties, cube.call_paths, cube.system
     cells = []
     for i, name in enumerate(p.id):
@@ -146,6 +146,7 @@ def trees(cube: SeverityCube) -> dict[str, Any]:
             {"rank": int(r), "thread": int(t), "name": n, "type": k}
             for r, t, n, k in zip(s.rank, s.thread, s.location_name, s.location_type, strict=True)
         ],
+        "topologies": [t.to_dict() for t in cube.topologies],
         "cells": cells,
     }
 

@@ -167,6 +167,8 @@ class Property:
         Arguments of its function under these conventions.
     needs : str
         What a trace must have (`registry.NEEDS`) for the property, and those below it, to exist.
+    overlaps : bool
+        Whether it may hold for the same time as its siblings: it divides its parent in another way than they do.
     since, until : str
         Column of the table that says when a match begins, or when it ends; the other follows from its severity. What is
         below on the same table has the same unless it says otherwise.
@@ -195,6 +197,7 @@ class Property:
     conventions: str = "scalasca"
     given: Mapping[str, Any] = field(default_factory=dict)
     needs: str = ""
+    overlaps: bool = False
     since: str = ""
     until: str = ""
     parameters: Mapping[str, Parameter] = field(default_factory=dict)

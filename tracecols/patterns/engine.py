@@ -6,7 +6,7 @@ import difflib
 import fnmatch
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ from tracecols.enhance.compound import CompoundTable
 from tracecols.enhance.exchange import Exchange
 from tracecols.enhance.grouping import lookup
 from tracecols.enhance.model import Model
+from tracecols.enhance.topologies import given_topology
 from tracecols.errors import AnalysisError, TracecolsError
 from tracecols.patterns.base import Conventions, Family, Findings, Instances, Matches, Property
 from tracecols.patterns.counters import counter_properties
@@ -384,6 +385,7 @@ def analyze_model(
     conventions: str = "scalasca",
     patterns: Iterable[Family] = (),
     choice: Choice = EVERYTHING,
+    topologies: Sequence[Mapping[str, Any]] = (),
 ) -> SeverityCube:
     """Compute the severity cube of an enhanced model.
 
@@ -397,11 +399,17 @@ def analyze_model(
     choice : Choice, optional
         What to narrow the search to.
 
+    topologies : sequence of mapping, optional
+        Topologies given by hand (see `enhance.topologies.given_topology`), besides those of the trace.
+
     Raises
     ------
     AnalysisError
         If something chosen does not exist, or a pattern fails.
     """
+    if topologies:
+        axis = SystemAxis.of(model.store)
+        model = model.with_topologies([given_topology(t, axis.rank, axis.thread) for t in topologies])
     declared = shown = declared_for(model, conventions, patterns)
     if choice.properties is not None:
         computed, asked = needed(declared, choice.properties)
@@ -427,6 +435,7 @@ def analyze_model(
         SystemAxis.of(model.store),
         {p.id: choice.cells(model, cells[p.id]) for p in shown},
         facts,
+        model.topologies,
     )
 
 
@@ -493,10 +502,11 @@ def find_matches(
 
 
 def counts_by_location(model: Model) -> dict[str, int]:
-    """Count what contradicts itself at one location."""
+    """Count what contradicts itself at one location, and in the definitions."""
     return {
         "exits that do not match their enter": sum(s.bad_exits for s in model.scans),
         "region instances that never end": sum(s.open for s in model.scans),
+        "positions that do not fit their topology": model.misplaced,
     }
 
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from tracecols.enhance.model import Model
 from tracecols.errors import AnalysisError
-from tracecols.patterns import collective, mpi, point_to_point, profile, shmem, threads, windows
+from tracecols.patterns import collective, mpi, point_to_point, profile, shmem, threads, wavefront, windows
 from tracecols.patterns.base import Conventions, Family, Property
 
 FAMILIES: tuple[Family, ...] = (
-    profile.FAMILY, mpi.FAMILY, point_to_point.FAMILY, collective.FAMILY, windows.FAMILY, threads.FAMILY, shmem.FAMILY,
+    profile.FAMILY, mpi.FAMILY, point_to_point.FAMILY, wavefront.FAMILY, collective.FAMILY, windows.FAMILY, threads.FAMILY, shmem.FAMILY,
 )  # fmt: skip
 
 CONVENTIONS: dict[str, Conventions] = {c.name: c for c in (profile.SCALASCA, profile.EXPERT)}
@@ -23,6 +23,7 @@ NEEDS: dict[str, Callable[[Model], bool]] = {
     "": lambda model: True,
     "processes": lambda model: np.unique(model.process[model.is_cpu]).size > 1,
     "threads": lambda model: np.unique(model.process[model.is_cpu]).size < model.is_cpu.sum(),
+    "grid": wavefront.has_grid,
     "windows": lambda model: model.store.definitions["windows"].num_rows > 0,
     "shmem": lambda model: bool((model.regions.name == "shmem_get").any()),
 }

@@ -29,6 +29,13 @@ LINES = 5_000
 """Nodes of a tree that are printed at most, the largest ones."""
 
 
+SHADES = " ░▒▓█"
+"""From nothing to the largest, where numbers do not fit."""
+
+PLANES = 12
+"""Planes of a grid with more than two dimensions that are shown, at most."""
+
+
 class Display:
     """Turn a cube into trees of text.
 
@@ -192,6 +199,64 @@ class Display:
 
         parent = np.array(axis.parent)
         yield from self._forest(parent, np.zeros(parent.size, np.int32), values, float(leaves), label)
+
+    def grid(self, name: str, call_path: str | None, topology: str, width: int) -> Iterator[RenderableType]:
+        """Yield the severity of a property on a grid, the first dimension to the right and the second downwards; others plane by plane.
+
+        Parameters
+        ----------
+        name : str
+            Id or title of a property.
+        call_path : str or None
+            Selected call paths; all by default.
+        topology : str
+            Name or number.
+        width : int
+            Columns of the terminal: numbers if they fit, else shades.
+        """
+        cube = self.cube
+        name = cube.find_property(name)
+        number = cube.properties.number[name]
+        unit = cube.properties.unit[number]
+        t = cube.find_topology(int(topology) if topology.isdigit() else topology)
+        values = cube.on_topology(t, name, call_path)
+        selected, largest = float(np.nansum(values)), float(np.nanmax(values, initial=0.0))
+        whole = selected if self.relative else self._whole(name)
+        base = "the selection" if self.relative else cube.properties.root_of(name)
+        yield Text(f"{cube.properties.title[number]} ({name})", "bold").append(
+            "  " + self._number(selected, unit).strip() + ("" if self.plain else f", percent of {base}"), ""
+        )
+        flat = values.reshape(*values.shape, *[1] * (2 - values.ndim))
+        planes = list(np.ndindex(flat.shape[2:]))
+        fits = 9 * flat.shape[0] + 8 <= width
+        axes = [f"{d} {to}" for d, to in zip(t.dimensions, ("to the right", "downwards"), strict=False)]
+        yield Text(
+            f"{t.name}: {', '.join(axes)}"
+            + ("" if fits else f"; shades up to {self._number(largest, unit).strip()}") + "; empty positions are marked -\n", "dim",
+        )  # fmt: skip
+        for plane in planes[:PLANES]:
+            if plane:
+                at = ", ".join(f"{d} {i}" for d, i in zip(t.dimensions[2:], plane, strict=True))
+                yield Text(at, "bold")
+            for y in range(flat.shape[1]):
+                line = Text(f"{y:6}  ", "dim")
+                for value in flat[(slice(None), y, *plane)].tolist():
+                    line.append(*self._position(value, whole, largest, unit, fits))
+                yield line
+        if len(planes) > PLANES:
+            yield Text(f"and {len(planes) - PLANES} more planes; cube.on_topology has them all", "dim")
+
+    def _position(self, value: float, whole: float, largest: float, unit: str, fits: bool) -> tuple[str, str]:
+        """Return what stands at a position of a grid, and its style: by its share of the largest value."""
+        if np.isnan(value):
+            return ("        -" if fits else "-"), "bright_black"
+        share = value / largest if largest else 0.0
+        style = next(s for limit, s in COLOURS if abs(share) >= limit)
+        if not fits:
+            return SHADES[int(np.ceil(max(share, 0) * (len(SHADES) - 1)))], ""
+        if not self.plain:
+            return f"{value / whole if whole else 0.0:9.2%}", style
+        return (f"{value:9.4f}" if unit == "sec" else f"{value:9.3g}"), style
 
     def _forest(
         self,

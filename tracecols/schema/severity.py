@@ -7,7 +7,7 @@ from tracecols.schema.columns import Column, Table
 CONVENTIONS = {"scalasca": "Scalasca 2", "expert": "EXPERT 3.0"}
 """Whose rules can be followed: name, and the analyser that has them."""
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
 SEVERITY_TABLES: dict[str, Table] = {
     t.name: t
@@ -23,6 +23,7 @@ SEVERITY_TABLES: dict[str, Table] = {
                 Column("summary", "string", "what it means"),
                 Column("advice", "string", "what to do about it"),
                 Column("confidence", "float64", "how reliably a match proves the behaviour, 0 to 1"),
+                Column("overlaps", "int8", "1 if it may hold for the same time as its siblings"),
             ),
         ),
         Table(
@@ -58,6 +59,33 @@ SEVERITY_TABLES: dict[str, Table] = {
                 Column("thread", "int32", "number in its process"),
                 Column("name", "string", "name"),
                 Column("type", "string", "`LocationType`"),
+            ),
+        ),
+        Table(
+            "topologies",
+            "one Cartesian topology",
+            (
+                Column("name", "string", "name"),
+                Column("is_artificial", "int8", "1 if it only counts processes and threads"),
+            ),
+        ),
+        Table(
+            "topology_dimensions",
+            "one dimension of a topology",
+            (
+                Column("topology", "int32", "topology", "", "topologies"),
+                Column("name", "string", "name"),
+                Column("size", "int64", "size; 0 unknown"),
+                Column("is_periodic", "int8", "1 if it wraps around"),
+            ),
+        ),
+        Table(
+            "topology_positions",
+            "one coordinate of a location in a topology; the dimension runs fastest",
+            (
+                Column("topology", "int32", "topology", "", "topologies"),
+                Column("location", "int32", "location", "", "locations"),
+                Column("coordinate", "int64", "coordinate, from 0"),
             ),
         ),
         Table(

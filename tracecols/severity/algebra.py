@@ -235,7 +235,10 @@ def unify(cubes: Sequence[SeverityCube], by: str = "position") -> list[SeverityC
                 # rounded once, so that clocks of different resolutions agree on times that are equal
                 value = value / cube.resolution
             cells[name] = Cells.sum(paths[found.call_path], locations[found.location], value)
-        result.append(SeverityCube(properties, call_paths, system, cells, {**cube.facts, "resolution": resolution}))
+        # one location for all has no place on a grid
+        topologies = [t.of_locations(locations) for t in cube.topologies] if by == "position" else []
+        facts = {**cube.facts, "resolution": resolution}
+        result.append(SeverityCube(properties, call_paths, system, cells, facts, topologies))
     return result
 
 
@@ -256,7 +259,8 @@ def _result(operation: str, cubes: Sequence[SeverityCube], cells: dict[str, Cell
         "of": [_label(cube) for cube in cubes],
         **more,
     }
-    return SeverityCube(cubes[0].properties, cubes[0].call_paths, cubes[0].system, cells, facts)
+    first = cubes[0]
+    return SeverityCube(first.properties, first.call_paths, first.system, cells, facts, first.topologies)
 
 
 def difference(left: SeverityCube, right: SeverityCube, by: str = "position") -> SeverityCube:

@@ -26,6 +26,8 @@ class PropertyAxis:
     ----------
     id, parent, title, unit, summary, advice : list of str
     confidence : list of float
+    overlaps : list of bool
+        Whether a property may hold for the same time as its siblings: it divides its parent in another way than they do.
     """
 
     id: list[str]
@@ -35,6 +37,7 @@ class PropertyAxis:
     summary: list[str]
     advice: list[str]
     confidence: list[float]
+    overlaps: list[bool]
 
     @classmethod
     def of(cls, properties: Iterable[Any]) -> PropertyAxis:
@@ -54,6 +57,10 @@ class PropertyAxis:
         for name, parent in zip(self.id, self.parent, strict=True):
             result[parent].append(name)
         return result
+
+    def parts(self, name: str) -> list[str]:
+        """Return the children that do not overlap: what is left of a property without them is its own."""
+        return [child for child in self.children[name] if not self.overlaps[self.number[child]]]
 
     @property
     def roots(self) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.paths import match_paths
+from tracecols.enhance.topologies import Topology, given_topology
 from tracecols.errors import MissingExtraError, SeverityError, StoreError
 from tracecols.schema.severity import FORMAT_VERSION, SEVERITY_TABLES
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
@@ -38,6 +39,8 @@ class SeverityCube:
         By property: ticks, occurrences, bytes or a counter's own unit.
     facts : dict
         Conventions, clock resolution, the trace, and counts of what could not be matched.
+    topologies : list of Topology
+        Grids that locations stand on: those of the trace, among them always the one of processes and threads.
 
     Examples
     --------
@@ -54,6 +57,7 @@ class SeverityCube:
         system: SystemAxis,
         cells: dict[str, Cells],
         facts: dict[str, Any],
+        topologies: Sequence[Topology] = (),
     ) -> None:
         self.properties, self.call_paths, self.system, self.cells, self.facts = (
             properties,
@@ -62,6 +66,7 @@ class SeverityCube:
             cells,
             facts,
         )
+        self.topologies = list(topologies)
 
     # -- looking at it ---------------------------------------------------------------------------------------------
 
@@ -103,7 +108,7 @@ class SeverityCube:
         name : str
             Id or title of a property.
         view : str
-            Letters for property, call path and system; the system's is for `by_system`.
+            Letters for property, call path and system; the system's is for `by_system` and `on_topology`.
         """
         if len(view) != 3 or set(view) - set("ie"):
             raise SeverityError(
@@ -112,7 +117,7 @@ class SeverityCube:
         name = self.find_property(name)
         cells = self.cells[name]
         if view[0] == "e":
-            for child in self.properties.children[name]:
+            for child in self.properties.parts(name):
                 cells = cells - self.cells[child]
         if view[1] == "i":
             cells = self._up(cells, self.call_paths)
@@ -182,6 +187,130 @@ class SeverityCube:
                 if self.system.parent[i] >= 0:
                     values[self.system.parent[i]] += values[i]
         return values
+
+    # -- topologies ------------------------------------------------------------------------------------------------
+
+    def find_topology(self, topology: str | int) -> Topology:
+        """Return a topology given by name or by its number in `topologies`.
+
+        Raises
+        ------
+        SeverityError
+            If there is none, or several have the name.
+        """
+        listed = "\n".join(f"  {i} {t!r}" for i, t in enumerate(self.topologies)) or "  none"
+        if isinstance(topology, str):
+            found = [i for i, t in enumerate(self.topologies) if t.name.lower() == topology.lower()]
+            if len(found) != 1:
+                how = "no topology is" if not found else f"{len(found)} topologies are"
+                raise SeverityError(f"{how} called {topology!r}; give a number\n{listed}")
+            topology = found[0]
+        if not 0 <= topology < len(self.topologies):
+            raise SeverityError(f"no topology {topology} in this cube; there are\n{listed}")
+        return self.topologies[topology]
+
+    def on_topology(
+        self, topology: str | int | Topology, name: str = "time", call_path: str | None = None, view: str = "iei"
+    ) -> NDArray[np.float64]:
+        """Lay the severities of a property on a grid (2004 paper on virtual topologies, section 3).
+
+        Parameters
+        ----------
+        topology : str, int or Topology
+            Name, or number in `topologies`.
+        name : str, optional
+            Id or title of a property.
+        call_path : str, optional
+            A path or shell pattern; all call paths by default.
+        view : str, optional
+            Meaning along property and call path (see `view`). For the system, `i`: threads without a position of their own
+            count where the first thread of their process stands that has one; `e`: they are left out.
+
+        Returns
+        -------
+        (size, ...) float64
+            Seconds, occurrences or bytes; one axis per dimension of the topology. NaN where no location stands; where several
+            stand, their sum.
+
+        Raises
+        ------
+        SeverityError
+            If the topology, property or call path does not exist, or the grid has more than 10^8 positions.
+
+        Examples
+        --------
+        >>> cube.on_topology("MPI_Cartesian_2x2", "mpi_latesender")  # doctest: +SKIP
+        array([[0.0027, 0.0012], [0.0031, 0.0008]])
+        """
+        t = topology if isinstance(topology, Topology) else self.find_topology(topology)
+        shape = t.shape
+        if np.prod(shape, dtype=np.float64) > 1e8:
+            raise SeverityError(f"{t!r} has too many positions for an array\n  lay it out from its coordinates")
+        cells = self.view(name, view)
+        if call_path is not None:
+            cells = cells.on(self.find_call_paths(call_path))
+        values = np.zeros(self.system.n_locations, cells.value.dtype)
+        np.add.at(values, cells.location, cells.value)
+        if view[2] == "i":
+            at = self._stand_ins(t.location)
+            away = np.flatnonzero((at >= 0) & (at != np.arange(at.size)))
+            np.add.at(values, at[away], values[away])
+        result = np.full(shape, np.nan)
+        if not t.location.size:
+            return result
+        index = tuple(t.coordinates.T)
+        result[index] = 0
+        np.add.at(result, index, values[t.location] * self.scale(self.find_property(name)))
+        return result
+
+    def _stand_ins(self, placed: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return for every location the one where it counts: itself, or the first of its process that has a position; -1 none."""
+        process = np.full(self.system.n_locations, -1, np.int64)
+        for node, row in enumerate(self.system.location):
+            if row >= 0:
+                process[row] = self.system.parent[node]
+        result = np.full(process.size, -1, np.int64)
+        first = {int(process[i]): int(i) for i in placed[::-1].tolist()}
+        for i, p in enumerate(process.tolist()):
+            result[i] = first.get(p, -1)
+        result[placed] = placed
+        return result
+
+    def with_topology(
+        self,
+        name: str,
+        sizes: Sequence[int],
+        coordinates: Sequence[Sequence[int] | None] | NDArray[np.int64] | None = None,
+        **more: Any,
+    ) -> SeverityCube:
+        """Return this cube with a topology that is given by hand.
+
+        The wavefront properties need it when the trace is analyzed: `Trace.analyze(topologies=...)`.
+
+        Parameters
+        ----------
+        name : str
+        sizes : sequence of int
+            One per dimension.
+        coordinates : sequence, optional
+            Of every rank; None for a rank that stands nowhere.
+        **more
+            `order`, `dimensions`, `periodic`, `locations` (see `tracecols.enhance.topologies.given_topology`).
+
+        Raises
+        ------
+        AnalysisError
+            If it contradicts itself or the cube.
+        """
+        if isinstance(coordinates, np.ndarray):
+            coordinates = coordinates.tolist()
+        given: Mapping[str, Any] = {"name": name, "sizes": sizes, "coordinates": coordinates, **more}
+        topology = given_topology(given, self.system.rank, self.system.thread)
+        return SeverityCube(
+            self.properties, self.call_paths, self.system, self.cells, self.facts, [*self.topologies, topology]
+        )
+
+    # -- selecting -------------------------------------------------------------------------------------------------
 
     def find_call_paths(self, *patterns: str) -> NDArray[np.bool_]:
         """Select call paths by their whole path, or by shell patterns (``*`` also matches slashes).
@@ -395,8 +524,8 @@ class SeverityCube:
         if whole:
             shares = [
                 (float(self.view(n, "eee").value.sum()) * self.scale(n), n)
-                for n in self.properties.id
-                if self.properties.root_of(n) == "time"
+                for i, n in enumerate(self.properties.id)
+                if self.properties.root_of(n) == "time" and not self.properties.overlaps[i]
             ]
             for value, name in sorted(shares, key=lambda share: -abs(share[0]))[:5]:
                 if value:
@@ -408,7 +537,7 @@ class SeverityCube:
     # -- checks ----------------------------------------------------------------------------------------------------
 
     def violations(self) -> list[str]:
-        """Check what holds for every cell: 0 <= child <= parent, and siblings together <= parent.
+        """Check what holds for every cell: 0 <= child <= parent, and siblings that do not overlap together <= parent.
 
         Returns
         -------
@@ -419,18 +548,23 @@ class SeverityCube:
         for name, children in self.properties.children.items():
             if not name or not children:
                 continue
-            left = self.cells[name]
             for child in children:
-                left = left - self.cells[child]
-                if (self.cells[child].value < 0).any():
-                    lines.append(f"{child} is negative in {(self.cells[child].value < 0).sum()} cells")
-            below = left.value < 0
-            if below.any():
-                i = int(left.value.argmin())
-                lines.append(
-                    f"the children of {name} exceed it in {below.sum()} cells, most by {-left.value[i] * self.scale(name):g} at "
-                    f"{self.call_paths.path[left.call_path[i]]}, rank {self.system.rank[left.location[i]]} thread {self.system.thread[left.location[i]]}"
-                )
+                negative = int((self.cells[child].value < 0).sum())
+                lines += [f"{child} is negative in {negative} cells"] * (negative > 0)
+            parts = self.properties.parts(name)
+            told = [(f"the children of {name} exceed it", parts)]
+            told += [(f"{child} exceeds {name}", [child]) for child in children if child not in parts]
+            for words, some in told:
+                left = self.cells[name]
+                for child in some:
+                    left = left - self.cells[child]
+                below = left.value < 0
+                if below.any():
+                    i = int(left.value.argmin())
+                    lines.append(
+                        f"{words} in {below.sum()} cells, most by {-left.value[i] * self.scale(name):g} at "
+                        f"{self.call_paths.path[left.call_path[i]]}, rank {self.system.rank[left.location[i]]} thread {self.system.thread[left.location[i]]}"
+                    )
         return lines
 
     # -- keeping it ------------------------------------------------------------------------------------------------
@@ -451,6 +585,7 @@ class SeverityCube:
             "call_paths": vars(c),
             "system": vars(s),
             "locations": {"rank": s.rank, "thread": s.thread, "name": s.location_name, "type": s.location_type},
+            **self._topology_tables(),
             "cells": {
                 "property": np.repeat(np.arange(len(cells), dtype=np.int32), [len(v) for v in cells]),
                 "call_path": np.concatenate([v.call_path for v in cells]),
@@ -465,6 +600,40 @@ class SeverityCube:
             content = {"float_properties": floats, "facts": self.facts}
             write_manifest(folder, "a severity cube", FORMAT_VERSION, content)
         return path
+
+    def _topology_tables(self) -> dict[str, dict[str, Any]]:
+        """Return the tables that hold the topologies."""
+        ts = self.topologies
+        numbers = np.arange(len(ts), dtype=np.int32)
+        of_dimension = np.repeat(numbers, [len(t.sizes) for t in ts])
+        return {
+            "topologies": {"name": [t.name for t in ts], "is_artificial": [t.is_artificial for t in ts]},
+            "topology_dimensions": {
+                "topology": of_dimension,
+                "name": [n for t in ts for n in t.dimensions],
+                "size": [n for t in ts for n in t.sizes],
+                "is_periodic": [p for t in ts for p in t.periodic],
+            },
+            "topology_positions": {
+                "topology": np.repeat(numbers, [t.coordinates.size for t in ts]),
+                "location": np.concatenate([np.zeros(0, np.int32), *(t.location.repeat(len(t.sizes)) for t in ts)]),
+                "coordinate": np.concatenate([np.zeros(0, np.int64), *(t.coordinates.ravel() for t in ts)]),
+            },
+        }
+
+    @staticmethod
+    def _topologies_of(tables: Mapping[str, Mapping[str, NDArray[Any]]]) -> list[Topology]:
+        """Make the topologies from their tables."""
+        t, d, p = (tables[n] for n in ("topologies", "topology_dimensions", "topology_positions"))
+        result = []
+        for i, (name, artificial) in enumerate(zip(t["name"].tolist(), t["is_artificial"].tolist(), strict=True)):
+            mine, here = d["topology"] == i, p["topology"] == i
+            n = max(int(mine.sum()), 1)
+            names, sizes = tuple(d["name"][mine].tolist()), tuple(d["size"][mine].tolist())
+            periodic = tuple(map(bool, d["is_periodic"][mine].tolist()))
+            location, coordinates = p["location"][here][::n], p["coordinate"][here].reshape(-1, n)
+            result.append(Topology(name, names, sizes, periodic, location, coordinates, bool(artificial)))
+        return result
 
     @classmethod
     def load(cls, path: str | Path) -> SeverityCube:
@@ -516,4 +685,4 @@ class SeverityCube:
         for i, name in enumerate(p.id):
             mine = value[starts[i] : starts[i + 1]]
             cells[name] = Cells(key[starts[i] : starts[i + 1]], mine.view(np.float64) if name in floats else mine)
-        return cls(p, c, s, cells, manifest["facts"])
+        return cls(p, c, s, cells, manifest["facts"], cls._topologies_of(tables))

@@ -1,0 +1,112 @@
+"""A pipelined sweep over a grid of processes as a discrete-event simulation, plain and slow: what each process does and waits for.
+
+The program is routine sweep() of SWEEP3D as the 2004 paper on virtual topologies prints it (section 4.1): for every sweep and block
+receive from the horizontal neighbour upstream, then from the vertical one, compute, send to the horizontal neighbour downstream, then to
+the vertical one; whoever has no such neighbour leaves it out. Sends return at once.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+CORNERS = {"nw": (1, 1), "ne": (-1, 1), "sw": (1, -1), "se": (-1, -1)}
+"""Which way the wave runs: along the first and the second dimension."""
+
+LATENCY, OVERHEAD, TAG = 3, 2, 100
+
+
+@dataclass
+class Process:
+    """What a process has done.
+
+    Attributes
+    ----------
+    calls : list of tuple
+        (name, begin, event, end, peer, tag) of every call.
+    waits : list of tuple
+        (corner, number of the sweep, number of the block, ticks) of every receive.
+    """
+
+    calls: list[tuple[str, int, int, int, int, int]] = field(default_factory=list)
+    waits: list[tuple[str, int, int, int]] = field(default_factory=list)
+
+
+def simulate(
+    width: int, height: int, sweeps: list[tuple[str, int]], work: Callable[[], int]
+) -> tuple[list[Process], dict[tuple[int, int], int]]:
+    """Run sweeps, given by corner and number of blocks, over a grid.
+
+    Returns
+    -------
+    list of Process
+        By rank.
+    dict of (int, int) to int
+        Rank by position.
+    """
+    rank_at = {(x, y): y * width + x for y in range(height) for x in range(width)}
+    processes = [Process() for _ in rank_at]
+    mail: dict[tuple[int, int], deque[tuple[int, int]]] = defaultdict(deque)  # when sends began and messages arrive
+    sleeping: dict[tuple[int, int], int] = {}
+
+    def program(rank: int, x: int, y: int) -> Iterator[tuple[str, int]]:
+        """Yield ("until", time), or ("from", sender) to wait for a message; what is sent back is the time then."""
+        me, now = processes[rank], 10
+        for number, (corner, blocks) in enumerate(sweeps):
+            dx, dy = CORNERS[corner]
+            for block in range(blocks):
+                for ax, ay in ((dx, 0), (0, dy)):
+                    source = rank_at.get((x - ax, y - ay))
+                    if source is None:
+                        continue
+                    yield "from", source
+                    began, arrives = mail[source, rank].popleft()
+                    end = max(now, arrives) + OVERHEAD
+                    me.calls.append(("MPI_Recv", now, end - 1, end, source, TAG))
+                    me.waits.append((corner, number, block, max(began - now, 0)))
+                    now = end + 1
+                    yield "until", now
+                now += work()
+                yield "until", now
+                for ax, ay in ((dx, 0), (0, dy)):
+                    target = rank_at.get((x + ax, y + ay))
+                    if target is None:
+                        continue
+                    me.calls.append(("MPI_Send", now, now + 1, now + OVERHEAD, target, TAG))
+                    mail[rank, target].append((now, now + LATENCY))
+                    if sleeping.pop((rank, target), None) is not None:
+                        heapq.heappush(agenda, (now, target))
+                    now += OVERHEAD + 1
+                    yield "until", now
+
+    programs = {rank: program(rank, x, y) for (x, y), rank in rank_at.items()}
+    agenda = [(0, rank) for rank in programs]
+    while agenda:
+        time, rank = heapq.heappop(agenda)
+        for what, value in programs[rank]:
+            if what == "until":
+                heapq.heappush(agenda, (max(value, time), rank))
+                break
+            if not mail[value, rank]:
+                sleeping[value, rank] = time
+                break
+    assert not sleeping and not any(mail.values())
+    return processes, rank_at
+
+
+def refill_truth(processes: list[Process]) -> dict[str, list[int]]:
+    """Return ticks per corner and rank that receives wait in the first block of a sweep from another corner than the one before.
+
+    The sweep before is the last one that brought the process anything at all: the paper looks at received messages only.
+    """
+    truth = {corner: [0] * len(processes) for corner in CORNERS}
+    for rank, process in enumerate(processes):
+        last, current, counts = "", -1, False
+        for corner, number, block, wait in process.waits:
+            if number != current:
+                current, counts, last = number, corner != last, corner
+            if counts and block == 0:
+                truth[corner][rank] += wait
+    return truth

@@ -1,0 +1,83 @@
+"""tracecols rules"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tracecols.schema.severity import CONVENTIONS
+
+
+def settings(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, float | str]:
+    """Split RULE.PARAMETER=VALUE."""
+    result: dict[str, float | str] = {}
+    for value in values:
+        key, equals, what = value.partition("=")
+        if not equals or "." not in key:
+            raise click.BadParameter(f"{value!r} is not RULE.PARAMETER=VALUE, such as big_messages.threshold=1MB")
+        result[key.strip()] = what
+    return result
+
+
+@click.command()
+@click.argument("source", metavar="[SEVERITY|STORE]", type=click.Path(path_type=Path), required=False)
+@click.option("--set", "given", multiple=True, callback=settings, metavar="RULE.PARAMETER=VALUE", help="A parameter.")
+@click.option("--rule", "names", multiple=True, metavar="RULE", help="Only this rule; may be given several times.")
+@click.option("-c", "--call-path", metavar="C", help="Look at this region and what it calls: a call path or pattern.")
+@click.option(
+    "--conventions",
+    type=click.Choice(list(CONVENTIONS)),
+    default="scalasca",
+    show_default=True,
+    help="Of a store: whose rules to follow where analysers differ.",
+)
+@click.option("--statements", default=3, show_default=True, type=click.IntRange(0), help="How many to name per rule.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--list", "listed", is_flag=True, help="Print the rules and their parameters.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
+def rules(
+    source: Path | None,
+    given: dict[str, float | str],
+    names: tuple[str, ...],
+    call_path: str | None,
+    conventions: str,
+    statements: int,
+    as_json: bool,
+    listed: bool,
+    jobs: int | None,
+) -> None:
+    """Evaluate performance rules: what dominates, how often, how unevenly, and who keeps whom waiting.
+
+    \b
+    A SEVERITY cube will do for most rules; some need the tables of the STORE.
+      tracecols rules run.trace --set big_messages.threshold=1MB --set slow_slaves.master=3
+    """
+    from rich.console import Console
+
+    from tracecols.errors import RuleError
+    from tracecols.rules.display import render
+    from tracecols.rules.evaluate import RULES, evaluate, find_rule, open_source, plain, read_settings
+
+    if listed:
+        for rule in RULES.values():
+            click.echo(f"{rule.id}: {rule.summary}" + ("  (needs the store)" if rule.needs == "trace" else ""))
+            for p in rule.parameters:
+                click.echo(f"    {p.name} = {p.show(p.default) or 'none'}: {p.doc}")
+        return
+    if source is None:
+        raise click.UsageError("Missing argument 'SEVERITY|STORE' (or --list).")
+    try:
+        read_settings(given)
+        chosen = [find_rule(name).id for name in names] or None
+    except RuleError as error:
+        raise click.UsageError(str(error)) from None
+    found = evaluate(open_source(source, jobs=jobs), chosen, given, call_path=call_path, conventions=conventions)
+    if as_json:
+        import json
+
+        click.echo(json.dumps(plain(found), indent=1))
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    for part in render(found, statements):
+        console.print(part)

@@ -1,0 +1,232 @@
+"""The words rules are declared in: rules, their parameters, and what they find.
+
+Source: the 1999 EXPERT class library, section 4. A rule has a severity in seconds and a confidence; many name the statements that
+show the behaviour. A *statement* is a call path that communicates.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.errors import RuleError
+from tracecols.severity.cells import Cells
+
+if TYPE_CHECKING:
+    from tracecols.patterns.base import Property
+    from tracecols.severity import SeverityCube
+    from tracecols.trace import Trace
+
+UNITS: dict[str, dict[str, float]] = {
+    "seconds": {"": 1, "s": 1, "ms": 1e-3, "us": 1e-6, "\u00b5s": 1e-6, "ns": 1e-9},
+    "bytes": {
+        "": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30,
+    },
+    "share": {"": 1, "%": 0.01},
+    "rank": {"": 1},
+}  # fmt: skip
+"""What may stand behind a number, in any letter case, by the unit of the parameter."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A number or text a rule depends on.
+
+    Attributes
+    ----------
+    name : str
+    default : float, int or str
+    unit : str
+        `seconds`, `bytes`, `share` (of 1), `rank`, or empty for a text.
+    doc : str
+        What it decides.
+    """
+
+    name: str
+    default: float | str
+    unit: str
+    doc: str
+
+    def read(self, value: float | str) -> float | str:
+        """Turn what a user gives into the parameter's unit: 1MB, 10us, 5%.
+
+        Raises
+        ------
+        RuleError
+            If it is no such quantity.
+        """
+        if not self.unit:
+            return str(value)
+        found = re.fullmatch(r"\s*([-+]?[0-9.]+(?:e[-+]?[0-9]+)?)\s*(\D*?)\s*", str(value), re.IGNORECASE)
+        units = UNITS[self.unit]
+        try:
+            number = float(found[1]) * units[found[2].lower()] if found else np.nan
+        except (KeyError, ValueError):
+            number = np.nan
+        if not (np.isfinite(number) and number >= 0 and (self.unit != "rank" or number == int(number))):
+            known = " ".join(u for u in units if u)
+            raise RuleError(
+                f"{value!r} is no value for {self.name}, which counts {self.unit}\n  give a number"
+                + (f", with a unit behind it or without: {known}" if known else "")
+            )
+        return int(number) if self.unit == "rank" else number
+
+    def show(self, value: float | str) -> str:
+        """Return a value for people."""
+        return show(value, self.unit) if self.unit and not isinstance(value, str) else str(value)
+
+
+def show(value: float, unit: str) -> str:
+    """Return a number with a unit that suits it."""
+    if unit == "share":
+        return f"{value:.1%}"
+    for name, factor in {"seconds": (("s", 1), ("ms", 1e-3), ("us", 1e-6)), "bytes": (("MB", 1e6), ("kB", 1e3))}.get(
+        unit, ()
+    ):
+        if value >= factor:
+            return f"{value / factor:.3g} {name}"
+    return f"{value * 1e9:.3g} ns" if unit == "seconds" else f"{value:.3g} B" if unit == "bytes" else f"{value:g}"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What a rule names: a call path or operation, the quantity the rule looks at, and its cost in seconds."""
+
+    name: str
+    value: float
+    unit: str
+    severity: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the function of a rule returns: severity in seconds, statements, and what there is to say."""
+
+    severity: float
+    statements: Sequence[Statement] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a rule says of a program.
+
+    Attributes
+    ----------
+    rule, title : str
+    severity : float
+        Seconds over all locations; NaN if the rule could not be evaluated.
+    share : float
+        Of the time of the region that was looked at.
+    confidence : float
+        How reliably the severity proves the behaviour, 0 to 1.
+    statements : tuple of Statement
+        The costliest first.
+    parameters : mapping
+        What they were.
+    note : str
+        What was left out, or why the rule could not be evaluated.
+    """
+
+    rule: str
+    title: str
+    severity: float
+    share: float
+    confidence: float
+    statements: tuple[Statement, ...]
+    parameters: Mapping[str, float | str]
+    note: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A named performance property.
+
+    Attributes
+    ----------
+    id, title, summary : str
+    evaluate : callable
+        `evaluate(evidence, **parameters)` returns a `Result`.
+    parameters : tuple of Parameter
+    needs : str
+        `cube`, or `trace`: tables that only the store has.
+    confidence : float
+    measures : str
+        What the value of a statement is.
+    properties : callable, optional
+        `properties(**parameters)`: properties the analysis has to compute besides those of its conventions.
+    """
+
+    id: str
+    title: str
+    summary: str
+    evaluate: Callable[..., Result]
+    parameters: tuple[Parameter, ...] = ()
+    needs: str = "cube"
+    confidence: float = 1.0
+    measures: str = ""
+    properties: Callable[..., list[Property]] | None = None
+
+
+@dataclass
+class Evidence:
+    """What rules look at: a cube, its trace if it is there, and the call paths of the region in question.
+
+    Attributes
+    ----------
+    cube : SeverityCube
+    trace : Trace or None
+    within : (n_call_paths,) bool
+        The region in question, and all that it calls.
+    settings : mapping
+        Parameters by rule.
+    """
+
+    cube: SeverityCube
+    trace: Trace | None
+    within: NDArray[np.bool_]
+    settings: Mapping[str, Mapping[str, float | str]]
+    results: dict[str, Result] = field(default_factory=dict)
+
+    def cells(self, name: str) -> Cells:
+        """Return the cells of a property in the region; none if the conventions do not have it."""
+        cells = self.cube.cells.get(name)
+        return Cells.empty() if cells is None else cells.on(self.within)
+
+    def seconds(self, cells: Cells) -> float:
+        """Add up cells of times."""
+        return float(cells.value.sum()) / self.cube.resolution
+
+    def by_call_path(self, cells: Cells) -> NDArray[np.float64]:
+        """Add up cells per call path, in their own unit; (n_call_paths,) float64."""
+        return np.bincount(cells.call_path, cells.value, len(self.cube.call_paths)).astype(np.float64)
+
+    def result(self, rule: Rule) -> Result:
+        """Evaluate a rule, once."""
+        if rule.id not in self.results:
+            self.results[rule.id] = rule.evaluate(self, **self.settings[rule.id])
+        return self.results[rule.id]
+
+
+class Family:
+    """A list of rules that stand in one module."""
+
+    def __init__(self) -> None:
+        self.rules: list[Rule] = []
+
+    def rule(
+        self, id: str, title: str, summary: str, *parameters: Parameter, **more: Any
+    ) -> Callable[[Callable[..., Result]], Rule]:
+        """Declare a rule that a function evaluates; use as a decorator, which leaves the rule behind."""
+
+        def declare(function: Callable[..., Result]) -> Rule:
+            declared = Rule(id, title, summary, function, parameters, **more)
+            self.rules.append(declared)
+            return declared
+
+        return declare

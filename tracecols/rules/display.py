@@ -1,0 +1,51 @@
+"""Findings in the terminal: the costliest rule first, each with what it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from rich.console import RenderableType
+from rich.text import Text
+
+from tracecols.rules.base import Finding, show
+from tracecols.rules.evaluate import RULES
+
+
+def render(findings: Iterable[Finding], n_statements: int = 3) -> Iterator[RenderableType]:
+    """Yield lines of text: what was found, ranked; then what was not, and what could not be evaluated.
+
+    Parameters
+    ----------
+    findings : iterable of Finding
+    n_statements : int, optional
+        How many statements to name per rule.
+    """
+    ranked = sorted(findings, key=lambda f: -np.nan_to_num(f.severity))
+    found = [f for f in ranked if f.severity > 0]
+    for f in found:
+        yield from _lines(f, n_statements)
+    nothing = [f for f in ranked if f.severity == 0]
+    if nothing:
+        yield Text(("\n" if found else "") + "nothing found: " + ", ".join(f.rule for f in nothing), "dim")
+    for f in ranked:
+        if f.note and not f.severity > 0:
+            yield Text(f"{f.rule}: {f.note}", "yellow" if np.isnan(f.severity) else "dim")
+
+
+def _lines(f: Finding, n_statements: int) -> Iterator[Text]:
+    """Yield a rule, its statements and its note."""
+    rule = RULES[f.rule]
+    line = Text(f"{f.share:8.2%}{f.severity:14.6f} s  ").append(f.title, "bold").append(f"  {f.rule}", "dim")
+    settings = [f"{p.name} {p.show(f.parameters[p.name])}" for p in rule.parameters if f.parameters[p.name] != ""]
+    if settings:
+        line.append("  " + ", ".join(settings), "dim")
+    if f.confidence < 1:
+        line.append(f"  confidence {f.confidence:g}", "dim")
+    yield line
+    for s in f.statements[:n_statements]:
+        yield Text(f"{s.severity:22.6f} s    {s.name}  ").append(f"{show(s.value, s.unit)} {rule.measures}", "dim")
+    if len(f.statements) > n_statements:
+        yield Text(f"{'':26}  and {len(f.statements) - n_statements} more; --statements shows them", "dim")
+    if f.note:
+        yield Text(f"{'':26}  {f.note}", "dim")

@@ -1,0 +1,194 @@
+"""Evaluate rules on a cube or a trace."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tracecols.errors import AnalysisError, RuleError
+from tracecols.rules import costs, waits
+from tracecols.rules.base import Evidence, Finding, Parameter, Result, Rule
+from tracecols.severity import SeverityCube
+from tracecols.store.layout import is_made_here
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tracecols.trace import Trace
+
+RULES: dict[str, Rule] = {r.id: r for family in (costs.FAMILY, waits.FAMILY) for r in family.rules}
+"""All rules, in the order of the 1999 class library."""
+
+NEEDS_TRACE = "needs the trace: give the store instead of the cube"
+
+
+def open_source(path: str | Path, *, jobs: int | None = None) -> SeverityCube | Trace:
+    """Open a cube or a store, whichever it is.
+
+    Raises
+    ------
+    StoreError, SeverityError
+        If it is neither, damaged, or of another version.
+    """
+    path = Path(path)
+    if is_made_here(path, "a severity cube"):
+        return SeverityCube.load(path)
+    # not above: it brings pandas and numba, which a cube needs not
+    from tracecols.trace import Trace
+
+    return Trace(path, jobs=jobs)
+
+
+def find_rule(name: str) -> Rule:
+    """Return a rule by id.
+
+    Raises
+    ------
+    RuleError
+        If there is none, with the nearest ids.
+    """
+    if name not in RULES:
+        near = difflib.get_close_matches(name, RULES, 3)
+        raise RuleError(f"no rule {name!r}\n  {'did you mean' if near else 'there are'} {', '.join(near or RULES)}")
+    return RULES[name]
+
+
+def _parameter(rule: Rule, name: str) -> Parameter:
+    for p in rule.parameters:
+        if p.name == name:
+            return p
+    known = ", ".join(p.name for p in rule.parameters)
+    raise RuleError(f"rule {rule.id!r} has no parameter {name!r}\n  it has {known or 'none'}")
+
+
+def read_settings(settings: Mapping[str, float | str]) -> dict[str, dict[str, float | str]]:
+    """Return the parameters of all rules: what is given, else their defaults.
+
+    Parameters
+    ----------
+    settings : mapping
+        By `rule.parameter`: a number in the parameter's unit, or a text with a unit of its own, such as 1MB, 10us, 5%.
+
+    Raises
+    ------
+    RuleError
+        If there is no such rule or parameter, or the value does not fit.
+    """
+    values = {r.id: {p.name: p.default for p in r.parameters} for r in RULES.values()}
+    for key, value in settings.items():
+        name, _, parameter = key.partition(".")
+        rule = find_rule(name)
+        try:
+            values[name][parameter] = _parameter(rule, parameter).read(value)
+        except RuleError as error:
+            raise RuleError(f"{key}: {error}") from None
+    return values
+
+
+def evaluate(
+    source: SeverityCube | Trace,
+    rules: Iterable[str] | None = None,
+    settings: Mapping[str, float | str] | None = None,
+    *,
+    call_path: str | None = None,
+    conventions: str = "scalasca",
+) -> list[Finding]:
+    """Evaluate rules.
+
+    Parameters
+    ----------
+    source : SeverityCube or Trace
+        With a cube, rules that need tables of the trace are not evaluated, and say so.
+    rules : iterable of str, optional
+        Their ids; all by default.
+    settings : mapping, optional
+        Parameters that differ from their defaults (see `read_settings`).
+    call_path : str, optional
+        A path or shell pattern: look at this region and all that it calls only.
+    conventions : str, optional
+        Of a trace: whose rules to follow where analysers differ.
+
+    Returns
+    -------
+    list of Finding
+        In the order of `RULES`.
+
+    Raises
+    ------
+    RuleError
+        If a rule or parameter does not exist, or a value does not fit.
+
+    Examples
+    --------
+    >>> found = tracecols.rules.evaluate(trace, settings={"big_messages.threshold": "1MB"})  # doctest: +SKIP
+    >>> tracecols.rules.frame(found).sort_values("severity")  # doctest: +SKIP
+    """
+    chosen = [find_rule(name) for name in rules] if rules is not None else list(RULES.values())
+    chosen = [r for r in RULES.values() if r in chosen]
+    parameters = read_settings(settings or {})
+    if isinstance(source, SeverityCube):
+        cube, trace = source, None
+    else:
+        from tracecols.patterns.base import Family
+        from tracecols.patterns.engine import analyze_model
+        from tracecols.patterns.registry import CONVENTIONS
+
+        if conventions not in CONVENTIONS:
+            raise AnalysisError(f"no conventions {conventions!r}\n  there are {', '.join(CONVENTIONS)}")
+        family = Family("rules")
+        more = [p for r in chosen if r.properties for p in r.properties(**parameters[r.id])]
+        family.properties = [replace(p, conventions=conventions, family=family.name) for p in more]
+        cube, trace = analyze_model(source.model, conventions, [family]), source
+    n = len(cube.call_paths)
+    within = np.ones(n, bool)
+    if call_path is not None:
+        within[:] = False
+        for i in np.flatnonzero(cube.find_call_paths(call_path)).tolist():
+            within[i : cube.call_paths.end[i]] = True
+    evidence = Evidence(cube, trace, within, parameters)
+    whole = evidence.seconds(evidence.cells("time"))
+    return [_finding(evidence, rule, whole) for rule in chosen]
+
+
+def _finding(evidence: Evidence, rule: Rule, whole: float) -> Finding:
+    can = rule.needs == "cube" or evidence.trace is not None
+    result = evidence.result(rule) if can else Result(np.nan, note=NEEDS_TRACE)
+    share = result.severity / whole if whole else 0.0
+    values = evidence.settings[rule.id]
+    return Finding(
+        rule.id, rule.title, result.severity, share, rule.confidence, tuple(result.statements), values, result.note
+    )
+
+
+def frame(findings: Iterable[Finding]) -> pd.DataFrame:
+    """Return findings as a table: one row per rule.
+
+    Returns
+    -------
+    DataFrame
+        rule, title, severity (seconds), share, confidence, names (list of str), note.
+    """
+    import pandas as pd
+
+    columns = ("rule", "title", "severity", "share", "confidence", "names", "note")
+    rows = [{**vars(f), "names": [s.name for s in f.statements]} for f in findings]
+    return pd.DataFrame(rows, columns=list(columns))
+
+
+def plain(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+    """Return findings as plain lists and numbers for JSON; null for a rule that could not be evaluated."""
+    return [
+        {
+            **vars(f),
+            "severity": None if np.isnan(f.severity) else f.severity,
+            "share": None if np.isnan(f.share) else f.share,
+            "parameters": dict(f.parameters),
+            "statements": [vars(s) for s in f.statements],
+        }
+        for f in findings
+    ]
