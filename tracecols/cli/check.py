@@ -9,23 +9,41 @@ import click
 
 @click.command()
 @click.argument("store", type=click.Path(path_type=Path))
+@click.option(
+    "--first",
+    type=click.IntRange(0),
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="How many instances to tell of each violated constraint.",
+)
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
 @click.pass_context
-def check(ctx: click.Context, store: Path, jobs: int | None) -> None:
-    """Look for what contradicts itself in a STORE; exit code 1 if anything is found."""
+def check(ctx: click.Context, store: Path, first: int, jobs: int | None) -> None:
+    """Look for what contradicts itself in a STORE; exit code 1 if anything is found.
+
+    \b
+    What a valid trace satisfies:
+      region instances nest and end
+      every message that is sent is received, and the other way round
+      members of a communicator execute its collective operations in the same order, all of them
+      threads of a team execute constructs in the same order, all of them
+      locks are acquired and released in turn
+      clocks agree: nothing is received before it was sent, nobody leaves a barrier before all have entered it
+
+    Each violation is counted, and the first ones are told with time, location and names.
+    """
     from tracecols.cli.progress import progress
     from tracecols.enhance.model import Model
     from tracecols.jobs import n_jobs
-    from tracecols.patterns.engine import counts
+    from tracecols.report.check import tell_violations
     from tracecols.store import Store
 
-    opened = Store(store)
     with progress("checking") as report:
-        found = counts(Model(opened, n_jobs(jobs), report))
-    found |= {f"records that were not understood ({name})": n for name, n in opened.manifest["not_understood"].items()}
-    found |= {f"events lost at location {loss['location']}": loss["n_events"] for loss in opened.manifest["lost"]}
-    for what, n in found.items():
-        click.echo(f"{n:>12,}  {what}" if n >= 0 else f"{'some':>12}  {what}")
-    if found:
+        model = Model(Store(store), n_jobs(jobs), report)
+    lines = list(tell_violations(model, first))
+    for line in lines:
+        click.echo(line)
+    if lines:
         ctx.exit(1)
     click.echo("nothing contradicts itself")

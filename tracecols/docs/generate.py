@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from tracecols.patterns.constraints import CONSTRAINTS
 from tracecols.patterns.registry import CONVENTIONS, properties
 from tracecols.report.properties import facts, how
 from tracecols.rules import RULES
@@ -82,6 +83,21 @@ def rules_page() -> str:
     return "\n".join(lines)
 
 
+def constraints_page() -> str:
+    """Describe what a valid trace satisfies."""
+    lines = [
+        NOTE + "# Constraints\n",
+        "What a valid trace satisfies, and how `tracecols check` names what violates it. Counts are of all violations; those whose place is",
+        "known are told with time, location and names.\n",
+        "| holds | else counted as | source | |",
+        "|---|---|---|---|",
+    ]
+    for c in CONSTRAINTS:
+        doc = " ".join((c.find.__doc__ or "").split())
+        lines.append(f"| {c.holds} | {c.name} | {c.source} | {doc} |")
+    return "\n".join(lines) + "\n"
+
+
 def property_pages() -> dict[str, str]:
     """Describe every property on a page of its own."""
     pages: dict[str, str] = {}
@@ -111,6 +127,7 @@ def pages() -> dict[str, str]:
         "schema.md": schema_page(),
         "properties.md": properties_page(),
         "rules.md": rules_page(),
+        "constraints.md": constraints_page(),
         **property_pages(),
     }
 

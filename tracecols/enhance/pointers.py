@@ -19,10 +19,15 @@ if TYPE_CHECKING:
 POINTERS = ("enterptr", "exitptr", "sendptr", "lockptr", "forkptr", "cnodeptr", "cedgeptr", "call_path")
 
 
-def _stack_pointers(
-    model: Model, location: int
-) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the events of a location, their enterptr and exitptr, and their call paths."""
+def scan_stacks(model: Model, location: int) -> dict[str, NDArray[Any]]:
+    """Compute where the region stack of a location stands at each of its events.
+
+    Returns
+    -------
+    dict of str to (n_events,) array
+        `time`, `kind`, `region` as stored, int64 rows `enterptr` and `exitptr`, and `call_path`, int64; -1 is null.
+        24 B per event of the location, plus its columns.
+    """
     done = model.scans[location]
     scan = LocationScan(model.store, model.regions, model.teams_of, model.order, location, done.first_row)
     columns = model.store.read("events", location)
@@ -31,16 +36,16 @@ def _stack_pointers(
     if n:
         scan.prepare(model.scans, int(columns["time"][0]))
         scan.run(columns["time"], columns["kind"], scan.entries(columns["region"]), (enterptr, exitptr, node))
-    number = model.call_paths.numbers[location]
-    call_path = pick(number, node.astype(np.int64))
-    return columns, enterptr, exitptr, call_path
+    call_path = pick(model.call_paths.numbers[location], node.astype(np.int64))
+    return {**columns, "enterptr": enterptr, "exitptr": exitptr, "call_path": call_path}
 
 
 def region_instances(model: Model, locations: Iterable[int]) -> CompoundTable:
     """Build the table of the executions of regions on some locations; 48 B per instance."""
     parts: dict[str, list[NDArray[Any]]] = {c.name: [np.zeros(0, c.dtype)] for c in REGION_INSTANCES.columns}
     for location in locations:
-        columns, _, exitptr, call_path = _stack_pointers(model, location)
+        columns = scan_stacks(model, location)
+        exitptr, call_path = columns["exitptr"], columns["call_path"]
         first = model.scans[location].first_row
         at = np.flatnonzero((ACTION[columns["kind"]] == stacks.PUSH) | (exitptr >= 0))
         leave = exitptr[at]
@@ -68,14 +73,15 @@ def scan_pointers(model: Model, location: int) -> dict[str, NDArray[np.int64]]:
         `enterptr`, `exitptr`, `sendptr`, `lockptr`, `forkptr`, `cnodeptr`, `cedgeptr` hold rows, `call_path` numbers of
         call paths; -1 is null. 64 B per event of the location, plus its columns.
     """
-    columns, enterptr, exitptr, call_path = _stack_pointers(model, location)
-    first, n = model.scans[location].first_row, enterptr.size
+    columns = scan_stacks(model, location)
+    exitptr, call_path = columns["exitptr"], columns["call_path"]
+    first, n = model.scans[location].first_row, exitptr.size
     tree = model.call_paths
     # an ENTER is where its own call path begins and that of the region around it is left
     is_enter = (ACTION[columns["kind"]] == stacks.PUSH) | (exitptr >= 0)
     parent = pick(tree.parent.astype(np.int64), np.where(is_enter, call_path, -1))
     result = {
-        "enterptr": enterptr,
+        "enterptr": columns["enterptr"],
         "exitptr": exitptr,
         "cnodeptr": pick(tree.representative, np.where(is_enter, call_path, -1)),
         "cedgeptr": pick(tree.representative, parent),

@@ -18,7 +18,11 @@ from tracecols.scratch import ScratchFolder
 
 MANIFEST = "manifest.json"
 
-_FORMATS = {"a store of a trace": "tracecols store", "a severity cube": "tracecols severity"}
+_FORMATS = {
+    "a store of a trace": "tracecols store",
+    "a severity cube": "tracecols severity",
+    "an index for EARL": "tracecols earl index",
+}
 
 
 def part_name(number: int) -> str:
@@ -50,7 +54,7 @@ def read_manifest(folder: Path) -> tuple[Any, tuple[int, ...]]:
 
 
 def is_made_here(path: Path, what: str) -> bool:
-    """Say whether a folder has the manifest of a store or a cube, whichever is asked for."""
+    """Say whether a folder has the manifest of a store, a cube or an index, whichever is asked for."""
     try:
         return bool(read_manifest(path)[0]["format"] == _FORMATS[what])
     except (OSError, ValueError, LookupError, TypeError):

@@ -1,0 +1,254 @@
+"""Constraints of a valid trace (thesis 3.6.4): each violated by a few events, told with count, time and names."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+from conftest import SHARED
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from random_programs import RandomProgram
+
+import tracecols
+from tracecols.cli import group
+from tracecols.enhance.model import Model
+from tracecols.patterns.constraints import CONSTRAINTS, find_violations
+from tracecols.patterns.engine import counts
+from tracecols.report.check import tell_violations
+from tracecols.store import Store
+
+PARALLEL, LOOP, BARRIER = "!$omp parallel @a.c:1", "!$omp for @a.c:2", "!$omp barrier @a.c:4"
+
+
+@pytest.fixture
+def told(enhance):
+    """Check an archive; by what is violated its count and (ticks, location, words) of the first instances."""
+
+    def run(archive, first=3):
+        found = find_violations(enhance(archive), first)
+        return {v.constraint.name: (v.count, v.first) for v in found}
+
+    return run
+
+
+def test_sound__has_no_violation(archive, told):
+    mpi = archive.mpi(2)
+    a, b = mpi.ranks
+    a.enter(0, "main").enter(1, "MPI_Send").send(2, 1, mpi.world, 7, 64).leave(3, "MPI_Send")
+    a.collective(10, 20, mpi.world, "barrier").leave(30, "main")
+    b.enter(0, "main").enter(1, "MPI_Recv").recv(4, 0, mpi.world, 7, 64).leave(5, "MPI_Recv")
+    b.collective(15, 16, mpi.world, "barrier").leave(30, "main")
+    assert told(archive) == {}
+
+
+def test_nesting__exits_of_another_region_and_open_ones(archive, told):
+    (a,) = archive.mpi(1).ranks
+    a.enter(0, "main").enter(1, "f").leave(2, "g").leave(3, "main").leave(4, "h").enter(5, "late")
+    assert told(archive) == {
+        "exits that do not match their enter": (2, [(2, 0, "leaves 'g' inside 'f'"), (4, 0, "leaves 'h' outside of all regions")]),
+        "region instances that never end": (1, [(5, 0, "enters 'late' and never leaves it")]),
+    }  # fmt: skip
+
+
+def test_messages__without_partner(archive, told):
+    mpi = archive.mpi(2)
+    a, b = mpi.ranks
+    a.enter(0, "MPI_Send").send(2, 1, mpi.world, 7, 64).send(3, 1, mpi.world, 7, 1000).leave(4, "MPI_Send")
+    b.enter(0, "MPI_Recv").recv(5, 0, mpi.world, 7, 64).recv(6, 0, mpi.world, 8, 64).leave(7, "MPI_Recv")
+    assert told(archive) == {
+        "sends without receive": (
+            1, [(3, 0, "sends 1,000 bytes to rank 1 of communicator 0 'MPI_COMM_WORLD', tag 7, in 'MPI_Send'")]
+        ),
+        "receives without send": (1, [(6, 1, "receives from rank 0 of communicator 0 'MPI_COMM_WORLD', tag 8")]),
+    }  # fmt: skip
+
+
+def test_messages__cancelled_ones_violate_nothing(archive, told):
+    mpi = archive.mpi(2)
+    a, _ = mpi.ranks
+    a.enter(0, "MPI_Isend").isend(1, 1, mpi.world, 5).leave(2, "MPI_Isend").record(3, "MpiRequestCancelled", request=5)
+    assert told(archive) == {}
+
+
+def test_clocks__messages_and_operations(archive, told):
+    mpi = archive.mpi(2)
+    a, b = mpi.ranks
+    a.enter(0, "MPI_Send").send(20, 1, mpi.world).leave(21, "MPI_Send")
+    b.enter(0, "MPI_Recv").recv(15, 0, mpi.world).leave(21, "MPI_Recv")
+    # rank 1 leaves a barrier before rank 0 enters it; without bytes nobody waits for an allreduce
+    a.collective(50, 60, mpi.world, "barrier").collective(75, 80, mpi.world, "allreduce")
+    b.collective(40, 45, mpi.world, "barrier").collective(70, 71, mpi.world, "allreduce")
+    # the root of a broadcast may leave first, the others must not; a reduction is the other way round
+    a.collective(90, 91, mpi.world, "bcast", 0, 8, 8).collective(100, 101, mpi.world, "bcast", 1, 0, 8)
+    b.collective(92, 93, mpi.world, "bcast", 0, 0, 8).collective(102, 103, mpi.world, "bcast", 1, 8, 8)
+    a.collective(110, 111, mpi.world, "reduce", 0, 8, 8).collective(120, 121, mpi.world, "reduce", 1, 8, 0)
+    b.collective(112, 113, mpi.world, "reduce", 0, 8, 0).collective(122, 123, mpi.world, "reduce", 1, 8, 8)
+    on = "communicator 0 'MPI_COMM_WORLD'"
+    ends = "before another participant begins it"
+    assert told(archive, 9) == {
+        "messages received before they were sent": (
+            1, [(15, 1, "receives from location 0 'Master thread' of rank 0, tag 0, 0.000000005 s before it was sent")]
+        ),
+        "collective operations left before others entered them": (3, [
+            (45, 1, f"ends barrier on {on} 0.000000005 s {ends}"),
+            (101, 0, f"ends bcast on {on} 0.000000001 s {ends}"),
+            (111, 0, f"ends reduce on {on} 0.000000001 s {ends}"),
+        ]),
+    }  # fmt: skip
+
+
+def test_collectives__order_and_participants(archive, told):
+    mpi = archive.mpi(3)
+    a, b, c = mpi.ranks
+    a.collective(0, 9, mpi.world, "barrier").collective(10, 19, mpi.world, "bcast", 0)
+    b.collective(0, 9, mpi.world, "barrier").collective(10, 19, mpi.world, "bcast", 0)
+    c.collective(1, 9, mpi.world, "scan")
+    on = "communicator 0 'MPI_COMM_WORLD'"
+    assert told(archive) == {
+        "collective operations that lack participants": (
+            1, [(10, 0, f"bcast on {on}: 2 of 3 participants, first missing rank 2")]
+        ),
+        "collective operations whose participants disagree": (
+            1, [(0, 0, f"barrier of rank 0 on {on} is scan of rank 2")]
+        ),
+    }  # fmt: skip
+
+
+def test_constructs__order_and_threads(archive, told):
+    (a, b), team = archive.openmp(2)
+    a.fork(0, 2).team_begin(1, team).enter(2, PARALLEL).call(3, 4, LOOP).call(5, 6, BARRIER).leave(9, PARALLEL)
+    a.team_end(9, team).join(10)
+    b.team_begin(1, team).enter(2, PARALLEL).call(3, 4, "!$omp for @a.c:9").leave(9, PARALLEL).team_end(9, team)
+    assert told(archive) == {
+        "constructs that lack threads": (1, [(5, 0, f"'{BARRIER}': 1 of 2 threads")]),
+        "constructs in different order": (
+            1, [(3, 0, f"'{LOOP}' at location 0 is '!$omp for @a.c:9' at location 1")]
+        ),
+    }  # fmt: skip
+
+
+def test_teams__without_fork(archive, told):
+    (a, b), team = archive.openmp(2)
+    a.enter(0, "main").leave(9, "main")
+    b.call(1, 2, "warm up").team_begin(3, team).call(4, 5, PARALLEL).team_end(6, team)
+    found = told(archive)
+    assert found["teams that nobody forked"] == (1, [(3, 1, "begins in communicator 0, which nobody forked")])
+
+
+def test_locks__alternate(archive, told):
+    (a, b), _team = archive.openmp(2)
+    # a nested lock is acquired twice; lock 2 is taken from who holds it and released by who does not; lock 3 is kept
+    a.acquire(1, 1, 1).acquire(2, 1, 2).release(3, 1, 2).release(4, 1, 1)
+    a.acquire(10, 2, 1)
+    b.acquire(12, 2, 2)
+    a.release(14, 2, 1)
+    b.release(16, 2, 2)
+    b.release(20, 3, 0).acquire(21, 3, 1)
+    assert told(archive, 9) == {
+        "lock events that do not alternate": (4, [
+            (12, 1, "acquires lock 2, which location 0 has not released"),
+            (14, 0, "releases lock 2, which location 1 holds"),
+            (16, 1, "releases lock 2, which location 0 holds"),
+            (20, 1, "releases lock 3, which nobody holds"),
+        ]),
+        "locks that were never released": (1, [(21, 1, "holds lock 3 at the end")]),
+    }  # fmt: skip
+
+
+def test_first__the_earliest_of_all_locations(archive, told):
+    mpi = archive.mpi(3)
+    for rank, start in zip(mpi.ranks, (50, 10, 30), strict=True):
+        rank.enter(0, "MPI_Send")
+        for k in range(5):
+            rank.send(start + k, 0, mpi.world, 1)
+        rank.leave(90, "MPI_Send")
+    ((count, first),) = told(archive, 7).values()
+    assert count == 15
+    assert [(t, x) for t, x, _ in first] == [(10, 1), (11, 1), (12, 1), (13, 1), (14, 1), (30, 2), (31, 2)]
+
+
+quick = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@quick
+@given(seed=st.integers(0, 1 << 32))
+def test_random_programs__violate_nothing_but_what_was_cut(tmp_path_factory, seed):
+    folder = tmp_path_factory.mktemp("random")
+    model = RandomProgram(seed, folder / "traces.otf2", 40).model(folder)
+    # the recording ends in the middle: no other constraint is violated
+    allowed = {
+        "region instances that never end",
+        "sends without receive",
+        "collective operations that lack participants",
+    }
+    found = {v.constraint.name: v.count for v in find_violations(model)}
+    # nor do these programs wait for each other in barriers
+    found.pop("collective operations left before others entered them", 0)
+    assert found.keys() <= allowed
+    known = counts(model)
+    assert {k: known.get(k, 0) for k in allowed} == {k: found.get(k, 0) for k in allowed}
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="no reference traces beside the repository")
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        # message clocks: compared with the sums over messages that the analysis notes
+        ("otf2/sweep3d_4/traces.otf2", {"messages received before they were sent": 18}),
+        ("otf2/hybrid_multi/traces.otf2", {"sends without receive": 16}),
+        ("otf2/late_sender/traces.otf2", {}),
+        # EPILOG records that a lock was released when the call returns: another thread may have it by then
+        ("epilog/omp_1x3/epik.elg", {"lock events that do not alternate": 10}),
+        ("epilog/p2p_4/epik.elg", {}),
+    ],
+)
+def test_recorded__violations_are_counted(name, expected, tmp_path):
+    model = Model(Store(tracecols.convert(SHARED / name, tmp_path / "x.trace")), 1)
+    assert {v.constraint.name: v.count for v in find_violations(model)} == expected
+
+
+def test_parts__do_not_change_what_is_found(archive, enhance, monkeypatch):
+    from tracecols.enhance import model as model_module
+
+    mpi = archive.mpi(2, 2)
+    for threads, team in zip(mpi.threads, mpi.teams, strict=True):
+        a, b = threads
+        a.fork(0, 2).team_begin(1, team).enter(2, PARALLEL).acquire(3, 1, 1).leave(9, PARALLEL).team_end(9, team).join(
+            10
+        )
+        b.team_begin(1, team).enter(2, PARALLEL).acquire(4, 1, 2).call(5, 6, LOOP).leave(9, PARALLEL).team_end(9, team)
+        a.enter(20, "MPI_Send").send(21, 0, mpi.world, 3).leave(22, "MPI_Send")
+    whole = find_violations(enhance(archive))
+    monkeypatch.setattr(model_module, "PART", 1)
+    assert find_violations(enhance(archive)) == whole
+    assert len(whole) == 4
+
+
+def test_command__tells_count_time_and_names(archive, tmp_path):
+    mpi = archive.mpi(2)
+    a, _ = mpi.ranks
+    a.enter(0, "MPI_Send")
+    for k in range(5):
+        a.send(1000 + k, 1, mpi.world, 7, 64)
+    a.leave(2000, "MPI_Send")
+    store = tracecols.convert(archive.write(), tmp_path / "x.trace")
+    result = CliRunner().invoke(group, ["check", str(store), "--first", "1"])
+    assert result.exit_code == 1
+    assert result.output == (
+        "           5  sends without receive\n"
+        "               0.000001000 s  location 0 'Master thread' of rank 0 sends 64 bytes to rank 1 of communicator 0 "
+        "'MPI_COMM_WORLD', tag 7, in 'MPI_Send'\n"
+        "                              and 4 more\n"
+    )
+    assert list(tell_violations(Model(Store(store), 1), 0)) == ["           5  sends without receive"]
+
+
+def test_command__of_no_store_is_an_error(tmp_path):
+    result = CliRunner().invoke(group, ["check", str(tmp_path / "no.trace")])
+    assert result.exit_code == 1
+    assert "no such store" in result.output
+    assert CliRunner().invoke(group, ["check"]).exit_code == 2
+
+
+def test_constraints__are_told_apart():
+    assert len({c.name for c in CONSTRAINTS}) == len({c.holds for c in CONSTRAINTS}) == len(CONSTRAINTS)

@@ -1,0 +1,507 @@
+"""The index of a store: what makes any event and any state a look-up, as files that are mapped into memory.
+
+An index can be thrown away at any time: it follows from the store. It stands in the store's folder, `NAME.trace/enhanced/earl`;
+where that cannot be written it is made for one process in a temporary folder. Nothing of it is read before it is needed, and
+what was read the system may forget again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.earl.types import LOCKS, NUMBER, OF_END, OF_KIND, TYPES, WITHOUT_WINDOW, is_type
+from tracecols.enhance.grouping import Segments, pair_nested
+from tracecols.errors import StoreError
+from tracecols.schema import EventKind
+from tracecols.schema.columns import Column
+from tracecols.schema.enums import PARADIGMS
+from tracecols.scratch import temporary_folder
+from tracecols.store import Store
+from tracecols.store.layout import MANIFEST, new_folder
+
+if TYPE_CHECKING:
+    from tracecols.trace import Trace
+
+VERSION = 1
+
+FOLDER = Path("enhanced") / "earl"
+"""Where the index stands in a store."""
+
+BLOCK = 256
+"""Sends whose latest receive is known together."""
+
+SAMPLE, WINDOW = 1 << 10, 1 << 21
+"""Events are put in order window by window; their bounds are found among every SAMPLE-th time of each location."""
+
+OPEN = np.iinfo(np.int64).max
+"""End of what never ends."""
+
+COLUMNS: tuple[Column, ...] = (
+    Column("time", "int64", "time", "ticks"),
+    Column("kind", "uint8", "event kind, `EventKind`"),
+    Column("type", "uint8", "event type, number in `earl.types.TYPES`"),
+    Column("region", "row", "region entered or left", "", "regions"),
+    Column("enterptr", "row", "enterptr (thesis 3.10)", "", "events"),
+    Column("call_path", "row", "call path of the region instance the event lies in", "", "call_paths"),
+    Column("pos_of", "row", "place of each row in chronological order, from 0"),
+    Column("row_of", "row", "row of each place in chronological order", "", "events"),
+)
+"""One value per event; `row` is the smallest signed integer that holds all rows of the table."""
+
+TABLES: tuple[Column, ...] = (
+    Column("recv", "int64", "RECVs with a SEND, ascending", "", "events"),
+    Column("recv.send", "int64", "their SENDs (sendptr, thesis 3.11)", "", "events"),
+    Column("queue.send", "int64", "places of SENDs that are received, ascending"),
+    Column("queue.recv", "int64", "places of their RECVs"),
+    Column("queue.source", "int32", "process that sends", "", "processes"),
+    Column("queue.destination", "int32", "process that receives", "", "processes"),
+    Column("queue.latest", "int64", "largest place of a RECV in each block of SENDs"),
+    Column("lost.send", "int64", "places of SENDs that are never received, ascending"),
+    Column("lost.source", "int32", "process that sends", "", "processes"),
+    Column("lost.destination", "int32", "process that should receive; null if unknown", "", "processes"),
+    Column("end", "int64", "EXITs of region instances that hold the end of a collective operation, ascending", "", "events"),
+    Column("end.event", "int64", "the event that ends the operation", "", "events"),
+    Column("mpicoll", "int64", "places of the EXITs that complete an instance of a collective operation, ascending"),
+    Column("mpicoll.start", "int64", "first of each instance's members; one more at the end"),
+    Column("mpicoll.member", "int64", "places of the members' EXITs, ascending in each instance"),
+    Column("ompcoll", "int64", "places of the EXITs that complete an instance of a construct, ascending"),
+    Column("ompcoll.start", "int64", "first of each instance's members; one more at the end"),
+    Column("ompcoll.member", "int64", "places of the members' EXITs, ascending in each instance"),
+    Column("join", "int64", "JOINs, ascending", "", "events"),
+    Column("join.fork", "int64", "their FORKs", "", "events"),
+    Column("lock", "int64", "lock events, ascending", "", "events"),
+    Column("lock.previous", "int64", "lockptr (thesis 3.16)", "", "events"),
+    Column("inherit.start", "int64", "first stay in a team of each location; one more at the end"),
+    Column("inherit.begin", "int64", "place from which a thread is in a team, ascending in each location"),
+    Column("inherit.end", "int64", "place from which it is not"),
+    Column("inherit.latest", "int64", "largest end so far in the location"),
+    Column("inherit.fork", "int64", "the FORK whose stack it inherits (thesis 3.20)", "", "events"),
+    Column("node.parent", "int64", "call paths: parent that was entered itself"),
+    Column("node.representative", "int64", "least recent ENTER; null if the call path was not entered itself", "", "events"),
+    Column("node.visits", "int64", "how often it was entered", "occ"),
+    Column("top", "int64", "last ENTER on the stack behind the last event of each location", "", "events"),
+)  # fmt: skip
+"""What queries need besides; side tables of the store follow as `TABLE.COLUMN`."""
+
+
+class Index:
+    """An open index; items are the columns, mapped into memory.
+
+    Parameters
+    ----------
+    folder : Path
+    kept : object, optional
+        What lives as long as this.
+    """
+
+    def __init__(self, folder: Path, kept: object = None) -> None:
+        self.folder, self._kept = folder, kept
+        self._open: dict[str, NDArray[Any]] = {}
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        found = self._open.get(name)
+        if found is None:
+            path = self.folder / f"{name}.npy"
+            try:
+                # a plain array: an element of a memmap takes ten times as long
+                found = np.asarray(np.load(path, mmap_mode="r"))
+            except (OSError, ValueError, EOFError) as error:
+                raise StoreError(f"{path} cannot be read: {error}\n  remove {self.folder}, it is made again") from error
+            self._open[name] = found
+        return found
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._open or (self.folder / f"{name}.npy").exists()
+
+
+def identity(store: Store) -> str:
+    """Return what tells a store from another one of the same name."""
+    files = [store.path / MANIFEST, *(store.path / "definitions" / f"{t}.parquet" for t in ("locations", "segments"))]
+    return hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()
+
+
+def open_index(trace: Trace, folder: Path | None = None) -> Index:
+    """Open the index of a trace; make it if there is none, or if it is that of another trace.
+
+    Parameters
+    ----------
+    trace : Trace
+    folder : Path, optional
+        Where it is to stand; in the store by default, or in a temporary folder if the store cannot be written.
+
+    Raises
+    ------
+    StoreError
+        If it cannot be written where it is wanted.
+    """
+    of = {"format": "tracecols earl index", "version": VERSION, "of": identity(trace.store)}
+    wanted = trace.path / FOLDER if folder is None else Path(folder)
+    try:
+        found = json.loads((wanted / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        found = None
+    if found == of:
+        return Index(wanted)
+    kept = None
+    if folder is None and not os.access(trace.path, os.W_OK):
+        kept = temporary_folder()
+        wanted = kept.path / "earl"
+    with new_folder(wanted, "an index for EARL") as building:
+        Builder(trace, building).build()
+        (building / MANIFEST).write_text(json.dumps(of) + "\n", encoding="utf-8")
+    return Index(wanted, kept)
+
+
+def row_dtype(n: int) -> np.dtype[Any]:
+    """Return the smallest signed integer type for rows of a table with `n` rows, for null, and for `n` itself."""
+    return np.min_scalar_type(-n - 1)
+
+
+class Builder:
+    """Make an index.
+
+    Memory: what one location's events take in the scan, about 60 B for each, one window of events in order, and the compound
+    tables of the trace. Disk: 25 B per event with up to 2^31 of them, and the side tables without compression.
+
+    Parameters
+    ----------
+    trace : Trace
+    folder : Path
+        An empty folder.
+    """
+
+    def __init__(self, trace: Trace, folder: Path) -> None:
+        self.trace, self.model, self.store, self.folder = trace, trace.model, trace.store, folder
+        self.index = Index(folder)
+        self.n = int(trace.manifest["n_events"])
+        locations = trace.definition("locations")
+        self.first_rows = locations["first_row"].to_numpy()
+        self.n_locations = len(locations)
+
+    def put(self, name: str, values: NDArray[Any]) -> None:
+        """Write a column."""
+        declared = next(c.dtype for c in TABLES if c.name == name)
+        np.save(self.folder / f"{name}.npy", np.ascontiguousarray(values, declared))
+
+    def begin(self, name: str, dtype: Any, n: int) -> BinaryIO:
+        """Open the file of a column behind its header."""
+        file = (self.folder / f"{name}.npy").open("wb")
+        header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": (n,)}
+        np.lib.format.write_array_header_1_0(file, header)
+        return file
+
+    def stream(self, name: str, dtype: Any, n: int, parts: Iterable[NDArray[Any]]) -> None:
+        """Write a column in parts that follow each other."""
+        with self.begin(name, dtype, n) as file:
+            for part in parts:
+                part.astype(dtype, copy=False).tofile(file)
+
+    def reserve(self, name: str, dtype: Any, n: int) -> NDArray[Any]:
+        """Return a column that is filled in any order."""
+        path = self.folder / f"{name}.npy"
+        self.stream(name, dtype, n, ())
+        with path.open("r+b") as file:
+            start = file.seek(0, os.SEEK_END)
+            size = np.dtype(dtype).itemsize * n
+            if hasattr(os, "posix_fallocate") and size:
+                # where there is no room for what is mapped, writing to it ends the process
+                os.posix_fallocate(file.fileno(), start, size)
+            file.truncate(start + size)
+        return np.load(path, mmap_mode="r+")
+
+    def build(self) -> None:
+        """Write all columns."""
+        self.events()
+        self.sides()
+        self.order()
+        self.messages()
+        self.instances("mpicoll", *self.collectives())
+        self.instances("ompcoll", *self.constructs())
+        self.threads()
+        self.call_tree()
+
+    # -- events ----------------------------------------------------------------------------------------------------
+
+    def events(self) -> None:
+        """Write time, kind, type, region, enterptr and call path, location by location."""
+        from tracecols.enhance.pointers import scan_stacks
+
+        model = self.model
+        dtypes: dict[str, np.dtype[Any]] = {
+            "time": np.dtype(np.int64),
+            "kind": np.dtype(np.uint8),
+            "type": np.dtype(np.uint8),
+            "region": row_dtype(len(model.regions)),
+            "enterptr": row_dtype(self.n),
+            "call_path": row_dtype(len(model.call_paths)),
+        }
+        ends: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        top = np.full(self.n_locations, -1, np.int64)
+        with ExitStack() as stack:
+            files = {name: stack.enter_context(self.begin(name, dtype, self.n)) for name, dtype in dtypes.items()}
+            for location, first in enumerate(self.first_rows.tolist()):
+                columns = scan_stacks(model, location)
+                exits = self.find_ends(columns, first)
+                ends.append(exits)
+                columns["type"] = self.types(columns, location, first, *exits)
+                columns["region"] = self.regions(columns, first)
+                top[location] = self.final_top(columns, first)
+                for name, file in files.items():
+                    columns[name].astype(dtypes[name], copy=False).tofile(file)
+        self.put("end", np.concatenate([*(e[0] for e in ends), np.zeros(0, np.int64)]))
+        self.put("end.event", np.concatenate([*(e[1] for e in ends), np.zeros(0, np.int64)]))
+        self.put("top", top)
+
+    @staticmethod
+    def find_ends(columns: dict[str, NDArray[Any]], first: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Find the EXITs of region instances that hold the end of a collective operation, and the last such end in each."""
+        rows = np.flatnonzero(np.isin(columns["kind"], list(OF_END)))
+        enter = columns["enterptr"][rows]
+        rows, enter = rows[enter >= 0], enter[enter >= 0]
+        leave = columns["exitptr"][enter - first]
+        rows, leave = rows[leave >= 0][::-1], leave[leave >= 0][::-1]
+        leave, last = np.unique(leave, return_index=True)
+        return leave, rows[last] + first
+
+    def types(
+        self,
+        columns: dict[str, NDArray[Any]],
+        location: int,
+        first: int,
+        leave: NDArray[np.int64],
+        ends: NDArray[np.int64],
+    ) -> NDArray[np.uint8]:
+        """Find the type of every event of a location."""
+        kind, region = columns["kind"], columns["region"]
+        of_kind = np.zeros(256, np.uint8)
+        for k, name in OF_KIND.items():
+            of_kind[k] = NUMBER[name]
+        if "EPILOG" in self.trace.manifest["source"]["format"]:
+            # elsewhere the end of any one-sided operation
+            of_kind[EventKind.RMA_OP_COMPLETE_NON_BLOCKING] = NUMBER["MPIGET1TE"]
+        result = of_kind[kind]
+        switched = kind == EventKind.MEASUREMENT_ON_OFF
+        result[switched] = np.where(region[switched] >= 0, NUMBER["ENTER"], NUMBER["EXIT"])
+        constructs = np.append(self.model.regions.construct >= 0, False)
+        result[(result == NUMBER["EXIT"]) & constructs[region]] = NUMBER["OMPCEXIT"]
+        for k, name in OF_END.items():
+            mine = kind[ends - first] == k
+            result[leave[mine] - first] = NUMBER[name]
+        shmem = np.append(self.model.regions.paradigm == "shmem", False)
+        result[(result == NUMBER["MPICEXIT"]) & shmem[region]] = NUMBER["COLLEXIT"]
+        if self.store.n_rows("rma", location):
+            side = self.store.read("rma", location, ["row", "window"])
+            rows = side["row"][side["window"] < 0] - first
+            other = np.arange(len(TYPES), dtype=np.uint8)
+            for name, without in {**WITHOUT_WINDOW, "MPIGET1TE": "GET1TE"}.items():
+                other[NUMBER[name]] = NUMBER[without]
+            result[rows] = other[result[rows]]
+        if self.store.n_rows("locks", location):
+            side = self.store.read("locks", location, ["row", "kind", "model"])
+            threads = np.isin(side["kind"], (EventKind.THREAD_ACQUIRE_LOCK, EventKind.THREAD_RELEASE_LOCK))
+            rows = side["row"][threads & (side["model"] != _OPENMP)] - first
+            for name, without in LOCKS.items():
+                result[rows[result[rows] == NUMBER[name]]] = NUMBER[without]
+        return result
+
+    def regions(self, columns: dict[str, NDArray[Any]], first: int) -> NDArray[np.int32]:
+        """Return the regions; an EXIT that does not name its own gets that of its ENTER."""
+        region, enter = columns["region"], columns["enterptr"]
+        unnamed = np.flatnonzero((region < 0) & (columns["type"] == NUMBER["EXIT"]) & (enter >= 0))
+        if not unnamed.size:
+            return region
+        region = region.copy()
+        region[unnamed] = region[enter[unnamed] - first]
+        return region
+
+    @staticmethod
+    def final_top(columns: dict[str, NDArray[Any]], first: int) -> int:
+        """Return the top of the stack behind the last event: what that one leaves of the stack before it."""
+        n = columns["kind"].size
+        if not n:
+            return -1
+        last = int(columns["type"][-1])
+        enter = int(columns["enterptr"][-1])
+        if last == NUMBER["ENTER"]:
+            return first + n - 1
+        if is_type(TYPES[last], "EXIT"):
+            return int(columns["enterptr"][enter - first]) if enter >= 0 else -1
+        return enter
+
+    def sides(self) -> None:
+        """Write the side tables as they are, location by location; their rows ascend."""
+        for name, table in self.store.tables.items():
+            n = self.store.n_rows(name)
+            if not n or name in ("events", "ties") or "row" not in table.names:
+                continue
+            with ExitStack() as stack:
+                files = {c.name: stack.enter_context(self.begin(f"{name}.{c.name}", c.dtype, n)) for c in table.columns}
+                for location in range(self.n_locations):
+                    if self.store.n_rows(name, location):
+                        columns = self.store.read(name, location)
+                        for column, file in files.items():
+                            columns[column].tofile(file)
+
+    def order(self) -> None:
+        """Write the chronological order, window by window."""
+        time, dtype = self.index["time"], row_dtype(self.n)
+        pos_of = self.reserve("pos_of", dtype, self.n)
+        bounds = [*self.first_rows.tolist(), self.n]
+        spans = [(a, b) for a, b in pairwise(bounds) if a < b]
+
+        def windows() -> Iterator[NDArray[np.int64]]:
+            samples = np.sort(np.concatenate([*(time[a:b:SAMPLE] for a, b in spans), np.zeros(0, np.int64)]))
+            # what is of the same time stays together
+            cuts = np.unique(samples[WINDOW // SAMPLE :: WINDOW // SAMPLE])
+            at = [a for a, _ in spans]
+            done = 0
+            for cut in [*cuts.tolist(), None]:
+                stop = [
+                    b if cut is None else a + int(np.searchsorted(time[a:b], np.int64(cut)))
+                    for a, (_, b) in zip(at, spans, strict=True)
+                ]
+                rows = np.concatenate(
+                    [*(np.arange(a, b) for a, b in zip(at, stop, strict=True)), np.zeros(0, np.int64)]
+                )
+                rows = rows[self.model.order.argsort(rows, time[rows])]
+                pos_of[rows] = np.arange(done, done + rows.size)
+                done += rows.size
+                at = stop
+                yield rows
+
+        self.stream("row_of", dtype, self.n, windows())
+        if isinstance(pos_of, np.memmap):
+            pos_of.flush()
+
+    # -- what joins events -----------------------------------------------------------------------------------------
+
+    def places(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the places of rows, from 0; null stays."""
+        if not self.n:
+            return np.full(rows.size, -1, np.int64)
+        return np.where(rows >= 0, self.index["pos_of"][rows].astype(np.int64), -1)
+
+    def messages(self) -> None:
+        """Write sendptr and the messages underway."""
+        model, process = self.model, self.model.process
+        m, s = model.messages, model.sends
+        order = np.argsort(m.recv, kind="stable")
+        self.put("recv", m.recv[order])
+        self.put("recv.send", m.send[order])
+        send, recv = self.places(m.send), self.places(m.recv)
+        order = np.argsort(send, kind="stable")
+        recv = recv[order]
+        self.put("queue.send", send[order])
+        self.put("queue.recv", recv)
+        self.put("queue.source", process[m.send_location[order]])
+        self.put("queue.destination", process[m.recv_location[order]])
+        self.put("queue.latest", np.maximum.reduceat(recv, np.arange(0, recv.size, BLOCK)) if recv.size else recv)
+        lost = np.flatnonzero(~np.isin(s.send, m.send) & ~s.is_cancelled)
+        lost = lost[np.argsort(self.places(s.send[lost]))]
+        source = process[s.location[lost]]
+        self.put("lost.send", self.places(s.send[lost]))
+        self.put("lost.source", source)
+        self.put("lost.destination", model.communicators.process_of(s.communicator[lost], s.destination[lost], source))
+
+    def collectives(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """Return instance and EXIT of the participants of collective operations, and which instances are complete."""
+        c, m = self.model.collectives, self.model.collective_members
+        return m.collective, m.exit, c.n_members >= c.size
+
+    def constructs(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """Return instance and EXIT of the threads in constructs, and which instances are complete."""
+        c, m, teams = self.model.constructs, self.model.construct_members, self.model.teams
+        return m.construct, m.exit, c.n_members >= (teams.n_threads[c.team] if len(c) else 0)
+
+    def instances(
+        self, name: str, instance: NDArray[np.int64], leave: NDArray[np.int64], whole: NDArray[np.bool_]
+    ) -> None:
+        """Write instances by the EXIT that completes them."""
+        whole = whole.copy()
+        whole[instance[leave < 0]] = False
+        kept = whole[instance] if instance.size else np.zeros(0, bool)
+        places = self.places(leave[kept])
+        _, group = np.unique(instance[kept], return_inverse=True)
+        n = int(group.max(initial=-1)) + 1
+        completed = Segments(group, n).max(places) if n else np.zeros(0, np.int64)
+        rank = np.empty(n, np.int64)
+        order = np.argsort(completed, kind="stable")
+        rank[order] = np.arange(n)
+        members = np.lexsort((places, rank[group])) if n else group
+        self.put(name, completed[order])
+        self.put(f"{name}.start", np.concatenate([[0], np.cumsum(np.bincount(rank[group], minlength=n))]))
+        self.put(f"{name}.member", places[members])
+
+    def threads(self) -> None:
+        """Write forkptr, lockptr, and when which thread inherits the stack of which FORK."""
+        model, teams, of = self.model, self.model.teams, self.model.teams_of
+        order = np.argsort(teams.join, kind="stable")
+        order = order[teams.join[order] >= 0]
+        # a team instance per FORK, or several where threads begin in teams one by one
+        join, first = np.unique(teams.join[order], return_index=True)
+        self.put("join", join)
+        self.put("join.fork", teams.fork[order[first]])
+        rows, previous = model.lockptr
+        order = np.argsort(rows, kind="stable")
+        self.put("lock", rows[order])
+        self.put("lock.previous", previous[order])
+        begin, end, fork, counts = [], [], [], []
+        for location in range(self.n_locations):
+            mine = of.begins_of(location)
+            instance = of.instance[mine]
+            events = of.events[location]
+            if of.forker[location] >= 0:
+                started, stopped = self.places(teams.fork[instance]), self.places(teams.join[instance])
+                empty = np.ones(instance.size, bool)
+            else:
+                is_end = events.kind == EventKind.THREAD_TEAM_END
+                pair = pair_nested(events.is_begin, is_end)[events.is_begin]
+                row = events.row[events.is_begin]
+                started = self.places(row)
+                stopped = self.places(np.where(pair >= 0, events.row[pair] if events.row.size else -1, -1))
+                empty = self.index["enterptr"][row] < 0 if row.size else np.zeros(0, bool)
+            stopped = np.where(stopped >= 0, stopped, OPEN)
+            kept = ~of.is_master[mine] & (teams.fork[instance] >= 0) & empty
+            order = np.argsort(started[kept], kind="stable")
+            begin.append(started[kept][order])
+            end.append(stopped[kept][order])
+            fork.append(teams.fork[instance][kept][order])
+            counts.append(order.size)
+        nothing = np.zeros(0, np.int64)
+        self.put("inherit.start", np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]))
+        self.put("inherit.begin", np.concatenate([*begin, nothing]))
+        self.put("inherit.end", np.concatenate([*end, nothing]))
+        self.put("inherit.latest", np.concatenate([*(np.maximum.accumulate(e) for e in end), nothing]))
+        self.put("inherit.fork", np.concatenate([*fork, nothing]))
+
+    def call_tree(self) -> None:
+        """Write the call paths that were entered themselves: not those of flushes, nor what stands above tasks."""
+        tree, profile, n = self.model.call_paths, self.model.profile, len(self.model.call_paths)
+        representative = tree.representative.copy()
+        if n:
+            own = self.index["call_path"][representative] == np.arange(n)
+            own &= self.index["type"][representative] == NUMBER["ENTER"]
+            representative[~own] = -1
+        parent = tree.parent.astype(np.int64)
+        for i in range(n):
+            # parents come first
+            if parent[i] >= 0 and representative[parent[i]] < 0:
+                parent[i] = parent[parent[i]]
+        visits = np.zeros(n, np.int64)
+        np.add.at(visits, profile.call_path, profile.visits)
+        self.put("node.parent", parent)
+        self.put("node.representative", representative)
+        self.put("node.visits", visits)
+
+
+_OPENMP = PARADIGMS.index("openmp")

@@ -1,0 +1,536 @@
+"""What a valid trace satisfies (thesis 3.6.4), and where a trace does not.
+
+A constraint is declared once, with the function that finds what violates it. Constraints on one location, on the threads of
+a process, and among processes are checked in the parts in which the model hands these out; names and places are only looked up
+for what is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.compound import CompoundTable, pick
+from tracecols.enhance.grouping import Segments, combine
+from tracecols.enhance.messages import RECEIVES
+from tracecols.enhance.model import Model
+from tracecols.enhance.pointers import scan_stacks
+from tracecols.patterns.collective import BARRIER, N_TO_N, N_TO_ONE, ONE_TO_N
+from tracecols.patterns.engine import AT_ONCE, BY_RANGE, RECEIVED, SENT, STEPS, WITHIN, run_in_parts
+from tracecols.schema import EventKind as K
+from tracecols.schema.enums import COLLECTIVE_OPS
+
+ALONE = -1
+"""All locations, each by itself."""
+
+SCOPES = {
+    "location": ALONE, "process": WITHIN, "receiver": RECEIVED, "sender": SENT, "range": BY_RANGE, "whole": AT_ONCE,
+}  # fmt: skip
+"""What is needed at the same time, and the step of an analysis that has it."""
+
+SOME = 16
+"""Violations within a location are told of so many locations, and so many of each; all are counted."""
+
+
+@dataclass
+class Found:
+    """What violates a constraint.
+
+    Attributes
+    ----------
+    count : int
+    time : (n,) int64
+        Ticks of those whose place is known.
+    location : (n,) int64
+    tell : callable
+        Tells one of them, by its number, in words.
+    """
+
+    count: int
+    time: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    location: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    tell: Callable[[int], str] = lambda _: ""
+
+    @staticmethod
+    def at(time: NDArray[Any], location: NDArray[Any], tell: Callable[[int], str]) -> Found:
+        """Return violations whose places are all known."""
+        return Found(time.size, time, location, tell)
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A constraint.
+
+    Parameters
+    ----------
+    name : str
+        What is counted where it is violated.
+    holds : str
+        What holds where it is not.
+    scope : str
+        Which part of the trace `find` is given (`SCOPES`).
+    find : callable
+        (model, names) to Found.
+    source : str
+        Where it stands.
+    """
+
+    name: str
+    holds: str
+    scope: str
+    find: Callable[[Model, Names], Found]
+    source: str
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A violated constraint: how often, and the first instances as (ticks, location, words)."""
+
+    constraint: Constraint
+    count: int
+    first: list[tuple[int, int, str]]
+
+
+CONSTRAINTS: list[Constraint] = []
+
+
+def constraint(name: str, holds: str, scope: str, source: str = "thesis 3.6.4") -> Callable[[Any], Any]:
+    """Declare the function that follows."""
+
+    def declare(find: Callable[[Model, Names], Found]) -> Callable[[Model, Names], Found]:
+        CONSTRAINTS.append(Constraint(name, holds, scope, find, source))
+        return find
+
+    return declare
+
+
+class Names:
+    """Definitions in words."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        definitions = model.store.definitions
+        self._locations = definitions["locations"].column("name").to_pylist()
+        self._ranks = definitions["processes"].column("rank").to_pylist()
+        self._communicators = definitions["communicators"].column("name").to_pylist()
+        self._process = model.process.tolist()
+
+    def location(self, number: int) -> str:
+        """Name a location."""
+        return f"location {number} '{self._locations[number]}' of rank {self._ranks[self._process[number]]}"
+
+    def communicator(self, number: int) -> str:
+        """Name a communicator or team."""
+        if not 0 <= number < len(self._communicators):
+            return "an unknown communicator"
+        name = self._communicators[number]
+        return f"communicator {number} '{name}'" if name else f"communicator {number}"
+
+    def region(self, number: int) -> str:
+        """Name a region."""
+        return f"'{self.model.regions.name[number]}'" if number >= 0 else "an unnamed region"
+
+    def call_path(self, number: int) -> str:
+        """Name the last region of a call path."""
+        return self.region(int(self.model.call_paths.region[number])) if number >= 0 else "no region"
+
+    def op(self, number: int) -> str:
+        """Name a collective operation."""
+        return COLLECTIVE_OPS[number] if 0 <= number < len(COLLECTIVE_OPS) else f"operation {number}"
+
+
+def find_violations(model: Model, first: int = 3) -> list[Violation]:
+    """Check all constraints.
+
+    Parameters
+    ----------
+    model : Model
+    first : int
+        How many instances to tell of each; the earliest ones.
+
+    Returns
+    -------
+    list of Violation
+        Of the violated constraints, in the order of their declaration.
+    """
+    names = Names(model)
+
+    def check(view: Model, step: int) -> list[tuple[str, int, list[tuple[int, int, str]]]]:
+        result = []
+        for c in CONSTRAINTS:
+            if SCOPES[c.scope] == step:
+                found = c.find(view, names)
+                chosen = np.lexsort((found.location, found.time))[:first].tolist()
+                here = [(int(found.time[i]), int(found.location[i]), found.tell(i)) for i in chosen]
+                result.append((c.name, found.count, here))
+        return result
+
+    counts: dict[str, int] = {}
+    told: dict[str, list[tuple[int, int, str]]] = {}
+    with ThreadPoolExecutor(model.jobs) as pool:
+        for part in [check(model, ALONE), *run_in_parts(model.divided(), check, pool, range(len(STEPS)))]:
+            for name, count, here in part:
+                counts[name] = counts.get(name, 0) + count
+                told[name] = sorted([*told.get(name, []), *here])[:first]
+    return [Violation(c, counts[c.name], told[c.name]) for c in CONSTRAINTS if counts.get(c.name)]
+
+
+# -- one location --------------------------------------------------------------------------------------------------
+
+
+def _nesting(
+    model: Model, counts: list[int], find: Callable[[dict[str, NDArray[Any]], int], NDArray[np.int64]]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], list[tuple[int, int]]]:
+    """Search some of the locations that have violations; time, location, and (region, call path) of the first ones of each."""
+    times, locations, places = [], [], []
+    for location in np.flatnonzero(counts)[:SOME].tolist():
+        columns = scan_stacks(model, location)
+        at = find(columns, model.scans[location].first_row)[:SOME]
+        times.append(columns["time"][at])
+        locations.append(np.full(at.size, location))
+        places += list(zip(columns["region"][at].tolist(), columns["call_path"][at].tolist(), strict=True))
+    nothing = np.zeros(0, np.int64)
+    return np.concatenate([*times, nothing]), np.concatenate([*locations, nothing]), places
+
+
+LEAVES = (K.EXIT, K.CALLING_CONTEXT_EXIT)
+
+
+@constraint("exits that do not match their enter", "region instances nest", "location")
+def nesting(model: Model, names: Names) -> Found:
+    """Find EXITs of another region than the one entered last, or of none."""
+    counts = [s.bad_exits for s in model.scans]
+
+    def find(columns: dict[str, NDArray[Any]], first: int) -> NDArray[np.int64]:
+        enter, region = columns["enterptr"], columns["region"]
+        leaves = np.isin(columns["kind"], [*LEAVES, K.PROGRAM_END])
+        leaves |= (columns["kind"] == K.MEASUREMENT_ON_OFF) & (region < 0)
+        entered = np.where(enter >= 0, region[np.maximum(enter - first, 0)], -1)
+        named = (region >= 0) & (columns["kind"] != K.PROGRAM_END)
+        return np.flatnonzero(leaves & ((enter < 0) | (named & (entered != region))))
+
+    time, location, places = _nesting(model, counts, find)
+
+    def tell(i: int) -> str:
+        region, call_path = places[i]
+        inside = f"inside {names.call_path(call_path)}" if call_path >= 0 else "outside of all regions"
+        return f"leaves {names.region(region)} {inside}"
+
+    return Found(sum(counts), time, location, tell)
+
+
+@constraint("region instances that never end", "region instances end", "location")
+def unfinished(model: Model, names: Names) -> Found:
+    """Find ENTERs without an EXIT."""
+    counts = [s.open for s in model.scans]
+
+    def find(columns: dict[str, NDArray[Any]], _first: int) -> NDArray[np.int64]:
+        enters = np.isin(columns["kind"], [K.ENTER, K.PROGRAM_BEGIN, K.CALLING_CONTEXT_ENTER])
+        enters |= (columns["kind"] == K.MEASUREMENT_ON_OFF) & (columns["region"] >= 0)
+        return np.flatnonzero(enters & (columns["exitptr"] < 0))
+
+    time, location, places = _nesting(model, counts, find)
+    return Found(sum(counts), time, location, lambda i: f"enters {names.region(places[i][0])} and never leaves it")
+
+
+# -- threads of a process ------------------------------------------------------------------------------------------
+
+
+@constraint("teams that nobody forked", "a FORK precedes every team", "process")
+def forks(part: Model, names: Names) -> Found:
+    """Find team instances without FORK."""
+    teams = part.teams_of
+    of = np.flatnonzero(part.teams.master < 0)
+    begin = np.searchsorted(np.sort(teams.instance), of)
+    begin = np.argsort(teams.instance, kind="stable")[begin] if of.size else of
+    time, location = np.zeros(of.size, np.int64), teams.location[begin].astype(np.int64)
+    for at in np.unique(location).tolist():
+        events, mine = teams.events[at], location == at
+        rows = events.row[events.is_begin][begin[mine] - teams.begin_start[at]] - part.scans[at].first_row
+        time[mine] = part.store.read("events", at, ["time"])["time"][rows]
+    communicator = part.teams.communicator
+    return Found.at(
+        time, location, lambda i: f"begins in {names.communicator(int(communicator[of[i]]))}, which nobody forked"
+    )
+
+
+@constraint("constructs that lack threads", "all threads of a team execute a construct", "process", "thesis 3.13, 3.19")
+def construct_members(part: Model, names: Names) -> Found:
+    """Find constructs that not all threads of the team execute."""
+    c, m, teams = part.constructs, part.construct_members, part.teams
+    if not len(c):
+        return Found(0)
+    size = teams.n_threads[c.team]
+    of = np.flatnonzero(c.n_members < size)
+    time, location = _first_member(m, "construct", "enter_time", of, len(c))
+    return Found.at(
+        time, location, lambda i: f"{names.region(int(c.region[of[i]]))}: {c.n_members[of[i]]} of {size[of[i]]} threads"
+    )
+
+
+@constraint("constructs in different order", "threads of a team execute constructs in the same order", "process")
+def construct_order(part: Model, names: Names) -> Found:
+    """Find constructs of whose threads some execute another region."""
+    c, m = part.constructs, part.construct_members
+    if not len(c):
+        return Found(0)
+    region = part.call_paths.region[m.call_path]
+    # regions that look the same count as one
+    text = [
+        f"{a}\0{b}\0{n}" for a, b, n in zip(part.regions.name, part.regions.file, part.regions.begin_line, strict=True)
+    ]
+    number = np.unique(np.array(text, object).astype(str), return_inverse=True)[1]
+    segments = Segments(m.construct, len(c))
+    of = np.flatnonzero(segments.min(number[region]) != segments.max(number[region]))
+    time, location = _first_member(m, "construct", "enter_time", of, len(c))
+
+    def tell(i: int) -> str:
+        mine = np.flatnonzero(m.construct == of[i])
+        other = mine[np.flatnonzero(number[region[mine]] != number[region[mine[0]]])[0]]
+        one = mine[0]
+        return (
+            f"{names.region(int(region[one]))} at location {m.location[one]} is {names.region(int(region[other]))} "
+            f"at location {m.location[other]}"
+        )
+
+    return Found.at(time, location, tell)
+
+
+ACQUIRES = (K.THREAD_ACQUIRE_LOCK, K.OMP_ACQUIRE_LOCK)
+
+
+class _Locks:
+    """The lock events of a part in chronological order by lock; how often each is held before and after each event."""
+
+    def __init__(self, part: Model) -> None:
+        e = part.notes("locks", ["lock"])
+        process = part.process[e.location] if e.location.size else np.zeros(0, np.int32)
+        key = combine(process, e.lock)
+        order = part.order.argsort(e.row, e.time, key)
+        self.key, self.lock, self.location, self.time, kind = (
+            v[order] for v in (key, e.lock, e.location, e.time, e.kind)
+        )
+        self.is_acquire = np.isin(kind, ACQUIRES)
+        self.follows = np.concatenate([[False], self.key[1:] == self.key[:-1]]) if key.size else np.zeros(0, bool)
+        change = np.where(self.is_acquire, 1, -1)
+        total = np.cumsum(change)
+        begin = np.flatnonzero(~self.follows)
+        group = np.cumsum(~self.follows) - 1
+        total -= (total - change)[begin][group]
+        # nothing is held less than not at all; far apart, the locks do not disturb each other's smallest value so far
+        apart = group * (2 * key.size + 2)
+        lowest = np.minimum.accumulate(np.minimum(total, 0) - apart) + apart
+        self.held_after = total - lowest
+        self.held = np.where(self.follows, np.concatenate([[0], self.held_after[:-1]]), 0) if key.size else total
+
+
+@constraint("lock events that do not alternate", "locks are acquired and released in turn", "process")
+def alternation(part: Model, _names: Names) -> Found:
+    """Find locks acquired while another thread holds them, and released by one that does not.
+
+    A thread may acquire a lock again that it holds: nested locks count.
+    """
+    e = _Locks(part)
+    same = np.concatenate([[False], e.location[1:] == e.location[:-1]]) if e.key.size else e.follows
+    wrong = np.where(e.is_acquire, (e.held > 0) & ~(e.follows & same), ~e.follows | (e.held <= 0) | ~same)
+    of = np.flatnonzero(wrong)
+
+    def tell(i: int) -> str:
+        at = of[i]
+        if not e.is_acquire[at]:
+            return f"releases lock {e.lock[at]}" + (
+                f", which location {e.location[at - 1]} holds"
+                if e.follows[at] and e.held[at] > 0
+                else ", which nobody holds"
+            )
+        return f"acquires lock {e.lock[at]}, which location {e.location[at - 1]} has not released"
+
+    return Found.at(e.time[of], e.location[of].astype(np.int64), tell)
+
+
+@constraint("locks that were never released", "locks are released", "process")
+def unreleased(part: Model, _names: Names) -> Found:
+    """Find locks that are held when the recording ends."""
+    e = _Locks(part)
+    last = np.flatnonzero(np.append(~e.follows[1:], True)) if e.key.size else np.zeros(0, np.int64)
+    of = last[e.held_after[last] > 0]
+    return Found.at(e.time[of], e.location[of].astype(np.int64), lambda i: f"holds lock {e.lock[of[i]]} at the end")
+
+
+# -- processes -----------------------------------------------------------------------------------------------------
+
+
+@constraint("sends without receive", "every message that is sent is received", "sender")
+def unreceived(model: Model, names: Names) -> Found:
+    """Find sends that no receive belongs to; cancelled ones do not count."""
+    s = model.sends
+    of = np.flatnonzero(~np.isin(s.send, model.sent_messages.send) & ~s.is_cancelled)
+
+    def tell(i: int) -> str:
+        k = of[i]
+        return (
+            f"sends {s.length[k]:,} bytes to rank {s.destination[k]} of {names.communicator(int(s.communicator[k]))}, "
+            f"tag {s.tag[k]}, in {names.call_path(int(s.call_path[k]))}"
+        )
+
+    return Found.at(s.send_time[of], s.location[of].astype(np.int64), tell)
+
+
+@constraint("receives without send", "every message that is received was sent", "receiver")
+def unsent(model: Model, names: Names) -> Found:
+    """Find receives that no send belongs to."""
+    count = model.messages.counts["receives without send"]
+    if not count:
+        return Found(0)
+    matched = np.sort(model.messages.recv)
+    times, locations, sides = [], [], []
+    for location in model.members.tolist():
+        side = model.store.read("p2p", location, ["row", "kind", "peer", "communicator", "tag"])
+        row = side["row"][RECEIVES[side["kind"]]]
+        missing = row[~np.isin(row, matched)]
+        if missing.size:
+            at = np.searchsorted(side["row"], missing)
+            time = model.store.read("events", location, ["time"])["time"]
+            times.append(time[missing - model.scans[location].first_row])
+            locations.append(np.full(missing.size, location))
+            sides.append(np.stack([side[c][at].astype(np.int64) for c in ("peer", "communicator", "tag")]))
+    peer, communicator, tag = np.concatenate(sides, axis=1)
+    return Found.at(
+        np.concatenate(times),
+        np.concatenate(locations),
+        lambda i: f"receives from rank {peer[i]} of {names.communicator(int(communicator[i]))}, tag {tag[i]}",
+    )
+
+
+@constraint("messages received before they were sent", "a SEND precedes its RECV (clocks)", "receiver")
+def message_order(model: Model, names: Names) -> Found:
+    """Find messages whose receive is earlier than their send."""
+    m = model.messages
+    of = np.flatnonzero(m.send_time > m.recv_time)
+
+    def tell(i: int) -> str:
+        k = of[i]
+        early = (m.send_time[k] - m.recv_time[k]) / model.resolution
+        return (
+            f"receives from {names.location(int(m.send_location[k]))}, tag {m.tag[k]}, {early:.9f} s before it was sent"
+        )
+
+    return Found.at(m.recv_time[of], m.recv_location[of].astype(np.int64), tell)
+
+
+@constraint("collective operations that lack participants", "all members take part in a collective operation", "range")
+def participants(model: Model, names: Names) -> Found:
+    """Find collective operations that not all members of the communicator execute."""
+    c, m = model.collectives, model.collective_members
+    of = np.flatnonzero(c.n_members < c.size)
+    time, location = _first_member(m, "collective", "begin_time", of, len(c))
+
+    def tell(i: int) -> str:
+        k = of[i]
+        there = set(m.rank[m.collective == k].tolist())
+        missing = [r for r in range(int(c.size[k])) if r not in there][:4]
+        return (
+            f"{names.op(int(c.op[k]))} on {names.communicator(int(c.communicator[k]))}: {c.n_members[k]} of {c.size[k]} "
+            f"participants, first missing rank{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}"
+        )
+
+    return Found.at(time, location, tell)
+
+
+@constraint(
+    "collective operations whose participants disagree",
+    "members execute collective operations in the same order",
+    "range",
+)
+def collective_order(model: Model, names: Names) -> Found:
+    """Find collective operations that are another operation for some members."""
+    c, m = model.collectives, model.collective_members
+    if not model.collectives.counts["collective operations whose participants disagree"]:
+        return Found(0)
+    segments = Segments(m.collective, len(c))
+    of = np.flatnonzero(segments.min(m.op) != segments.max(m.op))
+    time, location = _first_member(m, "collective", "begin_time", of, len(c))
+
+    def tell(i: int) -> str:
+        mine = np.flatnonzero(m.collective == of[i])
+        other = mine[np.flatnonzero(m.op[mine] != m.op[mine[0]])[0]]
+        on = names.communicator(int(c.communicator[of[i]]))
+        return (
+            f"{names.op(int(m.op[mine[0]]))} of rank {m.rank[mine[0]]} on {on} is {names.op(int(m.op[other]))} "
+            f"of rank {m.rank[other]}"
+        )
+
+    return Found.at(time, location, tell)
+
+
+@constraint("collective operations left before others entered them", "operations that synchronise do (clocks)", "range")
+def collective_clocks(model: Model, names: Names) -> Found:
+    """Find complete operations in which who depends on another's data ends before that one begins."""
+    c, m = model.collectives, model.collective_members
+    if not len(c):
+        return Found(0)
+    whole = (c.n_members >= c.size) & (c.size > 1)
+    op = np.where(whole, c.op, -1)[m.collective]
+
+    def among(names_of: tuple[str, ...]) -> NDArray[np.bool_]:
+        return np.isin(op, [COLLECTIVE_OPS.index(n) for n in names_of])
+
+    barrier, all_to_all, one_to_n, n_to_one = (among(n) for n in (BARRIER, N_TO_N, ONE_TO_N, N_TO_ONE))
+    gives = barrier | (all_to_all | (n_to_one & ~m.is_root)) & (m.sent > 0) | (one_to_n & m.is_root)
+    takes = barrier | (all_to_all | (one_to_n & ~m.is_root)) & (m.received > 0) | (n_to_one & m.is_root)
+    segments = Segments(m.collective, len(c))
+    far = np.iinfo(np.int64).max
+    begin = segments.max(np.where(gives, m.begin_time, -far))
+    end = segments.min(np.where(takes, m.end_time, far))
+    of = np.flatnonzero(end < begin)
+    # of those that end first the first member
+    ended = np.flatnonzero(takes & (m.end_time == end[m.collective]))
+    instance, first = np.unique(m.collective[ended], return_index=True)
+    at = ended[first[np.searchsorted(instance, of)]] if of.size else of
+
+    def tell(i: int) -> str:
+        k = of[i]
+        apart = (begin[k] - end[k]) / model.resolution
+        on = names.communicator(int(c.communicator[k]))
+        return f"ends {names.op(int(c.op[k]))} on {on} {apart:.9f} s before another participant begins it"
+
+    return Found.at(m.end_time[at], m.location[at].astype(np.int64), tell)
+
+
+@constraint(
+    "operations on windows that lack participants",
+    "all members take part in operations on a window",
+    "whole",
+    "SEMANTICS 3",
+)
+def windows(model: Model, _names: Names) -> Found:
+    """Count collective operations on windows that not all members execute."""
+    return Found(sum(model.window_members.counts.values()))
+
+
+@constraint(
+    "exposure epochs that lack access epochs",
+    "every exposure epoch is accessed as announced",
+    "whole",
+    "SEMANTICS 3",
+)
+def epochs(model: Model, _names: Names) -> Found:
+    """Count exposure epochs some of whose origins never access them."""
+    return Found(sum(model.epochs.counts.values()))
+
+
+def _first_member(
+    m: CompoundTable, instance: str, time: str, of: NDArray[np.int64], n: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return time and location of the first member of some instances."""
+    if not of.size:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    first = np.full(n, -1, np.int64)
+    order = np.lexsort((m.location, m[time]))[::-1]
+    first[m[instance][order]] = order
+    return pick(m[time], first[of]), pick(m.location, first[of]).astype(np.int64)
