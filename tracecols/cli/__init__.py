@@ -16,6 +16,7 @@ COMMANDS = {
     "check": "Look for what contradicts itself in a trace.",
     "analyze": "Find wait states: compute the severity cube of a trace.",
     "show": "Print severities as coloured trees.",
+    "report": "Write severities as one HTML file for a browser.",
     "export": "Write severities or tables in other formats.",
 }
 

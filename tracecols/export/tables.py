@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +14,7 @@ from tracecols.errors import StoreError, TracecolsError
 from tracecols.schema import EVENTS
 from tracecols.schema.compound import COMPOUND_TABLES
 from tracecols.severity.cube import SeverityCube
-from tracecols.store import Store
+from tracecols.store import Store, layout
 from tracecols.store.layout import MANIFEST
 
 if TYPE_CHECKING:
@@ -27,19 +25,7 @@ class ExportError(TracecolsError):
     """An export cannot be made."""
 
 
-@contextmanager
-def new_file(path: Path) -> Iterator[Path]:
-    """Write a file beside its place and move it there when the block ends well; else leave nothing."""
-    building = path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.partial"
-    try:
-        yield building
-        os.replace(building, path)
-    except OSError as error:
-        raise ExportError(
-            f"cannot write {path}: {error.strerror or error}\n  choose another name, or make room"
-        ) from error
-    finally:
-        building.unlink(missing_ok=True)
+new_file = partial(layout.new_file, error=ExportError)
 
 
 def write_parquet(frame: pd.DataFrame, path: Path) -> None:

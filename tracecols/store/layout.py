@@ -76,3 +76,24 @@ def new_folder(path: Path, what: str, error: type[TracecolsError] = StoreError) 
             os.replace(building, path)
     finally:
         shutil.rmtree(building, ignore_errors=True)
+
+
+@contextmanager
+def new_file(path: Path, error: type[TracecolsError] = StoreError) -> Iterator[Path]:
+    """Write a file beside its place and move it there when the block ends well; else leave nothing.
+
+    Parameters
+    ----------
+    path : Path
+        Where it is to stand; an older file is replaced.
+    error : type
+        The error to raise.
+    """
+    building = path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.partial"
+    try:
+        yield building
+        os.replace(building, path)
+    except OSError as e:
+        raise error(f"cannot write {path}: {e.strerror or e}\n  choose another name, or make room") from e
+    finally:
+        building.unlink(missing_ok=True)
