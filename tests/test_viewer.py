@@ -33,7 +33,7 @@ def cube(tmp_path_factory, data):
     return tracecols.open(path).analyze()
 
 
-def random_cube(seed, n_properties=12, n_calls=60, n_locations=24, large=False, name="f{}"):
+def random_cube(seed, n_properties=12, n_calls=40, n_locations=24, large=False, name="f{}"):
     """A cube of random trees and values, some of them negative, with a property of float64 and two roots."""
     rng = np.random.default_rng(seed)
 
@@ -374,7 +374,7 @@ def system_below(cube, node):
 
 def test_values__of_random_selections_are_the_cubes(report, cube):
     rng = np.random.default_rng(5)
-    for _ in range(12):
+    for _ in range(10):
         properties, call_paths = random_selection(rng, cube)
         report.open(link(cube, properties, call_paths))
         check_shown(report, cube, properties, call_paths)
@@ -386,7 +386,7 @@ def test_values__of_random_cubes_are_exact(browser, tmp_path, large):
         cube = random_cube(10 + seed, large=large)
         report = Report(browser, cube.report(tmp_path / f"{seed}.html"))
         rng = np.random.default_rng(seed)
-        for _ in range(5):
+        for _ in range(4):
             properties, call_paths = random_selection(rng, cube)
             report.open(link(cube, properties, call_paths))
             check_shown(report, cube, properties, call_paths)
@@ -597,19 +597,41 @@ def test_zero_rows__can_be_left_out(report, cube):
     assert set(rows) == {i for i in range(len(inclusive)) if inclusive[i]}
 
 
+class Grid:
+    """A topology as a cube holds it."""
+
+    def __init__(self, name, names, sizes, coordinates, is_artificial=False):
+        self.given = {
+            "name": name,
+            "dimensions": list(names),
+            "sizes": list(sizes),
+            "periodic": [True] * len(sizes),
+            "locations": list(coordinates),
+            "coordinates": [list(at) for at in coordinates.values()],
+            "is_artificial": is_artificial,
+        }
+
+    def to_dict(self):
+        return self.given
+
+
 def with_topologies(cube):
     """The cube with a grid of 3 dimensions, one location without a place, and a line."""
     n = cube.system.n_locations
-    dimensions = [{"name": d, "size": s, "periodic": True} for d, s in (("X", 4), ("Y", 3), ("Z", 2))]
-    grid = [[i % 4, i // 4 % 3, i // 12] for i in range(n)]
-    grid[5] = None
-    line = {
-        "name": "line",
-        "dimensions": [{"name": "", "size": 0, "periodic": False}],
-        "coordinates": [[i] for i in range(n)],
-    }
-    cube.topologies = [{"name": "grid", "dimensions": dimensions, "coordinates": grid}, line]
+    grid = {i: (i % 4, i // 4 % 3, i // 12) for i in range(n) if i != 5}
+    cube.topologies = [Grid("grid", "XYZ", (4, 3, 2), grid), Grid("line", [""], [0], {i: [i] for i in range(n)})]
     return cube
+
+
+def test_topologies__of_the_cube_come_first(cube):
+    other = random_cube(6)
+    names = [t["name"] for t in topologies_of(with_topologies(other))]
+    assert names == ["grid", "line", "Process x thread"]
+    grid = topologies_of(other)[0]
+    assert (grid["coordinates"][5], grid["coordinates"][6]) == (None, [2, 1, 0])
+    assert grid["dimensions"][2] == {"name": "Z", "size": 2, "periodic": True}
+    other.topologies = [Grid("Process x Thread", "PT", (6, 4), {0: (0, 0)}, is_artificial=True)]
+    assert [t["name"] for t in topologies_of(other)] == ["Process x Thread"]
 
 
 def test_topology__shows_the_value_of_every_place(browser, tmp_path):
@@ -712,6 +734,28 @@ def test_names__are_text_and_nothing_else(browser, tmp_path):
     assert report.page.evaluate("() => window.harm") is None
     assert report.page.locator("img").count() == 0
     assert "<img src=x" in report.pane("calls").inner_text()
+    assert report.trouble == []
+    report.context.close()
+
+
+@pytest.mark.parametrize("there", ["properties", "trees", "nothing"])
+def test_empty__cubes_are_shown_as_empty(browser, tmp_path, there):
+    full, none = random_cube(1), np.zeros(0, np.int32)
+    names = [none.astype(object)] * 4
+    properties = full.properties if there != "nothing" else PropertyAxis(*([] for _ in range(7)))
+    calls, system = full.call_paths, full.system
+    if there != "trees":
+        calls = CallAxis(none, none, none.astype(np.int64), *names, none.astype(np.int64), names[0])
+        system = SystemAxis([], [], [], [], none, none, [], [])
+    cube = SeverityCube(properties, calls, system, {p: Cells.empty() for p in properties.id}, full.facts)
+    report = Report(browser, cube.report(tmp_path / "e.html"))
+    for choice in ("Relative", "Own root", "Values", "Flat", "Topology", "Distribution"):
+        report.page.get_by_role("radio", name=choice).click()
+        report.settle()
+    for button in report.page.get_by_label("Hot path").all():
+        button.click()
+    assert report.page.get_by_role("alert").count() == 0
+    assert {value for _, value, *_ in report.rows("calls").values()} <= {0.0}
     assert report.trouble == []
     report.context.close()
 

@@ -23,8 +23,19 @@ function licence(name) {
 /** What the output was built from: a hash that tests compare without node. */
 function sources() {
   const hash = createHash("sha256");
-  const files = [...readdirSync(join(here, "src")).sort().map((n) => `src/${n}`), "build.js", "licences.js", "package-lock.json"];
-  for (const file of files) hash.update(`${file}\n`).update(readFileSync(join(here, file))).update("\n");
+  const files = [
+    ...readdirSync(join(here, "src"))
+      .sort()
+      .map((n) => `src/${n}`),
+    "build.js",
+    "licences.js",
+    "package-lock.json",
+  ];
+  for (const file of files)
+    hash
+      .update(`${file}\n`)
+      .update(readFileSync(join(here, file)))
+      .update("\n");
   return hash.digest("hex");
 }
 
@@ -45,11 +56,15 @@ for (const input of Object.keys(script.metafile.inputs)) {
   const found = input.match(/node_modules\/((?:@[^/]+\/)?[^/]+)/);
   if (found) packages.add(found[1]);
 }
-const licences = [...packages].sort().map(licence).join(`\n${"-".repeat(80)}\n\n`);
+const licences = [...packages]
+  .sort()
+  .map(licence)
+  .join(`\n${"-".repeat(80)}\n\n`);
 if (licences.includes("*/")) throw new Error("a licence text ends the comment it stands in");
 const head = `/* tracecols viewer, BSD-3-Clause. Built by report/viewer/build.js; sources ${sources()}\n\nIt contains:\n\n${licences}*/\n`;
 const outputs = { "viewer.js": head + script.outputFiles[0].text, "viewer.css": style.outputFiles[0].text };
-if (outputs["viewer.js"].includes("</script") || outputs["viewer.css"].includes("</style")) throw new Error("the output would end the element it stands in");
+if (outputs["viewer.js"].includes("</script") || outputs["viewer.css"].includes("</style"))
+  throw new Error("the output would end the element it stands in");
 
 let stale = false;
 for (const [name, text] of Object.entries(outputs)) {

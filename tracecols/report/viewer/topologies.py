@@ -8,12 +8,13 @@ from tracecols.severity.cube import SeverityCube
 
 
 def topologies_of(cube: SeverityCube) -> list[dict[str, Any]]:
-    """Return the Cartesian topologies of a cube, and the one every cube has: process x thread.
+    """Return the Cartesian topologies of a cube, and process x thread unless that is one of them.
 
     Parameters
     ----------
     cube : SeverityCube
-        Its attribute `topologies`, if it has one, holds those of the trace.
+        Its `topologies`, if it has any, give themselves as plain lists by `to_dict`: name, dimensions (names), sizes, periodic,
+        locations and their coordinates, is_artificial.
 
     Returns
     -------
@@ -21,7 +22,22 @@ def topologies_of(cube: SeverityCube) -> list[dict[str, Any]]:
         name; dimensions, each with name, size (0 unknown) and periodic; coordinates, for every location a list of one number per
         dimension, or None where it has no place. Several locations may share a place.
     """
-    return [*getattr(cube, "topologies", ()), _process_thread(cube)]
+    given = [t.to_dict() for t in getattr(cube, "topologies", ())]
+    found = [_placed(t, cube.system.n_locations) for t in given]
+    return found if any(t["is_artificial"] for t in given) else [*found, _process_thread(cube)]
+
+
+def _placed(given: dict[str, Any], n_locations: int) -> dict[str, Any]:
+    """Spread the coordinates of a topology over all locations."""
+    coordinates: list[list[int] | None] = [None] * n_locations
+    for row, at in zip(given["locations"], given["coordinates"], strict=True):
+        coordinates[row] = at
+    columns = zip(given["dimensions"], given["sizes"], given["periodic"], strict=True)
+    return {
+        "name": given["name"],
+        "dimensions": [{"name": name, "size": size, "periodic": periodic} for name, size, periodic in columns],
+        "coordinates": coordinates,
+    }
 
 
 def _process_thread(cube: SeverityCube) -> dict[str, Any]:

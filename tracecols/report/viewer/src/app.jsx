@@ -93,7 +93,12 @@ function Settings({ model, close }) {
         <legend>Colours</legend>
         {Object.entries(SCALES).map(([key, { title }]) => (
           <label class="tc-scale">
-            <input type="radio" name="tc-scale" checked={settings.scale === key} onChange={() => (remember("scale", key), model.set({ scale: key }))} />
+            <input
+              type="radio"
+              name="tc-scale"
+              checked={settings.scale === key}
+              onChange={() => (remember("scale", key), model.set({ scale: key }))}
+            />
             <Strip model={{ look: () => ({ ...model.look(), scale: key }), settings }} threshold={0} />
             <span>{title}</span>
           </label>
@@ -124,14 +129,23 @@ function Help({ close }) {
   useEffect(() => dialog.current.focus(), []);
   return (
     <div class="tc-veil" onClick={close}>
-      <div ref={dialog} class="tc-help" role="dialog" aria-label="Help" tabIndex={-1} onClick={(event) => event.stopPropagation()} onKeyDown={(event) => event.key === "Escape" && (event.stopPropagation(), close())}>
+      <div
+        ref={dialog}
+        class="tc-help"
+        role="dialog"
+        aria-label="Help"
+        tabIndex={-1}
+        onClick={(event) => event.stopPropagation()}
+        onKeyDown={(event) => event.key === "Escape" && (event.stopPropagation(), close())}
+      >
         <h2>How to read this</h2>
         <p>
-          A property says what time was spent on or lost to. Select one on the left: the call tree shows where in the program it happened. Select a call path: the system tree shows on
-          which processes and threads.
+          A property says what time was spent on or lost to. Select one on the left: the call tree shows where in the program it happened.
+          Select a call path: the system tree shows on which processes and threads.
         </p>
         <p>
-          A closed row stands for everything below it. An open row stands for the rest: what is not in the rows below. The rows you see add up to the whole.
+          A closed row stands for everything below it. An open row stands for the rest: what is not in the rows below. The rows you see add
+          up to the whole.
         </p>
         <dl>
           {Object.values(MODES).map(({ title, hint }) => (
@@ -192,14 +206,23 @@ export function App({ model, title, links, page }) {
     setShares(widths);
   };
   const keys = (event) => {
-    if (event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (
+      event.target instanceof HTMLInputElement ||
+      event.target instanceof HTMLSelectElement ||
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey
+    )
+      return;
     const mode = Object.keys(MODES)[Number(event.key) - 1];
     if (mode) model.set({ mode });
     else if (event.key === "?") setPopup("help");
     else return;
     event.preventDefault();
   };
-  const tab = (label, options, key) => <Choice label={label} options={options} value={settings[key]} onChange={(value) => model.set({ [key]: value })} />;
+  const tab = (label, options, key) => (
+    <Choice label={label} options={options} value={settings[key]} onChange={(value) => model.set({ [key]: value })} />
+  );
   const systemTabs = tab("View of locations", SYSTEM_TABS, "system");
   const link = async () => {
     model.say((await copyText(location.href.split("#")[0] + links.write())) ? "Link copied" : "The browser does not allow copying");
@@ -221,29 +244,45 @@ export function App({ model, title, links, page }) {
           {header.summary}
           {header.n_events ? `, ${count(header.n_events, "event")}` : ""}
         </span>
-        <span class="tc-gap" />
-        <Choice label="Numbers" options={MODES} value={settings.mode} onChange={(mode) => model.set({ mode })} />
-        <span class="tc-anchor">
-          <Tool icon="palette" title="Colours" on={popup === "settings"} onClick={() => setPopup(popup === "settings" ? "" : "settings")} />
-          {popup === "settings" && <Settings model={model} close={() => setPopup("")} />}
-        </span>
-        {page && <Tool icon="link" title="Copy a link to this selection" onClick={link} />}
-        <Tool icon={theme} title={THEMES[theme]} onClick={next} />
-        <Tool icon="help" title="Help (?)" onClick={() => setPopup("help")} />
+        <div class="tc-controls-main">
+          <Choice label="Numbers" options={MODES} value={settings.mode} onChange={(mode) => model.set({ mode })} />
+          <span class="tc-anchor">
+            <Tool
+              icon="palette"
+              title="Colours"
+              on={popup === "settings"}
+              onClick={() => setPopup(popup === "settings" ? "" : "settings")}
+            />
+            {popup === "settings" && <Settings model={model} close={() => setPopup("")} />}
+          </span>
+          {page && <Tool icon="link" title="Copy a link to this selection" onClick={link} />}
+          <Tool icon={theme} title={THEMES[theme]} onClick={next} />
+          <Tool icon="help" title="Help (?)" onClick={() => setPopup("help")} />
+        </div>
       </header>
       {model.error && (
         <p class="tc-error" role="alert">
           {model.error}
         </p>
       )}
-      <main class="tc-columns" ref={columns} style={{ gridTemplateColumns: `minmax(0, ${shares[0]}fr) 5px minmax(0, ${shares[1]}fr) 5px minmax(0, ${shares[2]}fr)` }}>
+      <main
+        class="tc-columns"
+        ref={columns}
+        style={{ gridTemplateColumns: `minmax(0, ${shares[0]}fr) 5px minmax(0, ${shares[1]}fr) 5px minmax(0, ${shares[2]}fr)` }}
+      >
         <div class="tc-column" data-pane="properties">
           <TreePane model={model} pane="properties" label="Properties" tools={<h2>Properties</h2>} />
           <PropertyDetails model={model} />
         </div>
         <Splitter label="Width of properties" onMove={move(0)} />
         <div class="tc-column" data-pane="calls">
-          <TreePane key={settings.calls} model={model} pane="calls" label={settings.calls === "flat" ? "Regions" : "Call tree"} tools={tab("View of call paths", CALL_TABS, "calls")} />
+          <TreePane
+            key={settings.calls}
+            model={model}
+            pane="calls"
+            label={settings.calls === "flat" ? "Regions" : "Call tree"}
+            tools={tab("View of call paths", CALL_TABS, "calls")}
+          />
           <CallDetails model={model} />
         </div>
         <Splitter label="Width of call paths" onMove={move(1)} />

@@ -1,11 +1,11 @@
 import { piecewise, interpolateRgb } from "d3-interpolate";
 import { interpolateViridis, interpolateCividis, interpolateMagma } from "d3-scale-chromatic";
-import { rgb } from "d3-color";
 
-// The full spectrum from blue to red as in the thesis. On light ground it darkens towards red, on dark ground the upper end glows,
-// so that the order can be seen without seeing the hues; the bar beside every number says it once more.
-const LIGHT = ["#a9cdf5", "#74c9d4", "#5fc08f", "#a5bf3a", "#e0a51c", "#ea7317", "#d33a20", "#9c0d2c"];
-const DARK = ["#3a5aa8", "#2f86b4", "#2fa38e", "#71b84e", "#cdbb3f", "#f59f3d", "#ff7350", "#ff4f6d"];
+// The full spectrum from blue to red as in the thesis. On light ground brightness falls all the way (L* 83 to 30); on dark ground it
+// rises to yellow and falls to red. Colours two tenths apart differ by at least 9 (CIE76), also as deuteranopes and protanopes see them
+// (simulation of Machado 2009); the bar beside every number says it once more.
+const LIGHT = ["#b3d4f7", "#83d3dc", "#76cc93", "#aabf3a", "#d09a1a", "#d96d17", "#c53320", "#8a0c2b"];
+const DARK = ["#33509c", "#2b78ad", "#2a9a94", "#5aae62", "#e3cf4a", "#f6a23c", "#f4693f", "#f0395f"];
 
 const part = (scale, from, to) => (t) => scale(from + (to - from) * t);
 
@@ -27,10 +27,4 @@ export function colour(share, { scale, threshold, dark }) {
   const theme = dark ? "dark" : "light";
   if (!(size >= threshold) || size === 0) return GREY[theme];
   return SCALES[scale][theme](Math.min(1, size));
-}
-
-/** Black or white, whichever is easier to read on a colour. */
-export function onColour(text) {
-  const { r, g, b } = rgb(text);
-  return 0.299 * r + 0.587 * g + 0.114 * b > 150 ? "#16181c" : "#ffffff";
 }

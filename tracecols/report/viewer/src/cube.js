@@ -114,7 +114,8 @@ export class Cube {
     const integers = this.stored.map((s) => (s.kind === "float" ? s.total : BigInt(s.total)));
     const own = integers.slice();
     this.properties.parent.forEach((above, i) => {
-      if (above >= 0) own[above] = typeof own[above] === typeof integers[i] ? own[above] - integers[i] : Number(own[above]) - Number(integers[i]);
+      if (above >= 0)
+        own[above] = typeof own[above] === typeof integers[i] ? own[above] - integers[i] : Number(own[above]) - Number(integers[i]);
     });
     this.total = integers.map((v, i) => Number(v) / this.stored[i].scale);
     this.ownTotal = own.map((v, i) => Number(v) / this.stored[i].scale);
@@ -162,7 +163,7 @@ export class Cube {
       terms.push([property, 1]);
       if (exclusive) for (const child of this.properties.children(property)) terms.push([child, -1]);
     }
-    return terms.filter(([p]) => this.stored[p].rows);
+    return terms.filter(([p]) => this.stored[p]?.rows);
   }
 
   kind(terms) {

@@ -5,7 +5,11 @@ function Amount({ value, whole, unit, of }) {
   return (
     <p class="tc-amount" title={full(value, unit)}>
       <b>{withUnit(value, unit)}</b>
-      {whole ? <span>{percent(value / whole)} %{of ? ` of ${of}` : ""}</span> : null}
+      {whole ? (
+        <span>
+          {percent(value / whole)} %{of ? ` of ${of}` : ""}
+        </span>
+      ) : null}
     </p>
   );
 }
@@ -23,7 +27,12 @@ export function PropertyDetails({ model }) {
   const [node, open] = selection[0];
   const total = model.selectedTotal();
   const whole = model.whole("properties", node);
-  const base = properties.title[whole === model.cube.total[model.time(node)] && model.isTime(model.cube.properties.root(node)) ? model.time(node) : model.cube.properties.root(node)];
+  const base =
+    properties.title[
+      whole === model.cube.total[model.time(node)] && model.isTime(model.cube.properties.root(node))
+        ? model.time(node)
+        : model.cube.properties.root(node)
+    ];
   return (
     <section class="tc-details" aria-label="Selected property">
       {selection.length > 1 ? (
@@ -43,7 +52,11 @@ export function PropertyDetails({ model }) {
             {open ? " Shown without the properties below it." : ""}
           </p>
           {properties.advice[node] && <p class="tc-advice">{properties.advice[node]}</p>}
-          {properties.confidence[node] < 1 && <p class="tc-muted">Confidence {percent(properties.confidence[node]).replace(".00", "")} %: a match makes this behaviour likely, not certain.</p>}
+          {properties.confidence[node] < 1 && (
+            <p class="tc-muted">
+              Confidence {percent(properties.confidence[node]).replace(".00", "")} %: a match makes this behaviour likely, not certain.
+            </p>
+          )}
         </>
       )}
     </section>
@@ -61,7 +74,11 @@ export function CallDetails({ model }) {
     return (
       <section class="tc-details" aria-label="Selected call path">
         <h3>All call paths</h3>
-        <Amount value={model.selectedTotal()} whole={model.whole("system", 0, model.settings.mode === "relative" ? "absolute" : model.settings.mode)} unit={unit} />
+        <Amount
+          value={model.selectedTotal()}
+          whole={model.whole("system", 0, model.settings.mode === "relative" ? "absolute" : model.settings.mode)}
+          unit={unit}
+        />
         <p class="tc-muted">Select a call path to see its locations.</p>
       </section>
     );
@@ -77,7 +94,11 @@ export function CallDetails({ model }) {
         <Several n={selection.length} what={flat ? "entries" : "call paths"} />
       ) : (
         <h3>
-          {regions.name[region]} <small>{regions.paradigm[region]}{regions.role[region] && regions.role[region] !== "function" ? `, ${regions.role[region].replace(/_/g, " ")}` : ""}</small>
+          {regions.name[region]}{" "}
+          <small>
+            {regions.paradigm[region]}
+            {regions.role[region] && regions.role[region] !== "function" ? `, ${regions.role[region].replace(/_/g, " ")}` : ""}
+          </small>
         </h3>
       )}
       <Amount value={model.selectedValue()} whole={whole} unit={unit} />
@@ -125,7 +146,8 @@ export function SystemDetails({ model }) {
         <Several n={selection.length} what="places" />
       ) : first ? (
         <h3>
-          {model.systemLabel(first[0])} <small>{system.location[first[0]] >= 0 ? model.locationLabel(system.location[first[0]]) : system.kind[first[0]]}</small>
+          {model.systemLabel(first[0])}{" "}
+          <small>{system.location[first[0]] >= 0 ? model.locationLabel(system.location[first[0]]) : system.kind[first[0]]}</small>
         </h3>
       ) : (
         <h3>All {cube.nLocations.toLocaleString("en")} locations</h3>

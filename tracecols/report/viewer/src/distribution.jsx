@@ -3,7 +3,7 @@ import { bin, deviation, max, mean, median, min, quantileSorted, sum } from "d3-
 import { scaleLinear } from "d3-scale";
 import { area, curveBasis } from "d3-shape";
 import { Choice } from "./icons.jsx";
-import { count, percent, short, withUnit } from "./numbers.js";
+import { count, percent, withUnit } from "./numbers.js";
 import { locationsText, useSize } from "./ranges.jsx";
 
 const PER = { location: { title: "Locations" }, process: { title: "Processes", hint: "the sum of each process" } };
@@ -53,33 +53,51 @@ export function statistics(values) {
 function Violin({ values, stats, width, unit }) {
   const height = 84;
   const middle = 32;
-  const x = scaleLinear().domain([Math.min(0, stats.min), Math.max(stats.max, 0) || 1]).range([12, width - 12]);
+  const x = scaleLinear()
+    .domain([Math.min(0, stats.min), Math.max(stats.max, 0) || 1])
+    .range([12, width - 12]);
   const shape = useMemo(() => {
     if (values.length < 5 || stats.max === stats.min) return "";
     const [from, to] = [stats.min, stats.max];
     const steps = 40;
-    const bins = bin().domain([from, to]).thresholds(Array.from({ length: steps - 1 }, (_, k) => from + ((k + 1) * (to - from)) / steps))(values);
+    const bins = bin()
+      .domain([from, to])
+      .thresholds(Array.from({ length: steps - 1 }, (_, k) => from + ((k + 1) * (to - from)) / steps))(values);
     const counts = bins.map((b) => b.length);
     // a Gaussian over the bins, as wide as Silverman's rule says but no less than one bin
-    const spread = Math.max(1, (0.9 * Math.min(stats.deviation, (stats.q3 - stats.q1) / 1.34 || stats.deviation) * values.length ** -0.2 * steps) / (to - from));
+    const spread = Math.max(
+      1,
+      (0.9 * Math.min(stats.deviation, (stats.q3 - stats.q1) / 1.34 || stats.deviation) * values.length ** -0.2 * steps) / (to - from),
+    );
     const density = counts.map((_, i) => sum(counts, (n, j) => n * Math.exp(-0.5 * ((i - j) / spread) ** 2)));
     const most = max(density) || 1;
     const points = [[from, 0], ...density.map((d, i) => [from + ((i + 0.5) * (to - from)) / steps, d / most]), [to, 0]];
-    return area().x((d) => x(d[0])).y0((d) => middle - 26 * d[1]).y1((d) => middle + 26 * d[1]).curve(curveBasis)(points);
+    return area()
+      .x((d) => x(d[0]))
+      .y0((d) => middle - 26 * d[1])
+      .y1((d) => middle + 26 * d[1])
+      .curve(curveBasis)(points);
   }, [values, width]);
-  const ticks = x.ticks(Math.max(2, Math.floor(width / 90)));
+  const many = Math.max(2, Math.floor(width / 90));
+  const label = x.tickFormat(many, unit === "sec" ? undefined : "~s");
   return (
-    <svg class="tc-violin" width={width} height={height} role="img" aria-label={`From ${withUnit(stats.min, unit)} to ${withUnit(stats.max, unit)}, median ${withUnit(stats.median, unit)}`}>
+    <svg
+      class="tc-violin"
+      width={width}
+      height={height}
+      role="img"
+      aria-label={`From ${withUnit(stats.min, unit)} to ${withUnit(stats.max, unit)}, median ${withUnit(stats.median, unit)}`}
+    >
       <path class="tc-violin-shape" d={shape} />
       {values.length < 40 && Array.from(values, (v) => <circle class="tc-dot" cx={x(v)} cy={middle} r="2.5" />)}
       <line class="tc-whisker" x1={x(stats.low)} x2={x(stats.high)} y1={middle} y2={middle} />
       <rect class="tc-box" x={x(stats.q1)} width={Math.max(1, x(stats.q3) - x(stats.q1))} y={middle - 8} height="16" rx="2" />
       <line class="tc-median" x1={x(stats.q2)} x2={x(stats.q2)} y1={middle - 8} y2={middle + 8} />
       <path class="tc-mean" d={`M${x(stats.mean)},${middle - 4.5}l4.5,4.5l-4.5,4.5l-4.5,-4.5z`} />
-      {ticks.map((t) => (
+      {x.ticks(many).map((t) => (
         <g transform={`translate(${x(t)},${height - 20})`} class="tc-tick">
           <line y2="4" />
-          <text y="15">{short(t, unit)}</text>
+          <text y="15">{label(t)}</text>
         </g>
       ))}
     </svg>
@@ -100,7 +118,9 @@ export function Distribution({ model, tools }) {
   const values = useMemo(() => Float64Array.from(all, (e) => e.value), [all]);
   const stats = useMemo(() => statistics(values), [values]);
   const tall = Math.max(60, height);
-  const y = scaleLinear().domain([Math.min(0, stats.min), Math.max(0, stats.max) || 1]).range([tall - 6, 8]);
+  const y = scaleLinear()
+    .domain([Math.min(0, stats.min), Math.max(0, stats.max) || 1])
+    .range([tall - 6, 8]);
   const inner = Math.max(10, width - 24);
   const step = inner / Math.max(1, bars.length);
 
@@ -192,9 +212,7 @@ export function Distribution({ model, tools }) {
             </span>
           </>
         ) : (
-          <span class="tc-muted">
-            {count(bars.length, per, per === "process" ? "processes" : "locations")}, dashed: mean
-          </span>
+          <span class="tc-muted">{count(bars.length, per, per === "process" ? "processes" : "locations")}, dashed: mean</span>
         )}
       </div>
     </div>

@@ -10,7 +10,8 @@ const parse = async (bytes) => JSON.parse(new TextDecoder().decode(await inflate
 async function fromPage(number) {
   const id = `tracecols-block-${number}`;
   // an element is complete when something follows it
-  while (document.readyState === "loading" && !document.getElementById(id)?.nextElementSibling) await new Promise((go) => setTimeout(go, 20));
+  while (document.readyState === "loading" && !document.getElementById(id)?.nextElementSibling)
+    await new Promise((go) => setTimeout(go, 20));
   const element = document.getElementById(id);
   if (!element) throw new Error(`the file is not complete: ${id} is missing`);
   return fromBase64(element.textContent);

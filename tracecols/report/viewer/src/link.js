@@ -38,7 +38,9 @@ export class Links {
     this.names = {
       properties: named(cube.properties.length, (i) => encode(properties.id[i])),
       calls: named(cube.calls.length, (i) => calls[i]),
-      flat: named(cube.flat.length, (i) => (cube.flat.call[i] < 0 ? encode(regions.name[cube.flat.region[i]]) : `/${calls[cube.flat.call[i]]}`)),
+      flat: named(cube.flat.length, (i) =>
+        cube.flat.call[i] < 0 ? encode(regions.name[cube.flat.region[i]]) : `/${calls[cube.flat.call[i]]}`,
+      ),
       system: below(cube.system, (i) => system.name[i] || `${system.kind[i]} ${i}`),
     };
     this.names.system = named(cube.system.length, (i) => this.names.system[i]);
@@ -70,7 +72,13 @@ export class Links {
     );
     if (!Object.keys(given).length) return false;
     const settings = {};
-    const known = { mode: ["absolute", "relative", "root", "plain"], calls: ["tree", "flat"], system: ["tree", "topology", "distribution"], order: ["tree", "value"], zeros: ["show", "hide"] };
+    const known = {
+      mode: ["absolute", "relative", "root", "plain"],
+      calls: ["tree", "flat"],
+      system: ["tree", "topology", "distribution"],
+      order: ["tree", "value"],
+      zeros: ["show", "hide"],
+    };
     for (const key of KEPT) settings[key] = known[key].includes(given[key]) ? given[key] : DEFAULTS[key];
     if (given.c) model.openHot = false;
     model.set(settings);

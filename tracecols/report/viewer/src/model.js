@@ -7,7 +7,16 @@ export const MODES = {
   plain: { title: "Values", hint: "seconds, occurrences or bytes" },
 };
 
-export const DEFAULTS = { mode: "absolute", calls: "tree", system: "tree", order: "tree", zeros: "show", scale: "spectrum", threshold: 0.005, range: "max" };
+export const DEFAULTS = {
+  mode: "absolute",
+  calls: "tree",
+  system: "tree",
+  order: "tree",
+  zeros: "show",
+  scale: "spectrum",
+  threshold: 0.005,
+  range: "max",
+};
 
 /** Nodes that have a value anywhere below them, or are selected. */
 function withValue(tree, own) {
@@ -85,8 +94,7 @@ export class Model {
     for (let i = hot; i < cube.properties.end[hot]; i++) expanded.delete(i);
     trees.properties.set({ expanded, selected: [hot] });
     const system = [];
-    for (let i = 0; i < cube.system.length; i++)
-      if (cube.system.length <= 200 || cube.header.system.kind[i] !== "process") system.push(i);
+    for (let i = 0; i < cube.system.length; i++) if (cube.system.length <= 200 || cube.header.system.kind[i] !== "process") system.push(i);
     trees.system.set({ expanded: system });
     this.openHot = true;
   }
@@ -367,8 +375,16 @@ export class Model {
     const head = ["level", "name", "value", "unit", "percent", "open"];
     const lines = tree.rows.map((i) => {
       const whole = this.whole(pane, i);
-      const name = (pane === "calls" && this.settings.calls === "tree" ? this.cube.callName(i) : this.names(pane, i)[0]) ?? this.flatLabel(i);
-      return [tree.forest.depth[i], name.replace(/[\t\n\r]/g, " "), this.value(pane, i), this.unit(pane, i), whole ? (100 * this.value(pane, i)) / whole : "", tree.isOpen(i) ? 1 : 0];
+      const name =
+        (pane === "calls" && this.settings.calls === "tree" ? this.cube.callName(i) : this.names(pane, i)[0]) ?? this.flatLabel(i);
+      return [
+        tree.forest.depth[i],
+        name.replace(/[\t\n\r]/g, " "),
+        this.value(pane, i),
+        this.unit(pane, i),
+        whole ? (100 * this.value(pane, i)) / whole : "",
+        tree.isOpen(i) ? 1 : 0,
+      ];
     });
     return [head, ...lines].map((cells) => cells.join("\t")).join("\n") + "\n";
   }

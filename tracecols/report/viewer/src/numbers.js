@@ -13,7 +13,7 @@ function parts(value, unit) {
   const size = Math.abs(value);
   if (unit === "sec") {
     if (size >= 1e5) return [grouped.format(value), ""];
-    return [size >= 1000 ? value.toFixed(1) : size >= 1e-4 ? value.toPrecision(4) : value.toExponential(2), ""];
+    return [size >= 1000 ? value.toFixed(1) : size >= 1e-4 ? value.toPrecision(size >= 0.01 ? 4 : 3) : value.toExponential(2), ""];
   }
   if (Number.isInteger(value) && size < 1e6) return [grouped.format(value), ""];
   if (size < 1) return [value.toPrecision(3), ""];

@@ -64,9 +64,16 @@ function Row({ model, pane, tree, node, top, wanted }) {
       style={{ transform: `translateY(${top}px)` }}
       title={`${[name, more].filter(Boolean).join("  ")}\n${full(value, unit)} ${leaf ? "" : open ? "without what is below" : "with what is below"}${source ? `\n${source}` : ""}`}
     >
-      <span class="tc-number">{number}</span>
-      <span class="tc-bar">
-        <i style={{ width: `${Math.min(100, Math.max(Math.abs(share) * 100, value ? 4 : 0))}%`, background: base ? "var(--tc-base)" : colour(share, model.look()) }} />
+      <span class="tc-weight">
+        <span class="tc-number">{number}</span>
+        <span class="tc-bar">
+          <i
+            style={{
+              width: `${Math.min(100, Math.max(Math.abs(share) * 100, value ? 4 : 0))}%`,
+              background: base ? "var(--tc-base)" : colour(share, model.look()),
+            }}
+          />
+        </span>
       </span>
       <span class="tc-indent" style={{ width: `${16 * tree.forest.depth[node]}px` }} />
       {leaf ? <span class="tc-leaf" /> : <span class={`tc-twisty${open ? " tc-open" : ""}`} />}
@@ -172,33 +179,42 @@ export function TreePane({ model, pane, label, tools }) {
   const shown = virtual.getVirtualItems();
   const focused = tree.tree.getState().focusedItem;
   const reachable = shown.some(({ index }) => String(tree.rows[index]) === (focused ?? String(tree.rows[0])));
+  const width = useMemo(
+    () =>
+      tree.rows.reduce((most, node) => {
+        const { name, more } = describe(model, pane, node);
+        return Math.max(most, 150 + 16 * tree.forest.depth[node] + Math.min(600, 7.2 * (name.length + more.length) + 20));
+      }, 0),
+    [tree.rows],
+  );
   const sortable = pane !== "properties" && !(pane === "calls" && model.settings.calls === "flat");
   return (
     <div class="tc-treepane" ref={body} onKeyDown={keys}>
       <div class="tc-tools">
         {tools}
-        <span class="tc-gap" />
-        <Tool icon="hot" title="Hot path: open where the largest share lies (h)" onClick={() => model.hotPath(pane)} />
-        {sortable && (
-          <Tool
-            icon="sort"
-            title="Largest first"
-            on={model.settings.order === "value"}
-            onClick={() => model.set({ order: model.settings.order === "value" ? "tree" : "value" })}
-          />
-        )}
-        {pane !== "properties" && (
-          <Tool
-            icon="filter"
-            title="Only rows with a value"
-            on={model.settings.zeros === "hide"}
-            onClick={() => model.set({ zeros: model.settings.zeros === "hide" ? "show" : "hide" })}
-          />
-        )}
-        <Tool icon="expand" title="Open all (* opens the selected one)" onClick={() => tree.expandAll()} />
-        <Tool icon="collapse" title="Close all" onClick={() => tree.collapseAll()} />
-        <Tool icon="copy" title="Copy as table (Ctrl+C)" onClick={copy} />
-        <Tool icon="search" title="Search (/)" on={searching} onClick={() => (searching ? close() : setSearching(true))} />
+        <span class="tc-toolset">
+          <Tool icon="hot" title="Hot path: open where the largest share lies (h)" onClick={() => model.hotPath(pane)} />
+          {sortable && (
+            <Tool
+              icon="sort"
+              title="Largest first"
+              on={model.settings.order === "value"}
+              onClick={() => model.set({ order: model.settings.order === "value" ? "tree" : "value" })}
+            />
+          )}
+          {pane !== "properties" && (
+            <Tool
+              icon="filter"
+              title="Only rows with a value"
+              on={model.settings.zeros === "hide"}
+              onClick={() => model.set({ zeros: model.settings.zeros === "hide" ? "show" : "hide" })}
+            />
+          )}
+          <Tool icon="expand" title="Open all (* opens the selected one)" onClick={() => tree.expandAll()} />
+          <Tool icon="collapse" title="Close all" onClick={() => tree.collapseAll()} />
+          <Tool icon="copy" title="Copy as table (Ctrl+C)" onClick={copy} />
+          <Tool icon="search" title="Search (/)" on={searching} onClick={() => (searching ? close() : setSearching(true))} />
+        </span>
       </div>
       {searching && <Search {...{ model, pane, tree, wanted, setWanted, close }} />}
       <div
@@ -210,7 +226,11 @@ export function TreePane({ model, pane, label, tools }) {
         tabIndex={reachable ? -1 : 0}
         onFocus={(event) => event.target === scroller.current && tree.tree.updateDomFocus()}
       >
-        <div role="none" class="tc-rows" style={{ height: `${virtual.getTotalSize()}px` }}>
+        <div
+          role="none"
+          class={`tc-rows${model.settings.mode === "plain" ? " tc-plain" : ""}`}
+          style={{ height: `${virtual.getTotalSize()}px`, width: `${width}px` }}
+        >
           {shown.map(({ index, start }) => (
             <Row key={tree.rows[index]} {...{ model, pane, tree, wanted }} node={tree.rows[index]} top={start} />
           ))}

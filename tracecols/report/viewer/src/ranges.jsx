@@ -18,9 +18,11 @@ export function inRange(model, values) {
   const { range } = model.settings;
   const most = Math.max(Math.abs(low), Math.abs(high));
   const share =
-    range === "stretch" ? (v) => (high > low ? Math.max(model.settings.threshold, (v - low) / (high - low)) : v ? 1 : 0)
-    : range === "max" ? (v) => (most ? v / most : 0)
-    : (v) => (whole ? v / whole : 0);
+    range === "stretch"
+      ? (v) => (high > low ? Math.max(model.settings.threshold, (v - low) / (high - low)) : v ? 1 : 0)
+      : range === "max"
+        ? (v) => (most ? v / most : 0)
+        : (v) => (whole ? v / whole : 0);
   const [from, to] = range === "stretch" ? [low, high] : range === "max" ? [0, most] : [0, whole];
   return { low, high, from, to, share };
 }
@@ -45,7 +47,10 @@ export function Strip({ model, threshold = model.settings.threshold }) {
 
 /** Names of the first locations of a place. */
 export function locationsText(model, rows) {
-  const first = rows.slice(0, 2).map((row) => model.locationLabel(row)).join("; ");
+  const first = rows
+    .slice(0, 2)
+    .map((row) => model.locationLabel(row))
+    .join("; ");
   return rows.length > 2 ? `${first} and ${count(rows.length - 2, "more", "more")}` : first;
 }
 
@@ -53,7 +58,9 @@ export function locationsText(model, rows) {
 export function useSize(element) {
   const [size, setSize] = useState({ width: 300, height: 300 });
   useEffect(() => {
-    const observer = new ResizeObserver(([entry]) => setSize({ width: Math.floor(entry.contentRect.width), height: Math.floor(entry.contentRect.height) }));
+    const observer = new ResizeObserver(([entry]) =>
+      setSize({ width: Math.floor(entry.contentRect.width), height: Math.floor(entry.contentRect.height) }),
+    );
     observer.observe(element.current);
     return () => observer.disconnect();
   }, []);

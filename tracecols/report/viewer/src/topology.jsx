@@ -37,7 +37,12 @@ export function Topology({ model, tools }) {
   const projection = useMemo(() => {
     const room = { width: Math.max(80, size.width - 40), height: Math.max(80, size.height - 40) };
     const make = (c) =>
-      new Projection(sizes, { cell: c, distance, angle: deep ? angle : 90, columns: line ? Math.max(1, Math.min(sizes[0], Math.floor(room.width / c))) : undefined });
+      new Projection(sizes, {
+        cell: c,
+        distance,
+        angle: deep ? angle : 90,
+        columns: line ? Math.max(1, Math.min(sizes[0], Math.floor(room.width / c))) : undefined,
+      });
     if (cell) return make(cell);
     if (line) {
       let fit = 40;
@@ -48,13 +53,17 @@ export function Topology({ model, tools }) {
     return make(Math.max(2, Math.min(40, room.width / unit.width, room.height / unit.height)));
   }, [sizes.join(), cell, distance, angle, deep, line, size.width, size.height]);
 
-  const range = inRange(model, places.map((p) => p.value));
+  const range = inRange(
+    model,
+    places.map((p) => p.value),
+  );
   const byPlace = useMemo(() => new Map(places.map((p) => [p.at.join(), p])), [places]);
   const selected = useMemo(() => {
     const rows = new Set();
     const { system } = model.cube;
     for (const node of model.trees.system.selected)
-      for (let i = node; i < system.end[node]; i++) if (model.cube.header.system.location[i] >= 0) rows.add(model.cube.header.system.location[i]);
+      for (let i = node; i < system.end[node]; i++)
+        if (model.cube.header.system.location[i] >= 0) rows.add(model.cube.header.system.location[i]);
     return rows;
   }, [[...model.trees.system.selected].join()]);
 
@@ -86,7 +95,12 @@ export function Topology({ model, tools }) {
         if (line) continue;
         const z = plane + 1;
         const [nx, ny] = [sizes[0] - 1, sizes[1] - 1];
-        const [a, b, c, d] = [projection.corners([0, 0, z])[0], projection.corners([nx, 0, z])[1], projection.corners([nx, ny, z])[2], projection.corners([0, ny, z])[3]];
+        const [a, b, c, d] = [
+          projection.corners([0, 0, z])[0],
+          projection.corners([nx, 0, z])[1],
+          projection.corners([nx, ny, z])[2],
+          projection.corners([0, ny, z])[3],
+        ];
         trace([a, b, c, d]);
         pen.globalAlpha = 0.82;
         pen.fillStyle = ground;
@@ -131,7 +145,9 @@ export function Topology({ model, tools }) {
     model.trees.system.reveal(cursor.rows.map((row) => model.cube.nodeOf[row]).filter((node) => node >= 0));
   };
   const keys = (event) => {
-    const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [1, -1], ArrowDown: [1, 1], PageUp: [2, -1], PageDown: [2, 1] }[event.key];
+    const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [1, -1], ArrowDown: [1, 1], PageUp: [2, -1], PageDown: [2, 1] }[
+      event.key
+    ];
     if (event.key === "Enter" || event.key === " ") select();
     else if (event.key === "Escape") setCursor(null);
     else if (step && places.length) {
@@ -187,7 +203,13 @@ export function Topology({ model, tools }) {
             <select
               aria-label={`Slice of ${topology.dimensions[d].name || `dimension ${d}`}`}
               value={slice[d] ?? -1}
-              onChange={(event) => setSlice(slice.map((old, j) => (j === d ? (Number(event.currentTarget.value) < 0 ? null : Number(event.currentTarget.value)) : old)))}
+              onChange={(event) =>
+                setSlice(
+                  slice.map((old, j) =>
+                    j === d ? (Number(event.currentTarget.value) < 0 ? null : Number(event.currentTarget.value)) : old,
+                  ),
+                )
+              }
             >
               <option value={-1}>sum</option>
               {Array.from({ length: Math.min(1000, sizeOf(topology, d)) }, (_, k) => (
@@ -198,23 +220,50 @@ export function Topology({ model, tools }) {
         ))}
         <label title="Size of a cell">
           cell
-          <input type="range" aria-label="Cell size" min="2" max="60" value={Math.round(projection.cell)} onInput={(event) => setCell(Number(event.currentTarget.value))} onDblClick={() => setCell(0)} />
+          <input
+            type="range"
+            aria-label="Cell size"
+            min="2"
+            max="60"
+            value={Math.round(projection.cell)}
+            onInput={(event) => setCell(Number(event.currentTarget.value))}
+            onDblClick={() => setCell(0)}
+          />
         </label>
         {deep && (
           <>
             <label title="Distance of the planes">
               distance
-              <input type="range" aria-label="Plane distance" min="0.1" max="2" step="0.05" value={distance} onInput={(event) => setDistance(Number(event.currentTarget.value))} />
+              <input
+                type="range"
+                aria-label="Plane distance"
+                min="0.1"
+                max="2"
+                step="0.05"
+                value={distance}
+                onInput={(event) => setDistance(Number(event.currentTarget.value))}
+              />
             </label>
             <label title="Angle of view">
               angle
-              <input type="range" aria-label="Angle" min="5" max="90" value={angle} onInput={(event) => setAngle(Number(event.currentTarget.value))} />
+              <input
+                type="range"
+                aria-label="Angle"
+                min="5"
+                max="90"
+                value={angle}
+                onInput={(event) => setAngle(Number(event.currentTarget.value))}
+              />
             </label>
           </>
         )}
         <label>
           colours
-          <select aria-label="Colour range" value={model.settings.range} onChange={(event) => model.set({ range: event.currentTarget.value })}>
+          <select
+            aria-label="Colour range"
+            value={model.settings.range}
+            onChange={(event) => model.set({ range: event.currentTarget.value })}
+          >
             {Object.entries(RANGES).map(([key, title]) => (
               <option value={key}>{title}</option>
             ))}
