@@ -183,7 +183,7 @@ export function App({ model, title, links, page }) {
   useLayoutEffect(() => model.subscribe(redraw), [model]);
   const { theme, dark, next } = useTheme();
   model.dark = dark;
-  const [shares, setShares] = useState([1, 1.35, 1.15]);
+  const [shares, setShares] = useState([1.05, 1.35, 1.15]);
   const [popup, setPopup] = useState("");
   const root = useRef();
   const columns = useRef();

@@ -108,7 +108,7 @@ function Search({ model, pane, tree, wanted, setWanted, close }) {
   const input = useRef();
   const found = useMemo(() => model.search(pane, wanted), [pane, tree, wanted]);
   const [at, setAt] = useState(-1);
-  useEffect(() => input.current.focus(), []);
+  useLayoutEffect(() => input.current.focus(), []);
   useEffect(() => setAt(-1), [wanted, tree]);
   const go = (step) => {
     if (!found.length) return;
