@@ -31,9 +31,10 @@ def chromium():
 class Report:
     """A report in a page; whatever goes wrong in it or asks for the network is collected."""
 
-    def __init__(self, browser, path, fragment="", width=1400, height=900, **context):
+    def __init__(self, browser, path, fragment="", width=1400, height=900, script="", **context):
         self.context = browser.new_context(viewport={"width": width, "height": height}, **context)
         self.page = self.context.new_page()
+        self.page.add_init_script(script)
         self.path, self.trouble = path, []
         self.page.on("pageerror", lambda error: self.trouble.append(str(error)))
         self.page.on("console", lambda m: self.trouble.append(m.text) if m.type in ("error", "warning") else None)

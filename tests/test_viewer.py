@@ -254,12 +254,17 @@ def page(cube, tmp_path_factory):
     return cube.report(tmp_path_factory.mktemp("page") / "h.html")
 
 
+@pytest.fixture(scope="module")
+def tab(browser, page):
+    return Report(browser, page)
+
+
 @pytest.fixture
-def report(browser, page):
-    report = Report(browser, page)
-    yield report
-    report.context.close()
-    assert report.trouble == []
+def report(tab):
+    """The report of the recorded cube, opened anew."""
+    tab.open()
+    yield tab
+    assert tab.trouble == []
 
 
 def cells_of(cube, properties):
@@ -774,11 +779,11 @@ def test_widget__shows_the_same_and_tells_its_selection(browser, cube, tmp_path)
     # anywidget hands the bytes over as a DataView; here a page of ours does
     (tmp_path / "viewer.js").write_text(shown._esm, encoding="utf-8")
     context = browser.new_context(viewport={"width": 1000, "height": 700}, bypass_csp=True)
-    tab = context.new_page()
+    shell = context.new_page()
     trouble = []
-    tab.on("pageerror", lambda error: trouble.append(str(error)))
-    tab.set_content(f"<style>{shown._css}</style><div id='cell'></div>")
-    tab.evaluate(
+    shell.on("pageerror", lambda error: trouble.append(str(error)))
+    shell.set_content(f"<style>{shown._css}</style><div id='cell'></div>")
+    shell.evaluate(
         """async ([script, data, height]) => {
             const url = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
             const widget = (await import(url)).default;
@@ -789,14 +794,14 @@ def test_widget__shows_the_same_and_tells_its_selection(browser, cube, tmp_path)
         }""",
         [shown._esm, base64.b64encode(shown.data).decode(), 400],
     )
-    tab.wait_for_function("() => window.state.selection")
-    assert tab.locator("[data-pane=properties] .tc-row").count() > 5
-    assert tab.evaluate("() => window.state.selection.properties") == [["omp_idle_threads", False]]
-    tab.locator('[data-pane=calls] .tc-row[data-node="2"] .tc-name').click()
-    tab.wait_for_function("() => window.state.selection.call_paths.length === 1")
-    assert tab.evaluate("() => window.state.selection.call_paths") == [2]
-    assert tab.locator(".tc-inline").bounding_box()["height"] == 400
-    tab.evaluate("() => window.stop()")
-    assert tab.locator(".tracecols").count() == 0
+    shell.wait_for_function("() => window.state.selection")
+    assert shell.locator("[data-pane=properties] .tc-row").count() > 5
+    assert shell.evaluate("() => window.state.selection.properties") == [["omp_idle_threads", False]]
+    shell.locator('[data-pane=calls] .tc-row[data-node="2"] .tc-name').click()
+    shell.wait_for_function("() => window.state.selection.call_paths.length === 1")
+    assert shell.evaluate("() => window.state.selection.call_paths") == [2]
+    assert shell.locator(".tc-inline").bounding_box()["height"] == 400
+    shell.evaluate("() => window.stop()")
+    assert shell.locator(".tracecols").count() == 0
     assert trouble == []
     context.close()
