@@ -108,11 +108,11 @@ def encoded(name):
 
 def link(cube, properties, call_paths=(), more=""):
     """Return the fragment that selects properties (id, open) and call paths (number, open)."""
-    paths, seen, names = [], {}, []
+    names, seen = [], {}
     for parent, name in zip(cube.call_paths.parent.tolist(), cube.call_paths.name, strict=True):
-        paths.append(("" if parent < 0 else paths[parent] + "/") + encoded(name))
-        seen[paths[-1]] = seen.get(paths[-1], 0) + 1
-        names.append(paths[-1] + (f"*{seen[paths[-1]]}" if seen[paths[-1]] > 1 else ""))
+        path = ("" if parent < 0 else names[parent] + "/") + encoded(name)
+        seen[path] = seen.get(path, 0) + 1
+        names.append(path + (f"*{seen[path]}" if seen[path] > 1 else ""))
     parts = ["p=" + ",".join("~" * opened + encoded(name) for name, opened in properties)]
     if call_paths:
         parts.append("c=" + ",".join("~" * opened + names[number] for number, opened in call_paths))

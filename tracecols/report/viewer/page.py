@@ -76,7 +76,7 @@ def write_page(cube: SeverityCube, path: str | Path, title: str | None = None) -
             '<meta name="color-scheme" content="light dark">\n'
             f"<title>{html.escape(title)}</title>\n<style>{style}</style>\n</head>\n"
             '<body class="tracecols-page">\n'
-            f'<div id="tracecols" data-title="{html.escape(title)}"><noscript>This report needs JavaScript.</noscript></div>\n'
+            f'<div id="tracecols" data-title="{html.escape(title)}">Reading the report. If this stays, the file is not complete, or JavaScript is switched off.</div>\n'
         )
         # the viewer starts before the cells are there, however many follow
         out.write(data("tracecols-header", packed.header))
