@@ -79,7 +79,11 @@ export function CallDetails({ model }) {
           whole={model.whole("system", 0, model.settings.mode === "relative" ? "absolute" : model.settings.mode)}
           unit={unit}
         />
-        <p class="tc-muted">Select a call path to see its locations.</p>
+        <p class="tc-muted">
+          {model.selectedTotal() === 0 && model.selection().some(([, open]) => open)
+            ? "The selected property is open and has nothing of its own: close it to see all of it, or select one below it."
+            : "Select a call path to see its locations."}
+        </p>
       </section>
     );
   const [node] = selection[0];

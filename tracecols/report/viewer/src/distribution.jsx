@@ -55,7 +55,7 @@ function Violin({ values, stats, width, unit }) {
   const middle = 32;
   const x = scaleLinear()
     .domain([Math.min(0, stats.min), Math.max(stats.max, 0) || 1])
-    .range([12, width - 12]);
+    .range([18, width - 18]);
   const shape = useMemo(() => {
     if (values.length < 5 || stats.max === stats.min) return "";
     const [from, to] = [stats.min, stats.max];
@@ -97,7 +97,7 @@ function Violin({ values, stats, width, unit }) {
       {x.ticks(many).map((t) => (
         <g transform={`translate(${x(t)},${height - 20})`} class="tc-tick">
           <line y2="4" />
-          <text y="15">{label(t)}</text>
+          <text y="15">{t ? label(t) : "0"}</text>
         </g>
       ))}
     </svg>

@@ -343,7 +343,9 @@ export class Model {
     const tree = this.tree(pane);
     // roots of properties have different units
     const tops = pane === "properties" ? [tree.forest.root(this.property())] : tree.children(-1);
-    tree.hotPath(inclusive, own, tops);
+    if (tree.hotPath(inclusive, own, tops)) return;
+    this.say("There is nothing to follow");
+    this.emit();
   }
 
   /** Nodes whose name contains a text. */

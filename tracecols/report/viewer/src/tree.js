@@ -215,7 +215,7 @@ export class Tree {
     const heaviest = (nodes) => nodes.reduce((best, i) => (best < 0 || inclusive[i] > inclusive[best] ? i : best), -1);
     const from = this.selected.size === 1 ? [...this.selected][0] : -1;
     let node = from >= 0 && this.children(from).length ? from : heaviest(tops);
-    if (node < 0) return;
+    if (node < 0 || !(inclusive[node] > 0)) return false;
     const expanded = new Set(this.expanded);
     for (const above of this.forest.ancestors(node)) expanded.add(above);
     for (;;) {
@@ -227,6 +227,7 @@ export class Tree {
     expanded.delete(node);
     this.set({ expanded, selected: [node] });
     this.show(node);
+    return true;
   }
 
   /** Order by weight, or as the tree stands; and leave out what is not to be shown. */
