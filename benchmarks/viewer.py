@@ -41,9 +41,9 @@ const watch = setInterval(() => {
 """
 
 STEP = """async (step) => {
-    const { model } = document.getElementById("tracecols").view;
+    const { cube, model } = document.getElementById("tracecols").view;
     const start = performance.now();
-    if (step[0] === "property") model.trees.properties.set({ selected: [step[1]] });
+    if (step[0] === "property") model.trees.properties.set({ expanded: cube.properties.ancestors(step[1]), selected: [step[1]] });
     if (step[0] === "call path") model.trees.calls.reveal([step[1]]);
     if (step[0] === "open all") model.trees.calls.expandAll();
     if (step[0] === "close all") model.trees.calls.collapseAll();
