@@ -97,8 +97,8 @@ class Report:
         """Press keys one after the other."""
         for key in keys:
             self.page.keyboard.press(key)
-            self.page.wait_for_timeout(40)
-        self.settle()
+            self.settle()
+            self.page.wait_for_timeout(20)
 
 
 def encoded(name):

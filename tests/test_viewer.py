@@ -742,6 +742,19 @@ def test_names__are_text_and_nothing_else(browser, tmp_path):
     report.context.close()
 
 
+def test_counters__that_are_no_numbers_are_shown_as_such(browser, tmp_path):
+    cube = random_cube(12)
+    cells = cube.cells["counter"]
+    cells.value[:2] = np.nan, -np.inf
+    report = Report(browser, cube.report(tmp_path / "n.html", title="\udcff"), "#p=counter")
+    number, value, *_ = report.rows("properties")[cube.properties.number["counter"]]
+    assert (number, np.isnan(value)) == ("\u2013", True)
+    assert report.page.title() == "?"
+    assert report.page.get_by_role("alert").count() == 0
+    assert report.trouble == []
+    report.context.close()
+
+
 def test_truncated__file_says_so(browser, page, tmp_path):
     text = page.read_text(encoding="utf-8")
     blocks = [m.start() for m in re.finditer('<script type="application/octet-stream"', text)]

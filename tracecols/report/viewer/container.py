@@ -107,7 +107,7 @@ def pack(cube: SeverityCube) -> Container:
         cell_widths, cell_block = _columns(step, value)
         blocks += [deflate(sum_block), deflate(cell_block)] if first.size else [b"", b""]
         large = kind == "i" and float(np.abs(value.astype(np.float64)).sum()) >= EXACT
-        total = float(value.sum()) if kind == "f" else str(int(value.sum()))
+        total = str(value.sum()).replace("inf", "Infinity")  # as text: JSON has neither 64-bit integers nor NaN
         stored.append(
             {
                 "kind": "large" if large else "small" if kind == "i" else "float",
@@ -120,7 +120,7 @@ def pack(cube: SeverityCube) -> Container:
         )
     start = start_of(cube)
     header = _header(cube, stored) | {"start": start}
-    return Container(deflate(json.dumps(header, separators=(",", ":")).encode()), blocks, start)
+    return Container(deflate(json.dumps(header, separators=(",", ":"), allow_nan=False).encode()), blocks, start)
 
 
 def start_of(cube: SeverityCube) -> int:

@@ -64,11 +64,14 @@ def write_page(cube: SeverityCube, path: str | Path, title: str | None = None) -
         "base-uri 'none'; form-action 'none'"
     )
 
-    def data(name: str, content: bytes) -> str:
+    def element(name: str, content: bytes) -> str:
         encoded = base64.b64encode(content).decode()
         return f'<script type="application/octet-stream" id="{name}">{encoded}</script>\n'
 
-    with new_file(path, SeverityError) as file, open(file, "w", encoding="utf-8", newline="\n") as out:
+    with (
+        new_file(path, SeverityError) as file,
+        open(file, "w", encoding="utf-8", errors="replace", newline="\n") as out,
+    ):
         out.write(
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
@@ -76,16 +79,17 @@ def write_page(cube: SeverityCube, path: str | Path, title: str | None = None) -
             '<meta name="color-scheme" content="light dark">\n'
             f"<title>{html.escape(title)}</title>\n<style>{style}</style>\n</head>\n"
             '<body class="tracecols-page">\n'
-            f'<div id="tracecols" data-title="{html.escape(title)}">Reading the report. If this stays, the file is not complete, or JavaScript is switched off.</div>\n'
+            f'<div id="tracecols" data-title="{html.escape(title)}">Reading the report. If this stays, the file is not '
+            "complete, or JavaScript is switched off.</div>\n"
         )
         # the viewer starts before the cells are there, however many follow
-        out.write(data("tracecols-header", packed.header))
+        out.write(element("tracecols-header", packed.header))
         out.write(f'<script type="module" async>{script}</script>\n')
         # first what the viewer shows first, then sums, which are small, then cells
         n = len(packed.blocks)
         order = [2 * packed.start, 2 * packed.start + 1] if packed.start >= 0 else []
         for i in dict.fromkeys([*order, *range(0, n, 2), *range(1, n, 2)]):
             if packed.blocks[i]:
-                out.write(data(f"tracecols-block-{i}", packed.blocks[i]))
+                out.write(element(f"tracecols-block-{i}", packed.blocks[i]))
         out.write("</body>\n</html>\n")
     return path

@@ -111,7 +111,7 @@ export class Cube {
     system.location.forEach((row, node) => {
       if (row >= 0) this.nodeOf[row] = node;
     });
-    const integers = this.stored.map((s) => (s.kind === "float" ? s.total : BigInt(s.total)));
+    const integers = this.stored.map((s) => (s.kind === "float" ? Number(s.total) : BigInt(s.total)));
     const own = integers.slice();
     this.properties.parent.forEach((above, i) => {
       if (above >= 0)

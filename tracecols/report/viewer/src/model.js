@@ -331,7 +331,7 @@ export class Model {
   /** The share that decides about number and colour. */
   share(pane, node) {
     const whole = this.whole(pane, node);
-    return whole ? this.value(pane, node) / whole : 0;
+    return whole === 0 ? 0 : this.value(pane, node) / whole;
   }
 
   look() {

@@ -1,4 +1,4 @@
-import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import { Virtualizer, elementScroll, observeElementOffset, observeElementRect } from "@tanstack/virtual-core";
 import { colour } from "./colours.js";
 import { copyText } from "./copy.js";
@@ -107,15 +107,22 @@ function describe(model, pane, node) {
 function Search({ model, pane, tree, wanted, setWanted, close }) {
   const input = useRef();
   const found = useMemo(() => model.search(pane, wanted), [pane, tree, wanted]);
-  const [at, setAt] = useState(-1);
+  // where the search stands, also for a second key before the first is drawn
+  const place = useRef(-1);
+  const [, redraw] = useReducer((n) => n + 1, 0);
   useLayoutEffect(() => input.current.focus(), []);
-  useEffect(() => setAt(-1), [wanted, tree]);
+  useLayoutEffect(() => {
+    place.current = -1;
+    redraw();
+  }, [wanted, tree]);
   const go = (step) => {
     if (!found.length) return;
-    const next = (at + step + (at < 0 && step < 0 ? 1 : 0) + found.length) % found.length;
-    setAt(next);
-    tree.reveal([found[next]]);
+    const from = place.current < 0 ? (step > 0 ? -1 : 0) : place.current;
+    place.current = (from + step + found.length) % found.length;
+    redraw();
+    tree.reveal([found[place.current]]);
   };
+  const at = place.current;
   return (
     <div class="tc-search">
       <input
