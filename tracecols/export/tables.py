@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,27 +16,15 @@ from tracecols.export.cube_read import read_cube
 from tracecols.export.cubex import write_cubex
 from tracecols.schema import EVENTS
 from tracecols.schema.compound import COMPOUND_TABLES
-from tracecols.scratch import ScratchFolder
 from tracecols.severity.cube import SeverityCube
-from tracecols.store import Store
+from tracecols.store import Store, layout
 from tracecols.store.layout import MANIFEST
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-@contextmanager
-def new_file(path: Path) -> Iterator[Path]:
-    """Write a file beside its place and move it there when the block ends well; else leave nothing."""
-    try:
-        with ScratchFolder(path.parent, f".{path.name}.", ".partial") as building:
-            yield building / "new"
-            os.replace(building / "new", path)
-    except OSError as error:
-        raise ExportError(
-            f"cannot write {path}: {error.strerror or error}\n  choose another name, or make room"
-        ) from error
-
+new_file = partial(layout.new_file, error=ExportError)
 
 ROWS = 1 << 20
 """Rows of a row group."""

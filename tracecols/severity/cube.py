@@ -534,6 +534,54 @@ class SeverityCube:
                     )
         return "\n".join(lines)
 
+    def report(self, path: str | Path, title: str | None = None) -> Path:
+        """Write the cube as one HTML file for a browser: three coupled trees, topologies, distributions (thesis 4.5).
+
+        The file holds everything it needs and loads nothing.
+
+        Parameters
+        ----------
+        path : str or Path
+            Is replaced if it exists.
+        title : str, optional
+            The name of the trace by default.
+
+        Raises
+        ------
+        SeverityError
+            If the file cannot be written.
+        """
+        from tracecols.report.viewer import write_page
+
+        return write_page(self, path, title)
+
+    def show(self, height: int = 620) -> Any:
+        """Return the same view as a notebook widget (extra `notebook`); its `selection` is what is selected in it.
+
+        Parameters
+        ----------
+        height : int
+            Pixels.
+
+        Raises
+        ------
+        MissingExtraError
+            Without anywidget.
+        """
+        from tracecols.report.viewer import widget
+
+        return widget(self, height)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        from tracecols.report.viewer import mimebundle
+
+        return mimebundle(self)
+
+    def _repr_html_(self) -> str:
+        from tracecols.report.viewer import html_table
+
+        return html_table(self)
+
     # -- checks ----------------------------------------------------------------------------------------------------
 
     def violations(self) -> list[str]:

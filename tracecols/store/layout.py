@@ -153,3 +153,22 @@ def _put(new: Path, path: Path, old: Path) -> None:
         finally:
             if old.exists() and not path.exists():
                 os.rename(old, path)
+
+
+@contextmanager
+def new_file(path: Path, error: type[TracecolsError] = StoreError) -> Iterator[Path]:
+    """Write a file beside its place and move it there when the block ends well; else leave nothing.
+
+    Parameters
+    ----------
+    path : Path
+        Where it is to stand; an older file is replaced.
+    error : type
+        The error to raise.
+    """
+    try:
+        with ScratchFolder(path.parent, f".{path.name}.", ".partial") as building:
+            yield building / "new"
+            os.replace(building / "new", path)
+    except OSError as e:
+        raise error(f"cannot write {path}: {e.strerror or e}\n  choose another name, or make room") from e

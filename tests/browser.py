@@ -1,0 +1,119 @@
+"""The viewer in a real browser: Chromium without a window, driven by playwright."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import contextmanager
+from urllib.parse import quote
+
+import pytest
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+
+
+@contextmanager
+def chromium():
+    """Start a browser; skips the test, with the reason, where there is none."""
+    sync_api = pytest.importorskip(
+        "playwright.sync_api", reason="the package playwright is not installed (extra 'test')"
+    )
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        pytest.skip(f"no Chromium on this machine (looked for {', '.join(NAMES)}); on Debian: apt-get install chromium")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Report:
+    """A report in a page; whatever goes wrong in it or asks for the network is collected."""
+
+    def __init__(self, browser, path, fragment="", width=1400, height=900, script="", **context):
+        self.context = browser.new_context(viewport={"width": width, "height": height}, **context)
+        self.page = self.context.new_page()
+        self.page.add_init_script(script)
+        self.path, self.trouble = path, []
+        self.page.on("pageerror", lambda error: self.trouble.append(str(error)))
+        self.page.on("console", lambda m: self.trouble.append(m.text) if m.type in ("error", "warning") else None)
+        self.page.on("request", lambda r: self.trouble.append(r.url) if not r.url.startswith("file:") else None)
+        self.open(fragment)
+
+    def open(self, fragment=""):
+        """Open the file anew."""
+        self.page.goto("about:blank")
+        self.page.goto(f"{self.path.as_uri()}{fragment}")
+        self.page.wait_for_function("() => document.getElementById('tracecols')?.view", timeout=10_000)
+        self.settle()
+
+    def settle(self):
+        """Wait until all values are there and drawn."""
+        self.page.evaluate(
+            "async () => { await document.getElementById('tracecols').view.model.ready;"
+            " await new Promise((go) => requestAnimationFrame(() => setTimeout(go))); }"
+        )
+
+    def view(self, expression):
+        """Evaluate an expression of `view`: {cube, model, links}."""
+        return self.page.evaluate(
+            f"() => {{ const view = document.getElementById('tracecols').view; return {expression}; }}"
+        )
+
+    def pane(self, pane):
+        """Return a locator of a pane: properties, calls or system."""
+        return self.page.locator(f"[data-pane={pane}]")
+
+    def rows(self, pane):
+        """Return what the rows on the screen show: by node (text of the number, value in full, name, whether open)."""
+        found = self.page.evaluate(
+            """(pane) => [...document.querySelectorAll(`[data-pane=${pane}] .tc-row`)].map((row) => [
+                Number(row.dataset.node), row.querySelector(".tc-number").textContent, row.title,
+                row.querySelector(".tc-name").firstChild.textContent, row.getAttribute("aria-expanded"),
+                row.getAttribute("aria-selected")])""",
+            pane,
+        )
+        return {
+            node: (number, float(title.split("\n")[1].split(" ")[0]), name, opened == "true", selected == "true")
+            for node, number, title, name, opened, selected in found
+        }
+
+    def row(self, pane, node):
+        """Return a locator of one row."""
+        return self.page.locator(f'[data-pane={pane}] .tc-row[data-node="{node}"]')
+
+    def toggle(self, pane, node):
+        """Click on the triangle of a row."""
+        self.row(pane, node).locator(".tc-twisty").click()
+        self.settle()
+
+    def select(self, pane, node, **how):
+        """Click on the name of a row."""
+        self.row(pane, node).locator(".tc-name").click(**how)
+        self.settle()
+
+    def press(self, *keys):
+        """Press keys one after the other."""
+        for key in keys:
+            self.page.keyboard.press(key)
+            self.settle()
+            self.page.wait_for_timeout(20)
+
+
+def encoded(name):
+    """Return a name as the viewer writes it into links."""
+    return quote(name, safe="!'()").replace("~", "%7e").replace("*", "%2a")
+
+
+def link(cube, properties, call_paths=(), more=""):
+    """Return the fragment that selects properties (id, open) and call paths (number, open)."""
+    names, seen = [], {}
+    for parent, name in zip(cube.call_paths.parent.tolist(), cube.call_paths.name, strict=True):
+        path = ("" if parent < 0 else names[parent] + "/") + encoded(name)
+        seen[path] = seen.get(path, 0) + 1
+        names.append(path + (f"*{seen[path]}" if seen[path] > 1 else ""))
+    parts = ["p=" + ",".join("~" * opened + encoded(name) for name, opened in properties)]
+    if call_paths:
+        parts.append("c=" + ",".join("~" * opened + names[number] for number, opened in call_paths))
+    return "#" + "&".join(parts) + more

@@ -1,0 +1,834 @@
+"""The viewer: what it packs, and what a person sees in a browser."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browser import Report, chromium, link
+from click.testing import CliRunner
+
+import tracecols
+from tracecols.cli import group
+from tracecols.errors import MissingExtraError, SeverityError
+from tracecols.report.viewer import container, html_table, mimebundle, notebook, topologies_of
+from tracecols.severity import Cells, SeverityCube
+from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
+
+VIEWER = Path(container.__file__).parent
+
+
+@pytest.fixture(scope="module")
+def cube(tmp_path_factory, data):
+    path = tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("v") / "h.trace")
+    return tracecols.open(path).analyze()
+
+
+def random_cube(seed, n_properties=12, n_calls=40, n_locations=24, large=False, name="f{}"):
+    """A cube of random trees and values, some of them negative, with a property of float64 and two roots."""
+    rng = np.random.default_rng(seed)
+
+    def depth_first(parent):
+        children = {i: [] for i in range(-1, len(parent))}
+        for i, p in enumerate(parent):
+            children[p].append(i)
+        order, stack = [], children[-1][::-1]
+        while stack:
+            order.append(stack.pop())
+            stack += children[order[-1]][::-1]
+        new = {old: k for k, old in enumerate(order)} | {-1: -1}
+        return [new[parent[old]] for old in order]
+
+    parents = [*depth_first([-1, *(int(rng.integers(0, i)) for i in range(1, n_properties))]), -1]
+    ids = ["time", *(f"p{i}" for i in range(1, n_properties)), "counter"]
+    n = len(ids)
+    units = ["sec"] * n_properties + ["#"]
+    properties = PropertyAxis(
+        ids,
+        [ids[p] if p >= 0 else "" for p in parents],
+        [i.title() for i in ids],
+        units,
+        ["S."] * n,
+        ["A."] * n,
+        [1.0] * n,
+        [False, *(bool(rng.random() < 0.1) for _ in range(n - 1))],
+    )
+    parent = np.array(depth_first([-1] + [int(rng.integers(-1, i)) for i in range(1, n_calls)]), np.int32)
+    depth, end = np.zeros(n_calls, np.int32), np.arange(1, n_calls + 1)
+    for i in range(n_calls):
+        depth[i] = depth[parent[i]] + 1 if parent[i] >= 0 else 0
+    for i in range(n_calls - 1, -1, -1):
+        if parent[i] >= 0:
+            end[parent[i]] = max(end[parent[i]], end[i])
+    region = rng.integers(0, max(3, n_calls // 4), n_calls)
+    names = np.array([name.format(r) for r in region], object)
+    same = [np.full(n_calls, text, object) for text in ("function", "compiler", "a.c", "")]
+    calls = CallAxis(parent, depth, end, names, same[0], same[1], same[2], region.astype(np.int64), same[3])
+    kind, node_name, above, location, rank, thread = ["machine"], ["m"], [-1], [-1], [], []
+    for process in range(n_locations // 4):
+        kind.append("process"), node_name.append(f"rank {process}"), above.append(0), location.append(-1)
+        own = len(kind) - 1
+        for t in range(4):
+            kind.append("thread"), node_name.append(f"t{t}"), above.append(own), location.append(len(rank))
+            rank.append(process), thread.append(t)
+    system = SystemAxis(
+        kind,
+        node_name,
+        above,
+        location,
+        np.array(rank, np.int32),
+        np.array(thread, np.int32),
+        ["t"] * len(rank),
+        ["CPU_THREAD"] * len(rank),
+    )
+    cells = {}
+    for p in ids:
+        key = np.sort(
+            rng.choice(n_calls * n_locations, int(rng.integers(1, n_calls * n_locations // 3)), replace=False)
+        )
+        value = rng.integers(-50, 2**48 if large else 2**40, key.size)
+        if p == "counter":
+            value = rng.normal(size=key.size)
+        cells[p] = Cells.sum(key // n_locations, key % n_locations, value)
+    return SeverityCube(properties, calls, system, cells, {"conventions": "scalasca", "resolution": 10**9})
+
+
+# -- what is packed ---------------------------------------------------------------------------------------------------
+
+
+def unpack(widths, lengths, block, kinds):
+    """The slow twin of the viewer's decoder."""
+    data, at, columns = zlib.decompress(block, -15), 0, []
+    for width, n, kind in zip(widths, lengths, kinds, strict=True):
+        octets = np.frombuffer(data, np.uint8, width * n, at).reshape(width, n).T.tolist()
+        at += width * n
+        if kind == "f":
+            columns.append(np.array([np.frombuffer(bytes(o), "<f8")[0] for o in octets]))
+        else:
+            columns.append(np.array([int.from_bytes(bytes(o), "little", signed=True) for o in octets], np.int64))
+    assert at == len(data)
+    return columns
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_pack__holds_every_cell(large):
+    cube = random_cube(1, large=large)
+    packed = container.pack(cube)
+    header = json.loads(zlib.decompress(packed.header, -15))
+    for i, name in enumerate(cube.properties.id):
+        stored, cells = header["properties"]["stored"][i], cube.cells[name]
+        kind = cells.value.dtype.kind
+        beyond = sum(map(abs, cells.value.tolist())) >= 2**53
+        assert stored["kind"] == ("float" if kind == "f" else "large" if beyond else "small")
+        sums = unpack(stored["widths"][0], [stored["rows"]] * 3, packed.blocks[2 * i], "ii" + kind)
+        step, value = unpack(stored["widths"][1], [stored["cells"]] * 2, packed.blocks[2 * i + 1], "i" + kind)
+        call_path = np.repeat(np.cumsum(sums[0]), sums[1])
+        location = np.concatenate([np.cumsum(part) for part in np.split(step, np.cumsum(sums[1])[:-1])])
+        assert np.array_equal(call_path, cells.call_path)
+        assert np.array_equal(location, cells.location)
+        assert np.array_equal(value, cells.value)
+        assert sums[2].sum() == pytest.approx(cells.value.sum())
+        assert kind == "f" or int(stored["total"]) == int(cells.value.sum())
+
+
+@pytest.mark.parametrize(
+    ("value", "width"), [(0, 1), (127, 1), (128, 2), (-128, 1), (-129, 2), (2**31, 5), (2**62, 8), (-(2**63), 8)]
+)
+def test_planes__are_as_narrow_as_the_values_allow(value, width):
+    values = np.array([value, 0], np.int64)
+    assert container.width_of(values) == width
+    octets = np.frombuffer(container.planes(values, width), np.uint8).reshape(width, 2).T
+    assert int.from_bytes(octets[0].tobytes(), "little", signed=True) == value
+
+
+def test_start__is_the_largest_share_of_the_first_tree(cube):
+    # idle threads, without those of limited parallelism, are 52.64 % of the time
+    assert cube.properties.id[container.start_of(cube)] == "omp_idle_threads"
+
+
+def test_topologies__every_cube_has_process_and_thread(cube):
+    (only,) = topologies_of(cube)
+    assert [d["size"] for d in only["dimensions"]] == [2, 3]
+    assert only["coordinates"] == [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]]
+
+
+def test_bundle__is_built_from_the_sources():
+    digest = hashlib.sha256()
+    sources = sorted(p.name for p in (VIEWER / "src").iterdir())
+    for file in [*(f"src/{n}" for n in sources), "build.js", "licences.js", "package-lock.json"]:
+        digest.update(f"{file}\n".encode() + (VIEWER / file).read_bytes() + b"\n")
+    head = (VIEWER / "viewer.js").read_text(encoding="utf-8")[:200]
+    assert digest.hexdigest() in head, f"run npm ci && npm run build in {VIEWER}"
+
+
+def test_bundle__is_what_the_build_writes():
+    if shutil.which("node") is None or not (VIEWER / "node_modules" / "esbuild").is_dir():
+        pytest.skip("node or its packages are not there; 'npm ci' in report/viewer brings them")
+    done = subprocess.run(["node", "build.js", "--check"], cwd=VIEWER, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_page__is_safe_whatever_the_names(tmp_path):
+    evil = "</script><script>window.harm=1</script><img src=x onerror=window.harm=2>{}"
+    cube = random_cube(2, name=evil)
+    text = cube.report(tmp_path / "x.html", title='<b>"&').read_text(encoding="utf-8")
+    assert "window.harm" not in text
+    assert "<b>" not in text
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]+)"', text)
+    for kind, pattern in (
+        ("script", r'<script type="module" async>(.*?)</script>'),
+        ("style", r"<style>(.*?)</style>"),
+    ):
+        (content,) = re.findall(pattern, text, re.S)
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}';" in policy
+    assert "default-src 'none'" in policy
+    assert not re.findall(r'(?:src|href)="', text)
+
+
+def test_report__leaves_nothing_when_it_fails(cube, tmp_path):
+    with pytest.raises(SeverityError, match=r"cannot write .*no.x\.html"):
+        cube.report(tmp_path / "no" / "x.html")
+    assert not list(tmp_path.iterdir())
+
+
+def test_command__writes_the_page_beside_or_where_told(cube, tmp_path, monkeypatch):
+    cube.save(tmp_path / "h.severity")
+    monkeypatch.chdir(tmp_path)
+    for arguments, name in ((["h.severity"], "h.html"), (["h.severity", "-o", "y.html", "--title", "A run"], "y.html")):
+        result = CliRunner().invoke(group, ["report", *arguments])
+        assert result.exit_code == 0, result.output
+        assert result.output.startswith(f"{name}: ")
+    assert "<title>A run</title>" in (tmp_path / "y.html").read_text(encoding="utf-8")
+    assert "<title>hybrid_2x3</title>" in (tmp_path / "h.html").read_text(encoding="utf-8")
+
+
+# -- in a notebook ----------------------------------------------------------------------------------------------------
+
+
+def test_html_table__has_the_largest_shares(cube):
+    text = html_table(cube, most=3)
+    assert re.findall(r"<small>(\w+)</small></td>", text) == ["omp_idle_threads", "comp", "mpi_init_exit"]
+    assert "52.64%" in text
+    assert cube._repr_html_() == html_table(cube)
+
+
+def test_html_table__escapes_names():
+    cube = random_cube(3)
+    cube.properties.title[0] = "<script>"
+    assert "<script>" not in html_table(cube)
+
+
+def test_mimebundle__is_a_widget_with_anywidget_and_a_table_without(cube, monkeypatch):
+    pytest.importorskip("anywidget")
+    assert "application/vnd.jupyter.widget-view+json" in cube._repr_mimebundle_()
+    monkeypatch.setattr(notebook, "SHOWN_UNASKED", 10)
+    assert set(mimebundle(cube)) == {"text/plain", "text/html"}
+    monkeypatch.undo()
+    notebook._widget_class.cache_clear()
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    assert set(mimebundle(cube)) == {"text/plain", "text/html"}
+    with pytest.raises(MissingExtraError, match=r"pip install 'tracecols\[notebook\]'"):
+        cube.show()
+
+
+# -- in a browser -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def page(cube, tmp_path_factory):
+    return cube.report(tmp_path_factory.mktemp("page") / "h.html")
+
+
+@pytest.fixture(scope="module")
+def tab(browser, page):
+    return Report(browser, page)
+
+
+@pytest.fixture
+def report(tab):
+    """The report of the recorded cube, opened anew."""
+    tab.open()
+    yield tab
+    assert tab.trouble == []
+
+
+def cells_of(cube, properties):
+    """The cells of selected properties: (id, open) each."""
+    total = Cells.empty()
+    for name, opened in properties:
+        total = total + cube.view(name, "eee" if opened else "iee")
+    return total
+
+
+def expected(cube, properties, call_paths=None):
+    """Values by call path, exclusive and inclusive, and by location, the obvious way."""
+    cells, scale = cells_of(cube, properties), cube.scale(properties[0][0])
+    own, at = [0] * len(cube.call_paths), [0] * cube.system.n_locations
+    counts = set(range(len(own)))
+    if call_paths is not None:
+        counts = {i for n, opened in call_paths for i in ([n] if opened else range(n, int(cube.call_paths.end[n])))}
+    for call_path, location, value in zip(
+        cells.call_path.tolist(), cells.location.tolist(), cells.value.tolist(), strict=True
+    ):
+        own[call_path] += value
+        if call_path in counts:
+            at[location] += value
+    inclusive = [sum(own[i : int(cube.call_paths.end[i])]) for i in range(len(own))]
+    return [v * scale for v in own], [v * scale for v in inclusive], [v * scale for v in at]
+
+
+def percent(value, whole):
+    """A share as the viewer writes it."""
+    text = f"{100 * value / whole:.2f}"
+    return {"0.00": "0.00", "-0.00": "\u22120.00"}.get(text, text.replace("-", "\u2212")) if value else "0"
+
+
+def same_percent(text, value, whole):
+    """Whether a number is that share; the last digit may be rounded either way."""
+    shown = float(text.replace("\u2212", "-"))
+    return abs(shown - 100 * value / whole) <= 0.005 + 1e-9
+
+
+def random_selection(rng, cube):
+    """Properties of one tree and call paths, each open or closed, none inside another that is closed."""
+
+    def pick(candidates, below, most):
+        chosen = []
+        for i in rng.permutation(candidates)[:most].tolist():
+            if not any(i in below(j) or j in below(i) for j, _ in chosen):
+                chosen.append((i, bool(rng.integers(2)) and len(below(i)) > 1))
+        return chosen
+
+    p, c = cube.properties, cube.call_paths
+
+    def below_property(i):
+        found = {i}
+        for k in range(i + 1, len(p.id)):
+            if p.parent[k] and p.number[p.parent[k]] in found:
+                found.add(k)
+        return found
+
+    with_cells = [i for i, name in enumerate(p.id) if len(cube.cells[name])]
+    first = int(rng.choice(with_cells))
+    tree = [i for i in with_cells if p.root_of(p.id[i]) == p.root_of(p.id[first])]
+    properties = pick(tree, below_property, 3)
+    call_paths = pick(range(len(c)), lambda i: set(range(i, int(c.end[i]))), 4)
+    # properties hidden for want of values do not make a node a folder
+    return [
+        (p.id[i], opened and any(len(cube.cells[p.id[k]]) for k in below_property(i) - {i})) for i, opened in properties
+    ], call_paths
+
+
+def check_shown(report, cube, properties, call_paths):
+    """Every row on the screen has the cube's value, and shows it."""
+    own, inclusive, at = expected(cube, properties, call_paths or None)
+    time = cube.total("time")
+    base = (
+        time
+        if cube.properties.unit[cube.properties.number[properties[0][0]]] == "sec"
+        else cube.total(cube.properties.root_of(properties[0][0]))
+    )
+    tolerance = {"rel": 1e-12, "abs": 1e-12 * abs(base)}
+    rows = report.rows("calls")
+    assert rows
+    for node, (number, value, name, opened, _) in rows.items():
+        wanted = own[node] if opened else inclusive[node]
+        assert value == pytest.approx(wanted, **tolerance), (name, node)
+        assert same_percent(number, wanted, base)
+        assert name == cube.call_paths.name[node]
+    if call_paths:
+        assert {n: (rows[n][3], rows[n][4]) for n, _ in call_paths if n in rows} == {
+            n: (o, True) for n, o in call_paths if n in rows
+        }
+    of_system = np.array([at[row] if row >= 0 else 0.0 for row in cube.system.location])
+    for node, (number, value, _, opened, _) in report.rows("system").items():
+        wanted = of_system[node] if opened else sum(of_system[i] for i in system_below(cube, node))
+        assert value == pytest.approx(wanted, **tolerance), node
+        assert same_percent(number, wanted, base)
+    for node, (number, value, _, opened, _) in report.rows("properties").items():
+        id_ = cube.properties.id[node]
+        wanted = float(cube.view(id_, "eee" if opened else "iee").value.sum() * cube.scale(id_))
+        whole = time if cube.properties.unit[node] == "sec" else cube.total(cube.properties.root_of(id_))
+        assert value == pytest.approx(wanted, rel=1e-12, abs=1e-12 * abs(whole)), id_
+        assert same_percent(number, wanted, whole)
+
+
+def system_below(cube, node):
+    """The subtree of a node."""
+    found = [node]
+    for i in range(node + 1, len(cube.system.kind)):
+        if cube.system.parent[i] in found:
+            found.append(i)
+    return found
+
+
+def test_values__of_random_selections_are_the_cubes(report, cube):
+    rng = np.random.default_rng(5)
+    for _ in range(10):
+        properties, call_paths = random_selection(rng, cube)
+        report.open(link(cube, properties, call_paths))
+        check_shown(report, cube, properties, call_paths)
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_values__of_random_cubes_are_exact(browser, tmp_path, large):
+    cube = random_cube(10, large=large)
+    report = Report(browser, cube.report(tmp_path / "x.html"))
+    rng = np.random.default_rng(1)
+    for _ in range(6):
+        properties, call_paths = random_selection(rng, cube)
+        report.open(link(cube, properties, call_paths))
+        check_shown(report, cube, properties, call_paths)
+    report.context.close()
+    assert report.trouble == []
+
+
+def test_values__beyond_2_to_the_53_are_exact(browser, tmp_path):
+    cube = random_cube(4, large=True)
+    # ticks whose sums float64 cannot hold: 2**60 + 1 on every location of a call path, and once all but 1 taken back
+    n = cube.system.n_locations
+    cells = Cells.sum(np.zeros(n, np.int64), np.arange(n), np.full(n, 2**58 // n + 1))
+    child = next(i for i, parent in enumerate(cube.properties.parent) if parent == "time")
+    cube.cells = dict.fromkeys(cube.properties.id, Cells.empty()) | {
+        "time": cells,
+        cube.properties.id[child]: Cells(cells.key, cells.value - 1),
+    }
+    report = Report(browser, cube.report(tmp_path / "x.html"), link(cube, [("time", True)]))
+    # n locations, one tick each, is what the child leaves
+    assert report.view("view.model.calls.own[0] * 1e9") == pytest.approx(n, rel=1e-15)
+    assert report.view("[...view.model.byLocation].map((v) => Math.round(v * 1e9))") == [1] * n
+    report.context.close()
+
+
+def test_open_and_closed__show_what_is_not_below_and_all(report, cube):
+    number = cube.properties.number
+    mpi, idle = number["mpi"], number["omp_idle_threads"]
+    first = report.rows("properties")
+    # the report opens on the largest share
+    assert first[idle][4]
+    assert first[mpi][3]
+    report.toggle("properties", mpi)
+    closed = report.rows("properties")
+    assert closed[mpi][1] == pytest.approx(cube.total("mpi"))
+    assert number["mpi_management"] not in closed
+    # everything that is on the screen adds up to the whole
+    time = [i for i in closed if cube.properties.root_of(cube.properties.id[i]) == "time"]
+    assert sum(closed[i][1] for i in time) == pytest.approx(cube.total("time"))
+    # a selected row that disappears is represented by the one that closes over it
+    report.select("properties", number["comp"])
+    report.toggle("properties", 0)
+    only = report.rows("properties")
+    assert only[0][4]
+    assert only[0][1] == pytest.approx(cube.total("time"))
+    assert report.view("view.model.calls.inclusive[0]") == pytest.approx(float(cube.by_call_path("time", "iie")[0]))
+
+
+def test_selection__several_add_up_but_not_of_different_trees(report, cube):
+    number = cube.properties.number
+    report.select("properties", number["comp"])
+    report.select("properties", number["omp_idle_threads"], modifiers=["Control"])
+    want = cube.total("comp") + cube.total("omp_idle_threads")
+    assert report.view("view.model.selectedTotal()") == pytest.approx(want)
+    assert "2 properties" in report.pane("properties").inner_text()
+    report.select("properties", number["visits"], modifiers=["Control"])
+    assert report.view("view.model.selection()") == [[number["visits"], False]]
+    assert "Only properties of one tree add up" in report.page.locator(".tc-footer").inner_text()
+
+
+def test_modes__have_their_own_wholes(report, cube):
+    report.open(link(cube, [("mpi", False)]))
+    path = cube.call_paths.path.index("hybrid/main/h_coll")
+    report.row("calls", path).wait_for()
+    report.select("calls", path)
+    _, inclusive, at = expected(cube, [("mpi", False)], [(path, False)])
+    wholes = {
+        "Absolute": (cube.total("time"), cube.total("time")),
+        "Relative": (cube.total("mpi"), inclusive[path]),
+        "Own root": (inclusive[0], sum(at)),
+    }
+    for mode, (of_calls, of_system) in wholes.items():
+        report.page.get_by_role("radio", name=mode).click()
+        rows = report.rows("calls")
+        assert same_percent(rows[path][0], inclusive[path], of_calls), mode
+        system = report.rows("system")
+        thread = cube.system.location.index(0)
+        assert same_percent(system[thread][0], at[0], of_system), mode
+    report.page.get_by_role("radio", name="Values").click()
+    assert float(report.rows("calls")[path][0]) == pytest.approx(inclusive[path], rel=1e-3)
+    assert float(report.rows("properties")[cube.properties.number["mpi"]][0]) == pytest.approx(
+        cube.total("mpi"), rel=1e-3
+    )
+    report.select("properties", cube.properties.number["visits"])
+    assert report.rows("properties")[cube.properties.number["visits"]][0] == f"{cube.total('visits'):,.0f}"
+
+
+def test_hot_path__ends_where_the_largest_share_lies(report, cube):
+    report.open(link(cube, [("mpi", False)]))
+    report.pane("calls").get_by_label("Hot path").click()
+    report.settle()
+    own, inclusive = cube.by_call_path("mpi"), cube.by_call_path("mpi", "iie")
+    node, axis = 0, cube.call_paths
+    while True:
+        children = [i for i in range(len(axis)) if axis.parent[i] == node]
+        best = max(children, key=lambda i: inclusive[i], default=None)
+        if best is None or inclusive[best] <= own[node]:
+            break
+        node = best
+    assert report.view("view.model.callTree.selection()") == [[node, False]]
+    assert report.row("calls", node).is_visible()
+
+
+def test_flat__adds_up_by_region(report, cube):
+    report.open(link(cube, [("time", False)], more="&calls=flat"))
+    rows = report.rows("calls")
+    own = cube.by_call_path("time")
+    by_region = {}
+    for name, value in zip(cube.call_paths.name, own, strict=True):
+        by_region[name] = by_region.get(name, 0) + value
+    shown = {name: value for _, value, name, _, _ in rows.values()}
+    assert len(shown) > 10
+    for name, value in shown.items():
+        assert value == pytest.approx(by_region[name]), name
+    values = [rows[n][1] for n in report.view("view.model.callTree.rows") if n in rows]
+    assert values == sorted(values, reverse=True)
+    # a region stands for all call paths that end in it
+    node = next(n for n, row in rows.items() if row[2] == "MPI_Bcast")
+    report.select("calls", node)
+    mask = cube.call_paths.name == "MPI_Bcast"
+    assert report.view("[...view.model.byLocation]") == pytest.approx(cube.by_location("time", mask).tolist())
+
+
+def test_search__finds_call_paths_and_adds_them_up(report, cube):
+    report.open(link(cube, [("visits", False)]))
+    report.pane("calls").get_by_label("Search").click()
+    report.page.keyboard.type("mpi_b")
+    found = [i for i, name in enumerate(cube.call_paths.name) if "mpi_b" in name.lower()]
+    assert len(found) == 2
+    assert report.page.locator(".tc-found").inner_text() == f"{len(found)}"
+    report.press("Enter", "Enter")
+    assert report.page.locator(".tc-found").inner_text() == f"2 of {len(found)}"
+    assert report.view("view.model.callTree.selection()") == [[found[1], False]]
+    report.pane("calls").get_by_label("Select all of them").click()
+    report.settle()
+    assert report.view("view.model.selectedValue()") == pytest.approx(float(cube.by_call_path("visits")[found].sum()))
+
+
+def test_links__hold_the_selection(report, cube, page, browser):
+    properties, call_paths = [("mpi", True), ("comp", False)], [(3, False)]
+    report.open(link(cube, properties, call_paths, "&mode=relative"))
+    report.page.get_by_role("radio", name="Distribution").click()
+    report.settle()
+    address = report.page.url
+    other = Report(browser, page, address[address.index("#") :])
+    for state in ("view.model.selection()", "view.model.callTree.selection()", "view.model.settings"):
+        assert other.view(state) == report.view(state)
+    assert other.view("view.model.settings.system") == "distribution"
+    other.open("#p=nothing&c=%zz")
+    assert "Not in this cube: nothing" in other.page.locator(".tc-footer").inner_text()
+    other.context.close()
+
+
+def test_keys__move_open_and_select(report, cube):
+    report.select("properties", cube.properties.number["comp"])
+    report.press("ArrowDown")
+    assert report.view("view.model.selection()") == [[cube.properties.number["mpi"], True]]
+    report.press("ArrowLeft")
+    assert report.view("view.model.selection()") == [[cube.properties.number["mpi"], False]]
+    report.press("ArrowRight", "ArrowRight")
+    assert report.view("view.model.selection()") == [[cube.properties.number["mpi_management"], False]]
+    report.press("Shift+ArrowDown")
+    assert len(report.view("view.model.selection()")) == 2
+    report.press("Home", "End")
+    assert report.view("view.model.selection()") == [[report.view("view.model.trees.properties.rows.at(-1)"), False]]
+    report.press("2")
+    assert report.view("view.model.settings.mode") == "relative"
+    report.press("?")
+    assert report.page.get_by_role("dialog", name="Help").is_visible()
+    report.press("Escape")
+    assert not report.page.get_by_role("dialog", name="Help").is_visible()
+
+
+def test_copy__is_a_table_of_the_rows(browser, page, cube):
+    report = Report(browser, page, permissions=["clipboard-read", "clipboard-write"])
+    report.pane("properties").get_by_label("Copy as table").click()
+    report.page.wait_for_timeout(100)
+    lines = [line.split("\t") for line in report.page.evaluate("() => navigator.clipboard.readText()").splitlines()]
+    assert lines[0] == ["level", "name", "value", "unit", "percent", "open"]
+    idle = next(line for line in lines if line[1] == "Idle Threads")
+    assert float(idle[2]) == pytest.approx(cube.total("omp_idle_threads"), rel=1e-12)
+    assert float(idle[4]) == pytest.approx(100 * cube.total("omp_idle_threads") / cube.total("time"), rel=1e-12)
+    report.context.close()
+
+
+def test_details__describe_and_advise(report, cube):
+    report.open(
+        link(cube, [("omp_ibarrier_wait", False)], [(cube.call_paths.path.index("hybrid/main/h_region"), False)])
+    )
+    text = report.pane("properties").locator(".tc-details").inner_text()
+    at = cube.properties.number["omp_ibarrier_wait"]
+    assert cube.properties.summary[at] in text
+    assert cube.properties.advice[at] in text
+    call = report.pane("calls").locator(".tc-details").inner_text()
+    i = cube.call_paths.path.index("hybrid/main/h_region")
+    assert f"{cube.call_paths.file[i]}:{cube.call_paths.line[i]}" in call
+
+
+def test_zero_rows__can_be_left_out(report, cube):
+    report.open(link(cube, [("mpi_latebroadcast", False)]))
+    report.pane("calls").get_by_label("Open all").click()
+    report.settle()
+    before = len(report.rows("calls"))
+    report.pane("calls").get_by_label("Only rows with a value").click()
+    report.settle()
+    rows = report.rows("calls")
+    assert 0 < len(rows) < before
+    inclusive = cube.by_call_path("mpi_latebroadcast", "iie")
+    assert set(rows) == {i for i in range(len(inclusive)) if inclusive[i]}
+
+
+class Grid:
+    """A topology as a cube holds it."""
+
+    def __init__(self, name, names, sizes, coordinates, is_artificial=False):
+        self.given = {
+            "name": name,
+            "dimensions": list(names),
+            "sizes": list(sizes),
+            "periodic": [True] * len(sizes),
+            "locations": list(coordinates),
+            "coordinates": [list(at) for at in coordinates.values()],
+            "is_artificial": is_artificial,
+        }
+
+    def to_dict(self):
+        return self.given
+
+
+def with_topologies(cube):
+    """The cube with a grid of 3 dimensions, one location without a place, and a line."""
+    n = cube.system.n_locations
+    grid = {i: (i % 4, i // 4 % 3, i // 12) for i in range(n) if i != 5}
+    cube.topologies = [Grid("grid", "XYZ", (4, 3, 2), grid), Grid("line", [""], [0], {i: [i] for i in range(n)})]
+    return cube
+
+
+def test_topologies__of_the_cube_come_first(cube):
+    other = random_cube(6)
+    names = [t["name"] for t in topologies_of(with_topologies(other))]
+    assert names == ["grid", "line", "Process x thread"]
+    grid = topologies_of(other)[0]
+    assert (grid["coordinates"][5], grid["coordinates"][6]) == (None, [2, 1, 0])
+    assert grid["dimensions"][2] == {"name": "Z", "size": 2, "periodic": True}
+    other.topologies = [Grid("Process x Thread", "PT", (6, 4), {0: (0, 0)}, is_artificial=True)]
+    assert [t["name"] for t in topologies_of(other)] == ["Process x Thread"]
+
+
+def test_topology__shows_the_value_of_every_place(browser, tmp_path):
+    cube = with_topologies(random_cube(7))
+    report = Report(browser, cube.report(tmp_path / "t.html"), link(cube, [("time", False)], [(0, False)]))
+    assert report.view("view.cube.header.topologies.map((t) => t.name)") == ["grid", "line", "Process x thread"]
+    report.page.get_by_role("radio", name="Topology").click()
+    report.settle()
+    mask = np.zeros(len(cube.call_paths), bool)
+    mask[: cube.call_paths.end[0]] = True
+    at = cube.by_location("time", mask)
+    canvas = report.page.locator("[data-pane=system] canvas")
+    canvas.focus()
+    reading = report.page.locator(".tc-reading")
+    report.press("ArrowRight")  # the first place
+    for step, row in ((None, 0), ("ArrowRight", 1), ("ArrowRight", 2), ("ArrowDown", 6), ("PageDown", 18)):
+        if step:
+            report.press(step)
+        assert f"rank {row // 4} thread {row % 4}" in reading.inner_text()
+        assert float(re.match(r"[\d.]+", reading.inner_text())[0]) == pytest.approx(at[row], rel=1e-3)
+    # the place of location 5 is empty, so one step down from 1 passes it
+    report.press("PageUp", "ArrowUp", "ArrowLeft", "ArrowDown")
+    assert "rank 2 thread 1" in reading.inner_text()
+    # the mouse: the largest value has the last colour of the scale
+    colours = report.page.evaluate(
+        """() => { const c = document.querySelector("[data-pane=system] canvas"), d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+        const found = {}; for (let i = 0; i < d.length; i += 4) if (d[i + 3] === 255) { const k = [d[i], d[i+1], d[i+2]].join(); found[k] = (found[k] ?? 0) + 1; }
+        return Object.entries(found).filter(([, n]) => n > 60).length; }"""
+    )
+    assert colours > 10
+    report.page.get_by_label("Topology", exact=True).select_option("1")
+    report.settle()
+    box = canvas.bounding_box()
+    hits = set()
+    for k in range(40):
+        report.page.mouse.move(box["x"] + 24 + k * (box["width"] - 48) / 40, box["y"] + box["height"] / 2)
+        text = reading.inner_text()
+        if "rank" in text:
+            rank, thread = map(int, re.search(r"rank (\d+) thread (\d+)", text).groups())
+            hits.add(4 * rank + thread)
+            assert float(re.match(r"[\d.]+", text)[0]) == pytest.approx(at[4 * rank + thread], rel=1e-3)
+    assert len(hits) >= 3
+    # a click selects the location in the tree
+    report.page.mouse.down()
+    report.page.mouse.up()
+    assert report.trouble == []
+    report.context.close()
+
+
+def test_topology__sums_over_dimensions_that_are_not_drawn(browser, tmp_path):
+    cube = with_topologies(random_cube(8))
+    report = Report(browser, cube.report(tmp_path / "t.html"), link(cube, [("time", False)], more="&system=topology"))
+    at = cube.by_location("time")
+    report.page.get_by_label("Axis z").select_option("-1")
+    canvas = report.page.locator("[data-pane=system] canvas")
+    canvas.focus()
+    report.press("ArrowRight")
+    reading = report.page.locator(".tc-reading")
+    assert float(re.match(r"[\d.]+", reading.inner_text())[0]) == pytest.approx(at[0] + at[12], rel=1e-3)
+    report.page.get_by_label("Slice of Z").select_option("1")
+    report.settle()
+    canvas.focus()
+    report.press("ArrowRight", "ArrowLeft")
+    assert float(re.match(r"[\d.]+", reading.inner_text())[0]) == pytest.approx(at[12], rel=1e-3)
+    assert report.trouble == []
+    report.context.close()
+
+
+def test_distribution__has_the_statistics_of_the_locations(report, cube):
+    report.open(link(cube, [("comp", False)], more="&system=distribution"))
+    at = cube.by_location("comp")
+    facts = dict(re.findall(r"([a-z ]+)\n([^\n]+)", report.page.locator(".tc-facts").inner_text()))
+    for name, value in (
+        ("mean", at.mean()),
+        ("median", np.median(at)),
+        ("largest", at.max()),
+        ("deviation", at.std(ddof=1)),
+    ):
+        assert float(facts[name].split()[0]) == pytest.approx(value, rel=1e-3), name
+    assert facts["largest over mean"] == f"+{100 * (at.max() / at.mean() - 1):.2f} %"
+    canvas = report.page.locator("[data-pane=system] canvas")
+    canvas.focus()
+    report.press("ArrowRight")
+    first = int(at.argmax())
+    assert (
+        report.page.locator(".tc-reading")
+        .inner_text()
+        .endswith(f"rank {cube.system.rank[first]} thread {cube.system.thread[first]}")
+    )
+    report.page.get_by_role("radio", name="Processes").click()
+    assert "2 processes" in report.page.locator(".tc-reading").inner_text()
+
+
+def test_names__are_text_and_nothing_else(browser, tmp_path):
+    evil = "</script><script>window.harm=1</script><img src=x onerror=window.harm=2>{}"
+    report = Report(browser, random_cube(9, name=evil).report(tmp_path / "e.html", title=evil))
+    for tab in ("Flat", "Topology", "Distribution"):
+        report.page.get_by_role("radio", name=tab).click()
+        report.settle()
+    assert report.page.evaluate("() => window.harm") is None
+    assert report.page.locator("img").count() == 0
+    assert "<img src=x" in report.pane("calls").inner_text()
+    assert report.trouble == []
+    report.context.close()
+
+
+def test_counters__that_are_no_numbers_are_shown_as_such(browser, tmp_path):
+    cube = random_cube(12)
+    cells = cube.cells["counter"]
+    cells.value[:2] = np.nan, -np.inf
+    report = Report(browser, cube.report(tmp_path / "n.html", title="\udcff"), "#p=counter")
+    number, value, *_ = report.rows("properties")[cube.properties.number["counter"]]
+    assert (number, np.isnan(value)) == ("\u2013", True)
+    assert report.page.title() == "?"
+    assert report.page.get_by_role("alert").count() == 0
+    assert report.trouble == []
+    report.context.close()
+
+
+def test_truncated__file_says_so(browser, page, tmp_path):
+    text = page.read_text(encoding="utf-8")
+    blocks = [m.start() for m in re.finditer('<script type="application/octet-stream"', text)]
+    (tmp_path / "cut.html").write_text(text[: blocks[3] + 90], encoding="utf-8")
+    report = Report(browser, tmp_path / "cut.html", "#p=visits")
+    assert "The values cannot be read" in report.page.get_by_role("alert").inner_text()
+    report.context.close()
+    (tmp_path / "cut.html").write_text(text[: blocks[1] - 2000], encoding="utf-8")
+    other = browser.new_page()
+    other.goto((tmp_path / "cut.html").as_uri())
+    assert other.locator(".tc-row").count() == 0
+    other.close()
+
+
+@pytest.mark.parametrize("there", ["properties", "trees", "nothing"])
+def test_empty__cubes_are_shown_as_empty(browser, tmp_path, there):
+    full, none = random_cube(1), np.zeros(0, np.int32)
+    names = [none.astype(object)] * 4
+    properties = full.properties if there != "nothing" else PropertyAxis(*([] for _ in range(8)))
+    calls, system = full.call_paths, full.system
+    if there != "trees":
+        calls = CallAxis(none, none, none.astype(np.int64), *names, none.astype(np.int64), names[0])
+        system = SystemAxis([], [], [], [], none, none, [], [])
+    cube = SeverityCube(properties, calls, system, {p: Cells.empty() for p in properties.id}, full.facts)
+    report = Report(browser, cube.report(tmp_path / "e.html"))
+    for choice in ("Relative", "Own root", "Values", "Flat", "Topology", "Distribution"):
+        report.page.get_by_role("radio", name=choice).click()
+        report.settle()
+    for button in report.page.get_by_label("Hot path").all():
+        button.click()
+    assert report.page.get_by_role("alert").count() == 0
+    assert {value for _, value, *_ in report.rows("calls").values()} <= {0.0}
+    assert report.trouble == []
+    report.context.close()
+
+
+@pytest.mark.parametrize(("width", "theme"), [(1400, "light"), (760, "dark"), (390, "light")])
+def test_layout__fits_the_window(browser, page, width, theme):
+    report = Report(browser, page, width=width, color_scheme=theme)
+    assert report.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    assert report.page.locator(f".tc-{theme}").count() == 1
+    report.context.close()
+
+
+def test_widget__shows_the_same_and_tells_its_selection(browser, cube, tmp_path):
+    pytest.importorskip("anywidget")
+    shown = cube.show(height=400)
+    # anywidget hands the bytes over as a DataView; here a page of ours does
+    (tmp_path / "viewer.js").write_text(shown._esm, encoding="utf-8")
+    context = browser.new_context(viewport={"width": 1000, "height": 700}, bypass_csp=True)
+    shell = context.new_page()
+    trouble = []
+    shell.on("pageerror", lambda error: trouble.append(str(error)))
+    shell.set_content(f"<style>{shown._css}</style><div id='cell'></div>")
+    shell.evaluate(
+        """async ([script, data, height]) => {
+            const url = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
+            const widget = (await import(url)).default;
+            const bytes = Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
+            window.state = { data: new DataView(bytes.buffer), title: "a cube", height };
+            const model = { get: (k) => window.state[k], set: (k, v) => { window.state[k] = v; }, save_changes: () => {}, on: () => {} };
+            window.stop = await widget.render({ model, el: document.getElementById("cell") });
+        }""",
+        [shown._esm, base64.b64encode(shown.data).decode(), 400],
+    )
+    shell.wait_for_function("() => window.state.selection")
+    assert shell.locator("[data-pane=properties] .tc-row").count() > 5
+    assert shell.evaluate("() => window.state.selection.properties") == [["omp_idle_threads", False]]
+    shell.locator('[data-pane=calls] .tc-row[data-node="2"] .tc-name').click()
+    shell.wait_for_function("() => window.state.selection.call_paths.length === 1")
+    assert shell.evaluate("() => window.state.selection.call_paths") == [2]
+    assert shell.locator(".tc-inline").bounding_box()["height"] == 400
+    shell.evaluate("() => window.stop()")
+    assert shell.locator(".tracecols").count() == 0
+    assert trouble == []
+    context.close()

@@ -1,0 +1,22 @@
+"""tracecols report"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("severity", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to write.  [default: NAME.html]")
+@click.option("--title", help="What stands above the trees.  [default: the name of the trace]")
+def report(severity: Path, output: Path | None, title: str | None) -> None:
+    """Write a SEVERITY cube as one HTML file: three coupled trees, topologies and distributions.
+
+    The file needs no network and no server: open it with a browser, copy it, send it by mail.
+    """
+    from tracecols.severity.cube import SeverityCube
+
+    path = SeverityCube.load(severity).report(output or Path(f"{severity.resolve().stem}.html"), title)
+    click.echo(f"{path}: {path.stat().st_size:,} bytes")

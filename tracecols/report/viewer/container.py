@@ -1,0 +1,177 @@
+"""A cube as the viewer reads it: a header, and two compressed blocks per property.
+
+The header is JSON: the three trees, totals, and what each block holds. A property has two blocks, which the viewer reads
+when somebody selects it:
+
+``sums``
+    For every call path that has cells, in order: call path (difference to the one before), number of cells, sum over locations.
+``cells``
+    For every cell, in order of call path and location: location (difference to the one before, the first of a call path to 0),
+    value.
+
+Every column is an integer array of a fixed width of 1 to 8 bytes, two's complement, stored byte plane by byte plane: first
+the lowest byte of every number, then the next. Most upper bytes are alike, so `deflate` makes little of them. Values of a
+property that is not integer are the bits of float64. Blocks and header are raw deflate streams.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.report.viewer.topologies import topologies_of
+from tracecols.severity.cube import SeverityCube
+from tracecols.version import __version__
+
+CONTAINER_VERSION = 1
+
+EXACT = 2**53
+"""Sums of integers up to here are exact in the viewer's float64; it adds larger ones as 64-bit integers, which is slower."""
+
+
+@dataclass
+class Container:
+    """A packed cube.
+
+    Attributes
+    ----------
+    header : bytes
+    blocks : list of bytes
+        `sums` and `cells` of each property in turn; empty where a property has no cells.
+    start : int
+        The property that is selected at first.
+    """
+
+    header: bytes
+    blocks: list[bytes]
+    start: int
+
+
+def deflate(data: bytes, level: int = 6) -> bytes:
+    """Compress to a raw deflate stream."""
+    compressor = zlib.compressobj(level, zlib.DEFLATED, -15)
+    return compressor.compress(data) + compressor.flush()
+
+
+def width_of(values: NDArray[np.int64]) -> int:
+    """Return how many bytes hold every value in two's complement; 1 to 8."""
+    if not values.size:
+        return 1
+    low, high = int(values.min()), int(values.max())
+    return next(w for w in range(1, 9) if -(1 << (8 * w - 1)) <= low and high < 1 << (8 * w - 1))
+
+
+def planes(values: NDArray[Any], width: int) -> bytes:
+    """Return the lowest `width` bytes of 64-bit numbers, byte plane by byte plane; width * n bytes."""
+    octets = (
+        np.ascontiguousarray(values).astype(values.dtype.newbyteorder("<"), copy=False).view(np.uint8).reshape(-1, 8)
+    )
+    return np.ascontiguousarray(octets[:, :width].T).tobytes()
+
+
+def _columns(*columns: NDArray[Any]) -> tuple[list[int], bytes]:
+    """Return widths and planes of the columns of a block."""
+    widths = [8 if c.dtype.kind == "f" else width_of(c) for c in columns]
+    return widths, b"".join(planes(c, w) for c, w in zip(columns, widths, strict=True))
+
+
+def pack(cube: SeverityCube) -> Container:
+    """Pack a cube.
+
+    Parameters
+    ----------
+    cube : SeverityCube
+
+    Returns
+    -------
+    Container
+    """
+    blocks: list[bytes] = []
+    stored: list[dict[str, Any]] = []
+    for name in cube.properties.id:
+        cells = cube.cells[name]
+        call_path, location, value = cells.call_path.astype(np.int64), cells.location.astype(np.int64), cells.value
+        kind = "f" if value.dtype.kind == "f" else "i"
+        first = np.flatnonzero(np.diff(call_path, prepend=-1))
+        sums = np.add.reduceat(value, first) if first.size else value[:0]
+        rows = call_path[first]
+        count = np.diff(first, append=call_path.size)
+        step = np.diff(location, prepend=0)
+        step[first] = location[first]
+        sum_widths, sum_block = _columns(np.diff(rows, prepend=0), count, sums)
+        cell_widths, cell_block = _columns(step, value)
+        blocks += [deflate(sum_block), deflate(cell_block)] if first.size else [b"", b""]
+        large = kind == "i" and float(np.abs(value.astype(np.float64)).sum()) >= EXACT
+        total = str(value.sum()).replace("inf", "Infinity")  # as text: JSON has neither 64-bit integers nor NaN
+        stored.append(
+            {
+                "kind": "large" if large else "small" if kind == "i" else "float",
+                "scale": cube.resolution if cube.properties.unit[cube.properties.number[name]] == "sec" else 1,
+                "total": total,
+                "rows": int(first.size),
+                "cells": int(call_path.size),
+                "widths": [sum_widths, cell_widths],
+            }
+        )
+    start = start_of(cube)
+    header = _header(cube, stored) | {"start": start}
+    return Container(deflate(json.dumps(header, separators=(",", ":"), allow_nan=False).encode()), blocks, start)
+
+
+def start_of(cube: SeverityCube) -> int:
+    """Return the property of the first tree with the largest share that is not in the properties below it; -1 if there is none."""
+    axis = cube.properties
+    first = [i for i, name in enumerate(axis.id) if axis.root_of(name) == axis.roots[0]]
+    own = {i: cube.total(axis.id[i]) - sum(map(cube.total, axis.children[axis.id[i]])) for i in first}
+    return max(own, key=own.__getitem__, default=-1)
+
+
+def _header(cube: SeverityCube, stored: list[dict[str, Any]]) -> dict[str, Any]:
+    p, c, s = cube.properties, cube.call_paths, cube.system
+    seen: dict[tuple[Any, ...], int] = {}
+    identity = zip(c.name, c.file, c.line.tolist(), c.paradigm, c.role, strict=True)
+    region = [seen.setdefault(key, len(seen)) for key in identity]
+    sites: dict[str, int] = {"": 0}
+    call_site = [sites.setdefault(site, len(sites)) for site in c.call_site]
+    trace = cube.facts.get("trace") or {}
+    return {
+        "version": CONTAINER_VERSION,
+        "writer": f"tracecols {__version__}",
+        "summary": cube.summary(),
+        "source": (trace.get("source") or {}).get("path", ""),
+        "n_events": trace.get("n_events", 0),
+        "notes": {str(what): int(n) for what, n in (cube.facts.get("counts") or {}).items()},
+        "properties": {
+            "id": p.id,
+            "parent": [p.number.get(name, -1) for name in p.parent],
+            "title": p.title,
+            "unit": p.unit,
+            "summary": p.summary,
+            "advice": p.advice,
+            "confidence": p.confidence,
+            "overlaps": p.overlaps,
+            "stored": stored,
+        },
+        "regions": {
+            column: [key[i] for key in seen] for i, column in enumerate(("name", "file", "line", "paradigm", "role"))
+        },
+        "call_paths": {
+            "parent": c.parent.tolist(),
+            "region": region,
+            "call_site": call_site,
+            "call_sites": list(sites),
+        },
+        "system": {"kind": s.kind, "name": s.name, "parent": list(s.parent), "location": list(s.location)},
+        "locations": {
+            "rank": s.rank.tolist(),
+            "thread": s.thread.tolist(),
+            "name": list(s.location_name),
+            "type": list(s.location_type),
+        },
+        "topologies": topologies_of(cube),
+    }

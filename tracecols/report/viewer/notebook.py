@@ -1,0 +1,78 @@
+"""The viewer in a notebook (extra `notebook`)."""
+
+from __future__ import annotations
+
+import struct
+from functools import cache
+from typing import Any
+
+from tracecols.errors import MissingExtraError
+from tracecols.report.viewer.container import pack
+from tracecols.report.viewer.page import bundle, title_of
+from tracecols.report.viewer.table import html_table
+from tracecols.severity.cube import SeverityCube
+
+SHOWN_UNASKED = 2_000_000
+"""A cube with more cells is shown as a table until somebody asks for the view: it would travel into the notebook's file."""
+
+
+@cache
+def _widget_class() -> type[Any]:
+    try:
+        import anywidget
+        import traitlets
+    except ImportError as error:
+        raise MissingExtraError("anywidget", "notebook", "SeverityCube.show") from error
+    script, style = bundle()
+
+    class SeverityWidget(anywidget.AnyWidget):  # type: ignore[misc]
+        """Three coupled trees over a cube; `selection` follows what is selected."""
+
+        _esm = script
+        _css = style
+        data = traitlets.Bytes().tag(sync=True)
+        title = traitlets.Unicode().tag(sync=True)
+        height = traitlets.Int(620).tag(sync=True)
+        selection = traitlets.Dict().tag(sync=True)
+
+    return SeverityWidget
+
+
+def widget(cube: SeverityCube, height: int = 620) -> Any:
+    """Return a notebook widget of a cube.
+
+    Parameters
+    ----------
+    cube : SeverityCube
+    height : int
+        Pixels.
+
+    Returns
+    -------
+    anywidget.AnyWidget
+        Its `selection` is a dict: `properties`, a list of [id, whether without the properties below it]; `call_paths`, a list of
+        the numbers of the call paths that count.
+
+    Raises
+    ------
+    MissingExtraError
+        Without anywidget.
+    """
+    made = _widget_class()
+    packed = pack(cube)
+    parts = [packed.header, *packed.blocks]
+    head = struct.pack(f"<I{len(parts)}I", len(parts), *map(len, parts))
+    return made(data=head + b"".join(parts), title=title_of(cube), height=height)
+
+
+def mimebundle(cube: SeverityCube) -> dict[str, Any]:
+    """Return what a notebook shows for a cube: the widget if anywidget is there and the cube is not large, else a table."""
+    result: dict[str, Any] = {"text/plain": repr(cube), "text/html": html_table(cube)}
+    if sum(map(len, cube.cells.values())) <= SHOWN_UNASKED:
+        try:
+            shown = widget(cube)._repr_mimebundle_()
+        except MissingExtraError:
+            return result
+        # ipywidgets gives the data, or the data and their metadata
+        result |= {k: v for k, v in (shown[0] if isinstance(shown, tuple) else shown or {}).items() if k not in result}
+    return result

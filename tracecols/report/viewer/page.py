@@ -1,0 +1,95 @@
+"""A cube as one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from tracecols.errors import SeverityError
+from tracecols.report.viewer.container import pack
+from tracecols.severity.cube import SeverityCube
+from tracecols.store.layout import new_file
+
+
+@cache
+def bundle() -> tuple[str, str]:
+    """Return the viewer's JavaScript and style sheet."""
+    here = files(__package__)
+    return (here / "viewer.js").read_text(encoding="utf-8"), (here / "viewer.css").read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
+
+
+def title_of(cube: SeverityCube) -> str:
+    """Return the name of the trace a cube is of, or nothing."""
+    source = Path(((cube.facts.get("trace") or {}).get("source") or {}).get("path", ""))
+    return source.parent.name if source.name in ("traces.otf2", "epik.elg", "epik.esd") else source.stem
+
+
+def write_page(cube: SeverityCube, path: str | Path, title: str | None = None) -> Path:
+    """Write a cube as an HTML file that holds data, viewer and style, and loads nothing from anywhere.
+
+    Names in the file are data: they are compressed and never parsed as markup, and the file's content security policy
+    lets no script run but the viewer.
+
+    Parameters
+    ----------
+    cube : SeverityCube
+    path : str or Path
+        Is replaced if it exists.
+    title : str, optional
+        Shown above the trees and by the browser; the name of the trace by default.
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    SeverityError
+        If the file cannot be written.
+    """
+    path = Path(path)
+    script, style = bundle()
+    packed = pack(cube)
+    title = title if title is not None else title_of(cube) or path.stem
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+    def element(name: str, content: bytes) -> str:
+        encoded = base64.b64encode(content).decode()
+        return f'<script type="application/octet-stream" id="{name}">{encoded}</script>\n'
+
+    with (
+        new_file(path, SeverityError) as file,
+        open(file, "w", encoding="utf-8", errors="replace", newline="\n") as out,
+    ):
+        out.write(
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            '<meta name="color-scheme" content="light dark">\n'
+            f"<title>{html.escape(title)}</title>\n<style>{style}</style>\n</head>\n"
+            '<body class="tracecols-page">\n'
+            f'<div id="tracecols" data-title="{html.escape(title)}">Reading the report. If this stays, the file is not '
+            "complete, or JavaScript is switched off.</div>\n"
+        )
+        # the viewer starts before the cells are there, however many follow
+        out.write(element("tracecols-header", packed.header))
+        out.write(f'<script type="module" async>{script}</script>\n')
+        # first what the viewer shows first, then sums, which are small, then cells
+        n = len(packed.blocks)
+        order = [2 * packed.start, 2 * packed.start + 1] if packed.start >= 0 else []
+        for i in dict.fromkeys([*order, *range(0, n, 2), *range(1, n, 2)]):
+            if packed.blocks[i]:
+                out.write(element(f"tracecols-block-{i}", packed.blocks[i]))
+        out.write("</body>\n</html>\n")
+    return path

@@ -1,0 +1,30 @@
+import { piecewise, interpolateRgb } from "d3-interpolate";
+import { interpolateViridis, interpolateCividis, interpolateMagma } from "d3-scale-chromatic";
+
+// The full spectrum from blue to red as in the thesis. On light ground brightness falls all the way (L* 83 to 30); on dark ground it
+// rises to yellow and falls to red. Colours two tenths apart differ by at least 9 (CIE76), also as deuteranopes and protanopes see them
+// (simulation of Machado 2009); the bar beside every number says it once more.
+const LIGHT = ["#b3d4f7", "#83d3dc", "#76cc93", "#aabf3a", "#d09a1a", "#d96d17", "#c53320", "#8a0c2b"];
+const DARK = ["#33509c", "#2b78ad", "#2a9a94", "#5aae62", "#e3cf4a", "#f6a23c", "#f4693f", "#f0395f"];
+
+const part = (scale, from, to) => (t) => scale(from + (to - from) * t);
+
+export const SCALES = {
+  spectrum: { title: "Spectrum", light: piecewise(interpolateRgb, LIGHT), dark: piecewise(interpolateRgb, DARK) },
+  viridis: { title: "Viridis", light: (t) => interpolateViridis(1 - t), dark: part(interpolateViridis, 0.15, 1) },
+  cividis: { title: "Cividis", light: (t) => interpolateCividis(1 - t), dark: part(interpolateCividis, 0.1, 1) },
+  magma: { title: "Magma", light: (t) => interpolateMagma(0.9 - 0.85 * t), dark: part(interpolateMagma, 0.2, 1) },
+};
+
+const GREY = { light: "#cfd2d6", dark: "#4a4f57" };
+
+/**
+ * Colour of a share: grey below the threshold, else its place in the scale.
+ * @param {{scale: string, threshold: number, dark: boolean}} look
+ */
+export function colour(share, { scale, threshold, dark }) {
+  const size = Math.abs(share);
+  const theme = dark ? "dark" : "light";
+  if (!(size >= threshold) || size === 0) return GREY[theme];
+  return SCALES[scale][theme](Math.min(1, size));
+}

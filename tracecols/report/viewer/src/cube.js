@@ -1,0 +1,257 @@
+import { Forest } from "./forest.js";
+
+const VERSION = 1;
+const UPPER = 4294967296;
+
+/** Decode base64 of a data element. */
+export function fromBase64(text) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
+  const letters = atob(text);
+  const bytes = new Uint8Array(letters.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = letters.charCodeAt(i);
+  return bytes;
+}
+
+export async function inflate(bytes) {
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+/** Read n integers of up to four bytes, two's complement, byte plane by byte plane. */
+function narrow(bytes, at, n, width) {
+  const out = new Int32Array(n);
+  for (let k = 0; k < width; k++) {
+    const plane = bytes.subarray(at + k * n, at + (k + 1) * n);
+    const shift = 8 * k;
+    for (let i = 0; i < n; i++) out[i] |= plane[i] << shift;
+  }
+  const spare = 32 - 8 * width;
+  if (spare) for (let i = 0; i < n; i++) out[i] = (out[i] << spare) >> spare;
+  return out;
+}
+
+/** Read a column of values: as numbers, as 64-bit integers, or as the bits of float64. */
+function values(bytes, at, n, width, kind) {
+  if (width <= 4) {
+    const small = narrow(bytes, at, n, width);
+    return kind === "large" ? BigInt64Array.from(small, BigInt) : Float64Array.from(small);
+  }
+  const low = narrow(bytes, at, n, 4);
+  const high = narrow(bytes, at + 4 * n, n, width - 4);
+  if (kind === "small") {
+    const out = new Float64Array(n);
+    for (let i = 0; i < n; i++) out[i] = high[i] * UPPER + (low[i] >>> 0);
+    return out;
+  }
+  const words = new Int32Array(2 * n);
+  for (let i = 0; i < n; i++) {
+    words[2 * i] = low[i];
+    words[2 * i + 1] = high[i];
+  }
+  return kind === "large" ? new BigInt64Array(words.buffer) : new Float64Array(words.buffer);
+}
+
+/** Least recently used results up to a number of bytes. */
+class Cache {
+  constructor(limit) {
+    this.limit = limit;
+    this.held = new Map();
+    this.size = 0;
+  }
+
+  get(key, make) {
+    const found = this.held.get(key);
+    if (found) {
+      this.held.delete(key);
+      this.held.set(key, found);
+      return found.promise;
+    }
+    const entry = { bytes: 0, promise: null };
+    entry.promise = make().then((result) => {
+      for (const part of Object.values(result)) entry.bytes += part.byteLength ?? 0;
+      this.size += entry.bytes;
+      for (const [oldest, old] of this.held) {
+        if (this.size <= this.limit || oldest === key) break;
+        this.held.delete(oldest);
+        this.size -= old.bytes;
+      }
+      return result;
+    });
+    entry.promise.catch(() => this.held.delete(key));
+    this.held.set(key, entry);
+    return entry.promise;
+  }
+}
+
+/**
+ * A severity cube: property-inclusive, call-path-exclusive values per location (thesis 4.14).
+ *
+ * Blocks are read when a property is asked for. Sums are exact: properties whose sums may exceed 2^53 ticks are added up as
+ * 64-bit integers, all others as numbers.
+ */
+export class Cube {
+  /**
+   * @param {object} header what container.py writes
+   * @param {(block: number) => Promise<Uint8Array>} read a compressed block: 2 p sums, 2 p + 1 cells of property p
+   */
+  constructor(header, read) {
+    if (header.version !== VERSION) throw new Error(`the data have format ${header.version}, this viewer reads ${VERSION}`);
+    this.header = header;
+    this.read = read;
+    const { properties, regions, call_paths: calls, system, locations } = header;
+    this.nLocations = locations.rank.length;
+    this.properties = new Forest(properties.parent);
+    this.calls = new Forest(calls.parent);
+    this.system = new Forest(system.parent);
+    this.stored = properties.stored;
+    this.regionOf = calls.region;
+    this.callName = (i) => regions.name[calls.region[i]];
+    this.callSite = (i) => calls.call_sites[calls.call_site[i]];
+    this.nodeOf = new Int32Array(this.nLocations).fill(-1);
+    system.location.forEach((row, node) => {
+      if (row >= 0) this.nodeOf[row] = node;
+    });
+    const integers = this.stored.map((s) => (s.kind === "float" ? Number(s.total) : BigInt(s.total)));
+    const own = integers.slice();
+    this.properties.parent.forEach((above, i) => {
+      if (above >= 0)
+        own[above] = typeof own[above] === typeof integers[i] ? own[above] - integers[i] : Number(own[above]) - Number(integers[i]);
+    });
+    this.total = integers.map((v, i) => Number(v) / this.stored[i].scale);
+    this.ownTotal = own.map((v, i) => Number(v) / this.stored[i].scale);
+    this.cache = new Cache(512 << 20);
+    this.flat = this.flatten();
+  }
+
+  /** The flat view: regions of one name, file and line, and below each its call paths. */
+  flatten() {
+    const paths = new Map();
+    for (let i = 0; i < this.calls.length; i++) {
+      const region = this.regionOf[i];
+      if (!paths.has(region)) paths.set(region, []);
+      paths.get(region).push(i);
+    }
+    const parent = [];
+    const call = [];
+    const region = [];
+    for (const [number, members] of paths) {
+      const above = parent.length;
+      parent.push(-1);
+      call.push(-1);
+      region.push(number);
+      for (const i of members) {
+        parent.push(above);
+        call.push(i);
+        region.push(number);
+      }
+    }
+    const forest = new Forest(parent);
+    forest.call = Int32Array.from(call);
+    forest.region = Int32Array.from(region);
+    return forest;
+  }
+
+  /** Names from the root to a call path. */
+  path(call) {
+    return [...this.calls.ancestors(call).reverse(), call].map(this.callName);
+  }
+
+  /** How a selection of properties adds up: each once, and where exclusive the children taken off that are parts of it. */
+  terms(selection) {
+    const terms = [];
+    for (const [property, exclusive] of selection) {
+      terms.push([property, 1]);
+      if (!exclusive) continue;
+      for (const child of this.properties.children(property)) {
+        if (!this.header.properties.overlaps[child]) terms.push([child, -1]);
+      }
+    }
+    return terms.filter(([p]) => this.stored[p]?.rows);
+  }
+
+  kind(terms) {
+    const kinds = new Set(terms.map(([p]) => this.stored[p].kind));
+    return kinds.has("float") ? "float" : kinds.has("large") ? "large" : "small";
+  }
+
+  /** The form in which a property is added up with others. */
+  form(property, kind) {
+    return this.stored[property].kind === "float" ? "float" : kind === "large" ? "large" : "small";
+  }
+
+  async sums(property, form) {
+    return this.cache.get(`s${property}${form}`, async () => {
+      const { rows: n, widths } = this.stored[property];
+      const bytes = await inflate(await this.read(2 * property));
+      const [a, b, c] = widths[0];
+      const rows = narrow(bytes, 0, n, a);
+      for (let i = 1; i < n; i++) rows[i] += rows[i - 1];
+      const counts = narrow(bytes, a * n, n, b);
+      const starts = new Int32Array(n + 1);
+      for (let i = 0; i < n; i++) starts[i + 1] = starts[i] + counts[i];
+      return { rows, starts, sum: values(bytes, (a + b) * n, n, c, form) };
+    });
+  }
+
+  async cells(property, form) {
+    const { rows, starts } = await this.sums(property, form);
+    return this.cache.get(`c${property}${form}`, async () => {
+      const { cells: n, widths } = this.stored[property];
+      const bytes = await inflate(await this.read(2 * property + 1));
+      const [a, b] = widths[1];
+      const location = narrow(bytes, 0, n, a);
+      for (let r = 0; r < rows.length; r++) for (let i = starts[r] + 1; i < starts[r + 1]; i++) location[i] += location[i - 1];
+      return { location, value: values(bytes, a * n, n, b, form) };
+    });
+  }
+
+  scaled(sums, terms) {
+    const scale = terms.length ? this.stored[terms[0][0]].scale : 1;
+    return Float64Array.from(sums, (v) => Number(v) / scale);
+  }
+
+  /**
+   * Values per call path of selected properties, over all locations.
+   * @param {[number, boolean][]} selection properties, and whether without their children
+   * @returns {Promise<{own: Float64Array, inclusive: Float64Array}>} seconds, occurrences or bytes
+   */
+  async byCallPath(selection) {
+    const terms = this.terms(selection);
+    const kind = this.kind(terms);
+    const own = kind === "large" ? new BigInt64Array(this.calls.length) : new Float64Array(this.calls.length);
+    for (const [property, sign] of terms) {
+      const { rows, sum } = await this.sums(property, this.form(property, kind));
+      if (sign > 0) for (let i = 0; i < rows.length; i++) own[rows[i]] += sum[i];
+      else for (let i = 0; i < rows.length; i++) own[rows[i]] -= sum[i];
+    }
+    return { own: this.scaled(own, terms), inclusive: this.scaled(this.calls.inclusive(own), terms) };
+  }
+
+  /**
+   * Values per location of selected properties on selected call paths.
+   * @param {[number, boolean][]} selection
+   * @param {Uint8Array} mask 1 for every call path that counts
+   */
+  async byLocation(selection, mask) {
+    const terms = this.terms(selection);
+    const kind = this.kind(terms);
+    const sums = kind === "large" ? new BigInt64Array(this.nLocations) : new Float64Array(this.nLocations);
+    for (const [property, sign] of terms) {
+      const form = this.form(property, kind);
+      const { rows, starts } = await this.sums(property, form);
+      if (!rows.some((row) => mask[row])) continue;
+      const { location, value } = await this.cells(property, form);
+      for (let r = 0; r < rows.length; r++) {
+        if (!mask[rows[r]]) continue;
+        if (sign > 0) for (let i = starts[r]; i < starts[r + 1]; i++) sums[location[i]] += value[i];
+        else for (let i = starts[r]; i < starts[r + 1]; i++) sums[location[i]] -= value[i];
+      }
+    }
+    return this.scaled(sums, terms);
+  }
+
+  /** Spread values of locations over the system tree. */
+  overSystem(byLocation) {
+    return Float64Array.from(this.header.system.location, (row) => (row >= 0 ? byLocation[row] : 0));
+  }
+}

@@ -1,0 +1,167 @@
+import { full, percent, withUnit } from "./numbers.js";
+
+/** A value and its share of the whole, as the tree shows them. */
+function Amount({ value, whole, unit, of }) {
+  return (
+    <p class="tc-amount" title={full(value, unit)}>
+      <b>{withUnit(value, unit)}</b>
+      {whole ? (
+        <span>
+          {percent(value / whole)} %{of ? ` of ${of}` : ""}
+        </span>
+      ) : null}
+    </p>
+  );
+}
+
+const Several = ({ n, what }) => (
+  <h3>
+    {n} {what} <small>together</small>
+  </h3>
+);
+
+export function PropertyDetails({ model }) {
+  const { properties } = model.cube.header;
+  const selection = model.selection();
+  if (!selection.length) return null;
+  const [node, open] = selection[0];
+  const total = model.selectedTotal();
+  const whole = model.whole("properties", node);
+  const base =
+    properties.title[
+      whole === model.cube.total[model.time(node)] && model.isTime(model.cube.properties.root(node))
+        ? model.time(node)
+        : model.cube.properties.root(node)
+    ];
+  return (
+    <section class="tc-details" aria-label="Selected property">
+      {selection.length > 1 ? (
+        <Several n={selection.length} what="properties" />
+      ) : (
+        <h3>
+          {properties.title[node]} <small>{properties.id[node]}</small>
+        </h3>
+      )}
+      <Amount value={total} whole={whole} unit={properties.unit[node]} of={base} />
+      {selection.length > 1 ? (
+        <p>{selection.map(([i]) => properties.title[i]).join(", ")}</p>
+      ) : (
+        <>
+          <p>
+            {properties.summary[node]}
+            {open ? " Shown without the properties below it." : ""}
+          </p>
+          {properties.advice[node] && <p class="tc-advice">{properties.advice[node]}</p>}
+          {properties.confidence[node] < 1 && (
+            <p class="tc-muted">
+              Confidence {percent(properties.confidence[node]).replace(".00", "")} %: a match makes this behaviour likely, not certain.
+            </p>
+          )}
+        </>
+      )}
+    </section>
+  );
+}
+
+export function CallDetails({ model }) {
+  const { cube } = model;
+  const { regions } = cube.header;
+  const flat = model.settings.calls === "flat";
+  const selection = model.callTree.selection();
+  const unit = model.unit("calls", 0);
+  const whole = model.whole("calls", selection[0]?.[0] ?? 0);
+  if (!selection.length)
+    return (
+      <section class="tc-details" aria-label="Selected call path">
+        <h3>All call paths</h3>
+        <Amount
+          value={model.selectedTotal()}
+          whole={model.whole("system", 0, model.settings.mode === "relative" ? "absolute" : model.settings.mode)}
+          unit={unit}
+        />
+        <p class="tc-muted">
+          {model.selectedTotal() === 0 && model.selection().some(([, open]) => open)
+            ? "The selected property is open and has nothing of its own: close it to see all of it, or select one below it."
+            : "Select a call path to see its locations."}
+        </p>
+      </section>
+    );
+  const [node] = selection[0];
+  const call = flat ? cube.flat.call[node] : node;
+  const region = flat ? cube.flat.region[node] : cube.regionOf[node];
+  const { own, inclusive } = model.values("calls");
+  const file = regions.file[region];
+  const site = call >= 0 ? cube.callSite(call) : "";
+  return (
+    <section class="tc-details" aria-label="Selected call path">
+      {selection.length > 1 ? (
+        <Several n={selection.length} what={flat ? "entries" : "call paths"} />
+      ) : (
+        <h3>
+          {regions.name[region]}{" "}
+          <small>
+            {regions.paradigm[region]}
+            {regions.role[region] && regions.role[region] !== "function" ? `, ${regions.role[region].replace(/_/g, " ")}` : ""}
+          </small>
+        </h3>
+      )}
+      <Amount value={model.selectedValue()} whole={whole} unit={unit} />
+      {selection.length === 1 && (
+        <>
+          {!flat && !cube.calls.isLeaf(node) && (
+            <p class="tc-muted">
+              itself {withUnit(own[node], unit)}, with what it calls {withUnit(inclusive[node], unit)}
+            </p>
+          )}
+          {flat && call < 0 && <p class="tc-muted">on {cube.flat.children(node).length} call paths</p>}
+          {/[./\\]/.test(file) && (
+            <p class="tc-source">
+              {file}
+              {regions.line[region] > 0 ? `:${regions.line[region]}` : ""}
+            </p>
+          )}
+          {site && <p class="tc-source">called from {site}</p>}
+          {call >= 0 && <p class="tc-path">{cube.path(call).join(" \u203a ")}</p>}
+        </>
+      )}
+    </section>
+  );
+}
+
+export function SystemDetails({ model }) {
+  const { cube } = model;
+  const { system } = cube.header;
+  const unit = model.unit("system", 0);
+  const selection = model.trees.system.selection();
+  const { own, inclusive } = model.system;
+  const value = selection.length ? selection.reduce((sum, [i, open]) => sum + (open ? own : inclusive)[i], 0) : model.selectedValue();
+  const whole = model.whole("system", selection[0]?.[0] ?? 0);
+  const values = model.byLocation;
+  let most = 0;
+  let sum = 0;
+  for (let i = 0; i < values.length; i++) {
+    sum += values[i];
+    if (values[i] > values[most]) most = i;
+  }
+  const [first] = selection;
+  return (
+    <section class="tc-details" aria-label="Selected locations">
+      {selection.length > 1 ? (
+        <Several n={selection.length} what="places" />
+      ) : first ? (
+        <h3>
+          {model.systemLabel(first[0])}{" "}
+          <small>{system.location[first[0]] >= 0 ? model.locationLabel(system.location[first[0]]) : system.kind[first[0]]}</small>
+        </h3>
+      ) : (
+        <h3>All {cube.nLocations.toLocaleString("en")} locations</h3>
+      )}
+      <Amount value={value} whole={whole} unit={unit} />
+      {values.length > 1 && sum !== 0 && (
+        <p class="tc-muted">
+          mean {withUnit(sum / values.length, unit)} per location, largest {withUnit(values[most], unit)} at {model.locationLabel(most)}
+        </p>
+      )}
+    </section>
+  );
+}

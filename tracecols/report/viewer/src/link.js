@@ -1,0 +1,117 @@
+import { DEFAULTS } from "./model.js";
+
+const KEPT = {
+  mode: ["absolute", "relative", "root", "plain"],
+  calls: ["tree", "flat"],
+  system: ["tree", "topology", "distribution"],
+  order: ["tree", "value"],
+  zeros: ["show", "hide"],
+};
+
+const encode = (text) => encodeURIComponent(text).replace(/[*~]/g, (c) => `%${c.charCodeAt(0).toString(16)}`);
+
+/** Names of the nodes of a tree from the root; the k-th of several children of one name is name*k. */
+class Addresses {
+  constructor(forest, name) {
+    this.forest = forest;
+    this.name = (node) => encode(name(node));
+  }
+
+  of(node) {
+    const { forest, name } = this;
+    const parts = [...forest.ancestors(node).reverse(), node].map((i) => {
+      const same = forest.children(forest.parent[i]).filter((j) => j <= i && name(j) === name(i));
+      return same.length > 1 ? `${name(i)}*${same.length}` : name(i);
+    });
+    return parts.join("/");
+  }
+
+  /** The node of an address, or -1. */
+  find(address) {
+    let node = -1;
+    for (const part of address.split("/")) {
+      const [own, k = "1"] = part.split("*");
+      const next = this.forest.children(node).filter((j) => this.name(j) === own)[Number(k) - 1];
+      if (next === undefined) return -1;
+      node = next;
+    }
+    return node;
+  }
+}
+
+/**
+ * The selection as the fragment of an address: names, so that a link holds for another report of the same program.
+ *
+ *   #p=omp_idle_threads&c=main/solve/MPI_Recv&s=..&mode=relative&calls=flat&system=topology
+ *
+ * A node that is open, and so stands for what is not below it, has a leading '~'.
+ */
+export class Links {
+  constructor(model) {
+    this.model = model;
+    const { cube } = model;
+    const { properties, regions, system } = cube.header;
+    this.addresses = {
+      properties: { of: (i) => encode(properties.id[i]), find: (id) => properties.id.findIndex((own) => encode(own) === id) },
+      calls: new Addresses(cube.calls, cube.callName),
+      flat: new Addresses(cube.flat, (i) =>
+        cube.flat.call[i] < 0 ? regions.name[cube.flat.region[i]] : cube.path(cube.flat.call[i]).join("/"),
+      ),
+      system: new Addresses(cube.system, (i) => system.name[i]),
+    };
+  }
+
+  write() {
+    const { model, addresses } = this;
+    const parts = [];
+    const list = (key, tree, from) => {
+      const selection = tree.selection();
+      if (selection.length) parts.push(`${key}=${selection.map(([node, open]) => (open ? "~" : "") + from.of(node)).join(",")}`);
+    };
+    list("p", model.trees.properties, addresses.properties);
+    list("c", model.callTree, addresses[model.settings.calls === "flat" ? "flat" : "calls"]);
+    list("s", model.trees.system, addresses.system);
+    for (const key in KEPT) if (model.settings[key] !== DEFAULTS[key]) parts.push(`${key}=${model.settings[key]}`);
+    return `#${parts.join("&")}`;
+  }
+
+  /** Follow a link; what it names and the cube does not have is left out and said. */
+  read(fragment) {
+    const { model, addresses } = this;
+    const given = Object.fromEntries(
+      fragment
+        .replace(/^#/, "")
+        .split("&")
+        .filter((part) => part.includes("="))
+        .map((part) => [part.slice(0, part.indexOf("=")), part.slice(part.indexOf("=") + 1)]),
+    );
+    if (!Object.keys(given).length) return false;
+    const settings = {};
+    for (const key in KEPT) settings[key] = KEPT[key].includes(given[key]) ? given[key] : DEFAULTS[key];
+    if (given.c) model.openHot = false;
+    model.set(settings);
+    const missing = [];
+    const follow = (text, tree, from) => {
+      const expanded = new Set(tree.expanded);
+      const selected = [];
+      for (const item of (text ?? "").split(",").filter(Boolean)) {
+        const node = from.find(item.replace(/^~/, ""));
+        if (node < 0) {
+          missing.push(item);
+          continue;
+        }
+        selected.push(node);
+        for (const above of tree.forest.ancestors(node)) expanded.add(above);
+        if (item.startsWith("~")) expanded.add(node);
+        else expanded.delete(node);
+      }
+      tree.set({ expanded, selected });
+      if (selected.length) tree.show(selected[0]);
+    };
+    if (given.p) follow(given.p, model.trees.properties, addresses.properties);
+    follow(given.c, model.callTree, addresses[settings.calls === "flat" ? "flat" : "calls"]);
+    follow(given.s, model.trees.system, addresses.system);
+    if (missing.length) model.say(`Not in this cube: ${missing.join(", ")}`);
+    return true;
+  }
+}

@@ -1,0 +1,393 @@
+import { Tree } from "./tree.js";
+
+export const MODES = {
+  absolute: { title: "Absolute", hint: "percent of the total time; for properties that are no time, of their root" },
+  relative: { title: "Relative", hint: "percent of the selection on the left" },
+  root: { title: "Own root", hint: "percent of the root of the own tree" },
+  plain: { title: "Values", hint: "seconds, occurrences or bytes" },
+};
+
+export const DEFAULTS = {
+  mode: "absolute",
+  calls: "tree",
+  system: "tree",
+  order: "tree",
+  zeros: "show",
+  scale: "spectrum",
+  threshold: 0.005,
+  range: "max",
+};
+
+/** Nodes that have a value anywhere below them, or are selected. */
+function withValue(tree, own) {
+  const shown = new Uint8Array(own.length);
+  for (let i = own.length - 1; i >= 0; i--) {
+    if (own[i] !== 0 || tree.selected.has(i)) shown[i] = 1;
+    if (shown[i] && tree.forest.parent[i] >= 0) shown[tree.forest.parent[i]] = 1;
+  }
+  return shown;
+}
+
+/**
+ * What is selected, and the values that follow from it.
+ *
+ * The call tree shows the selected properties, the system tree the selected properties on the selected call paths. A node that
+ * is selected counts as it is shown: with its subtree when closed, without when open (thesis, table 4.1). Without a selected
+ * call path the system tree shows all of them.
+ */
+export class Model {
+  /** @param {import("./cube.js").Cube} cube */
+  constructor(cube) {
+    this.cube = cube;
+    this.settings = { ...DEFAULTS };
+    this.listeners = new Set();
+    this.dark = false;
+    this.generation = 0;
+    this.message = "";
+    this.byLocation = new Float64Array(cube.nLocations);
+    this.setCalls(new Float64Array(cube.calls.length), new Float64Array(cube.calls.length));
+    this.setLocations(this.byLocation);
+    this.ready = Promise.resolve();
+    const { properties, system } = cube.header;
+    const of = (label, forest, more = {}) => new Tree(forest, { label, onChange: (what) => this.changed(what), ...more });
+    this.trees = {
+      properties: of((i) => properties.title[i], cube.properties, { allow: (nodes) => this.oneKind(nodes) }),
+      calls: of((i) => cube.callName(i), cube.calls),
+      flat: of((i) => this.flatLabel(i), cube.flat),
+      system: of((i) => this.systemLabel(i), cube.system),
+    };
+    this.hideEmpty();
+    this.start();
+  }
+
+  subscribe(listener) {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  emit() {
+    for (const listener of this.listeners) listener();
+  }
+
+  /** Properties without any value are not shown, unless that would leave nothing. */
+  hideEmpty() {
+    const { cube } = this;
+    const shown = new Uint8Array(cube.properties.length);
+    for (let i = shown.length - 1; i >= 0; i--) {
+      if (cube.stored[i].rows) shown[i] = 1;
+      if (shown[i] && cube.properties.parent[i] >= 0) shown[cube.properties.parent[i]] = 1;
+    }
+    if (shown.some(Boolean)) this.trees.properties.arrange({ shown });
+  }
+
+  /** Open on the property with the largest share of the first tree, and on the call path where most of it lies. */
+  start() {
+    const { cube, trees } = this;
+    const hot = cube.header.start;
+    if (hot < 0) return;
+    const first = cube.properties.root(hot);
+    const expanded = new Set(cube.properties.ancestors(hot));
+    const limit = this.settings.threshold * Math.abs(cube.total[first]);
+    // what is worth a look is open, but not the selected property: closed, it stands for all of it
+    for (let i = first; i < cube.properties.end[first]; i++)
+      if (Math.abs(cube.total[i]) >= limit && cube.properties.depth[i] < 3) expanded.add(i);
+    for (let i = hot; i < cube.properties.end[hot]; i++) expanded.delete(i);
+    trees.properties.set({ expanded, selected: [hot] });
+    const system = [];
+    for (let i = 0; i < cube.system.length; i++) if (cube.system.length <= 200 || cube.header.system.kind[i] !== "process") system.push(i);
+    trees.system.set({ expanded: system });
+    this.openHot = true;
+  }
+
+  /** Only properties of one tree add up. */
+  oneKind(nodes) {
+    const { cube } = this;
+    if (!nodes.length) {
+      const kept = [...(this.trees?.properties.selected ?? [])];
+      return kept.length ? this.trees.properties.visible(kept) : [0].slice(0, cube.properties.length);
+    }
+    const last = cube.properties.root(nodes[nodes.length - 1]);
+    const fitting = nodes.filter((i) => cube.properties.root(i) === last);
+    this.say(fitting.length < nodes.length ? "Only properties of one tree add up" : "");
+    return fitting;
+  }
+
+  say(message) {
+    this.message = message;
+    clearTimeout(this.silence);
+    if (message)
+      this.silence = setTimeout(() => {
+        this.message = "";
+        this.emit();
+      }, 4000);
+  }
+
+  flatLabel(i) {
+    const { flat, header } = this.cube;
+    if (flat.call[i] < 0) return header.regions.name[flat.region[i]];
+    const path = this.cube.path(flat.call[i]);
+    return path.length > 1 ? path.slice(0, -1).join(" \u203a ") : path[0];
+  }
+
+  systemLabel(i) {
+    const { system, locations } = this.cube.header;
+    const row = system.location[i];
+    if (row >= 0) return system.name[i] || `thread ${locations.thread[row]}`;
+    return system.name[i] || system.kind[i];
+  }
+
+  /** The name of a location in one line. */
+  locationLabel(row) {
+    const { locations } = this.cube.header;
+    return `rank ${locations.rank[row]} thread ${locations.thread[row]}`;
+  }
+
+  get callTree() {
+    return this.settings.calls === "flat" ? this.trees.flat : this.trees.calls;
+  }
+
+  set(settings) {
+    const before = this.settings;
+    this.settings = { ...before, ...settings };
+    if (this.settings.calls !== before.calls) this.changed("selection");
+    this.arrange();
+    this.emit();
+    this.onSettings?.(this.settings);
+  }
+
+  changed(what) {
+    if (!this.trees) return;
+    if (what === "selection") this.update();
+    this.emit();
+  }
+
+  /** The selected property nodes with their state. */
+  selection() {
+    return this.trees.properties.selection();
+  }
+
+  /** Which call paths the selection in the middle stands for. */
+  mask() {
+    const { calls, flat } = this.cube;
+    const mask = new Uint8Array(calls.length);
+    const selection = this.callTree.selection();
+    if (!selection.length) return mask.fill(1);
+    for (const [node, open] of selection) {
+      if (this.settings.calls === "flat") {
+        if (flat.call[node] >= 0) mask[flat.call[node]] = 1;
+        else if (!open) for (const child of flat.children(node)) mask[flat.call[child]] = 1;
+      } else if (open) mask[node] = 1;
+      else mask.fill(1, node, calls.end[node]);
+    }
+    return mask;
+  }
+
+  update() {
+    const key = JSON.stringify([this.selection(), this.settings.calls, this.callTree.selection()]);
+    if (key === this.key) return;
+    this.key = key;
+    const generation = ++this.generation;
+    const slow = setTimeout(() => {
+      this.busy = true;
+      this.emit();
+    }, 120);
+    this.ready = this.compute(generation)
+      .catch((error) => {
+        this.key = null;
+        this.error = `The values cannot be read: ${error.message}`;
+      })
+      .finally(() => {
+        clearTimeout(slow);
+        if (generation !== this.generation) return;
+        this.busy = false;
+        this.emit();
+      });
+  }
+
+  async compute(generation) {
+    const selection = this.selection();
+    const properties = JSON.stringify(selection);
+    if (properties !== this.callsOf) {
+      const { own, inclusive } = await this.cube.byCallPath(selection);
+      if (generation !== this.generation) return;
+      this.callsOf = properties;
+      this.setCalls(own, inclusive);
+      this.arrange();
+      if (this.openHot) {
+        this.openHot = false;
+        this.openCalls();
+      }
+      this.emit();
+    }
+    const byLocation = await this.cube.byLocation(selection, this.mask());
+    if (generation !== this.generation) return;
+    this.setLocations(byLocation);
+    this.arrange();
+    this.error = "";
+    this.onSelection?.();
+  }
+
+  setCalls(own, inclusive) {
+    const { flat } = this.cube;
+    const ownFlat = Float64Array.from(flat.call, (i) => (i >= 0 ? own[i] : 0));
+    this.calls = { own, inclusive };
+    this.flat = { own: ownFlat, inclusive: flat.inclusive(ownFlat) };
+  }
+
+  setLocations(byLocation) {
+    const own = this.cube.overSystem(byLocation);
+    this.byLocation = byLocation;
+    this.system = { own, inclusive: this.cube.system.inclusive(own) };
+  }
+
+  arrange() {
+    const { trees, settings } = this;
+    const sorted = settings.order === "value";
+    const shown = (tree, own) => (settings.zeros === "hide" ? withValue(tree, own) : null);
+    if (settings.calls === "flat") trees.flat.arrange({ weight: this.flat.inclusive, shown: shown(trees.flat, this.flat.own) });
+    else trees.calls.arrange({ weight: sorted ? this.calls.inclusive : null, shown: shown(trees.calls, this.calls.own) });
+    trees.system.arrange({ weight: sorted ? this.system.inclusive : null, shown: shown(trees.system, this.system.own) });
+  }
+
+  /** Open the call tree along its largest share, without selecting. */
+  openCalls() {
+    const { calls } = this.trees;
+    const expanded = new Set();
+    let nodes = calls.children(-1);
+    for (;;) {
+      const next = nodes.reduce((best, i) => (best < 0 || this.calls.inclusive[i] > this.calls.inclusive[best] ? i : best), -1);
+      if (next < 0 || calls.forest.isLeaf(next) || !(this.calls.inclusive[next] > 0)) break;
+      expanded.add(next);
+      if (this.calls.own[next] >= Math.max(...calls.children(next).map((i) => this.calls.inclusive[i]))) {
+        expanded.delete(next);
+        break;
+      }
+      nodes = calls.children(next);
+    }
+    calls.set({ expanded });
+  }
+
+  // -- what a pane shows -----------------------------------------------------------------------------------------------
+
+  /** The values of a pane's nodes: with their subtree and without. */
+  values(pane) {
+    if (pane === "properties") return { own: this.cube.ownTotal, inclusive: this.cube.total };
+    if (pane === "calls") return this.settings.calls === "flat" ? this.flat : this.calls;
+    return this.system;
+  }
+
+  tree(pane) {
+    return pane === "calls" ? this.callTree : this.trees[pane];
+  }
+
+  /** The value a node shows in its state. */
+  value(pane, node) {
+    const { own, inclusive } = this.values(pane);
+    return this.tree(pane).isOpen(node) ? own[node] : inclusive[node];
+  }
+
+  property() {
+    return this.selection()[0]?.[0] ?? 0;
+  }
+
+  unit(pane, node) {
+    return this.cube.header.properties.unit[pane === "properties" ? node : this.property()];
+  }
+
+  /** What the selected properties amount to. */
+  selectedTotal() {
+    return this.selection().reduce((sum, [node, open]) => sum + (open ? this.cube.ownTotal : this.cube.total)[node], 0);
+  }
+
+  /** What 100 percent are for a node. */
+  whole(pane, node, mode = this.settings.mode) {
+    const { cube } = this;
+    const property = pane === "properties" ? node : this.property();
+    const root = cube.properties.root(property);
+    if (pane === "properties") return cube.total[mode === "root" || mode === "relative" || !this.isTime(root) ? root : this.time(root)];
+    if (mode === "relative") return pane === "calls" ? this.selectedTotal() : this.selectedValue();
+    if (mode === "root") return this.values(pane).inclusive[this.tree(pane).forest.root(node)];
+    return cube.total[this.isTime(root) ? this.time(root) : root];
+  }
+
+  isTime(root) {
+    return this.cube.header.properties.unit[root] === "sec";
+  }
+
+  /** The root that is the total time. */
+  time(root) {
+    const time = this.cube.header.properties.id.indexOf("time");
+    return time >= 0 ? time : root;
+  }
+
+  /** What the selected call paths amount to. */
+  selectedValue() {
+    const selection = this.callTree.selection();
+    if (!selection.length) return this.selectedTotal();
+    const { own, inclusive } = this.values("calls");
+    return selection.reduce((sum, [node, open]) => sum + (open ? own : inclusive)[node], 0);
+  }
+
+  /** The share that decides about number and colour. */
+  share(pane, node) {
+    const whole = this.whole(pane, node);
+    return whole === 0 ? 0 : this.value(pane, node) / whole;
+  }
+
+  look() {
+    return { scale: this.settings.scale, threshold: this.settings.threshold, dark: this.dark };
+  }
+
+  hotPath(pane) {
+    const { own, inclusive } = this.values(pane);
+    const tree = this.tree(pane);
+    // roots of properties have different units
+    const tops = pane === "properties" ? [tree.forest.root(this.property())] : tree.children(-1);
+    if (tree.hotPath(inclusive, own, tops)) return;
+    this.say("There is nothing to follow");
+    this.emit();
+  }
+
+  /** Nodes whose name contains a text. */
+  search(pane, text) {
+    const wanted = text.trim().toLowerCase();
+    if (!wanted) return [];
+    const tree = this.tree(pane);
+    const found = [];
+    for (let i = 0; i < tree.forest.length; i++) {
+      if (tree.shown && !tree.shown[i]) continue;
+      if (this.names(pane, i).some((name) => name.toLowerCase().includes(wanted))) found.push(i);
+    }
+    return found;
+  }
+
+  /** What a search looks at. */
+  names(pane, i) {
+    const { cube } = this;
+    const { properties, regions, system } = cube.header;
+    if (pane === "properties") return [properties.title[i], properties.id[i]];
+    if (pane === "system") return [this.systemLabel(i), system.location[i] >= 0 ? this.locationLabel(system.location[i]) : system.kind[i]];
+    if (this.settings.calls === "flat") return cube.flat.call[i] < 0 ? [regions.name[cube.flat.region[i]]] : [];
+    return [cube.callName(i), cube.callSite(i)];
+  }
+
+  /** Rows as they stand, for other programs: tab-separated, numbers in full. */
+  table(pane) {
+    const tree = this.tree(pane);
+    const head = ["level", "name", "value", "unit", "percent", "open"];
+    const lines = tree.rows.map((i) => {
+      const whole = this.whole(pane, i);
+      const name =
+        (pane === "calls" && this.settings.calls === "tree" ? this.cube.callName(i) : this.names(pane, i)[0]) ?? this.flatLabel(i);
+      return [
+        tree.forest.depth[i],
+        name.replace(/[\t\n\r]/g, " "),
+        this.value(pane, i),
+        this.unit(pane, i),
+        whole ? (100 * this.value(pane, i)) / whole : "",
+        tree.isOpen(i) ? 1 : 0,
+      ];
+    });
+    return [head, ...lines].map((cells) => cells.join("\t")).join("\n") + "\n";
+  }
+}

@@ -1,0 +1,248 @@
+import { useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
+import { Virtualizer, elementScroll, observeElementOffset, observeElementRect } from "@tanstack/virtual-core";
+import { colour } from "./colours.js";
+import { copyText } from "./copy.js";
+import { Tool } from "./icons.jsx";
+import { full, percent, short, withUnit } from "./numbers.js";
+
+const ROW = 24;
+
+/** Only the rows that can be seen are in the document. */
+function useVirtualRows(count, scroller) {
+  const [, redraw] = useReducer((n) => n + 1, 0);
+  const options = {
+    count,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => ROW,
+    overscan: 10,
+    observeElementRect,
+    observeElementOffset,
+    scrollToFn: elementScroll,
+    onChange: redraw,
+  };
+  const virtual = useMemo(() => new Virtualizer(options), []);
+  virtual.setOptions(options);
+  useLayoutEffect(() => virtual._didMount(), []);
+  useLayoutEffect(() => virtual._willUpdate());
+  return virtual;
+}
+
+/** A text with the place of a search marked. */
+function Marked({ text, wanted }) {
+  const at = wanted ? text.toLowerCase().indexOf(wanted.toLowerCase()) : -1;
+  if (at < 0) return text;
+  return [text.slice(0, at), <mark>{text.slice(at, at + wanted.length)}</mark>, text.slice(at + wanted.length)];
+}
+
+function Row({ model, pane, tree, node, top, wanted }) {
+  const element = useRef();
+  const item = tree.tree.getItemInstance(String(node));
+  useLayoutEffect(() => {
+    item.registerElement(element.current);
+    return () => item.registerElement(null);
+  }, [tree, node]);
+  const value = model.value(pane, node);
+  const share = model.share(pane, node);
+  const unit = model.unit(pane, node);
+  const plain = model.settings.mode === "plain";
+  const open = tree.isOpen(node);
+  const leaf = !item.isFolder();
+  // what everything else is measured by stands out by nothing
+  const base = pane === "properties" && tree.forest.parent[node] < 0 && share === 1;
+  const grey = !(Math.abs(share) >= model.settings.threshold);
+  const { name, more, source } = describe(model, pane, node);
+  const number = plain ? short(value, unit) : percent(share);
+  const spoken = plain ? withUnit(value, unit) : `${number} percent`;
+  const { ref: _ref, ...props } = item.getProps();
+  return (
+    <div
+      {...props}
+      ref={element}
+      class={`tc-row${grey ? " tc-grey" : ""}${value < 0 ? " tc-negative" : ""}`}
+      data-node={node}
+      aria-label={`${name}, ${spoken}`}
+      style={{ transform: `translateY(${top}px)` }}
+      title={`${[name, more].filter(Boolean).join("  ")}\n${full(value, unit)} ${leaf ? "" : open ? "without what is below" : "with what is below"}${source ? `\n${source}` : ""}`}
+    >
+      <span class="tc-weight">
+        <span class="tc-number">{number}</span>
+        <span class="tc-bar">
+          <i
+            style={{
+              width: `${Math.min(100, Math.max(Math.abs(share) * 100, value ? 4 : 0))}%`,
+              background: base ? "var(--tc-base)" : colour(share, model.look()),
+            }}
+          />
+        </span>
+      </span>
+      <span class="tc-indent" style={{ width: `${16 * tree.forest.depth[node]}px` }} />
+      {leaf ? <span class="tc-leaf" /> : <span class={`tc-twisty${open ? " tc-open" : ""}`} />}
+      <span class="tc-name">
+        <Marked text={name} wanted={wanted} />
+        {more && <small>{more}</small>}
+      </span>
+    </div>
+  );
+}
+
+/** Name of a node, what stands beside it, and where it is in the source. */
+function describe(model, pane, node) {
+  const { cube } = model;
+  const { regions, system, locations, properties } = cube.header;
+  if (pane === "properties") return { name: properties.title[node], more: "" };
+  if (pane === "system") {
+    const row = system.location[node];
+    const kind = row >= 0 ? `rank ${locations.rank[row]} thread ${locations.thread[row]}` : system.name[node] ? system.kind[node] : "";
+    return { name: model.systemLabel(node), more: kind };
+  }
+  const flat = model.settings.calls === "flat";
+  const call = flat ? cube.flat.call[node] : node;
+  const region = flat ? cube.flat.region[node] : cube.regionOf[node];
+  const source = regions.file[region] ? `${regions.file[region]}${regions.line[region] > 0 ? `:${regions.line[region]}` : ""}` : "";
+  if (flat) return { name: model.flatLabel(node), more: call < 0 ? "" : cube.callSite(call), source };
+  const site = cube.callSite(call);
+  return { name: cube.callName(call), more: site ? `from ${site}` : "", source };
+}
+
+function Search({ model, pane, tree, wanted, setWanted, close }) {
+  const input = useRef();
+  const found = useMemo(() => model.search(pane, wanted), [pane, tree, wanted]);
+  // where the search stands, also for a second key before the first is drawn
+  const place = useRef(-1);
+  const [, redraw] = useReducer((n) => n + 1, 0);
+  useLayoutEffect(() => input.current.focus(), []);
+  useLayoutEffect(() => {
+    place.current = -1;
+    redraw();
+  }, [wanted, tree]);
+  const go = (step) => {
+    if (!found.length) return;
+    const from = place.current < 0 ? (step > 0 ? -1 : 0) : place.current;
+    place.current = (from + step + found.length) % found.length;
+    redraw();
+    tree.reveal([found[place.current]]);
+  };
+  const at = place.current;
+  return (
+    <div class="tc-search">
+      <input
+        ref={input}
+        type="search"
+        value={wanted}
+        placeholder="Search"
+        aria-label="Search"
+        onInput={(event) => setWanted(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          event.stopPropagation();
+          if (event.key === "Enter") go(event.shiftKey ? -1 : 1);
+          if (event.key === "Escape") close();
+        }}
+      />
+      <span class="tc-found" role="status">
+        {wanted.trim() ? (found.length ? `${at >= 0 ? `${at + 1} of ` : ""}${found.length}` : "none") : ""}
+      </span>
+      <Tool icon="previous" title="Previous (Shift+Enter)" disabled={!found.length} onClick={() => go(-1)} />
+      <Tool icon="next" title="Next (Enter)" disabled={!found.length} onClick={() => go(1)} />
+      <Tool icon="all" title="Select all of them; their values add up" disabled={!found.length} onClick={() => tree.reveal(found)} />
+      <Tool icon="close" title="Close (Escape)" onClick={close} />
+    </div>
+  );
+}
+
+/** One of the three trees, with its tools. */
+export function TreePane({ model, pane, label, tools }) {
+  const tree = model.tree(pane);
+  const scroller = useRef();
+  const body = useRef();
+  const [wanted, setWanted] = useState("");
+  const [searching, setSearching] = useState(false);
+  const virtual = useVirtualRows(tree.rows.length, scroller);
+  tree.scrollTo = (at) => virtual.scrollToIndex(at, { align: "auto" });
+  useLayoutEffect(() => {
+    tree.tree.registerElement(scroller.current);
+    return () => tree.tree.registerElement(null);
+  }, [tree]);
+  const close = () => {
+    setSearching(false);
+    setWanted("");
+    tree.tree.updateDomFocus();
+  };
+  const copy = async () => {
+    model.say((await copyText(model.table(pane))) ? `Copied ${tree.rows.length} rows` : "The browser does not allow copying");
+    model.emit();
+  };
+  const keys = (event) => {
+    if (event.target instanceof HTMLInputElement) return;
+    const key = event.ctrlKey || event.metaKey || event.altKey ? "" : event.key;
+    if (key === "/" || ((event.ctrlKey || event.metaKey) && event.key === "f")) setSearching(true);
+    else if (key === "h") model.hotPath(pane);
+    else if (key === "*") tree.expandAll([...tree.selected][0] ?? -1);
+    else if (key === "Escape" && pane !== "properties") tree.set({ selected: [] });
+    else if ((event.ctrlKey || event.metaKey) && event.key === "c" && !String(getSelection())) copy();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  const shown = virtual.getVirtualItems();
+  const focused = tree.tree.getState().focusedItem;
+  const reachable = shown.some(({ index }) => String(tree.rows[index]) === (focused ?? String(tree.rows[0])));
+  const width = useMemo(
+    () =>
+      tree.rows.reduce((most, node) => {
+        const { name, more } = describe(model, pane, node);
+        return Math.max(most, 150 + 16 * tree.forest.depth[node] + Math.min(600, 7.2 * (name.length + more.length) + 20));
+      }, 0),
+    [tree.rows],
+  );
+  const sortable = pane !== "properties" && !(pane === "calls" && model.settings.calls === "flat");
+  return (
+    <div class="tc-treepane" ref={body} onKeyDown={keys}>
+      <div class="tc-tools">
+        {tools}
+        <span class="tc-toolset">
+          <Tool icon="hot" title="Hot path: open where the largest share lies (h)" onClick={() => model.hotPath(pane)} />
+          {sortable && (
+            <Tool
+              icon="sort"
+              title="Largest first"
+              on={model.settings.order === "value"}
+              onClick={() => model.set({ order: model.settings.order === "value" ? "tree" : "value" })}
+            />
+          )}
+          {pane !== "properties" && (
+            <Tool
+              icon="filter"
+              title="Only rows with a value"
+              on={model.settings.zeros === "hide"}
+              onClick={() => model.set({ zeros: model.settings.zeros === "hide" ? "show" : "hide" })}
+            />
+          )}
+          <Tool icon="expand" title="Open all (* opens the selected one)" onClick={() => tree.expandAll()} />
+          <Tool icon="collapse" title="Close all" onClick={() => tree.collapseAll()} />
+          <Tool icon="copy" title="Copy as table (Ctrl+C)" onClick={copy} />
+          <Tool icon="search" title="Search (/)" on={searching} onClick={() => (searching ? close() : setSearching(true))} />
+        </span>
+      </div>
+      {searching && <Search {...{ model, pane, tree, wanted, setWanted, close }} />}
+      <div
+        class="tc-scroll"
+        ref={scroller}
+        role="tree"
+        aria-label={label}
+        aria-multiselectable="true"
+        tabIndex={reachable ? -1 : 0}
+        onFocus={(event) => event.target === scroller.current && tree.tree.updateDomFocus()}
+      >
+        <div
+          role="none"
+          class={`tc-rows${model.settings.mode === "plain" ? " tc-plain" : ""}`}
+          style={{ height: `${virtual.getTotalSize()}px`, width: `${width}px` }}
+        >
+          {shown.map(({ index, start }) => (
+            <Row key={tree.rows[index]} {...{ model, pane, tree, wanted }} node={tree.rows[index]} top={start} />
+          ))}
+        </div>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,44 @@
+"""A cube as a small HTML table, where nothing can run."""
+
+from __future__ import annotations
+
+import html
+
+from tracecols.severity.cube import SeverityCube
+
+
+def html_table(cube: SeverityCube, most: int = 12) -> str:
+    """Return the properties with the largest shares of their root, without what is below them.
+
+    Parameters
+    ----------
+    cube : SeverityCube
+    most : int
+        Number of rows.
+
+    Returns
+    -------
+    str
+        An HTML table; names are escaped.
+    """
+    axis = cube.properties
+    rows = []
+    for name in axis.id:
+        root = axis.root_of(name)
+        whole = cube.total(root)
+        if axis.unit[axis.number[root]] != "sec" or not whole:
+            continue
+        own = float(cube.view(name, "eee").value.sum()) * cube.scale(name)
+        if own:
+            rows.append((abs(own) / abs(whole), own, own / whole, axis.title[axis.number[name]], name))
+    rows.sort(key=lambda row: -row[0])
+    body = "".join(
+        f'<tr><td style="text-align: right">{share:.2%}</td><td style="text-align: right">{own:.6f} s</td>'
+        f'<td style="text-align: left">{html.escape(title)} <small>{html.escape(name)}</small></td></tr>'
+        for _, own, share, title, name in rows[:most]
+    )
+    rest = f"<p><small>and {len(rows) - most} smaller ones</small></p>" if len(rows) > most else ""
+    return (
+        f"<div><p><b>Severity cube</b> {html.escape(cube.summary())}</p><table><thead><tr><th>share</th><th>time</th>"
+        f'<th style="text-align: left">property</th></tr></thead><tbody>{body}</tbody></table>{rest}</div>'
+    )
