@@ -310,7 +310,7 @@ def test_analyze__takes_the_same(hybrid, late_big, tmp_path, monkeypatch):
         "-p",
         "late_big",
         "--set",
-        "late_big.threshold=1",
+        "late_big.threshold=1kB",
         "--within",
         "main",
         "--locations",
@@ -328,7 +328,7 @@ def test_analyze__takes_the_same(hybrid, late_big, tmp_path, monkeypatch):
         "mpi_latesender",
         "late_big",
     ]
-    assert cube.facts["narrowed"]["parameters"] == {"late_big": {"threshold": 1.0}}
+    assert cube.facts["narrowed"]["parameters"] == {"late_big": {"threshold": 1000.0}}
     bad = run.invoke(group, ["analyze", "h.trace", "--set", "late_big=3"])
     assert bad.exit_code == 2
     assert "PROPERTY.NAME=VALUE" in bad.output

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import click
+
+from tracecols.quantities import ALL_UNITS, quantity
 
 
 def numbers(_ctx: click.Context, _param: click.Parameter, value: str | None) -> list[int] | None:
@@ -24,10 +28,8 @@ def parameters(_ctx: click.Context, _param: click.Parameter, values: tuple[str, 
     for text in values:
         name, equals, value = text.partition("=")
         of, dot, name = name.strip().rpartition(".")
-        try:
-            if not (equals and dot and of and name):
-                raise ValueError
-            result.setdefault(of, {})[name] = float(value)
-        except ValueError:
-            raise click.BadParameter(f"{text!r} is not of the form PROPERTY.NAME=VALUE") from None
+        number = quantity(value, ALL_UNITS)
+        if not (equals and dot and of and name) or math.isnan(number):
+            raise click.BadParameter(f"{text!r} is not of the form PROPERTY.NAME=VALUE, such as late_big.threshold=1MB")
+        result.setdefault(of, {})[name] = number
     return result

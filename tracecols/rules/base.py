@@ -6,7 +6,6 @@ show the behaviour. A *statement* is a call path that communicates.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -15,22 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.errors import RuleError
+from tracecols.quantities import UNITS, quantity
 from tracecols.severity.cells import Cells
 
 if TYPE_CHECKING:
     from tracecols.patterns.base import Property
     from tracecols.severity import SeverityCube
     from tracecols.trace import Trace
-
-UNITS: dict[str, dict[str, float]] = {
-    "seconds": {"": 1, "s": 1, "ms": 1e-3, "us": 1e-6, "\u00b5s": 1e-6, "ns": 1e-9},
-    "bytes": {
-        "": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30,
-    },
-    "share": {"": 1, "%": 0.01},
-    "rank": {"": 1},
-}  # fmt: skip
-"""What may stand behind a number, in any letter case, by the unit of the parameter."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +52,8 @@ class Parameter:
         """
         if not self.unit:
             return str(value)
-        found = re.fullmatch(r"\s*([-+]?[0-9.]+(?:e[-+]?[0-9]+)?)\s*(\D*?)\s*", str(value), re.IGNORECASE)
         units = UNITS[self.unit]
-        try:
-            number = float(found[1]) * units[found[2].lower()] if found else np.nan
-        except (KeyError, ValueError):
-            number = np.nan
+        number = quantity(value, units)
         if not (np.isfinite(number) and number >= 0 and (self.unit != "rank" or number == int(number))):
             known = " ".join(u for u in units if u)
             raise RuleError(

@@ -1,0 +1,34 @@
+"""Numbers with a unit behind them, as people give them: 1MB, 10us, 5%."""
+
+from __future__ import annotations
+
+import math
+import re
+
+UNITS: dict[str, dict[str, float]] = {
+    "seconds": {"": 1, "s": 1, "ms": 1e-3, "us": 1e-6, "\u00b5s": 1e-6, "ns": 1e-9},
+    "bytes": {
+        "": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30,
+    },
+    "share": {"": 1, "%": 0.01},
+    "rank": {"": 1},
+}  # fmt: skip
+"""What may stand behind a number, in any letter case, by what it counts."""
+
+ALL_UNITS = {name: factor for units in UNITS.values() for name, factor in units.items()}
+
+
+def quantity(text: float | str, units: dict[str, float]) -> float:
+    """Return a number in the unit that has no name: seconds, bytes, a share of 1; NaN if it is none.
+
+    Parameters
+    ----------
+    text : float or str
+    units : dict of str to float
+        What may stand behind it: one of `UNITS`, or `ALL_UNITS`.
+    """
+    found = re.fullmatch(r"\s*([-+]?[0-9.]+(?:e[-+]?[0-9]+)?)\s*(\D*?)\s*", str(text), re.IGNORECASE)
+    try:
+        return float(found[1]) * units[found[2].lower()] if found else math.nan
+    except (KeyError, ValueError):
+        return math.nan
