@@ -14,6 +14,7 @@ from oracles.stacks import Stacks
 
 from tracecols.enhance import scan
 from tracecols.enhance.scan import LocationScan
+from tracecols.enhance.teams import ThreadEvents
 from tracecols.kernels import stacks
 from tracecols.kernels.orders import first_smaller
 from tracecols.schema import EventKind as K
@@ -175,7 +176,10 @@ def new_scan(store, tiny):
     )  # fmt: skip
     nobody = np.zeros(0, np.int64)
     teams = SimpleNamespace(
-        begins_of=lambda _: slice(0, 0), masters_of=lambda _: (nobody, nobody), forker=[-1], events=[None]
+        begins_of=lambda _: slice(0, 0),
+        masters_of=lambda _: (nobody, nobody),
+        forker=[-1],
+        events=[ThreadEvents(nobody, np.zeros(0, np.uint8), np.zeros(0, np.int32))],
     )
     one = LocationScan(store, regions, teams, None, 0, FIRST_ROW)
     if tiny:

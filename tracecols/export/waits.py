@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.model import Model
 from tracecols.errors import ExportError
 from tracecols.patterns.engine import declared_for, find_matches
+from tracecols.patterns.registry import properties
 
 
 @dataclass
@@ -49,11 +50,15 @@ def find_waits(model: Model, ids: Iterable[str]) -> list[Waits]:
         If there is no such property, or it has no wait states that stand somewhere in time.
     """
     declared = {p.id: p for p in declared_for(model, "scalasca", ())}
-    possible = [p.id for p in declared.values() if p.unit == "sec" and p.match is not None]
+    every = {p.id: p for p in properties("scalasca")} | declared
+    possible = sorted(p.id for p in every.values() if p.unit == "sec" and p.match is not None)
     result = []
     for id in dict.fromkeys(ids):
         if id not in possible:
-            raise ExportError(f"no wait states of a property {id!r} to show\n  there are {', '.join(sorted(possible))}")
+            raise ExportError(f"no wait states of a property {id!r} to show\n  there are {', '.join(possible)}")
+        if id not in declared:
+            # there can be none in this trace
+            continue
         found = find_matches(model, id)
         order = np.argsort(found["location"], kind="stable")
         columns = (found[c][order] for c in ("location", "begin_time", "end_time"))
