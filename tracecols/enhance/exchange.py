@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.collectives import CollectivePost, match_collectives, plan_ranges
 from tracecols.enhance.compound import CompoundTable
-from tracecols.enhance.messages import LateCalls, MessagePost, Receipt, gather_sent, match_messages
+from tracecols.enhance.messages import LateCalls, MessagePost, Receipt, gather_sent, match_messages, post_messages
 
 if TYPE_CHECKING:
     from tracecols.enhance.model import Model
@@ -69,18 +69,14 @@ class Exchange:
         """Let a part say what it has to say."""
         if view.part not in self._messages:
             self._collectives[view.part] = CollectivePost(view, self)
-            self._messages[view.part] = MessagePost(view, self)
+            # all sends stay with the view, and go with it: the post outlives it
+            self._messages[view.part], view.posted_sends = post_messages(view, self)
 
     def _posts(self, posts: dict[int, Post]) -> list[Post]:
         for part in range(self.n_parts):
             if part not in self._messages:
                 self.post(self.view(part))
         return [posts[part] for part in range(self.n_parts)]
-
-    def sends(self, view: Model) -> CompoundTable:
-        """Return all sends of a part."""
-        self.post(view)
-        return self._messages[view.part].all_sends
 
     def messages(self, part: int) -> CompoundTable:
         """Return the messages a part receives, and tell the senders."""

@@ -8,6 +8,7 @@ them comes back.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from types import SimpleNamespace
@@ -67,6 +68,7 @@ def _pairs(key: NDArray[np.int64], first: NDArray[np.bool_], second: NDArray[np.
     return result
 
 
+@dataclass
 class MessagePost:
     """The sends and receives of a part: what it sends to others, and what it waits for.
 
@@ -78,105 +80,109 @@ class MessagePost:
         Rows that each part gets; nobody gets what stands behind the last.
     receives : Shipment
         `RECV_HALF` and `KEY` of the receives, in the order in which they were posted.
-    all_sends : CompoundTable
-        All sends, cancelled or not.
     n_cancelled : int
     """
 
-    def __init__(self, view: Model, exchange: Exchange) -> None:
-        calls, process = view.calls, view.process
-        e = view.notes("p2p", ["peer", "communicator", "tag", "length", "request", "message"])
-        of_process = process[e.location] if e.location.size else np.zeros(0, np.int32)
-        # events of a process in order of time; threads of one process may share channels and requests
-        changes = np.flatnonzero(e.location[1:] != e.location[:-1])
-        if (of_process[changes] == of_process[changes + 1]).any():
-            order = view.order.argsort(e.row, e.time, of_process)
-            e.reorder(order)
-            of_process = of_process[order]
+    sends: Shipment
+    start: NDArray[np.int64]
+    receives: Shipment
+    n_cancelled: int
 
-        kind = e.kind
-        starts, ends = STARTS[kind], ENDS[kind]
-        partner = _pairs(combine(of_process, e.request), starts, ends)
-        cancelled = starts & (partner >= 0) & (pick(kind, partner, 0) == K.MPI_REQUEST_CANCELLED)
-        # a matched probe knows the envelope of the message that a later call receives
-        posts = POSTS[kind]
-        probe = _pairs(combine(of_process, e.message), PROBES[kind], posts) if posts.any() else None
 
-        receives = np.flatnonzero(RECEIVES[kind])
-        # where a receive was posted: by its request, by the probe that found the message, or by itself
-        post = np.where(REQUESTED[kind[receives]], partner[receives], receives)
-        post = np.where(post >= 0, post, receives)
-        envelope, matching = receives, post
-        if probe is not None:
-            found_by = probe[post]
-            envelope = np.where(found_by >= 0, found_by, receives)
-            matching = np.where(found_by >= 0, found_by, post)
-        by_post = np.argsort(matching, kind="stable")
-        receives, post, envelope = receives[by_post], post[by_post], envelope[by_post]
+def post_messages(view: Model, exchange: Exchange) -> tuple[MessagePost, CompoundTable]:
+    """Find the sends and receives of a part; and the table of all its sends, cancelled or not."""
+    calls, process = view.calls, view.process
+    e = view.notes("p2p", ["peer", "communicator", "tag", "length", "request", "message"])
+    of_process = process[e.location] if e.location.size else np.zeros(0, np.int32)
+    # events of a process in order of time; threads of one process may share channels and requests
+    changes = np.flatnonzero(e.location[1:] != e.location[:-1])
+    if (of_process[changes] == of_process[changes + 1]).any():
+        order = view.order.argsort(e.row, e.time, of_process)
+        e.reorder(order)
+        of_process = of_process[order]
 
-        c = view.communicators
-        is_send = SENDS[kind]
-        sends = np.flatnonzero(is_send & ~cancelled)
-        destination = c.process_of(e.communicator[sends], e.peer[sends], of_process[sends])
-        done = np.where(kind[sends] == K.MPI_ISEND, partner[sends], sends)
-        columns = Columns(
-            sends.size,
-            {
-                "send": partial(np.take, e.row, sends),
-                "send_location": partial(np.take, e.location, sends),
-                "source_process": partial(np.take, of_process, sends),
-                "destination_process": destination,
-                "communicator": partial(np.take, e.communicator, sends),
-                "destination": partial(np.take, e.peer, sends),
-                "tag": partial(np.take, e.tag, sends),
-                "length": partial(np.take, e.length, sends),
-                "send_time": partial(np.take, e.time, sends),
-                **call_columns(calls, "send", e.call[sends]),
-                **call_columns(calls, "send_done", pick(e.call, done)),
-            },
-        )
-        n = exchange.n_parts
-        to = np.where(destination >= 0, exchange.part_of[destination], n) if n > 1 else None
-        self.start = np.array([0, sends.size])
-        if to is not None:
-            self.start = np.concatenate([[0], np.cumsum(np.bincount(to, minlength=n)[:n])])
-        self.sends = Shipment(columns, SEND_HALF, to, view.spool)
-        columns = Columns(
-            receives.size,
-            {
-                "recv": partial(np.take, e.row, receives),
-                "recv_location": partial(np.take, e.location, receives),
-                "source": partial(np.take, e.peer, envelope),
-                "recv_time": partial(np.take, e.time, receives),
-                "source_process": c.process_of(e.communicator[envelope], e.peer[envelope], of_process[receives]),
-                "destination_process": partial(np.take, of_process, receives),
-                "communicator": partial(np.take, e.communicator, envelope),
-                "tag": partial(np.take, e.tag, envelope),
-                **call_columns(calls, "recv_post", e.call[post]),
-                **call_columns(calls, "recv", e.call[receives]),
-            },
-        )
-        self.receives = Shipment(
-            columns, [*KEY, *RECV_HALF], None if n == 1 else np.zeros(receives.size, np.int64), view.spool
-        )
-        every = np.flatnonzero(is_send)
-        every = every[np.argsort(e.row[every], kind="stable")]
-        self.n_cancelled = int(cancelled.sum())
-        self.all_sends = CompoundTable(
-            SENDS_TABLE,
-            every.size,
-            {
-                "send": partial(np.take, e.row, every),
-                "location": partial(np.take, e.location, every),
-                "communicator": partial(np.take, e.communicator, every),
-                "destination": partial(np.take, e.peer, every),
-                "tag": partial(np.take, e.tag, every),
-                "length": partial(np.take, e.length, every),
-                "send_time": partial(np.take, e.time, every),
-                "is_cancelled": partial(np.take, cancelled, every),
-                "call_path": partial(pick, calls.call_path, e.call[every]),
-            },
-        )
+    kind = e.kind
+    starts, ends = STARTS[kind], ENDS[kind]
+    partner = _pairs(combine(of_process, e.request), starts, ends)
+    cancelled = starts & (partner >= 0) & (pick(kind, partner, 0) == K.MPI_REQUEST_CANCELLED)
+    # a matched probe knows the envelope of the message that a later call receives
+    posts = POSTS[kind]
+    probe = _pairs(combine(of_process, e.message), PROBES[kind], posts) if posts.any() else None
+
+    receives = np.flatnonzero(RECEIVES[kind])
+    # where a receive was posted: by its request, by the probe that found the message, or by itself
+    post = np.where(REQUESTED[kind[receives]], partner[receives], receives)
+    post = np.where(post >= 0, post, receives)
+    envelope, matching = receives, post
+    if probe is not None:
+        found_by = probe[post]
+        envelope = np.where(found_by >= 0, found_by, receives)
+        matching = np.where(found_by >= 0, found_by, post)
+    by_post = np.argsort(matching, kind="stable")
+    receives, post, envelope = receives[by_post], post[by_post], envelope[by_post]
+
+    c = view.communicators
+    is_send = SENDS[kind]
+    sends = np.flatnonzero(is_send & ~cancelled)
+    destination = c.process_of(e.communicator[sends], e.peer[sends], of_process[sends])
+    done = np.where(kind[sends] == K.MPI_ISEND, partner[sends], sends)
+    columns = Columns(
+        sends.size,
+        {
+            "send": partial(np.take, e.row, sends),
+            "send_location": partial(np.take, e.location, sends),
+            "source_process": partial(np.take, of_process, sends),
+            "destination_process": destination,
+            "communicator": partial(np.take, e.communicator, sends),
+            "destination": partial(np.take, e.peer, sends),
+            "tag": partial(np.take, e.tag, sends),
+            "length": partial(np.take, e.length, sends),
+            "send_time": partial(np.take, e.time, sends),
+            **call_columns(calls, "send", e.call[sends]),
+            **call_columns(calls, "send_done", pick(e.call, done)),
+        },
+    )
+    n = exchange.n_parts
+    to = np.where(destination >= 0, exchange.part_of[destination], n) if n > 1 else None
+    start = np.array([0, sends.size])
+    if to is not None:
+        start = np.concatenate([[0], np.cumsum(np.bincount(to, minlength=n)[:n])])
+    shipped = Shipment(columns, SEND_HALF, to, view.spool)
+    columns = Columns(
+        receives.size,
+        {
+            "recv": partial(np.take, e.row, receives),
+            "recv_location": partial(np.take, e.location, receives),
+            "source": partial(np.take, e.peer, envelope),
+            "recv_time": partial(np.take, e.time, receives),
+            "source_process": c.process_of(e.communicator[envelope], e.peer[envelope], of_process[receives]),
+            "destination_process": partial(np.take, of_process, receives),
+            "communicator": partial(np.take, e.communicator, envelope),
+            "tag": partial(np.take, e.tag, envelope),
+            **call_columns(calls, "recv_post", e.call[post]),
+            **call_columns(calls, "recv", e.call[receives]),
+        },
+    )
+    received = Shipment(columns, [*KEY, *RECV_HALF], None if n == 1 else np.zeros(receives.size, np.int64), view.spool)
+    every = np.flatnonzero(is_send)
+    every = every[np.argsort(e.row[every], kind="stable")]
+
+    all_sends = CompoundTable(
+        SENDS_TABLE,
+        every.size,
+        {
+            "send": partial(np.take, e.row, every),
+            "location": partial(np.take, e.location, every),
+            "communicator": partial(np.take, e.communicator, every),
+            "destination": partial(np.take, e.peer, every),
+            "tag": partial(np.take, e.tag, every),
+            "length": partial(np.take, e.length, every),
+            "send_time": partial(np.take, e.time, every),
+            "is_cancelled": partial(np.take, cancelled, every),
+            "call_path": partial(pick, calls.call_path, e.call[every]),
+        },
+    )
+    return MessagePost(shipped, start, received, int(cancelled.sum())), all_sends
 
 
 class Receipt:

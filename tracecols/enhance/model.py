@@ -187,6 +187,8 @@ class Model:
         Those of the trace, and what is added by hand.
     misplaced : int
         Positions of the trace that do not fit their topology.
+    posted_sends : CompoundTable, optional
+        All sends of this part, once it has posted them.
     spool : Spool
         Where columns stay for later.
     memo : dict
@@ -208,6 +210,7 @@ class Model:
         self.topologies: list[Topology]
         self.topologies, self.misplaced = read_topologies(store)
         self.members, self.part, self.is_exchange = np.arange(self.n_locations), 0, False
+        self.posted_sends: CompoundTable | None = None
         self.spool = Spool()
         self.scans = scan_locations(
             store, self.regions, self.process, self.order, first_rows, jobs, self.spool, progress
@@ -218,7 +221,7 @@ class Model:
         view = object.__new__(Model)
         for name in _SHARED:
             setattr(view, name, getattr(self, name))
-        view.members, view.part, view.is_exchange = members, 0, False
+        view.members, view.part, view.is_exchange, view.posted_sends = members, 0, False, None
         return view
 
     def view(self, members: NDArray[np.int64], exchange: Exchange, part: int) -> Model:
@@ -330,7 +333,9 @@ class Model:
     @property
     def sends(self) -> CompoundTable:
         """All sends."""
-        return self.exchange.sends(self)
+        self.exchange.post(self)
+        assert self.posted_sends is not None
+        return self.posted_sends
 
     @cached_property
     def _collectives(self) -> tuple[CompoundTable, CompoundTable]:

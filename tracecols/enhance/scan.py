@@ -27,7 +27,7 @@ from tracecols.store import Store
 BATCH = 1 << 20
 """Events per kernel call."""
 
-WAVE = 1 << 27
+WAVE = 1 << 26
 """Events of processes that are scanned together; a process stays whole."""
 
 FOREIGN = -2

@@ -37,21 +37,37 @@ class Cells:
         """Add up values per cell; the order of the input does not matter for integers."""
         group, first = number(combine(call_path, location))
         key = (call_path[first].astype(np.int64) << 32) | location[first].astype(np.int64)
-        return cls._added(key, group, value)
-
-    @classmethod
-    def _reduced(cls, key: NDArray[np.int64], value: NDArray[Any]) -> Cells:
-        group, first = number(key)
-        return cls._added(key[first], group, value)
-
-    @classmethod
-    def _added(cls, key: NDArray[np.int64], group: NDArray[np.int64], value: NDArray[Any]) -> Cells:
         # of integers the sum, of anything else a number that can hold it
-        sums = np.zeros(key.size, np.int64 if value.dtype.kind in "iub" else np.float64)
-        groups.reduce_groups(group, value.astype(sums.dtype, copy=False), sums, groups.SUM)
-        order = np.argsort(key)
-        order = order[sums[order] != 0]
-        return cls(key[order], sums[order])
+        value = value.astype(np.int64 if value.dtype.kind in "iub" else np.float64, copy=False)
+        if first.size < group.size:
+            sums = np.zeros(key.size, value.dtype)
+            groups.reduce_groups(group, value, sums, groups.SUM)
+            value = sums
+        return cls._sorted(key, value)
+
+    @classmethod
+    def _sorted(cls, key: NDArray[np.int64], value: NDArray[Any]) -> Cells:
+        """Put different cells in order, without those that are zero."""
+        kept = value != 0
+        if not kept.all():
+            key, value = key[kept], value[kept]
+        if (key[1:] < key[:-1]).any():
+            order = np.argsort(key, kind="stable")
+            key, value = key[order], value[order]
+        return cls(key, value)
+
+    def _with(self, other: Cells, sign: int) -> Cells:
+        """Add the cells of another, or subtract them; both are in order, and stable sorting merges what is."""
+        if not len(other):
+            return self
+        key = np.concatenate([self.key, other.key])
+        order = np.argsort(key, kind="stable")
+        key = key[order]
+        value = np.concatenate([self.value, other.value if sign > 0 else -other.value])[order]
+        starts = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
+        if starts.size < key.size:
+            key, value = key[starts], np.add.reduceat(value, starts)
+        return self._sorted(key, value)
 
     @property
     def call_path(self) -> NDArray[np.int32]:
@@ -67,10 +83,10 @@ class Cells:
         return self.key.size
 
     def __add__(self, other: Cells) -> Cells:
-        return self._reduced(np.concatenate([self.key, other.key]), np.concatenate([self.value, other.value]))
+        return self._with(other, 1)
 
     def __sub__(self, other: Cells) -> Cells:
-        return self._reduced(np.concatenate([self.key, other.key]), np.concatenate([self.value, -other.value]))
+        return self._with(other, -1)
 
     def where(self, mask: NDArray[np.bool_]) -> Cells:
         """Keep the cells a mask selects."""
