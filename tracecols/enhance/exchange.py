@@ -49,7 +49,7 @@ class Exchange:
             self.part_of[model.process[members]] = number
         self._messages: dict[int, MessagePost] = {}
         self._collectives: dict[int, CollectivePost] = {}
-        self._receipts: dict[int, list[Receipt]] = {}
+        self._receipts: dict[int, Receipt] = {}
         self._late: dict[int, Callable[[], LateCalls]] = {}
 
     @property
@@ -94,8 +94,8 @@ class Exchange:
         for receiver in range(self.n_parts):
             if receiver not in self._receipts:
                 self.messages(receiver)
-        receipts = [self._receipts[receiver][part] for receiver in range(self.n_parts)]
-        return gather_sent(self.model, post, receipts, self._late[part])
+        receipts = [self._receipts[receiver] for receiver in range(self.n_parts)]
+        return gather_sent(self.model, post, receipts, part, self._late[part])
 
     @cached_property
     def ranges(self) -> list[tuple[int, int]]:

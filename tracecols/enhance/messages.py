@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -186,7 +185,7 @@ def post_messages(view: Model, exchange: Exchange) -> tuple[MessagePost, Compoun
 
 
 class Receipt:
-    """What became of the sends a part received from another.
+    """What became of the sends a part received from all others.
 
     Parameters
     ----------
@@ -194,22 +193,26 @@ class Receipt:
         Receives of the part.
     matched : (n,) int64
         For each send its receive, -1 if it was never received.
+    start : (n_parts + 1,) int64
+        First of the sends of each part.
     spool : Spool, optional
-        Keeps the columns, for a sender that asks when the receives are no longer there.
+        Keeps the columns, for senders that ask when the receives are no longer there.
     """
 
-    def __init__(self, receives: Shipment, matched: NDArray[np.int64], spool: Spool | None) -> None:
+    def __init__(
+        self, receives: Shipment, matched: NDArray[np.int64], start: NDArray[np.int64], spool: Spool | None
+    ) -> None:
         def column(name: str) -> NDArray[Any]:
             return pick(receives.rows(name), matched)
 
+        self._start = start
         self._kept: Any = Columns(matched.size, {name: partial(column, name) for name in RECV_HALF})
         if spool is not None:
             self._kept = spool.keep(SimpleNamespace(**{name: column(name) for name in RECV_HALF}))
-        self.n = matched.size
 
-    def column(self, name: str) -> NDArray[Any]:
-        """Return a column of the receives; null where there is none."""
-        return rows(self._kept, name, 0, self.n)
+    def column(self, name: str, sender: int) -> NDArray[Any]:
+        """Return a column of the receives of what a part sent; null where there is none."""
+        return rows(self._kept, name, int(self._start[sender]), int(self._start[sender + 1]))
 
 
 class LateCalls:
@@ -254,8 +257,8 @@ def _one_before_is_lacking(
     return (at >= 0) & model.order.precedes(row[at], time[at], row, time)
 
 
-def match_messages(exchange: Exchange, part: int, posts: Sequence[MessagePost]) -> tuple[CompoundTable, list[Receipt]]:
-    """Build the table of the messages a part receives, and what each part is told of those it sent."""
+def match_messages(exchange: Exchange, part: int, posts: Sequence[MessagePost]) -> tuple[CompoundTable, Receipt]:
+    """Build the table of the messages a part receives, and what senders are told."""
     model, receives = exchange.model, posts[part].receives
     spans = [(int(p.start[part]), int(p.start[part + 1])) for p in posts]
 
@@ -298,19 +301,18 @@ def match_messages(exchange: Exchange, part: int, posts: Sequence[MessagePost]) 
     }
     bounds = np.concatenate([[0], np.cumsum([stop - start for start, stop in spans])])
     spool = exchange.model.spool if exchange.n_parts > 1 else None
-    receipts = [Receipt(receives, matched[a:b], spool) for a, b in pairwise(bounds.tolist())]
-    return table, receipts
+    return table, Receipt(receives, matched, bounds, spool)
 
 
 def gather_sent(
-    model: Model, post: MessagePost, receipts: Sequence[Receipt], late: Callable[[], LateCalls]
+    model: Model, post: MessagePost, receipts: Sequence[Receipt], part: int, late: Callable[[], LateCalls]
 ) -> CompoundTable:
-    """Build the table of the messages a part sends, from what it posted and what it was told."""
+    """Build the table of the messages a part sends, from what it posted and what the others tell it."""
     sends = post.sends
     n_nowhere = sends.n - int(post.start[-1])
 
     def told(name: str) -> NDArray[Any]:
-        return joined([r.column(name) for r in receipts])
+        return joined([r.column(name, part) for r in receipts])
 
     recv = told("recv")
     send = sends.rows("send", 0, recv.size)

@@ -45,6 +45,8 @@ class Spilled:
     def rows(self, name: str, start: int, stop: int) -> NDArray[Any]:
         """Read some rows of a column."""
         at, dtype, _ = self._places[name]
+        if start == stop:
+            return np.zeros(0, dtype)
         return np.fromfile(self._path, dtype, stop - start, offset=at + start * dtype.itemsize)
 
     def mapped(self, name: str) -> NDArray[Any]:
