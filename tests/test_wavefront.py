@@ -433,7 +433,13 @@ def test_sweep3d__is_refilled_from_each_corner_once_per_iteration(
     shared_traces, tmp_path, name, width, height, iterations
 ):
     trace = tracecols.open(tracecols.convert(shared_traces / name, tmp_path / "x.trace"))
-    m = refill_rows(trace, [{"sizes": [width, height], "order": "F"}])
+    grid = [{"name": "grid", "sizes": [width, height], "order": "F"}]
+    m = refill_rows(trace, grid)
+    cube = trace.analyze(topologies=grid)
+    for name in (n for n in cube.properties.id if "wavefront" in n):
+        found = trace.matches(name, topologies=grid)
+        assert found.severity.sum() == cube.cells[name].value.sum()
+        assert (m.loc[found.index, "corner"] >= 0).all()
     starts = m[m.corner >= 0].groupby(["recv_location", "corner"]).size()
     # each process, from each corner it has a neighbour towards: one message per such neighbour and iteration
     for rank, (y, x) in enumerate(itertools.product(range(height), range(width))):

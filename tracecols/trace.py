@@ -432,6 +432,7 @@ class Trace:
         parameters: Mapping[str, Mapping[str, float]] | None = None,
         within: str | None = None,
         locations: Iterable[int] | None = None,
+        topologies: Sequence[Mapping[str, Any]] = (),
         names: bool = False,
     ) -> pd.DataFrame:
         """Return every instance of a pattern, the worst first.
@@ -440,7 +441,7 @@ class Trace:
         ----------
         name : str
             Id or title of a property that is matched on a compound table (`tracecols patterns` says which).
-        conventions, patterns, parameters, within, locations
+        conventions, patterns, parameters, within, locations, topologies
             As for `analyze`.
         names : bool, optional
             Add the names of locations and regions, and call paths as text (`with_names`).
@@ -452,7 +453,8 @@ class Trace:
             waiting (ticks), and the columns of the compound table, with their rows there as index.
         """
         families = [family for what in patterns for family in load(what)]
-        columns = find_matches(self.model, name, conventions, families, choose(None, parameters, within, locations))
+        choice = choose(None, parameters, within, locations)
+        columns = find_matches(self.model, name, conventions, families, choice, topologies)
         index = pd.Index(columns.pop("row"), name="row")
         frame = pd.DataFrame(columns, index=index, copy=False)
         frame = frame.sort_values("severity", ascending=False, kind="stable")

@@ -380,6 +380,14 @@ def declared_for(model: Model, conventions: str, patterns: Iterable[Family]) -> 
     return properties(conventions, [*counter_properties(model, conventions), *more], model)
 
 
+def with_topologies(model: Model, topologies: Sequence[Mapping[str, Any]]) -> Model:
+    """Return a model that has more topologies than its trace; itself if there are none."""
+    if not topologies:
+        return model
+    axis = SystemAxis.of(model.store)
+    return model.with_topologies([given_topology(t, axis.rank, axis.thread) for t in topologies])
+
+
 def analyze_model(
     model: Model,
     conventions: str = "scalasca",
@@ -407,9 +415,7 @@ def analyze_model(
     AnalysisError
         If something chosen does not exist, or a pattern fails.
     """
-    if topologies:
-        axis = SystemAxis.of(model.store)
-        model = model.with_topologies([given_topology(t, axis.rank, axis.thread) for t in topologies])
+    model = with_topologies(model, topologies)
     declared = shown = declared_for(model, conventions, patterns)
     if choice.properties is not None:
         computed, asked = needed(declared, choice.properties)
@@ -445,6 +451,7 @@ def find_matches(
     conventions: str = "scalasca",
     patterns: Iterable[Family] = (),
     choice: Choice = EVERYTHING,
+    topologies: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, NDArray[Any]]:
     """Find every instance of a pattern.
 
@@ -452,7 +459,7 @@ def find_matches(
     ----------
     name : str
         Id or title of a property that is matched on a compound table.
-    model, conventions, patterns, choice
+    model, conventions, patterns, choice, topologies
         As for `analyze_model`.
 
     Returns
@@ -466,6 +473,7 @@ def find_matches(
     AnalysisError
         If there is no such property, or it is no pattern.
     """
+    model = with_topologies(model, topologies)
     declared = declared_for(model, conventions, patterns)
     computed, _ = needed(declared, [name])
     by_id = {p.id: p for p in declared}
