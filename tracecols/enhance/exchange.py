@@ -66,7 +66,7 @@ class Exchange:
         return self.model if self.n_parts == 1 else self.model.view(np.zeros(0, np.int64), self, of)
 
     def post(self, view: Model) -> None:
-        """Let a part say what it has to say."""
+        """Let a part say what it has to say, unless it has."""
         if view.part not in self._messages:
             self._collectives[view.part] = CollectivePost(view, self)
             # all sends stay with the view, and go with it: the post outlives it

@@ -15,6 +15,7 @@ from tracecols.enhance.communicators import Communicators
 from tracecols.enhance.compound import CompoundTable
 from tracecols.enhance.exchange import Exchange
 from tracecols.enhance.grouping import Segments, combine, number
+from tracecols.enhance.messages import post_messages
 from tracecols.enhance.order import EventOrder
 from tracecols.enhance.regions import Regions
 from tracecols.enhance.scan import scan_locations
@@ -334,7 +335,9 @@ class Model:
     def sends(self) -> CompoundTable:
         """All sends."""
         self.exchange.post(self)
-        assert self.posted_sends is not None
+        if self.posted_sends is None:
+            # another view of this part has posted them
+            self.posted_sends = post_messages(self, self.exchange)[1]
         return self.posted_sends
 
     @cached_property
