@@ -31,6 +31,10 @@ MEMBER = (
 )  # fmt: skip
 """What a part tells of its participants."""
 
+_RELATIVE = {
+    "enter": "end", "exit": "end", "begin_time": "end_time", "enter_time": "end_time", "exit_time": "end_time",
+}  # fmt: skip
+
 _K = 32
 """Bits of a key for the number of an operation among those of its communicator."""
 
@@ -78,6 +82,18 @@ class CollectivePost:
         else:
             k = occurrence(of_process)
         key = channel << _K | k
+        spool = None
+        if exchange.n_parts > 1:
+            spool = view.spool
+            order = np.argsort(key, kind="stable")
+            key, end, call, begin_time, end_time = (
+                key[order],
+                end[order],
+                call[order],
+                begin_time[order],
+                end_time[order],
+            )
+            communicator, process, location = communicator[order], process[order], location[order]
         columns = Columns(
             end.size,
             {
@@ -99,7 +115,7 @@ class CollectivePost:
                 "call_path": partial(pick, calls.call_path, call),
             },
         )
-        self.members = Shipment(columns, MEMBER, key if exchange.n_parts > 1 else None, view.spool)
+        self.members = Shipment(columns, MEMBER, spool, _RELATIVE)
         group, first = number(channel)
         of = Segments(group, first.size)
         self.communicator, self.size, self.length = channel[first], of.count(), of.max(k) + 1

@@ -49,6 +49,13 @@ RECV_HALF = (
     *(f"{role}_{name}" for role in ("recv_post", "recv") for name in CALL),
 )  # fmt: skip
 """What a sender is told of a receive."""
+RELATIVE = {
+    f"{role}_{name}": f"{event}_time" if name.endswith("time") else event
+    for event, roles in (("send", ("send", "send_done")), ("recv", ("recv_post", "recv")))
+    for role in roles
+    for name in ("enter", "exit", "enter_time", "exit_time")
+}
+"""Calls are close to their event."""
 
 
 def call_columns(calls: AllCalls, role: str, call: NDArray[np.int64]) -> dict[str, Column]:
@@ -124,6 +131,14 @@ def post_messages(view: Model, exchange: Exchange) -> tuple[MessagePost, Compoun
     is_send = SENDS[kind]
     sends = np.flatnonzero(is_send & ~cancelled)
     destination = c.process_of(e.communicator[sends], e.peer[sends], of_process[sends])
+    n = exchange.n_parts
+    start = np.array([0, sends.size])
+    if n > 1:
+        # in the order of the parts that get them
+        to = np.where(destination >= 0, exchange.part_of[destination], n).astype(np.min_scalar_type(n))
+        start = np.concatenate([[0], np.cumsum(np.bincount(to, minlength=n)[:n])])
+        order = np.argsort(to, kind="stable")
+        sends, destination = sends[order], destination[order]
     done = np.where(kind[sends] == K.MPI_ISEND, partner[sends], sends)
     columns = Columns(
         sends.size,
@@ -141,12 +156,8 @@ def post_messages(view: Model, exchange: Exchange) -> tuple[MessagePost, Compoun
             **call_columns(calls, "send_done", pick(e.call, done)),
         },
     )
-    n = exchange.n_parts
-    to = np.where(destination >= 0, exchange.part_of[destination], n) if n > 1 else None
-    start = np.array([0, sends.size])
-    if to is not None:
-        start = np.concatenate([[0], np.cumsum(np.bincount(to, minlength=n)[:n])])
-    shipped = Shipment(columns, SEND_HALF, to, view.spool)
+    spool = view.spool if n > 1 else None
+    shipped = Shipment(columns, SEND_HALF, spool, RELATIVE)
     columns = Columns(
         receives.size,
         {
@@ -162,7 +173,7 @@ def post_messages(view: Model, exchange: Exchange) -> tuple[MessagePost, Compoun
             **call_columns(calls, "recv", e.call[receives]),
         },
     )
-    received = Shipment(columns, [*KEY, *RECV_HALF], None if n == 1 else np.zeros(receives.size, np.int64), view.spool)
+    received = Shipment(columns, [*KEY, *RECV_HALF], spool, RELATIVE)
     every = np.flatnonzero(is_send)
     every = every[np.argsort(e.row[every], kind="stable")]
 
@@ -208,7 +219,7 @@ class Receipt:
         self._start = start
         self._kept: Any = Columns(matched.size, {name: partial(column, name) for name in RECV_HALF})
         if spool is not None:
-            self._kept = spool.keep(SimpleNamespace(**{name: column(name) for name in RECV_HALF}))
+            self._kept = spool.keep(SimpleNamespace(**{name: column(name) for name in RECV_HALF}), RELATIVE)
 
     def column(self, name: str, sender: int) -> NDArray[Any]:
         """Return a column of the receives of what a part sent; null where there is none."""

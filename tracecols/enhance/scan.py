@@ -416,7 +416,8 @@ class LocationScan:
         self.has_tasks = bool(self._calls[6][: self.n_calls].any())
         if not self.has_tasks:
             self._calls[6] = np.zeros(0, np.int64)
-        self.calls = self._spool.keep(Calls(*(_filled(a, self.n_calls) for a in self._calls)))
+        calls = Calls(*(_filled(a, self.n_calls) for a in self._calls))
+        self.calls = self._spool.keep(calls, {"exit_row": "enter_row", "exit": "enter"})
         self.notes = self._spool.keep(Notes(*(_filled(a, self.n_notes) for a in self._notes)))
         self.bad_exits, self.open = int(state[stacks.BAD_EXITS]), int(state[stacks.OPEN])
         self.done = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.compound import Columns
-from tracecols.enhance.spool import Spool, mapped, rows
+from tracecols.enhance.spool import Spool, rows, search
 
 
 class Shipment:
@@ -22,18 +22,19 @@ class Shipment:
         What is sent.
     names : sequence of str
         Which columns.
-    to : (n,) int64, optional
-        A number by which the rows are ordered, that of the part that gets each, for instance; left as they are by default.
-    spool : Spool
-        Keeps them if they are ordered.
+    spool : Spool, optional
+        Keeps them; without it they are computed when they are asked for.
+    relative : mapping, optional
+        Columns that are close to another one (see `Spool.keep`).
     """
 
-    def __init__(self, columns: Columns, names: Sequence[str], to: NDArray[np.int64] | None, spool: Spool) -> None:
+    def __init__(
+        self, columns: Columns, names: Sequence[str], spool: Spool | None, relative: Mapping[str, str] | None = None
+    ) -> None:
         self.n = len(columns)
         self._kept: Any = columns
-        if to is not None:
-            order = np.argsort(to, kind="stable")
-            self._kept = spool.keep(SimpleNamespace(**{name: columns[name][order] for name in names}))
+        if spool is not None:
+            self._kept = spool.keep(SimpleNamespace(**{name: columns[name] for name in names}), relative)
 
     def rows(self, name: str, start: int = 0, stop: int | None = None) -> NDArray[Any]:
         """Return some rows of a column."""
@@ -41,7 +42,7 @@ class Shipment:
 
     def between(self, name: str, low: int, high: int) -> tuple[int, int]:
         """Find the rows of an ascending column with low <= value < high; their first, and one past their last."""
-        start, stop = np.searchsorted(mapped(self._kept, name), [low, high])
+        start, stop = search(self._kept, name, [low, high])
         return int(start), int(stop)
 
 

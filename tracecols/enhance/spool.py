@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
@@ -10,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.errors import AnalysisError
+from tracecols.kernels import packing
 from tracecols.scratch import ScratchFolder, temporary_folder
 
 BUDGET = 1 << 29
@@ -18,41 +21,96 @@ BUDGET = 1 << 29
 C = TypeVar("C")
 
 
+NOTHING = np.zeros(0, np.int64)
+
+
+@dataclass
+class Place:
+    """Where a column stands in a file and how.
+
+    Attributes
+    ----------
+    at, n : int
+        First byte; number of rows.
+    dtype, stored : dtype
+        What the column is; what stands in the file: codes (see `kernels.packing`), or the same.
+    low : int
+        What the codes are counted from.
+    base : str, optional
+        Column that they are relative to.
+    """
+
+    at: int
+    n: int
+    dtype: np.dtype[Any]
+    stored: np.dtype[Any]
+    low: int = 0
+    base: str | None = None
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether codes stand in the file."""
+        return self.stored != self.dtype
+
+
 class Spilled:
-    """Columns in a file; an attribute reads one of them, each time anew.
+    """Columns in a file, integers as narrow codes; an attribute reads one of them, each time anew.
 
     Parameters
     ----------
     columns : object
         Its attributes are the arrays.
+    relative : mapping
+        Columns whose values are close to those of another one.
     path : Path
         The file.
     """
 
-    def __init__(self, columns: object, path: Path) -> None:
+    def __init__(self, columns: object, relative: Mapping[str, str], path: Path) -> None:
         self._path = path
-        self._places: dict[str, tuple[int, Any, int]] = {}
+        self._places: dict[str, Place] = {}
         with path.open("wb") as file:
             for name, array in vars(columns).items():
-                self._places[name] = file.tell(), array.dtype, array.size
+                self._places[name] = place = Place(file.tell(), array.size, array.dtype, array.dtype)
+                if array.size and array.dtype in (np.int32, np.int64):
+                    base = relative.get(name)
+                    against = NOTHING if base is None else getattr(columns, base)
+                    low, high, _ = packing.measure(array, against)
+                    room = high - low + 2
+                    fits = (t for t in (np.uint8, np.uint16, np.uint32) if room <= np.iinfo(t).max + 1)
+                    narrow = np.dtype(next(fits, array.dtype))
+                    if narrow.itemsize < array.itemsize:
+                        place.stored, place.low, place.base = narrow, low, base
+                        codes = np.empty(array.size, narrow)
+                        packing.pack(array, against, low, codes)
+                        array = codes
                 array.tofile(file)
 
     def __getattr__(self, name: str) -> NDArray[Any]:
         if name.startswith("_") or name not in self._places:
             raise AttributeError(name)
-        return self.rows(name, 0, self._places[name][2])
+        return self.rows(name, 0, self._places[name].n)
 
     def rows(self, name: str, start: int, stop: int) -> NDArray[Any]:
         """Read some rows of a column."""
-        at, dtype, _ = self._places[name]
+        place = self._places[name]
         if start == stop:
-            return np.zeros(0, dtype)
-        return np.fromfile(self._path, dtype, stop - start, offset=at + start * dtype.itemsize)
+            return np.zeros(0, place.dtype)
+        stored = np.fromfile(self._path, place.stored, stop - start, offset=place.at + start * place.stored.itemsize)
+        if not place.is_packed:
+            return stored
+        values = np.empty(stored.size, place.dtype)
+        packing.unpack(stored, self.rows(place.base, start, stop) if place.base else NOTHING, place.low, values)
+        return values
 
-    def mapped(self, name: str) -> NDArray[Any]:
-        """Map a column into memory."""
-        at, dtype, n = self._places[name]
-        return np.memmap(self._path, dtype, "r", at, (n,)) if n else np.zeros(0, dtype)
+    def search(self, name: str, values: Sequence[int]) -> NDArray[np.int64]:
+        """Find where values belong in an ascending column without nulls that is not relative to another one."""
+        place = self._places[name]
+        if not place.n:
+            return np.zeros(len(values), np.int64)
+        mapped = np.memmap(self._path, place.stored, "r", place.at, (place.n,))
+        codes = [min(v - place.low + 1, np.iinfo(np.int64).max) for v in values] if place.is_packed else values
+        return np.searchsorted(mapped, np.array(codes, np.int64))
 
 
 def rows(kept: Any, name: str, start: int, stop: int) -> NDArray[Any]:
@@ -72,8 +130,15 @@ class Spool:
         self._n_files = 0
         self._folder: ScratchFolder | None = None
 
-    def keep(self, columns: C) -> C:
+    def keep(self, columns: C, relative: Mapping[str, str] | None = None) -> C:
         """Return the same columns, or something with the same attributes that reads them from a file.
+
+        Parameters
+        ----------
+        columns : object
+            Its attributes are the arrays; -1 is null.
+        relative : mapping, optional
+            Columns whose values are close to those of another one: they take less room.
 
         Raises
         ------
@@ -90,7 +155,7 @@ class Spool:
             path = self._folder.path / str(self._n_files)
             self._n_files += 1
         try:
-            return Spilled(columns, path)  # type: ignore[return-value]
+            return Spilled(columns, relative or {}, path)  # type: ignore[return-value]
         except OSError as error:
             raise AnalysisError(
                 f"cannot write the temporary file {path}: {error.strerror or error}\n"
@@ -98,9 +163,8 @@ class Spool:
             ) from error
 
 
-def mapped(kept: Any, name: str) -> NDArray[Any]:
-    """Return a column that was kept without reading it: an array, or a map of its file."""
+def search(kept: Any, name: str, values: Sequence[int]) -> NDArray[np.int64]:
+    """Find where values belong in an ascending column that was kept, wherever it is."""
     if isinstance(kept, Spilled):
-        return kept.mapped(name)
-    column: NDArray[Any] = getattr(kept, name)
-    return column
+        return kept.search(name, values)
+    return np.searchsorted(getattr(kept, name), values)

@@ -1,0 +1,104 @@
+"""Columns that are kept in files: as narrow codes, and the same when they are read."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tracecols.enhance import spool
+from tracecols.enhance.shipment import Shipment
+from tracecols.kernels import packing
+
+SMALL = st.integers(-300, 300)
+WIDE = st.integers(-(2**63), 2**63 - 1)
+COLUMN = st.sampled_from([SMALL, st.integers(0, 2**34), st.integers(10**15, 10**15 + 70_000), WIDE])
+
+
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_packing__gives_back_every_value(compiled, data):
+    measure, pack, unpack = (f if compiled else f.py_func for f in (packing.measure, packing.pack, packing.unpack))
+    n = data.draw(st.integers(1, 20))
+    values = np.array(data.draw(st.lists(data.draw(COLUMN), min_size=n, max_size=n)), np.int64)
+    base = np.array(data.draw(st.lists(data.draw(COLUMN), min_size=n, max_size=n) | st.just([])), np.int64)
+    with np.errstate(over="ignore"):
+        low, high, n_null = measure(values, base)
+        assert n_null == (values == -1).sum()
+        if int(high) - int(low) + 2 > 2**32:
+            return
+        codes = np.zeros(n, np.uint32)
+        pack(values, base, np.int64(low), codes)
+        again = np.zeros(n, np.int64)
+        unpack(codes, base, np.int64(low), again)
+    assert again.tolist() == values.tolist()
+    assert ((codes == 0) == (values == -1)).all()
+
+
+@pytest.fixture
+def spilling(monkeypatch):
+    monkeypatch.setattr(spool, "BUDGET", 0)
+    return spool.Spool()
+
+
+def columns():
+    time = np.cumsum(np.arange(1000)) + 10**15
+    return SimpleNamespace(
+        row=np.arange(1000) + 2**40,
+        time=time,
+        enter=np.arange(1000) + 2**40 - 3,
+        enter_time=np.where(np.arange(1000) % 7 == 0, -1, time - 70_000),
+        wide=np.arange(1000) << 40,
+        nothing=np.full(1000, -1, np.int32),
+        kind=np.arange(1000).astype(np.uint8),
+        flag=np.arange(1000) % 2 == 0,
+        empty=np.zeros(0, np.int64),
+    )
+
+
+RELATIVE = {"enter": "row", "enter_time": "time"}
+
+
+def test_spool__reads_what_it_wrote(spilling):
+    given, kept = columns(), spilling.keep(columns(), RELATIVE)
+    for name, array in vars(given).items():
+        assert getattr(kept, name).dtype == array.dtype
+        assert getattr(kept, name).tolist() == array.tolist()
+        for start, stop in ((0, 0), (3, 4), (990, 1000), (7, 700)):
+            stop = min(stop, array.size)
+            if start <= stop:
+                assert spool.rows(kept, name, start, stop).tolist() == array[start:stop].tolist()
+
+
+def test_spool__writes_narrow_columns(spilling):
+    kept = spilling.keep(columns(), RELATIVE)
+    stored = {name: place.stored for name, place in kept._places.items()}
+    assert stored == {
+        "row": np.uint16, "time": np.uint32, "enter": np.uint8, "enter_time": np.uint8, "wide": np.int64,
+        "nothing": np.uint8, "kind": np.uint8, "flag": np.bool_, "empty": np.int64,
+    }  # fmt: skip
+    assert kept._path.stat().st_size == 1000 * (2 + 4 + 1 + 1 + 8 + 1 + 1 + 1)
+
+
+@pytest.mark.parametrize("name", ["row", "wide"])
+def test_shipment__finds_rows_wherever_they_are(spilling, name):
+    given = columns()
+    values = getattr(given, name)
+    shipment = Shipment(_table(given, ["row", "wide"]), ["row", "wide"], spilling)
+    assert isinstance(shipment._kept, spool.Spilled)
+    low, high = int(values[100]), int(values[900])
+    end = np.iinfo(np.int64).max
+    assert shipment.between(name, low, high) == (100, 900)
+    assert shipment.between(name, low + 1, end) == (101, 1000)
+    assert shipment.between(name, 0, low) == (0, 100)
+    assert shipment.between(name, -(2**62), 0) == (0, 0)
+
+
+def _table(given, names):
+    from tracecols.enhance.compound import Columns
+
+    return Columns(len(given.row), {name: getattr(given, name) for name in names})
