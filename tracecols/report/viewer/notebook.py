@@ -22,7 +22,7 @@ def _widget_class() -> type[Any]:
         import anywidget
         import traitlets
     except ImportError as error:
-        raise MissingExtraError("anywidget", "notebook", "SeverityCube.show") from error
+        raise MissingExtraError("anywidget", "notebook", "SeverityCube.view") from error
     script, style = bundle()
 
     class SeverityWidget(anywidget.AnyWidget):  # type: ignore[misc]
