@@ -230,7 +230,10 @@ def test_html_table__escapes_names():
 
 def test_mimebundle__is_a_widget_with_anywidget_and_a_table_without(cube, monkeypatch):
     pytest.importorskip("anywidget")
-    assert "application/vnd.jupyter.widget-view+json" in cube._repr_mimebundle_()
+    for shown in (cube, cube.view()):
+        bundle = shown._repr_mimebundle_()
+        assert "application/vnd.jupyter.widget-view+json" in bundle
+        assert bundle["text/html"] == html_table(cube)
     monkeypatch.setattr(notebook, "SHOWN_UNASKED", 10)
     assert set(mimebundle(cube)) == {"text/plain", "text/html"}
     monkeypatch.undo()
