@@ -257,7 +257,7 @@ def test_wide__has_a_column_per_property(after):
         long.astype({"call_path": str, "property": str}), on=key, how="outer"
     )
     assert (both.value_x == both.value_y).all()
-    assert after.wide(["Mpi"], view="iie").set_index("call_path").mpi["main"] == pytest.approx(0.19)
+    assert after.wide(["Mpi"], aggregation="iie").set_index("call_path").mpi["main"] == pytest.approx(0.19)
     assert small_cube({"time": {}, "x": {("main", 0, 0): 1}}).wide(["time"]).empty
 
 

@@ -1,4 +1,4 @@
-"""The severity cube: views, selections, storage."""
+"""The severity cube: aggregations, selections, storage."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ def test_cells__add_up_without_zeros_in_order():
     assert (cells + cells - cells).value.tolist() == [7, 1]
 
 
-def test_view__property_exclusive_is_without_the_children(cube):
-    exclusive = sum(cube.view(p, "eee").value.sum() for p in cube.properties.id if cube.properties.root_of(p) == "time")
+def test_cells_of__property_exclusive_is_without_the_children(cube):
+    exclusive = sum(
+        cube.cells_of(p, "eee").value.sum() for p in cube.properties.id if cube.properties.root_of(p) == "time"
+    )
     assert exclusive == cube.cells["time"].value.sum()
 
 
-def test_view__call_path_inclusive_adds_up_to_the_roots(cube):
-    inclusive = cube.view("time", "iie")
+def test_cells_of__call_path_inclusive_adds_up_to_the_roots(cube):
+    inclusive = cube.cells_of("time", "iie")
     roots = cube.call_paths.parent[inclusive.call_path] < 0
     assert inclusive.value[roots].sum() == cube.cells["time"].value.sum()
     # by hand for one path: what is below it in the tree
@@ -46,13 +48,13 @@ def test_by_system__inclusive_values_add_up(cube):
     values = cube.by_system("time")
     assert values[0] == pytest.approx(cube.total("time"))
     assert [cube.system.kind[i] for i in range(4)] == ["machine", "node", "process", "thread"]
-    assert cube.by_system("time", view="iee")[0] == 0
+    assert cube.by_system("time", aggregation="iee")[0] == 0
 
 
-@pytest.mark.parametrize("view", ["ie", "xee", "IEE"])
-def test_view__refuses_other_letters(cube, view):
+@pytest.mark.parametrize("aggregation", ["ie", "xee", "IEE"])
+def test_cells_of__refuses_other_letters(cube, aggregation):
     with pytest.raises(SeverityError, match="three letters"):
-        cube.view("time", view)
+        cube.cells_of("time", aggregation)
 
 
 def test_frame__selects_by_names(cube):
@@ -154,20 +156,20 @@ def test_on_topology__places_threads_with_their_process(cube):
     laid = more.on_topology("LINE", "omp_idle_threads")
     np.testing.assert_allclose(laid, [by_rank[1], np.nan, by_rank[0]], rtol=1e-12)
     # without their threads, masters are never idle
-    np.testing.assert_array_equal(more.on_topology("line", "omp_idle_threads", view="iee"), [0, np.nan, 0])
+    np.testing.assert_array_equal(more.on_topology("line", "omp_idle_threads", aggregation="iee"), [0, np.nan, 0])
     assert len(more.topologies) == 2
 
 
-def test_on_topology__selects_and_views(cube):
+def test_on_topology__selects_and_aggregates(cube):
     at = "*/MPI_Bcast"
     laid = cube.on_topology(0, "mpi_latebroadcast", at)
     np.testing.assert_allclose(
         laid.ravel(), cube.by_location("mpi_latebroadcast", cube.find_call_paths(at)), rtol=1e-15
     )
     # inclusive of the root is all
-    whole = cube.on_topology(0, "time", cube.call_paths.path[0], view="iie")
+    whole = cube.on_topology(0, "time", cube.call_paths.path[0], aggregation="iie")
     assert np.nansum(whole) == pytest.approx(cube.total("time"))
-    assert np.nansum(cube.on_topology(0, "mpi", view="eee")) <= np.nansum(cube.on_topology(0, "mpi"))
+    assert np.nansum(cube.on_topology(0, "mpi", aggregation="eee")) <= np.nansum(cube.on_topology(0, "mpi"))
 
 
 def test_on_topology__adds_up_who_shares_a_place(cube):

@@ -114,7 +114,7 @@ def test_cubex__metrics_hold_what_is_below_them(analyzed, tmp_path):
         metrics = theirs.all_metrics()
         for metric in metrics:
             own = total(metric) - sum(total(child) for child in metric.childs)
-            wanted = cube.view(metric.name, "eee").value.sum() * cube.scale(metric.name)
+            wanted = cube.cells_of(metric.name, "eee").value.sum() * cube.scale(metric.name)
             assert own == pytest.approx(wanted, abs=1e-12), metric.name
         assert sum(
             total(m) for m in metrics if m.name in ("execution", "overhead", "omp_idle_threads")

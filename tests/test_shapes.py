@@ -114,7 +114,7 @@ def test_shape__export_holds_every_cell(work, shape, tmp_path, monkeypatch):
     )
 
 
-def test_view__call_path_inclusive_of_a_deep_tree(work):
+def test_cells_of__call_path_inclusive_of_a_deep_tree(work):
     folder, _ = work
     cube = tracecols.SeverityCube.load(folder / "deep.severity")
     axis = cube.call_paths
@@ -123,12 +123,12 @@ def test_view__call_path_inclusive_of_a_deep_tree(work):
     dense[time.call_path, time.location] = time.value
     for i in range(len(axis) - 1, 0, -1):
         dense[axis.parent[i]] += dense[i] if axis.parent[i] >= 0 else 0
-    view = cube.view("time", "iie")
-    assert (np.diff(view.key) > 0).all()
+    cells = cube.cells_of("time", "iie")
+    assert (np.diff(cells.key) > 0).all()
     call_path, location = np.nonzero(dense)
-    np.testing.assert_array_equal(view.call_path, call_path)
-    np.testing.assert_array_equal(view.location, location)
-    np.testing.assert_array_equal(view.value, dense[call_path, location])
+    np.testing.assert_array_equal(cells.call_path, call_path)
+    np.testing.assert_array_equal(cells.location, location)
+    np.testing.assert_array_equal(cells.value, dense[call_path, location])
     np.testing.assert_array_equal(cube.by_call_path("time", "iie"), dense.sum(1) * cube.scale("time"))
     assert len(cube._up(Cells.empty(), axis)) == 0
 

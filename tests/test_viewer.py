@@ -230,7 +230,10 @@ def test_html_table__escapes_names():
 
 def test_mimebundle__is_a_widget_with_anywidget_and_a_table_without(cube, monkeypatch):
     pytest.importorskip("anywidget")
-    assert "application/vnd.jupyter.widget-view+json" in cube._repr_mimebundle_()
+    for shown in (cube, cube.view()):
+        bundle = shown._repr_mimebundle_()
+        assert "application/vnd.jupyter.widget-view+json" in bundle
+        assert bundle["text/html"] == html_table(cube)
     monkeypatch.setattr(notebook, "SHOWN_UNASKED", 10)
     assert set(mimebundle(cube)) == {"text/plain", "text/html"}
     monkeypatch.undo()
@@ -238,7 +241,7 @@ def test_mimebundle__is_a_widget_with_anywidget_and_a_table_without(cube, monkey
     monkeypatch.setitem(sys.modules, "anywidget", None)
     assert set(mimebundle(cube)) == {"text/plain", "text/html"}
     with pytest.raises(MissingExtraError, match=r"pip install 'tracecols\[notebook\]'"):
-        cube.show()
+        cube.view()
 
 
 # -- in a browser -----------------------------------------------------------------------------------------------------
@@ -272,7 +275,7 @@ def cells_of(cube, properties):
     """The cells of selected properties: (id, open) each."""
     total = Cells.empty()
     for name, opened in properties:
-        total = total + cube.view(name, "eee" if opened else "iee")
+        total = total + cube.cells_of(name, "eee" if opened else "iee")
     return total
 
 
@@ -363,7 +366,7 @@ def check_shown(report, cube, properties, call_paths):
         assert same_percent(number, wanted, base)
     for node, (number, value, _, opened, _) in report.rows("properties").items():
         id_ = cube.properties.id[node]
-        wanted = float(cube.view(id_, "eee" if opened else "iee").value.sum() * cube.scale(id_))
+        wanted = float(cube.cells_of(id_, "eee" if opened else "iee").value.sum() * cube.scale(id_))
         whole = time if cube.properties.unit[node] == "sec" else cube.total(cube.properties.root_of(id_))
         assert value == pytest.approx(wanted, rel=1e-12, abs=1e-12 * abs(whole)), id_
         assert same_percent(number, wanted, whole)
@@ -802,7 +805,7 @@ def test_layout__fits_the_window(browser, page, width, theme):
 
 def test_widget__shows_the_same_and_tells_its_selection(browser, cube, tmp_path):
     pytest.importorskip("anywidget")
-    shown = cube.show(height=400)
+    shown = cube.view(height=400)
     # anywidget hands the bytes over as a DataView; here a page of ours does
     (tmp_path / "viewer.js").write_text(shown._esm, encoding="utf-8")
     context = browser.new_context(viewport={"width": 1000, "height": 700}, bypass_csp=True)

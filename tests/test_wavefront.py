@@ -347,7 +347,7 @@ def test_overlapping_properties__leave_the_others_as_they_are(archive, enhance):
     cube = analyze_model(enhance(archive), topologies=[grid])
     assert cells(cube, "mpi_latesender_wavefront_se") == cells(cube, "mpi_latesender_wo") == {("MPI_Recv", 0): 40}
     assert cube.violations() == []
-    assert cube.view("mpi_latesender", "eee").value.size == 0
+    assert cube.cells_of("mpi_latesender", "eee").value.size == 0
     assert np.isnan(cube.on_topology("by hand")).tolist() == [[False, False], [False, True]]
     # a child that exceeds its parent is told, also if it overlaps
     cube.cells["mpi_latesender_wavefront_se"].value[:] = 41

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 class SeverityCube:
     """Severities of all properties per call path and location (thesis 4.14).
 
-    A value is inclusive along the property tree, exclusive along the call tree, and of one location. Other meanings are
-    views (thesis 4.16): three letters, `i` or `e` for inclusive or exclusive, for property, call path and system.
+    A value is inclusive along the property tree, exclusive along the call tree, and of one location. Other aggregations
+    (the views of thesis 4.16) are named by three letters, `i` or `e` for inclusive or exclusive, for property, call path
+    and system.
 
     Attributes
     ----------
@@ -100,26 +101,31 @@ class SeverityCube:
         """Return what one unit inside is worth outside: seconds per tick for times, else 1."""
         return 1 / self.resolution if self.properties.unit[self.properties.number[name]] == "sec" else 1.0
 
-    def view(self, name: str, view: str = "iee") -> Cells:
-        """Return the cells of a property in another meaning along properties and call paths.
+    def cells_of(self, name: str, aggregation: str = "iee") -> Cells:
+        """Return the cells of a property, inclusive or exclusive along properties and call paths.
 
         Parameters
         ----------
         name : str
             Id or title of a property.
-        view : str
+        aggregation : str
             Letters for property, call path and system; the system's is for `by_system` and `on_topology`.
+
+        Raises
+        ------
+        SeverityError
+            If there is no such property, or the letters are others.
         """
-        if len(view) != 3 or set(view) - set("ie"):
+        if len(aggregation) != 3 or set(aggregation) - set("ie"):
             raise SeverityError(
-                f"view {view!r} is not three letters i or e\n  the default is 'iee': property inclusive, call path and system exclusive"
+                f"aggregation {aggregation!r} is not three letters i or e\n  the default is 'iee': property inclusive, call path and system exclusive"
             )
         name = self.find_property(name)
         cells = self.cells[name]
-        if view[0] == "e":
+        if aggregation[0] == "e":
             for child in self.properties.parts(name):
                 cells = cells - self.cells[child]
-        if view[1] == "i":
+        if aggregation[1] == "i":
             cells = self._up(cells, self.call_paths)
         return cells
 
@@ -153,14 +159,14 @@ class SeverityCube:
         root = self.properties.root_of(self.find_property(name))
         return float(self.facts.get("whole", {}).get(root, 0.0)) or self.total(root)
 
-    def by_call_path(self, name: str, view: str = "iee") -> NDArray[np.float64]:
+    def by_call_path(self, name: str, aggregation: str = "iee") -> NDArray[np.float64]:
         """Return the sum over locations per call path; (n_call_paths,) float64."""
         axis = self.call_paths
         # along call paths locations need not be told apart
-        cells = self.view(name, view if view[1:2] != "i" else f"{view[:1]}e{view[2:]}")
+        cells = self.cells_of(name, aggregation if aggregation[1:2] != "i" else f"{aggregation[:1]}e{aggregation[2:]}")
         sums = np.zeros(len(axis), cells.value.dtype)
         np.add.at(sums, cells.call_path, cells.value)
-        if view[1:2] == "i":
+        if aggregation[1:2] == "i":
             order = np.argsort(axis.depth, kind="stable")
             starts = np.searchsorted(axis.depth[order], np.arange(axis.depth.max(initial=0) + 2))
             for at in range(starts.size - 2, 0, -1):
@@ -177,12 +183,12 @@ class SeverityCube:
         return sums * self.scale(name)
 
     def by_system(
-        self, name: str, call_paths: NDArray[np.bool_] | None = None, view: str = "iei"
+        self, name: str, call_paths: NDArray[np.bool_] | None = None, aggregation: str = "iei"
     ) -> NDArray[np.float64]:
         """Return values per node of the system tree, inclusive or exclusive; (n_system,) float64."""
         of_location = self.by_location(name, call_paths)
         values = np.array([of_location[row] if row >= 0 else 0.0 for row in self.system.location])
-        if view[2] == "i":
+        if aggregation[2] == "i":
             for i in range(len(values) - 1, -1, -1):
                 if self.system.parent[i] >= 0:
                     values[self.system.parent[i]] += values[i]
@@ -210,7 +216,7 @@ class SeverityCube:
         return self.topologies[topology]
 
     def on_topology(
-        self, topology: str | int | Topology, name: str = "time", call_path: str | None = None, view: str = "iei"
+        self, topology: str | int | Topology, name: str = "time", call_path: str | None = None, aggregation: str = "iei"
     ) -> NDArray[np.float64]:
         """Lay the severities of a property on a grid (2004 paper on virtual topologies, section 3).
 
@@ -222,8 +228,8 @@ class SeverityCube:
             Id or title of a property.
         call_path : str, optional
             A path or shell pattern; all call paths by default.
-        view : str, optional
-            Meaning along property and call path (see `view`). For the system, `i`: threads without a position of their own
+        aggregation : str, optional
+            Along property and call path (see `cells_of`). For the system, `i`: threads without a position of their own
             count where the first thread of their process stands that has one; `e`: they are left out.
 
         Returns
@@ -246,12 +252,12 @@ class SeverityCube:
         shape = t.shape
         if np.prod(shape, dtype=np.float64) > 1e8:
             raise SeverityError(f"{t!r} has too many positions for an array\n  lay it out from its coordinates")
-        cells = self.view(name, view)
+        cells = self.cells_of(name, aggregation)
         if call_path is not None:
             cells = cells.on(self.find_call_paths(call_path))
         values = np.zeros(self.system.n_locations, cells.value.dtype)
         np.add.at(values, cells.location, cells.value)
-        if view[2] == "i":
+        if aggregation[2] == "i":
             at = self._stand_ins(t.location)
             away = np.flatnonzero((at >= 0) & (at != np.arange(at.size)))
             np.add.at(values, at[away], values[away])
@@ -341,7 +347,7 @@ class SeverityCube:
         call_path: str | None = None,
         rank: int | None = None,
         thread: int | None = None,
-        view: str = "iee",
+        aggregation: str = "iee",
     ) -> pd.DataFrame:
         """Return severities as a long table.
 
@@ -353,8 +359,8 @@ class SeverityCube:
             A path or shell pattern.
         rank, thread : int, optional
             Locations.
-        view : str, optional
-            Meaning along property and call path (see `view`).
+        aggregation : str, optional
+            Along property and call path (see `cells_of`).
 
         Returns
         -------
@@ -375,7 +381,7 @@ class SeverityCube:
             at &= self.system.thread == thread
         parts = []
         for name in names:
-            cells = self.view(name, view)
+            cells = self.cells_of(name, aggregation)
             cells = cells if keep is None else cells.on(keep)
             parts.append((name, cells.where(at[cells.location]) if len(cells) else cells))
         lengths = [len(c) for _, c in parts]
@@ -400,15 +406,15 @@ class SeverityCube:
 
     to_frame = frame
 
-    def wide(self, properties: Sequence[str] | None = None, view: str = "iee") -> pd.DataFrame:
+    def wide(self, properties: Sequence[str] | None = None, aggregation: str = "iee") -> pd.DataFrame:
         """Return severities as a wide table: a row per call path and location, a column per property.
 
         Parameters
         ----------
         properties : sequence of str, optional
             Ids or titles; all that have values by default.
-        view : str, optional
-            Meaning along property and call path (see `view`).
+        aggregation : str, optional
+            Along property and call path (see `cells_of`).
 
         Returns
         -------
@@ -423,7 +429,7 @@ class SeverityCube:
             if properties is not None
             else [p for p in self.properties.id if len(self.cells[p])]
         )
-        cells = {name: self.view(name, view) for name in names}
+        cells = {name: self.cells_of(name, aggregation) for name in names}
         keys = np.unique(np.concatenate([np.zeros(0, np.int64), *(c.key for c in cells.values())]))
         call_path, location = (keys >> 32).astype(np.int64), keys & 0xFFFFFFFF
         unique, codes = np.unique(np.array([*self.call_paths.path, ""], object), return_inverse=True)
@@ -457,8 +463,8 @@ class SeverityCube:
         for name in self.properties.id:
             if not len(self.cells[name]):
                 continue
-            for label, view in ((name, "iee"), (f"{name} (inc)", "iie")):
-                cells = self.view(name, view)
+            for label, aggregation in ((name, "iee"), (f"{name} (inc)", "iie")):
+                cells = self.cells_of(name, aggregation)
                 sums = np.zeros(len(self.call_paths), cells.value.dtype)
                 kept = at[cells.location]
                 np.add.at(sums, cells.call_path[kept], cells.value[kept])
@@ -523,7 +529,7 @@ class SeverityCube:
         whole = self.whole("time") if "time" in self.cells else 0.0
         if whole:
             shares = [
-                (float(self.view(n, "eee").value.sum()) * self.scale(n), n)
+                (float(self.cells_of(n, "eee").value.sum()) * self.scale(n), n)
                 for i, n in enumerate(self.properties.id)
                 if self.properties.root_of(n) == "time" and not self.properties.overlaps[i]
             ]
@@ -555,8 +561,8 @@ class SeverityCube:
 
         return write_page(self, path, title)
 
-    def show(self, height: int = 620) -> Any:
-        """Return the same view as a notebook widget (extra `notebook`); its `selection` is what is selected in it.
+    def view(self, height: int = 620) -> Any:
+        """Return what `report` writes as a notebook widget (extra `notebook`); its `selection` is what is selected in it.
 
         Parameters
         ----------

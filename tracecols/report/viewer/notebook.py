@@ -22,7 +22,7 @@ def _widget_class() -> type[Any]:
         import anywidget
         import traitlets
     except ImportError as error:
-        raise MissingExtraError("anywidget", "notebook", "SeverityCube.show") from error
+        raise MissingExtraError("anywidget", "notebook", "SeverityCube.view") from error
     script, style = bundle()
 
     class SeverityWidget(anywidget.AnyWidget):  # type: ignore[misc]
@@ -34,6 +34,14 @@ def _widget_class() -> type[Any]:
         title = traitlets.Unicode().tag(sync=True)
         height = traitlets.Int(620).tag(sync=True)
         selection = traitlets.Dict().tag(sync=True)
+        table = ""
+
+        def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+            """Add the table: what a page shows in which no widget can run."""
+            shown = super()._repr_mimebundle_(**kwargs)
+            # ipywidgets gives the data, or the data and their metadata
+            found = shown[0] if isinstance(shown, tuple) else shown
+            return {**(found or {}), "text/html": self.table}
 
     return SeverityWidget
 
@@ -62,7 +70,9 @@ def widget(cube: SeverityCube, height: int = 620) -> Any:
     packed = pack(cube)
     parts = [packed.header, *packed.blocks]
     head = struct.pack(f"<I{len(parts)}I", len(parts), *map(len, parts))
-    return made(data=head + b"".join(parts), title=title_of(cube), height=height)
+    shown = made(data=head + b"".join(parts), title=title_of(cube), height=height)
+    shown.table = html_table(cube)
+    return shown
 
 
 def mimebundle(cube: SeverityCube) -> dict[str, Any]:
@@ -70,9 +80,7 @@ def mimebundle(cube: SeverityCube) -> dict[str, Any]:
     result: dict[str, Any] = {"text/plain": repr(cube), "text/html": html_table(cube)}
     if sum(map(len, cube.cells.values())) <= SHOWN_UNASKED:
         try:
-            shown = widget(cube)._repr_mimebundle_()
+            return {**widget(cube)._repr_mimebundle_(), **result}
         except MissingExtraError:
-            return result
-        # ipywidgets gives the data, or the data and their metadata
-        result |= {k: v for k, v in (shown[0] if isinstance(shown, tuple) else shown or {}).items() if k not in result}
+            pass
     return result

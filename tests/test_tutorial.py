@@ -1,0 +1,51 @@
+"""The tutorial: executed, it says what is saved. After a change: ``python tests/tutorial.py`` saves it anew."""
+
+from __future__ import annotations
+
+import nbformat
+import pytest
+from nbclient.exceptions import CellExecutionError
+from tutorial import NOTEBOOK, PICTURE, execute, told
+
+
+@pytest.fixture(scope="module")
+def saved():
+    return nbformat.read(NOTEBOOK, 4)
+
+
+def test_tutorial__says_what_is_saved(saved, tmp_path):
+    made = execute(tmp_path)
+    assert not [o for c in made.cells for o in c.get("outputs", []) if o.get("name") == "stderr"]
+    for (source, now), (_, then) in zip(told(made), told(saved), strict=True):
+        assert now == then, f"out of date; run python tests/tutorial.py\n{source}"
+    pictures = [o for c in made.cells for o in c.get("outputs", []) if "image/png" in o.get("data", {})]
+    assert len(pictures) >= 6 and all(len(p.data["image/png"]) > 5_000 for p in pictures)
+    names = {path.name for path in (tmp_path / "hybrid").iterdir()}
+    assert names >= {"hybrid.html", "hybrid.cubex", "hybrid.pftrace", "hybrid.severity", "hybrid.trace"}
+
+
+def test_tutorial__fails_on_another_number(tmp_path):
+    def change(notebook):
+        """Cut the notebook behind the first number it relies on, and move that."""
+        at = next(i for i, c in enumerate(notebook.cells) if "stop = trace.seconds" in c.source)
+        notebook.cells = notebook.cells[: at + 1]
+        notebook.cells[at].source = notebook.cells[at].source.replace("elapsed = stop", "elapsed = 1e-3 + stop")
+
+    with pytest.raises(CellExecutionError, match="AssertionError"):
+        execute(tmp_path, change)
+
+
+def test_tutorial__says_what_to_do_without_the_trace(saved, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    first = next(c.source for c in saved.cells if c.cell_type == "code")
+    with pytest.raises(FileNotFoundError, match="in a clone of tracecols, or set SOURCE"):
+        exec(first.replace("tests/data/hybrid_2x3", "not/there"), {})
+
+
+def test_tutorial__is_small_and_of_no_machine(saved):
+    text = NOTEBOOK.read_text(encoding="utf-8")
+    assert len(text) < 600_000
+    assert [c for c in saved.cells if PICTURE in c.get("attachments", {})]
+    assert "widget-view+json" not in text and str(NOTEBOOK.parents[2]) not in text and "/tmp" not in text
+    table = next(c for c in saved.cells if c.source.startswith("cube.view("))
+    assert "<table>" in table.outputs[0].data["text/html"]

@@ -1,0 +1,110 @@
+"""The tutorial notebook, executed: ``python tests/tutorial.py`` writes it anew, with its outputs."""
+
+from __future__ import annotations
+
+import base64
+import io
+import tempfile
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+NOTEBOOK = Path(__file__).parents[1] / "tracecols" / "docs" / "tutorial.ipynb"
+PICTURE = "viewer.png"
+
+
+def execute(folder, change=lambda notebook: None):
+    """Execute the notebook in a fresh kernel, in a folder; raises if a cell does.
+
+    Parameters
+    ----------
+    folder : Path
+        Where it works and leaves its files.
+    change : callable, optional
+        What to do with the notebook before it runs.
+
+    Returns
+    -------
+    NotebookNode
+        Without what differs from run to run.
+    """
+    notebook = nbformat.read(NOTEBOOK, 4)
+    change(notebook)
+    NotebookClient(
+        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+    ).execute()
+    clean(notebook)
+    return notebook
+
+
+def clean(notebook):
+    """Remove times, versions, widgets without their model, and plain text where there is HTML."""
+    notebook.metadata = nbformat.from_dict(
+        {
+            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+            "language_info": {"name": "python"},
+        }
+    )
+    for number, cell in enumerate(notebook.cells):
+        cell.id, cell.metadata = f"cell-{number:02}", nbformat.from_dict({})
+        for output in cell.get("outputs", []):
+            output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
+            if {"text/html", "text/markdown", "image/png"} & set(output.get("data", {})):
+                output["data"].pop("text/plain", None)
+            if "metadata" in output:
+                output["metadata"] = nbformat.from_dict({})
+
+
+def told(notebook):
+    """Return what the outputs of every cell say; of pictures only that they are there."""
+    return [
+        (cell.source, [_told(output) for output in cell.get("outputs", [])])
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+    ]
+
+
+def _told(output):
+    if "data" not in output:
+        return {"type": output.output_type, "name": output.get("name"), "text": output.get("text")}
+    return {kind: "a picture" if kind.startswith("image/") else text for kind, text in output.data.items()}
+
+
+def photograph(folder):
+    """Take a picture of the report that the notebook has written; PNG bytes, or None without a browser."""
+    import pytest
+    from browser import Report, chromium, link
+    from PIL import Image
+
+    import tracecols
+
+    cube = tracecols.SeverityCube.load(folder / "hybrid" / "hybrid.severity")
+    at = cube.call_paths.path.index("hybrid/main/h_latereceiver/MPI_Ssend")
+    try:
+        with chromium() as browser:
+            fragment = link(cube, [("omp_idle_threads", False)], [(at, False)])
+            report = Report(browser, folder / "hybrid" / "hybrid.html", fragment, width=1180, height=560)
+            full = Image.open(io.BytesIO(report.page.screenshot()))
+    except pytest.skip.Exception as reason:
+        print(f"the picture of the viewer stays as it is: {reason}")
+        return None
+    small = io.BytesIO()
+    full.convert("RGB").quantize(200, method=Image.Quantize.MAXCOVERAGE).save(small, "png", optimize=True)
+    return small.getvalue()
+
+
+def main():
+    """Execute the notebook and save it."""
+    with tempfile.TemporaryDirectory() as folder:
+        notebook = execute(Path(folder))
+        picture = photograph(Path(folder))
+    if picture is not None:
+        (cell,) = (c for c in notebook.cells if f"attachment:{PICTURE}" in c.source)
+        cell.attachments = {PICTURE: {"image/png": base64.b64encode(picture).decode()}}
+    nbformat.write(notebook, NOTEBOOK)
+    print(f"{NOTEBOOK.name}: {NOTEBOOK.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()
