@@ -68,6 +68,29 @@ def test_pattern__has_parameters(late_big):
         assert_severities(two_messages(), "late_big", wanted, patterns=[late_big], parameters=given)
 
 
+def test_pattern__gets_seconds_as_ticks(hybrid):
+    seen = []
+
+    @tracecols.pattern(
+        "long", "", "Long", table="region_instances", unit="sec", summary="Calls longer than a limit.",
+        parameters={"limit": tracecols.Parameter(0.001, "sec", "least duration"), "most": tracecols.Parameter(float("inf"), "sec", "most")},
+    )  # fmt: skip
+    def long(model, m, parent, *, limit, most):
+        seen.append((limit, most))
+        duration = m.exit_time - m.enter_time
+        chosen = (duration[parent.row] >= limit) & (duration[parent.row] < most)
+        return parent.where(chosen, severity=duration[parent.row])
+
+    def calls(**given):
+        return hybrid.matches("long", patterns=[long], parameters={"long": given})
+
+    second = hybrid.manifest["clock"]["resolution"]
+    all_of_1_ms, of_20_ms = calls(), calls(limit=0.02)
+    assert set(seen) == {(second // 1000, float("inf")), (second // 50, float("inf"))}
+    assert 0 < len(of_20_ms) < len(all_of_1_ms)
+    assert of_20_ms.severity.min() >= second // 50 > all_of_1_ms.severity.min() >= second // 1000
+
+
 def test_pattern__appears_in_the_cube_and_everywhere(late_big, tmp_path):
     with two_messages().trace() as trace:
         cube = trace.analyze(patterns=[late_big])

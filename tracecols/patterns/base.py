@@ -77,7 +77,8 @@ class Parameter:
     ----------
     default : float
     unit : str
-        sec, bytes, occ, or empty for a ratio.
+        sec, bytes, occ, or empty for a ratio. The pattern's function gets seconds as whole ticks, as the times of
+        tables are.
     doc : str
         What it decides.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -191,14 +192,17 @@ def choose(
     )  # fmt: skip
 
 
-def arguments(p: Property, parameters: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
-    """Return what the function of a property is given by name: what its conventions say, and its parameters."""
+def arguments(p: Property, parameters: Mapping[str, Mapping[str, float]], resolution: int) -> dict[str, Any]:
+    """Return what the function of a property is given by name: what its conventions say, and its parameters, seconds in ticks."""
     values: dict[str, Any] = {name: parameter.default for name, parameter in p.parameters.items()}
     for name, value in parameters.get(p.id, {}).items():
         if name not in values:
             known = f"it has {', '.join(values)}" if values else "it has none"
             raise AnalysisError(f"property {p.id!r} has no parameter {name!r}\n  {known}")
         values[name] = value
+    for name, parameter in p.parameters.items():
+        if parameter.unit == "sec" and math.isfinite(values[name]):
+            values[name] = round(values[name] * resolution)
     return {**p.given, **values}
 
 
@@ -231,7 +235,7 @@ class Search:
             raise AnalysisError(
                 f"parameters for {', '.join(sorted(unknown))}, which are not searched for\n  tracecols patterns lists all properties"
             )
-        self._given = {p.id: arguments(p, parameters or {}) for p in declared}
+        self._given = {p.id: arguments(p, parameters or {}, model.resolution) for p in declared}
         for p in declared:
             self._check(p)
 
