@@ -153,12 +153,13 @@ class Store:
             return sum(s[2] for s in segments.values())
         return segments.get(location, (0, 0, 0))[2]
 
-    def _file(self, table: str, part: int) -> tuple[pq.ParquetFile, NDArray[np.int64]]:
-        path = self.path / table / part_name(part)
+    def _layout(self, table: str, part: int) -> tuple[pq.FileMetaData, NDArray[np.int64]]:
+        """Return the metadata of a file, and the first row of each of its row groups."""
         with self._lock:
             known = self._files.get((table, part))
         if known is not None:
-            return self._open(path, known[0]), known[1]
+            return known
+        path = self.path / table / part_name(part)
         file = self._open(path)
         meta = file.metadata
         if file.schema_arrow != arrow_schema(self.tables[table]):
@@ -168,7 +169,7 @@ class Store:
         starts = np.cumsum([0] + [meta.row_group(i).num_rows for i in range(meta.num_row_groups)])
         with self._lock:
             self._files[table, part] = meta, starts
-        return file, starts
+        return meta, starts
 
     def read(
         self, table: str, location: int, columns: list[str] | None = None, start: int = 0, stop: int | None = None
@@ -199,7 +200,7 @@ class Store:
         stop = n if stop is None else min(stop, n)
         if start >= stop:
             return {c: np.empty(0, declared[c].dtype) for c in columns}
-        file, starts = self._file(table, part)
+        meta, starts = self._layout(table, part)
         if offset + n > starts[-1]:
             raise StoreError(
                 f"{self.path / table / part_name(part)} has {starts[-1]} rows, expected at least {offset + n}\n"
@@ -212,11 +213,13 @@ class Store:
         with self._lock:
             found = self._recent.get(key) if shared else None
         if found is None:
+            path = self.path / table / part_name(part)
+            file = self._open(path, meta)
             try:
                 found = file.read_row_groups(range(first, last), columns=columns, use_threads=False)
             except (OSError, pa.ArrowException) as error:
                 raise StoreError(
-                    f"{self.path / table / part_name(part)} cannot be read: {error}\n  the store is damaged; convert the trace again"
+                    f"{path} cannot be read: {error}\n  the store is damaged; convert the trace again"
                 ) from error
             if shared:
                 # small locations share row groups of side tables
