@@ -23,23 +23,20 @@ def measure(values, base):
     -------
     low, high : int
         Least and greatest difference; 0 and -1 if there are none.
-    n_null : int
     """
-    n_null = 0
     low, high = np.iinfo(np.int64).max, np.iinfo(np.int64).min
     is_relative = base.size > 0
     for i in range(values.size):
         value = np.int64(values[i])
         if value == NULL:
-            n_null += 1
             continue
         if is_relative:
             value -= base[i]
         low = min(low, value)
         high = max(high, value)
-    if n_null == values.size:
-        return np.int64(0), np.int64(-1), n_null
-    return low, high, n_null
+    if low > high:
+        return np.int64(0), np.int64(-1)
+    return low, high
 
 
 @kernel

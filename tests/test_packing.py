@@ -27,8 +27,7 @@ def test_packing__gives_back_every_value(compiled, data):
     values = np.array(data.draw(st.lists(data.draw(COLUMN), min_size=n, max_size=n)), np.int64)
     base = np.array(data.draw(st.lists(data.draw(COLUMN), min_size=n, max_size=n) | st.just([])), np.int64)
     with np.errstate(over="ignore"):
-        low, high, n_null = measure(values, base)
-        assert n_null == (values == -1).sum()
+        low, high = measure(values, base)
         if int(high) - int(low) + 2 > 2**32:
             return
         codes = np.zeros(n, np.uint32)

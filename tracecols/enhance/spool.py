@@ -20,8 +20,8 @@ BUDGET = 1 << 29
 
 C = TypeVar("C")
 
-
 NOTHING = np.zeros(0, np.int64)
+"""Base of codes that are relative to no column."""
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Spilled:
                 if array.size and array.dtype in (np.int32, np.int64):
                     base = relative.get(name)
                     against = NOTHING if base is None else getattr(columns, base)
-                    low, high, _ = packing.measure(array, against)
+                    low, high = packing.measure(array, against)
                     room = high - low + 2
                     fits = (t for t in (np.uint8, np.uint16, np.uint32) if room <= np.iinfo(t).max + 1)
                     narrow = np.dtype(next(fits, array.dtype))
@@ -104,7 +104,7 @@ class Spilled:
         return values
 
     def search(self, name: str, values: Sequence[int]) -> NDArray[np.int64]:
-        """Find where values belong in an ascending column without nulls that is not relative to another one."""
+        """Find where values belong in an ascending column without nulls that is not relative to another one; (n_values,) int64."""
         place = self._places[name]
         if not place.n:
             return np.zeros(len(values), np.int64)

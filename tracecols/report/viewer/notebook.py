@@ -77,10 +77,10 @@ def widget(cube: SeverityCube, height: int = 620) -> Any:
 
 def mimebundle(cube: SeverityCube) -> dict[str, Any]:
     """Return what a notebook shows for a cube: the widget if anywidget is there and the cube is not large, else a table."""
-    result: dict[str, Any] = {"text/plain": repr(cube), "text/html": html_table(cube)}
+    plain = {"text/plain": repr(cube)}
     if sum(map(len, cube.cells.values())) <= SHOWN_UNASKED:
         try:
-            return {**widget(cube)._repr_mimebundle_(), **result}
+            return {**widget(cube)._repr_mimebundle_(), **plain}
         except MissingExtraError:
             pass
-    return result
+    return {**plain, "text/html": html_table(cube)}
