@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracecols.kernels.kernel import kernel
+from tracecols.kernels.kernel import allocating_kernel
 
 
-@kernel
+@allocating_kernel
 def count_depths(enterptr, first, top, depth):
     """Count the region instances a location is in, behind each of its events.
 

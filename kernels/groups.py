@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracecols.kernels.kernel import kernel
+from tracecols.kernels.kernel import allocating_kernel, kernel
 
 # how `reduce_groups` reduces
 MAX, MIN, SUM = range(3)
 
 
-@kernel
+@allocating_kernel
 def number_groups(key):
     """Number the distinct keys in order of their first appearance.
 
@@ -92,7 +92,7 @@ def number_groups(key):
     return group, first[:n_groups].copy()
 
 
-@kernel
+@allocating_kernel
 def count_in_groups(group, n_groups):
     """Number the elements of each group: 0 for its first, 1 for its second, ...; (n,) int64."""
     seen = np.zeros(n_groups, np.int64)
@@ -128,7 +128,7 @@ def reduce_groups(group, values, result, how):
             result[group[i]] += values[i]
 
 
-@kernel
+@allocating_kernel
 def pair_neighbours(group, role, n_groups):
     """Pair each second with the first directly before it among the elements of its group.
 
@@ -160,7 +160,7 @@ def pair_neighbours(group, role, n_groups):
     return result
 
 
-@kernel
+@allocating_kernel
 def join_in_order(left, right, n_groups):
     """Find for the k-th element of each group on the right the k-th of the same group on the left.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracecols.kernels.kernel import kernel
+from tracecols.kernels.kernel import allocating_kernel
 
 
-@kernel
+@allocating_kernel
 def first_smaller(values, item, start, stop):
     """For some elements find the first smaller one within a range that lies behind them.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracecols.kernels.kernel import kernel
+from tracecols.kernels.kernel import allocating_kernel
 
 
-@kernel
+@allocating_kernel
 def add_to_quantiles(values, quantiles, heights, places):
     """Add values to estimates of quantiles (P2 algorithm; Jain and Chlamtac 1985, box 1).
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,9 +14,10 @@ from oracles.events import Event
 from oracles.stacks import Stacks
 
 from tracecols.enhance import scan
-from tracecols.enhance.scan import LocationScan
+from tracecols.enhance.scan import LocationScan, Room
 from tracecols.enhance.teams import ThreadEvents
 from tracecols.kernels import stacks
+from tracecols.kernels.kernel import allocating_kernel, kernel
 from tracecols.kernels.orders import first_smaller
 from tracecols.schema import EventKind as K
 
@@ -26,6 +28,24 @@ CALL = 1
 """The region whose instances are calls by themselves."""
 
 moderate = settings(max_examples=150, deadline=None)
+
+
+# -- the decorator -------------------------------------------------------------------------------------------------------
+
+
+def make_array(n):
+    return np.empty(n, np.int64)
+
+
+def make_another(n):
+    return np.empty(n, np.int64)
+
+
+def test_kernel__works_in_the_arrays_it_is_given():
+    """It does not count references to them; so one that makes arrays is refused."""
+    with pytest.raises(numba.TypingError, match="empty"):
+        kernel(make_array)(3)
+    assert allocating_kernel(make_another)(3).size == 3
 
 
 # -- first_smaller -------------------------------------------------------------------------------------------------------
@@ -172,7 +192,8 @@ class OneLocation:
 
 def new_scan(store, tiny):
     regions = SimpleNamespace(
-        flags=read_only([0, stacks.IS_CALL, 0, stacks.IS_ARTIFICIAL], np.uint8), of_entry=read_only(range(4), np.int32), tasks=TASKS
+        flags=read_only([0, stacks.IS_CALL, 0, stacks.IS_ARTIFICIAL], np.uint8), of_entry=read_only(range(4), np.int32), tasks=TASKS,
+        is_init=np.zeros(4, bool), is_finalize=np.zeros(4, bool),
     )  # fmt: skip
     nobody = np.zeros(0, np.int64)
     teams = SimpleNamespace(
@@ -187,7 +208,7 @@ def new_scan(store, tiny):
         one._frames = [a[:1].copy() for a in one._frames]
         one._frames[0][0] = -1
         one._nodes, one._table = [a[:4].copy() for a in one._nodes], one._table[:8].copy()
-        one._calls, one._notes = [a[:1].copy() for a in one._calls], [a[:1].copy() for a in one._notes]
+        one._room.give(*([a[:1].copy() for a in arrays] for arrays in Room().take()))
     return one
 
 
@@ -202,8 +223,8 @@ def run_with_pointers(store, one):
     """Scan everything in one batch, with pointer columns, and finish."""
     n = store.n_rows("events", 0)
     pointers = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int32)
+    one.prepare([], int(store.columns["time"][0]) if n else 0)
     if n:
-        one.prepare([], int(store.columns["time"][0]))
         assert one.run(*store.columns.values(), pointers) == -1
         one.last_time = int(store.columns["time"][-1])
     one._finish()

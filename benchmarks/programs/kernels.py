@@ -7,12 +7,9 @@ cannot know by itself, how long it had to wait, the first pass logs: one number 
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
-# compiled like all kernels of the project, but without counting references to arrays: nothing here makes or keeps any, and a
-# step is so short that counting would take most of the time
-kernel = numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+from tracecols.kernels.kernel import kernel
 
 # the columns of a script
 (

@@ -185,9 +185,10 @@ class EventFile:
     def _walk(self, scales: NDArray[np.float64], *arrays: NDArray[np.int64]) -> NDArray[np.int64]:
         state = np.zeros(decode.WALK_STATE, np.int64)
         state[decode.AT] = self.at
+        bits = np.zeros(1, np.int64)
         decode.walk_records(
             self.container.data, self.container.words, self.container.big, self.length, self.rows_of, self.location_of, self.default_location,
-            self.first_place, scales, state, *arrays,
+            self.first_place, scales, state, bits, bits.view(np.float64), *arrays,
         )  # fmt: skip
         return state
 
@@ -230,6 +231,7 @@ class Buffers:
         )  # fmt: skip
         self.ties: Arrays = np.empty(ROWS, np.int64), np.empty(ROWS, np.int64)
         self.stack = np.empty(1 << 10, np.int32)
+        self.values = np.zeros(8, np.int64)
 
 
 def _lut(kinds: list[dict[int, int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -426,7 +428,7 @@ class Archive:
                 t.kinds, t.companions, t.counters, ranks, *lut, d.process_of, d.comm_of_window,
                 c.member_start, c.members, c.ranks, d.callee, d.op_of_region, d.window_op_of_region, d.off_region,
                 d.tracing_region, self._n_counters, *buffers.events, *buffers.sides, buffers.extras, *buffers.sites,
-                *buffers.attributes, tied_record, tied_place, *buffers.ties, buffers.stack,
+                *buffers.attributes, tied_record, tied_place, *buffers.ties, buffers.stack, buffers.values,
             )  # fmt: skip
             if why == decode.END:
                 return

@@ -73,7 +73,7 @@ def load_time(words, at, big):
 @kernel
 def walk_records(
     data, words, big, length, n_rows, location_of, default_location, first_place, scales,
-    state, n_records, rows, latest, offsets, slots, tied_at, tied_location, tied_place, unknown,
+    state, bits_of, number, n_records, rows, latest, offsets, slots, tied_at, tied_location, tied_place, unknown,
 ):  # fmt: skip
     """Go through the records of a file, to count (`offsets` is empty) or to note where they are.
 
@@ -100,6 +100,8 @@ def walk_records(
         `state[AT]` is where to begin. Afterwards: where the walk ended and why, number of records and of tied ones, bits of
         the earliest and latest time, records whose time differs from the one before by less than a tick, and records earlier
         than the one before.
+    bits_of, number : (1,) int64, float64
+        The same eight bytes, to see bits as a number.
     n_records, rows, latest : (n_locations,) int64
         Per location: records, events, bits of the last time. -1 before.
     offsets, slots : (n_records,), (n_locations,) int64
@@ -117,8 +119,6 @@ def walk_records(
     n = data.size
     p = state[AT]
     noting = offsets.size > 0
-    one = np.empty(1, np.int64)
-    number = one.view(np.float64)
     before = np.int64(-1)
     tick_before = -1.0
     location_before = np.int64(-1)
@@ -204,7 +204,7 @@ def walk_records(
                 n_tied += group_size
             group, group_size, disputed = head if head >= 0 else p, np.int64(0), False
             if bits >= 0:
-                one[0] = bits
+                bits_of[0] = bits
                 if noting:
                     tick = np.rint(number[0] * scales[0])
                     if tick == tick_before:
@@ -265,7 +265,7 @@ def decode_records(
     callee, op_of_region, window_op_of_region, off_region, tracing_region, n_counters,
     time, kind, region, side_event, side_kind, side_values, extra, site_event, site,
     attribute_event, attribute, attribute_type, attribute_value,
-    tied_record, tied_place, tie_event, tie_place, stack,
+    tied_record, tied_place, tie_event, tie_place, stack, v,
 ):  # fmt: skip
     """Decode records of one location into columns.
 
@@ -311,6 +311,8 @@ def decode_records(
         Events that such records become.
     stack : (capacity,) int32
         Regions entered; `state[DEPTH]` of them.
+    v : (8,) int64
+        The values of an event while its fields are read.
 
     Returns
     -------
@@ -318,7 +320,6 @@ def decode_records(
         END, BUFFERS_FULL, or what is wrong with record `state[RECORD]`.
     """
     why = END
-    v = np.zeros(8, np.int64)
     capacity = time.size - 3
     i = state[RECORD]
     e, m, x, s, a = state[EVENTS], state[SIDES], state[EXTRAS], state[SITES], state[ATTRIBUTES]

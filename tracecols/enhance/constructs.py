@@ -52,7 +52,7 @@ def match_teams(model: Model) -> CompoundTable:
 
 
 def match_constructs(model: Model) -> tuple[CompoundTable, CompoundTable]:
-    """Build the tables of OpenMP constructs and of the threads in them."""
+    """Build the tables of OpenMP constructs and of the threads in them; `role_number` is the place in ROLES."""
     calls, teams = model.calls, model.teams_of
     region = model.call_paths.region[calls.call_path] if calls.call_path.size else np.zeros(0, np.int32)
     role = model.regions.construct[region]
@@ -75,7 +75,8 @@ def match_constructs(model: Model) -> tuple[CompoundTable, CompoundTable]:
         {
             "team": team[head],
             "region": region[rows][head],
-            "role": names[role[head]] if n else np.zeros(0, object),
+            "role": lambda: names[role[head]],
+            "role_number": role[head],
             "n_members": n_members.astype(np.int32),
             "latest_enter_time": segments.max(enter),
         },
@@ -86,7 +87,8 @@ def match_constructs(model: Model) -> tuple[CompoundTable, CompoundTable]:
         rows.size,
         {
             "construct": instance,
-            "role": lambda: table.role[instance],
+            "role": lambda: names[role],
+            "role_number": role,
             "latest_enter_time": lambda: table.latest_enter_time[instance],
             "location": calls.location[rows],
             "enter": calls.enter_row[rows],

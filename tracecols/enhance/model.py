@@ -59,7 +59,7 @@ class AllCalls:
         scans, numbers = model.scans, model.call_paths.numbers
         begin_start = model.teams_of.begin_start
         members = model.members.tolist()
-        self._chosen = {i: exchange_calls(model, i) for i in members} if model.is_exchange else {}
+        self._chosen = {i: scans[i].exchange_numbers for i in members} if model.is_exchange else {}
         counts = np.zeros(len(scans), np.int64)
         for i in members:
             counts[i] = self._chosen[i].size if model.is_exchange else scans[i].n_calls
@@ -72,9 +72,7 @@ class AllCalls:
             """Put a column of all locations together."""
             parts = []
             for i in members:
-                part = getattr(scans[i].calls, name)
-                if model.is_exchange and part.size:
-                    part = part[self._chosen[i]]
+                part = getattr(scans[i].exchange_calls if model.is_exchange else scans[i].calls, name)
                 parts.append(part if of is None else of(i, part))
             return joined(parts) if parts else np.zeros(0, dtype)
 
@@ -93,21 +91,6 @@ class AllCalls:
         if self._chosen:
             call = np.where(call >= 0, np.searchsorted(self._chosen[location], call), -1)
         return np.where(call >= 0, call + self.start[location], -1)
-
-
-EXCHANGE = np.zeros(256, bool)
-EXCHANGE[[k.number for k in KINDS if k.family == "rma"]] = True
-
-
-def exchange_calls(model: Model, location: int) -> NDArray[np.int64]:
-    """Find the calls of a location that matter to joins of all processes at once: one-sided communication, start and end of MPI."""
-    scan = model.scans[location]
-    call = scan.notes.call[EXCHANGE[scan.notes.kind]]
-    kept = np.zeros(scan.n_calls, bool)
-    kept[call[call >= 0]] = True
-    region = model.call_paths.region[model.call_paths.numbers[location][scan.calls.node]]
-    kept |= (model.regions.is_init | model.regions.is_finalize)[region] if region.size else False
-    return np.flatnonzero(kept)
 
 
 class FamilyNotes:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.compound import pick
-from tracecols.enhance.grouping import pair_nested
+from tracecols.enhance.grouping import mask_of, pair_nested
 from tracecols.enhance.order import EventOrder
 from tracecols.enhance.regions import Regions
 from tracecols.enhance.spool import Spool
@@ -30,17 +30,11 @@ BATCH = 1 << 20
 WAVE = 1 << 26
 """Events of processes that are scanned together; a process stays whole."""
 
+EXCHANGE = mask_of(k.number for k in KINDS if k.family == "rma")
+"""Kinds whose calls are joined with those of all processes at once."""
+
 FOREIGN = -2
 """Codes below refer to call paths of other locations: FOREIGN - (location << 32 | call path)."""
-
-
-NOTED = ("p2p", "collectives", "locks", "rma", "metrics", "threads", "tasks")
-"""Side tables whose events may become notes."""
-
-
-def _filled(buffer: NDArray[Any], n: int) -> NDArray[Any]:
-    """Return the first elements of a buffer, without it if they are few."""
-    return buffer[:n] if 4 * n > buffer.size else buffer[:n].copy()
 
 
 def _actions() -> NDArray[np.uint8]:
@@ -119,6 +113,26 @@ class ForkSpans:
     node: NDArray[np.int32]
 
 
+class Room:
+    """Arrays that scans write calls and notes to, one scan after the other: fresh memory costs as much as writing to it."""
+
+    def __init__(self) -> None:
+        self._free: list[tuple[list[NDArray[Any]], list[NDArray[Any]]]] = []
+
+    def take(self) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
+        """Return arrays for calls and for notes, in the order of `Calls` and `Notes`; they may hold anything."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            calls = (np.int32, np.int64, np.int64, np.int64, np.int64, np.int32, np.int64)
+            notes = (np.uint8, np.int64, np.int64, np.int32)
+            return [np.empty(1 << 12, d) for d in calls], [np.empty(1 << 12, d) for d in notes]
+
+    def give(self, calls: list[NDArray[Any]], notes: list[NDArray[Any]]) -> None:
+        """Take back arrays, larger perhaps."""
+        self._free.append((calls, notes))
+
+
 class LocationScan:
     """The pass over one location; `advance` until `done`.
 
@@ -129,6 +143,10 @@ class LocationScan:
         and time of the first ENTER, exclusive ticks, visits.
     calls : Calls
     notes : Notes
+    exchange_numbers : (n,) int64
+        The calls that matter to joins of all processes at once: one-sided communication, start and end of MPI.
+    exchange_calls : Calls
+        These.
     n_calls, n_notes : int
         How many there are.
     first_time, last_time : int
@@ -139,10 +157,10 @@ class LocationScan:
 
     def __init__(
         self, store: Store, regions: Regions, teams: Teams, order: EventOrder, location: int, first_row: int,
-        spool: Spool | None = None,
+        spool: Spool | None = None, room: Room | None = None,
     ) -> None:  # fmt: skip
         self.store, self.regions, self.order, self.location = store, regions, order, location
-        self._spool = spool or Spool()
+        self._spool, self._room = spool or Spool(), room or Room()
         self._thread_events = teams.events[location]
         self.n = store.n_rows("events", location)
         self.done = False
@@ -168,11 +186,8 @@ class LocationScan:
         self._frames[0][-1] = -1
         self._nodes = self._empty(256, np.int64, np.int32, np.int64, np.int64, np.int32, np.int64, np.int64)
         self._table = np.zeros(512, np.int32)
-        # room for all there can be; memory that nothing is written to is not taken
-        n_notes = sum(store.n_rows(t, location) for t in store.tables if t.startswith(NOTED))
-        n_calls = max(self.n - n_notes, 0) // 2 + 2
-        self._calls = self._unfilled(n_calls, np.int32, np.int64, np.int64, np.int64, np.int64, np.int32, np.int64)
-        self._notes = self._unfilled(n_notes + 1, np.uint8, np.int64, np.int64, np.int32)
+        self._calls: list[NDArray[Any]] = []
+        self._notes: list[NDArray[Any]] = []
         self._team_stack = np.full(16, -1, np.int64)
         self._stop_times, self._task_slots = self._side_columns()
         sites = store.read("enter_sites", location) if store.n_rows("enter_sites", location) else None
@@ -184,10 +199,6 @@ class LocationScan:
     @staticmethod
     def _empty(n: int, *dtypes: Any) -> list[NDArray[Any]]:
         return [np.zeros(n, d) for d in dtypes]
-
-    @staticmethod
-    def _unfilled(n: int, *dtypes: Any) -> list[NDArray[Any]]:
-        return [np.empty(n, d) for d in dtypes]
 
     @staticmethod
     def _doubled(arrays: list[NDArray[Any]]) -> list[NDArray[Any]]:
@@ -315,6 +326,7 @@ class LocationScan:
     def prepare(self, others: Mapping[int, LocationScan] | Sequence[LocationScan], first_time: int) -> None:
         """Get ready for the first event; `others` say what can be inherited by now."""
         self._inherit(others, False)
+        self._calls, self._notes = self._room.take()
         self.first_time = first_time
         self.state[stacks.LAST] = first_time
         self.state[stacks.ROW] = self.first_row
@@ -324,10 +336,12 @@ class LocationScan:
         self._inherit(others, give_up)
         if self._forker not in (-1, self.location) and self._spans is None and not give_up:
             return
+        if not self.n:
+            self.prepare(others, 0)
         while self.at < self.n:
             columns = self.store.read("events", self.location, None, self.at, self.at + BATCH)
             entry = self.entries(columns["region"])
-            if self.at == 0:
+            if not self._calls:
                 self.prepare(others, int(columns["time"][0]))
             self.state[stacks.ROW] = self.first_row + self.at
             nothing = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int32)
@@ -413,18 +427,34 @@ class LocationScan:
             a[: state[stacks.N_NODES]].copy() for a in self._nodes
         )
         self.n_calls, self.n_notes = int(state[stacks.N_CALLS]), int(state[stacks.N_NOTES])
-        self.has_tasks = bool(self._calls[6][: self.n_calls].any())
+        calls = Calls(*(a[: self.n_calls] for a in self._calls))
+        notes = Notes(*(a[: self.n_notes] for a in self._notes))
+        self.has_tasks = bool(calls.tasks.any())
         if not self.has_tasks:
-            self._calls[6] = np.zeros(0, np.int64)
-        calls = Calls(*(_filled(a, self.n_calls) for a in self._calls))
-        self.calls = self._spool.keep(calls, {"exit_row": "enter_row", "exit": "enter"})
-        self.notes = self._spool.keep(Notes(*(_filled(a, self.n_notes) for a in self._notes)))
+            calls.tasks = calls.tasks[:0]
+        self.calls = self._spool.keep(calls, {"exit_row": "enter_row", "exit": "enter"}, borrowed=True)
+        self.notes = self._spool.keep(notes, borrowed=True)
+        self._choose(calls, notes)
+        self._room.give(self._calls, self._notes)
         self.bad_exits, self.open = int(state[stacks.BAD_EXITS]), int(state[stacks.OPEN])
         self.done = True
         del self._frames, self._nodes, self._calls, self._notes, self._table, self._tasks
         del self._master, self._fork, self._parents, self._programs, self._stop_times, self._task_slots
         self._spans = None
         self._window_start = self._window_stop = self._last_join = np.zeros(0, np.int64)
+
+    def _choose(self, calls: Calls, notes: Notes) -> None:
+        """Put aside the calls that matter to joins of all processes at once: one-sided communication, start and end of MPI."""
+        kept = np.zeros(self.n_calls, bool)
+        regions = self.regions
+        startup = (regions.is_init | regions.is_finalize)[regions.of_entry[self.node_entry]]
+        if startup.any():
+            kept = startup[calls.node]
+        call = notes.call[EXCHANGE[notes.kind]]
+        kept[call[call >= 0]] = True
+        self.exchange_numbers = np.flatnonzero(kept)
+        chosen = Calls(*(a[self.exchange_numbers if a.size else a] for a in vars(calls).values()))
+        self.exchange_calls = self._spool.keep(chosen) if call.size else chosen
 
 
 def plan_waves(n_events: list[int], process: NDArray[np.int32]) -> list[NDArray[np.int64]]:
@@ -463,12 +493,22 @@ def scan_locations(
     n_events = [store.n_rows("events", i) for i in range(first_rows.size)]
     total, done = sum(n_events), 0
     found: dict[int, LocationScan] = {}
+    room = Room()
+
+    def prepare(members: NDArray[np.int64]) -> dict[int, LocationScan]:
+        teams = Teams(store, process, members)
+        return {
+            i: LocationScan(store, regions, teams, order, i, int(first_rows[i]), spool, room) for i in members.tolist()
+        }
+
     with ThreadPoolExecutor(jobs) as pool:
-        for members in plan_waves(n_events, process):
-            teams = Teams(store, process, members)
-            wave = {
-                i: LocationScan(store, regions, teams, order, i, int(first_rows[i]), spool) for i in members.tolist()
-            }
+        # a wave is prepared while the one before it is scanned
+        waves = plan_waves(n_events, process)
+        following = [pool.submit(prepare, members) for members in waves[:1]]
+        for members in [*waves[1:], None]:
+            wave = following.pop().result()
+            if members is not None:
+                following.append(pool.submit(prepare, members))
             found.update(wave)
 
             def report(n: int, before: int = done) -> None:

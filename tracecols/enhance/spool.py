@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -121,6 +122,14 @@ def rows(kept: Any, name: str, start: int, stop: int) -> NDArray[Any]:
     return column[start:stop]
 
 
+def _copy(columns: C) -> C:
+    """Copy an object and the arrays that are its attributes."""
+    result = copy(columns)
+    for name, array in vars(columns).items():
+        setattr(result, name, array.copy())
+    return result
+
+
 class Spool:
     """Keep columns: the first ones in memory, what exceeds the budget in a temporary folder that lives as long as this."""
 
@@ -130,7 +139,7 @@ class Spool:
         self._n_files = 0
         self._folder: ScratchFolder | None = None
 
-    def keep(self, columns: C, relative: Mapping[str, str] | None = None) -> C:
+    def keep(self, columns: C, relative: Mapping[str, str] | None = None, borrowed: bool = False) -> C:
         """Return the same columns, or something with the same attributes that reads them from a file.
 
         Parameters
@@ -139,6 +148,8 @@ class Spool:
             Its attributes are the arrays; -1 is null.
         relative : mapping, optional
             Columns whose values are close to those of another one: they take less room.
+        borrowed : bool, optional
+            The arrays will be written to again: what stays in memory is copied.
 
         Raises
         ------
@@ -149,7 +160,7 @@ class Spool:
         with self._lock:
             if self._held + size <= BUDGET:
                 self._held += size
-                return columns
+                return _copy(columns) if borrowed else columns
             if self._folder is None:
                 self._folder = temporary_folder()
             path = self._folder.path / str(self._n_files)

@@ -58,24 +58,21 @@ class Teams:
 
     def __init__(self, store: Store, process: NDArray[np.int32], members: NDArray[np.int64] | None = None) -> None:
         n_locations = process.size
-        chosen = np.ones(n_locations, bool)
-        if members is not None:
-            chosen[:] = False
-            chosen[members] = True
-        self.events = []
+        chosen = list(range(n_locations)) if members is None else sorted(members.tolist())
         nothing = ThreadEvents(np.zeros(0, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.int32))
-        for location in range(n_locations):
-            if not chosen[location] or not store.n_rows("threads", location):
-                self.events.append(nothing)
-                continue
-            columns = store.read("threads", location, ["row", "kind", "team"])
-            kept = KEPT[columns["kind"]]
-            self.events.append(ThreadEvents(*(columns[c][kept] for c in ("row", "kind", "team"))))
-        self.forker = self._forkers(process)
+        self.events = [nothing] * n_locations
+        for location in chosen:
+            if store.n_rows("threads", location):
+                columns = store.read("threads", location, ["row", "kind", "team"])
+                kept = KEPT[columns["kind"]]
+                self.events[location] = ThreadEvents(*(columns[c][kept] for c in ("row", "kind", "team")))
+        with_events = [location for location in chosen if self.events[location].row.size]
+        self.forker = self._forkers(process, with_events)
         # the thread that forked begins in the team with its FORK, or right after it
-        locations, teams, after_fork, forks = [], [], [], []
-        self._n_defined = int(max((e.team.max(initial=-1) for e in self.events), default=-1)) + 1
-        for location, e in enumerate(self.events):
+        n_begins, teams, after_fork, forks = np.zeros(n_locations, np.int64), [], [], []
+        self._n_defined = int(max((self.events[i].team.max() for i in with_events), default=-1)) + 1
+        for location in chosen if (self.forker >= 0).any() else with_events:
+            e = self.events[location]
             is_fork = IS_FORK[e.kind]
             forker = int(self.forker[location])
             if forker >= 0:
@@ -90,9 +87,9 @@ class Teams:
                 before = np.concatenate([[False], is_fork[:-1]]) if is_fork.size else is_fork
                 after_fork.append(before[b])
                 forks.append((np.cumsum(is_fork) - 1)[b])
-            locations.append(n)
-        self.begin_start = np.concatenate([[0], np.cumsum(locations)]).astype(np.int64)
-        self.location = np.repeat(np.arange(n_locations, dtype=np.int32), locations)
+            n_begins[location] = n
+        self.begin_start = np.concatenate([[0], np.cumsum(n_begins)]).astype(np.int64)
+        self.location = np.repeat(np.arange(n_locations, dtype=np.int32), n_begins)
         self.team = np.concatenate([*teams, np.zeros(0, np.int64)])
         is_master = np.concatenate([*after_fork, np.zeros(0, bool)])
         fork = np.concatenate([*forks, np.zeros(0, np.int64)])
@@ -110,14 +107,14 @@ class Teams:
         self.fork = np.where(self.master >= 0, fork[self.master] if fork.size else 0, -1)
         self.is_master = is_master
 
-    def _forkers(self, process: NDArray[np.int32]) -> NDArray[np.int64]:
+    def _forkers(self, process: NDArray[np.int32], with_events: list[int]) -> NDArray[np.int64]:
         """Find the processes whose threads do not say when they begin in a team, and which thread forks."""
         members, first, of = np.unique(process, return_index=True, return_inverse=True)
         forker = np.full(members.size, -1, np.int64)
-        for k, location in enumerate(first.tolist()):
-            if IS_FORK[self.events[location].kind].any():
-                forker[k] = location
-        begins = [location for location, e in enumerate(self.events) if e.is_begin.any()]
+        for location in with_events:
+            if first[of[location]] == location and IS_FORK[self.events[location].kind].any():
+                forker[of[location]] = location
+        begins = [location for location in with_events if self.events[location].is_begin.any()]
         forker[of[begins]] = -1
         result: NDArray[np.int64] = forker[of]
         return result

@@ -56,8 +56,9 @@ class Matches:
 
     def where(self, mask: NDArray[np.bool_], **changed: NDArray[Any]) -> Matches:
         """Keep the matches a mask selects; `severity`, `call_path`, `location` may be given anew, for all before masking."""
-        columns = {name: changed.get(name, getattr(self, name))[mask] for name in ("severity", "call_path", "location")}
-        return Matches(self.row[mask], **columns)
+        kept = np.flatnonzero(mask)
+        columns = {name: changed.get(name, getattr(self, name))[kept] for name in ("severity", "call_path", "location")}
+        return Matches(self.row[kept], **columns)
 
     def counted(self, mask: NDArray[np.bool_]) -> Matches:
         """Keep the matches a mask selects; each counts as one occurrence."""
@@ -65,7 +66,7 @@ class Matches:
 
     def cells(self) -> Cells:
         """Add up the severities per call path and location."""
-        found = (self.call_path >= 0) & (self.severity != 0)
+        found = np.flatnonzero((self.call_path >= 0) & (self.severity != 0))
         return Cells.sum(self.call_path[found], self.location[found], self.severity[found])
 
 

@@ -61,7 +61,7 @@ class TeamTimes:
         forked = teams.master >= 0
         in_reach &= bool((teams.n_threads[forked] == threads[model.process[teams.master[forked]]]).all())
         team = constructs.team[members.construct]
-        row = np.flatnonzero((constructs.role[members.construct] == CONSTRUCTS[0]) & (teams.master[team] >= 0))
+        row = np.flatnonzero((members.role_number == CONSTRUCTS.index("parallel")) & (teams.master[team] >= 0))
         team = team[row]
         fork = np.maximum(members.enter_time[row] - teams.fork_time[team], 0)
         join = np.maximum(teams.join_time[team] - members.exit_time[row], 0)

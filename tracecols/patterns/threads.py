@@ -6,6 +6,7 @@ import numpy as np
 
 from tracecols.enhance.compound import CompoundTable
 from tracecols.enhance.model import Model
+from tracecols.enhance.regions import CONSTRUCTS
 from tracecols.patterns.base import Family, Findings, Matches, called, either, in_role, named, region_of
 from tracecols.severity.cells import Cells
 
@@ -84,7 +85,7 @@ def barrier_wait(model: Model, m: CompoundTable, parent: Matches, role: str, by_
     For EXPERT tasks do not matter, and all threads of the process have to come.
     """
     wait = m.latest_enter_time - m.enter_time
-    fits = m.role == role
+    fits = m.role_number == CONSTRUCTS.index(role)
     if by_process:
         threads = np.bincount(model.process[model.is_cpu], minlength=int(model.process.max(initial=0)) + 1)
         fits &= model.constructs.n_members[m.construct] == threads[model.process[m.location]]
