@@ -17,6 +17,8 @@ ROW_GROUP = 1 << 20
 
 _COMPRESSION = "lz4"
 
+_GROWING = ("time", "row", "request", "matching", "acquisition", "generation", "stop_time", "place")
+
 
 def arrow_type(dtype: str) -> pa.DataType:
     """Return the Arrow type of a declared dtype."""
@@ -64,18 +66,16 @@ def to_numpy(column: pa.ChunkedArray) -> NDArray[Any]:
 def event_writer(path: Path, table: Table) -> pq.ParquetWriter:
     """Open a file for events or a side table.
 
-    Time and row numbers are packed as differences, which costs 0.7 to 2 bytes per event; everything else is a small
-    integer and goes through a dictionary, except the kind, which compresses as well without one and twice as fast.
+    What grows from row to row is packed as differences: time and row numbers take 0.1 to 2 bytes. Everything else repeats
+    itself, and LZ4 finds that: compared with a dictionary, columns of real traces are as small or smaller, written in a third
+    and read in half the time.
     """
-    schema = arrow_schema(table)
-    packed = [c.name for c in table.columns if c.name in ("time", "row")]
-    plain = {"kind", "value", *packed}
     return pq.ParquetWriter(
         path,
-        schema,
+        arrow_schema(table),
         compression=_COMPRESSION,
-        use_dictionary=[c.name for c in table.columns if c.name not in plain and not c.dtype.startswith("float")],
-        column_encoding=dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
+        use_dictionary=False,
+        column_encoding={c.name: "DELTA_BINARY_PACKED" for c in table.columns if c.name in _GROWING},
         write_statistics=False,
         write_page_checksum=True,
     )
