@@ -287,6 +287,19 @@ def test_locks__that_are_never_released_are_counted(archive, enhance):
     assert a.lockptr.tolist() == [-1, 1]
 
 
+def test_locks__whose_release_is_recorded_late_are_released(archive, enhance):
+    # as some recordings have it: the release stands behind the next acquisition
+    threads, _ = archive.openmp(2)
+    threads[0].enter(5, "omp_set_lock").acquire(6, 1, -1).leave(7, "omp_set_lock")
+    threads[1].enter(5, "omp_set_lock").acquire(9, 1, -1).leave(10, "omp_set_lock")
+    threads[0].enter(8, "omp_unset_lock").release(12, 1, -1).leave(13, "omp_unset_lock")
+    threads[1].enter(14, "omp_unset_lock").release(15, 1, -1).leave(16, "omp_unset_lock")
+    # released before it was acquired: recorded from later on
+    threads[0].enter(20, "omp_unset_lock").release(21, 2, -1).leave(22, "omp_unset_lock")
+    threads[0].enter(25, "omp_set_lock").acquire(26, 2, -1).leave(27, "omp_set_lock")
+    assert enhance(archive).lock_acquisitions.counts["locks that were never released"] == 1
+
+
 def test_programs__are_inherited_as_of_the_fork(tmp_path):
     # how far the thread that forks has come when its workers look must not matter: once it was their program, once not
     store = Store(

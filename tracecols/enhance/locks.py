@@ -71,6 +71,18 @@ def match_locks(model: Model) -> tuple[CompoundTable, tuple[NDArray[np.int64], N
             "call_path": lambda: pick(calls.call_path, e.call[acquire]),
             "has_previous": previous >= 0,
         },
-        {"locks that were never released": int((own < 0).sum())},
+        {"locks that were never released": _held_at_the_end(key[order], is_acquire[order])},
     )
     return table, (e.row, lockptr)
+
+
+def _held_at_the_end(key: NDArray[np.int64], is_acquire: NDArray[np.bool_]) -> int:
+    """Count how often locks are held when the recording ends, of their events in order; nothing is held less than not at all."""
+    if not key.size:
+        return 0
+    change = np.where(is_acquire, 1, -1)
+    held = np.cumsum(change)
+    begin = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
+    end = np.append(begin[1:], key.size) - 1
+    lowest = np.minimum(held[begin] - change[begin], np.minimum.reduceat(held, begin))
+    return int((held[end] - lowest).sum())

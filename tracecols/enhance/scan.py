@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -453,7 +454,7 @@ class LocationScan:
         call = notes.call[EXCHANGE[notes.kind]]
         kept[call[call >= 0]] = True
         self.exchange_numbers = np.flatnonzero(kept)
-        chosen = Calls(*(a[self.exchange_numbers if a.size else a] for a in vars(calls).values()))
+        chosen = Calls(*(a[self.exchange_numbers] if a.size else a for a in vars(calls).values()))
         self.exchange_calls = self._spool.keep(chosen) if call.size else chosen
 
 
@@ -503,12 +504,11 @@ def scan_locations(
 
     with ThreadPoolExecutor(jobs) as pool:
         # a wave is prepared while the one before it is scanned
-        waves = plan_waves(n_events, process)
-        following = [pool.submit(prepare, members) for members in waves[:1]]
-        for members in [*waves[1:], None]:
+        waves = iter(plan_waves(n_events, process))
+        following = [pool.submit(prepare, members) for members in islice(waves, 1)]
+        while following:
             wave = following.pop().result()
-            if members is not None:
-                following.append(pool.submit(prepare, members))
+            following = [pool.submit(prepare, members) for members in islice(waves, 1)]
             found.update(wave)
 
             def report(n: int, before: int = done) -> None:
