@@ -27,20 +27,26 @@ ROOT_IN_TEAM = -(2**63)
 
 
 @kernel
-def find_call_path(parent, region, row, at, state, node_parent, node_region, node_row, node_time, node_recent, table):
-    """Find the call path that enters `region` from call path `parent`, or add it."""
+def find_slot(parent, entry, node_parent, node_entry, table):
+    """Find the place in a hash table of the call path that enters `entry` from call path `parent`: it holds 0, or one more than the number."""
     mask = table.size - 1
-    h = (parent * np.int64(-7046029254386353131) ^ np.int64(region) * np.int64(-4417276706812531889)) & np.int64(
+    h = (parent * np.int64(-7046029254386353131) ^ np.int64(entry) * np.int64(-4417276706812531889)) & np.int64(
         0x7FFFFFFFFFFFFFFF
     )
     slot = (h >> 20) & mask
     while True:
         node = table[slot] - 1
-        if node < 0:
-            break
-        if node_parent[node] == parent and node_region[node] == region:
-            return node
+        if node < 0 or (node_parent[node] == parent and node_entry[node] == entry):
+            return slot
         slot = (slot + 1) & mask
+
+
+@kernel
+def find_call_path(parent, region, row, at, state, node_parent, node_region, node_row, node_time, node_recent, table):
+    """Find the call path that enters `region` from call path `parent`, or add it."""
+    slot = find_slot(parent, region, node_parent, node_region, table)
+    if table[slot] > 0:
+        return np.int64(table[slot] - 1)
     node = state[N_NODES]
     state[N_NODES] = node + 1
     table[slot] = node + 1
@@ -55,16 +61,8 @@ def find_call_path(parent, region, row, at, state, node_parent, node_region, nod
 @kernel
 def index_call_paths(node_parent, node_region, n, table):
     """Fill an empty hash table with the first `n` call paths."""
-    mask = table.size - 1
     for node in range(n):
-        h = (
-            node_parent[node] * np.int64(-7046029254386353131)
-            ^ np.int64(node_region[node]) * np.int64(-4417276706812531889)
-        ) & np.int64(0x7FFFFFFFFFFFFFFF)
-        slot = (h >> 20) & mask
-        while table[slot] != 0:
-            slot = (slot + 1) & mask
-        table[slot] = node + 1
+        table[find_slot(node_parent[node], node_region[node], node_parent, node_region, table)] = node + 1
 
 
 @kernel

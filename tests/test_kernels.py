@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numba
@@ -16,7 +17,7 @@ from oracles.stacks import Stacks
 from tracecols.enhance import scan
 from tracecols.enhance.scan import LocationScan, Room
 from tracecols.enhance.teams import ThreadEvents
-from tracecols.kernels import stacks
+from tracecols.kernels import stacks, trees
 from tracecols.kernels.kernel import allocating_kernel, kernel
 from tracecols.kernels.orders import first_smaller
 from tracecols.schema import EventKind as K
@@ -383,3 +384,70 @@ def test_scan__thousands_of_call_paths_are_told_apart():
     paths = local_paths(one)
     assert len(paths) > 1000
     assert dict(zip(paths, one.visits.tolist(), strict=True)) == {p: v for (p, _), v in expected.visits.items()}
+
+
+# -- trees -----------------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def forests(draw):
+    """Call paths of some locations: what stands above each (of any location, never in a circle), entry and first time."""
+    counts = draw(st.lists(st.integers(0, 6), min_size=1, max_size=4))
+    start = np.cumsum([0, *counts])
+    # in some order in which what is above comes first, in which locations keep theirs
+    waiting = [list(range(a, b)) for a, b in pairwise(start.tolist())]
+    above, known = [-1] * int(start[-1]), []
+    while any(waiting):
+        i = draw(st.sampled_from([w for w in waiting if w])).pop(0)
+        above[i] = draw(st.sampled_from([-1, *known]))
+        known.append(i)
+    n = len(above)
+    few = st.lists(st.integers(0, 2), min_size=n, max_size=n)
+    return start, above, draw(few), draw(few), draw(few)
+
+
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
+@given(forest=forests())
+@moderate
+def test_trees__are_what_the_definitions_say(compiled, forest):
+    """Equal paths are one call path, represented by the least recent; depth first, siblings in the order of these."""
+
+    def run(kernel, *arguments):
+        return (kernel if compiled else kernel.py_func)(*arguments)
+
+    start, above, entry, time, place = forest
+    n = len(above)
+    number, parent, merged_entry, chosen = (np.full(n, -1, np.int64) for _ in range(4))
+    columns = [np.array(c, np.int64) for c in (above, entry, time, place, range(n))]
+    table = np.zeros(1 << (2 * n).bit_length(), np.int64)
+    with np.errstate(over="ignore"):
+        m = run(trees.merge_call_paths, start, start[:-1].copy(), *columns, number, parent, merged_entry, chosen, table)
+
+    def path(i):
+        return (*(path(above[i]) if above[i] >= 0 else ()), entry[i])
+
+    paths = [path(i) for i in range(n)]
+    assert m == len(set(paths))
+    assert [path(chosen[k]) for k in number] == paths
+    for k in range(m):
+        same = [i for i in range(n) if number[i] == k]
+        assert chosen[k] == min(same, key=lambda i: (time[i], place[i], i))
+        assert -1 <= parent[k] < k
+    when = {k: (time[chosen[k]], place[chosen[k]], chosen[k]) for k in range(m)}
+    order = np.array(sorted(range(m), key=lambda k: (parent[k], when[k])), np.int64)
+    size, position, following = np.ones(m, np.int64), np.empty(m, np.int64), np.empty(m, np.int64)
+    depth = np.empty(m, np.int32)
+    run(trees.number_depth_first, parent[:m], order, size, position, following, depth)
+
+    found = []
+
+    def visit(node, level):
+        found.append(node)
+        assert depth[node] == level
+        for child in sorted((k for k in range(m) if parent[k] == node), key=when.get):
+            visit(child, level + 1)
+        assert size[node] == len(found) - found.index(node)
+
+    for root in sorted((k for k in range(m) if parent[k] < 0), key=when.get):
+        visit(root, 0)
+    assert [found.index(k) for k in range(m)] == position.tolist()

@@ -1,0 +1,102 @@
+"""Merge call trees, and number them depth first."""
+
+from __future__ import annotations
+
+from tracecols.kernels.kernel import kernel
+from tracecols.kernels.stacks import find_slot
+
+
+@kernel
+def merge_call_paths(
+    start, at, above, entry, time, place, row, number, merged_parent, merged_entry, chosen, table
+):  # fmt: skip
+    """Number the call paths of all locations so that those with the same entry below the same parent are one.
+
+    Goes through the locations as often as it takes: a call path may stand below one of any other location.
+
+    Parameters
+    ----------
+    start, at : (n_locations + 1,), (n_locations,) int64
+        First call path of each location; where to go on in each, at first the same.
+    above : (n,) int64
+        Call path above each; -1 for roots. Within a location it comes before those below.
+    entry : (n,) int64
+    time, place, row : (n,) int64
+        Of the first ENTER: the order of events.
+    number : (n,) int64
+        Filled; -1 before. A number is larger than that of the call path above.
+    merged_parent, merged_entry, chosen : (n,) int64
+        Of the merged call paths: number above, -1 for roots; entry; the least recent of its call paths.
+    table : (2 ** k,) int64
+        Zeros, at least 2 n.
+
+    Returns
+    -------
+    int
+        Number of merged call paths.
+    """
+    n = 0
+    again = True
+    while again:
+        again = False
+        for location in range(at.size):
+            i = at[location]
+            while i < start[location + 1]:
+                parent = above[i]
+                if parent >= 0:
+                    parent = number[parent]
+                    if parent < 0:
+                        break
+                slot = find_slot(parent, entry[i], merged_parent, merged_entry, table)
+                node = table[slot] - 1
+                if node < 0:
+                    node = n
+                    n += 1
+                    table[slot] = n
+                    merged_parent[node] = parent
+                    merged_entry[node] = entry[i]
+                    chosen[node] = i
+                else:
+                    c = chosen[node]
+                    if time[i] < time[c] or (
+                        time[i] == time[c] and (place[i] < place[c] or (place[i] == place[c] and row[i] < row[c]))
+                    ):
+                        chosen[node] = i
+                number[i] = node
+                i += 1
+            again |= i > at[location]
+            at[location] = i
+    return n
+
+
+@kernel
+def number_depth_first(parent, order, size, position, following, depth):
+    """Number the nodes of a forest depth first.
+
+    Parameters
+    ----------
+    parent : (n,) int64
+        -1 for roots; less than the node's own number.
+    order : (n,) int64
+        The nodes by parent, and siblings as they are to follow each other.
+    size : (n,) int64
+        Ones; becomes the number of nodes of each subtree.
+    position, following, depth : (n,) int64, int64, int32
+        Filled: the number, one past it and the numbers given out below it so far, and 0 for roots.
+    """
+    for node in range(parent.size - 1, -1, -1):
+        if parent[node] >= 0:
+            size[parent[node]] += size[node]
+    next_root = 0
+    for k in range(order.size):
+        node = order[k]
+        up = parent[node]
+        if up < 0:
+            position[node] = next_root
+            next_root += size[node]
+            depth[node] = 0
+        else:
+            position[node] = following[up]
+            following[up] += size[node]
+            depth[node] = depth[up] + 1
+        following[node] = position[node] + 1
