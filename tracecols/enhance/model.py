@@ -28,7 +28,7 @@ from tracecols.schema.compound import PROFILE
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 
-PART = 1 << 20
+PART = 1 << 18
 """Calls and notes of a part; more are not held at a time, unless one process has them or there would be too many parts."""
 
 N_PARTS = 64

@@ -87,7 +87,7 @@ class Store:
                 )
             self.tables[name] = declared or Table(name, "the values of one METRIC event", found)
         self._files: dict[tuple[str, int], tuple[pq.FileMetaData, NDArray[np.int64]]] = {}
-        self._recent: OrderedDict[tuple[Any, ...], pa.Table] = OrderedDict()
+        self._recent: OrderedDict[tuple[Any, ...], dict[str, NDArray[Any]]] = OrderedDict()
         self._lock = Lock()
 
     def _open(self, path: Path, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
@@ -133,10 +133,9 @@ class Store:
 
     @cached_property
     def _segments(self) -> dict[str, dict[int, tuple[int, int, int]]]:
-        columns = self.definition("segments").to_pydict()
+        columns = self.definition("segments").columns
         result: dict[str, dict[int, tuple[int, int, int]]] = {}
-        for table, *segment in zip(*columns.values(), strict=True):
-            location, part, offset, n = segment
+        for table, location, part, offset, n in zip(*(to_numpy(c).tolist() for c in columns), strict=True):
             result.setdefault(table, {})[location] = (part, offset, n)
         if not result.keys() <= self.tables.keys():
             missing = sorted(result.keys() - self.tables.keys())
@@ -216,11 +215,12 @@ class Store:
             path = self.path / table / part_name(part)
             file = self._open(path, meta)
             try:
-                found = file.read_row_groups(range(first, last), columns=columns, use_threads=False)
+                stored = file.read_row_groups(range(first, last), columns=columns, use_threads=False)
             except (OSError, pa.ArrowException) as error:
                 raise StoreError(
                     f"{path} cannot be read: {error}\n  the store is damaged; convert the trace again"
                 ) from error
+            found = {c: to_numpy(stored.column(c)) for c in columns}
             if shared:
                 # small locations share row groups of side tables
                 with self._lock:
@@ -228,5 +228,4 @@ class Store:
                     while len(self._recent) > 32:
                         self._recent.popitem(last=False)
         begin = offset + start - int(starts[first])
-        part_of = found.slice(begin, stop - start)
-        return {c: to_numpy(part_of.column(c)) for c in columns}
+        return {c: values[begin : begin + stop - start] for c, values in found.items()}
