@@ -246,7 +246,9 @@ class Model:
         if self.fits:
             return self.exchange
         sizes = np.array([scan.n_calls + scan.n_notes for scan in self.scans])
-        room = max(PART, int(sizes.sum()) // N_PARTS)
+        # as small as memory and caches like, but with many parts each costs more: they all talk to each other
+        total = int(sizes.sum())
+        room = max(PART, min(total // 16, 4 * PART), total // N_PARTS)
         division: list[NDArray[np.int64]] = []
         members: list[NDArray[np.int64]] = []
         filled = 0
