@@ -29,7 +29,8 @@ from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 
 PART = 1 << 18
-"""Calls and notes of a part; more are not held at a time, unless one process has them or there would be too many parts."""
+"""Calls and notes of a part, at least, four times as many once there are 16 parts, and more if one process has them or there
+would be too many parts; a trace that has fewer is one part."""
 
 N_PARTS = 64
 """Parts, at most, of processes of the same size."""
