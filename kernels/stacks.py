@@ -12,8 +12,8 @@ NOTHING, PUSH, POP, ON_OFF, FLUSH, NOTE, NOTE_CALL, TEAM_BEGIN, TEAM_END, TASK_S
 # state carried from batch to batch
 (
     LAST, TOP, FREE, N_NODES, N_CALLS, N_NOTES, N_TEAMS, TEAM_DEPTH, BASE, PROGRAM, TASK, TASKS_DONE, N_FLUSHES, N_SWITCHES,
-    BAD_EXITS, FIRST_BAD_EXIT, OPEN, ROW, PROGRAM_ROW, N_STATE,
-) = range(20)  # fmt: skip
+    BAD_EXITS, FIRST_BAD_EXIT, OPEN, ROW, PROGRAM_ROW, DISORDERED, N_STATE,
+) = range(21)  # fmt: skip
 
 # why a call returned
 DONE, GROW, BLOCKED = range(3)
@@ -218,6 +218,8 @@ def scan_events(
                     state[PROGRAM_ROW] = base_row + i
             if t > last:
                 last = t
+            elif t < last:
+                state[DISORDERED] += 1
             visits[node] += 1
             if pointers:
                 enterptr[i] = frame_row[top] if top >= 0 else -1
@@ -257,6 +259,8 @@ def scan_events(
                     if task > 0:
                         task_time[task] += t - last
                     last = t
+                elif t < last:
+                    state[DISORDERED] += 1
                 c = frame_call[top]
                 if c >= 0:
                     call_exit[c] = t

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,11 +75,26 @@ class CompoundTable(Columns):
     def __str__(self) -> str:
         return f"table {self.table.name}"
 
+    def read_only(self) -> CompoundTable:
+        """Return the same table; its columns, made when they are first asked for, cannot be written to."""
+
+        def column(name: str) -> NDArray[Any]:
+            return read_only(self[name])
+
+        return CompoundTable(self.table, len(self), {c: partial(column, c) for c in self._columns}, self.counts)
+
     def frame(self) -> pd.DataFrame:
         """Return the declared columns as a data frame."""
         import pandas as pd
 
         return pd.DataFrame({c.name: self[c.name] for c in self.table.columns}, copy=False)
+
+
+def read_only(values: NDArray[Any]) -> NDArray[Any]:
+    """Return a view of an array that cannot be written to."""
+    view = values.view()
+    view.flags.writeable = False
+    return view
 
 
 def pick(values: NDArray[Any], index: NDArray[np.int64], null: int = -1) -> NDArray[Any]:

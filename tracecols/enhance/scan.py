@@ -154,6 +154,8 @@ class LocationScan:
         Ticks of the first and last event.
     bad_exits, open : int
         EXITs that do not match their ENTER; region instances that never end.
+    disordered : int
+        ENTERs and EXITs whose time lies before that of an event before them, or before the end of a buffer flush.
     """
 
     def __init__(
@@ -438,6 +440,7 @@ class LocationScan:
         self._choose(calls, notes)
         self._room.give(self._calls, self._notes)
         self.bad_exits, self.open = int(state[stacks.BAD_EXITS]), int(state[stacks.OPEN])
+        self.disordered = int(state[stacks.DISORDERED])
         self.done = True
         del self._frames, self._nodes, self._calls, self._notes, self._table, self._tasks
         del self._master, self._fork, self._parents, self._programs, self._stop_times, self._task_slots

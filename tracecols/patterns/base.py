@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.compound import CompoundTable, pick
+from tracecols.enhance.compound import CompoundTable, pick, read_only
 from tracecols.severity.cells import Cells
 
 if TYPE_CHECKING:
@@ -63,6 +63,10 @@ class Matches:
     def counted(self, mask: NDArray[np.bool_]) -> Matches:
         """Keep the matches a mask selects; each counts as one occurrence."""
         return self.where(mask, severity=np.ones(len(self), np.int64))
+
+    def read_only(self) -> Matches:
+        """Return the same matches in arrays that cannot be written to."""
+        return Matches(*(read_only(column) for column in (self.row, self.severity, self.call_path, self.location)))
 
     def cells(self) -> Cells:
         """Add up the severities per call path and location."""
@@ -174,6 +178,9 @@ class Property:
     since, until : str
         Column of the table that says when a match begins, or when it ends; the other follows from its severity. What is
         below on the same table has the same unless it says otherwise.
+    ends_with_call : bool
+        Whether its rule ends waiting with the call it is charged to; where it does not, clocks that disagree can make waiting
+        longer than the call.
     parameters : mapping of str to Parameter
         Numbers its function is given, by name.
     constituents : mapping of str to Constituent
@@ -202,6 +209,7 @@ class Property:
     overlaps: bool = False
     since: str = ""
     until: str = ""
+    ends_with_call: bool = True
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     constituents: Mapping[str, Constituent] = field(default_factory=dict)
     family: str = ""
@@ -223,6 +231,8 @@ class Conventions:
         `counted(model, cells)`: which of a counter's cells count.
     nested : bool
         Whether a match counts only on call paths that the properties above allow.
+    ends_with_call : bool
+        Whether waiting ends with the call unless a property says otherwise (`Property.ends_with_call`).
     """
 
     name: str
@@ -230,6 +240,7 @@ class Conventions:
     idle: Callable[[Model, Findings], tuple[Cells, Cells]]
     counted: Callable[[Model, Cells], Cells]
     nested: bool
+    ends_with_call: bool
 
 
 @dataclass

@@ -91,9 +91,17 @@ class Chosen:
         """Smallest value of each member's instance."""
         return self.segments.min(values)[self.segments.group]
 
-    def sum(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Sum over each member's instance."""
-        return self.segments.sum(values)[self.segments.group]
+    def any(self, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Whether a mask holds for any member of each member's instance."""
+        return self.segments.any(mask)[self.segments.group]
+
+    def latest_begin(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Latest begin of some members of each member's instance; where there are none, the member's own begin: no wait."""
+        return np.where(self.any(among), self.max(np.where(among, self.begin, EARLY)), self.begin)
+
+    def earliest_begin(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Earliest begin of some members of each member's instance; where there are none, the member's own begin: no wait."""
+        return np.where(self.any(among), self.min(np.where(among, self.begin, LATE)), self.begin)
 
     def matches(self, parent: Matches, severity: NDArray[np.int64]) -> Matches:
         """Narrow the parent's matches to members with a positive severity."""
@@ -139,9 +147,8 @@ def early_reduce(model: Model, m: CompoundTable, parent: Matches, *, operations:
     c = Chosen(model, m, N_TO_ONE, operations)
     if c.by_call:
         # at least until the first of the others
-        return c.matches(parent, np.where(c.is_root, c.wait(c.min(np.where(c.is_root, LATE, c.begin))), 0))
-    latest = c.max(np.where(c.sent > 0, c.begin, EARLY))
-    return c.matches(parent, np.where(c.is_root & (c.received > 0), c.wait(latest), 0))
+        return c.matches(parent, np.where(c.is_root, c.wait(c.earliest_begin(~c.is_root)), 0))
+    return c.matches(parent, np.where(c.is_root & (c.received > 0), c.wait(c.latest_begin(c.sent > 0)), 0))
 
 
 @pattern(
@@ -159,8 +166,8 @@ def early_scan(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     offset = c.segments.group[order] * (n + 1)
     latest = np.empty(n, np.int64)
     latest[order] = times[np.maximum.accumulate(place[order] + offset) - offset] if n else 0
-    moves = (c.sent > 0) | (c.received > 0)
-    return c.matches(parent, np.where(moves, c.wait(latest), 0))
+    waits = ((c.sent > 0) | (c.received > 0)) & (latest != EARLY)
+    return c.matches(parent, np.where(waits, c.wait(np.where(waits, latest, c.begin)), 0))
 
 
 @pattern(
@@ -172,8 +179,8 @@ def early_scan(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 def late_broadcast(model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None) -> Matches:
     """From own begin to the root's begin."""
     c = Chosen(model, m, ONE_TO_N, operations)
-    root = c.max(np.where(c.is_root & (c.by_call | (c.sent > 0)), c.begin, EARLY))
-    receives = ~c.is_root & (c.by_call | (c.received > 0)) & (root != EARLY)
+    root = c.latest_begin(c.is_root & (c.by_call | (c.sent > 0)))
+    receives = ~c.is_root & (c.by_call | (c.received > 0))
     return c.matches(parent, np.where(receives, c.wait(root), 0))
 
 
@@ -190,10 +197,10 @@ def synchronised(c: Chosen) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArr
     """
     latest, earliest = c.max(c.begin), c.min(c.end)
     overlap = earliest > latest
-    late_sender = c.max(np.where(c.sent > 0, c.begin, EARLY))
+    late_sender = c.latest_begin(c.sent > 0)
     until = np.where(overlap, latest, late_sender)
     takes_part = overlap | ((c.received > 0) & (c.begin < late_sender)) | ((c.sent > 0) & (c.begin == late_sender))
-    takes_part &= c.sum(c.sent + c.received) > 0
+    takes_part &= c.any((c.sent > 0) | (c.received > 0))
     return until, c.min(np.where(takes_part, c.end, LATE)), takes_part
 
 

@@ -20,8 +20,9 @@ from tracecols.enhance.exchange import Exchange
 from tracecols.enhance.grouping import lookup
 from tracecols.enhance.model import Model
 from tracecols.enhance.topologies import given_topology
-from tracecols.errors import AnalysisError, TracecolsError
+from tracecols.errors import AnalysisError, SeverityError, TracecolsError
 from tracecols.patterns.base import Conventions, Family, Findings, Instances, Matches, Property
+from tracecols.patterns.bounds import check_bounds
 from tracecols.patterns.counters import counter_properties
 from tracecols.patterns.plugins import installed
 from tracecols.patterns.profile import TeamTimes, displaced_call_paths
@@ -273,14 +274,14 @@ class Search:
             table: CompoundTable = getattr(view, p.table)
             parent = self.by_id.get(p.parent)
             inherited = parent is not None and parent.match is not None and parent.table == p.table
-            start = matches[p.parent] if inherited else every_row(table)
+            start = matches[p.parent] if inherited else every_row(table).read_only()
             constituents = {
                 name: Instances(getattr(view, c.table), lookup(getattr(view, c.table)[c.column], table[c.pointer]))
                 for name, c in p.constituents.items()
             }
             used = [matches[u] for u in p.uses]
             try:
-                found = p.match(view, table, start, *used, **constituents, **self._given[p.id])
+                found = p.match(view, table.read_only(), start, *used, **constituents, **self._given[p.id])
                 self._check_matches(found, table)
             except TracecolsError:
                 raise
@@ -288,8 +289,16 @@ class Search:
                 raise AnalysisError(
                     f"the pattern of property {p.id!r} ({p.family}) failed: {type(error).__name__}: {error}"
                 ) from error
-            matches[p.id] = found.where(np.append(self._mask(p)[self.model.call_paths.region], False)[found.call_path])
+            allowed = np.append(self._mask(p)[self.model.call_paths.region], False)[found.call_path]
+            matches[p.id] = found.where(allowed).read_only()
         return matches
+
+    @staticmethod
+    def _cells_of(name: str, matches: Matches) -> Cells:
+        try:
+            return matches.cells()
+        except SeverityError as error:
+            raise AnalysisError(f"property {name!r}: {error}") from error
 
     def _check_matches(self, found: Matches, table: CompoundTable) -> None:
         """Refuse what is no answer, so that a mistake in a pattern is told where it is made."""
@@ -300,6 +309,10 @@ class Search:
             raise ValueError("row, severity, call_path and location have different lengths")
         if found.severity.dtype.kind not in "iub":
             raise TypeError(f"severities are whole ticks, occurrences or bytes, not {found.severity.dtype}")
+        if len(found) and found.severity.min() < 0:
+            raise ValueError(
+                "severities must not be negative; leave out the rows that do not match: parent.where(severity > 0, ...)"
+            )
         if len(found) and (
             found.row.min() < 0 or found.row.max() >= len(table) or found.location.min() < 0
             or found.location.max() >= self.model.n_locations or found.call_path.max() >= len(self.model.call_paths)
@@ -323,7 +336,7 @@ class Search:
         def search(view: Model, step: int) -> Found:
             found = self.matches(view, step)
             return Found(
-                {name: m.cells() for name, m in found.items()},
+                {name: self._cells_of(name, m) for name, m in found.items()},
                 TeamTimes.of(view) if step == WITHIN else TeamTimes.none(),
                 counts_of(view, step),
             )
@@ -336,6 +349,18 @@ class Search:
                 for name, more in part.cells.items():
                     cells[name] = cells[name] + more if name in cells else more
         return self._all_cells(), dict(counts)
+
+    def largest(self, p: Property, cells: Cells) -> NDArray[np.int64]:
+        """Search once more for the largest match of a pattern in each of some cells; (n_cells,) int64."""
+        step = next(i for i, s in enumerate(STEPS) if p.table in s)
+        result = np.zeros(len(cells), np.int64)
+        with ThreadPoolExecutor(self.model.jobs) as pool:
+            for found in run_in_parts(self.model.divided(), lambda v, s: self.matches(v, s).get(p.id), pool, {step}):
+                if found is None or not len(found):
+                    continue
+                at = lookup(cells.key, (found.call_path.astype(np.int64) << 32) | found.location)
+                np.maximum.at(result, at[at >= 0], found.severity[at >= 0])
+        return result
 
     def _all_cells(self) -> dict[str, Cells]:
         """Return the cells of all properties, once those of the patterns are known."""
@@ -427,7 +452,9 @@ def analyze_model(
     search = Search(model, declared, CONVENTIONS[conventions], choice.parameters)
     cells, counts = search.run()
     clock = model.store.manifest["clock"]
-    found = {k: int(v) for k, v in (counts_by_location(model) | counts).items() if v}
+    call_paths, system = CallAxis.of(model.call_paths, model.regions), SystemAxis.of(model.store)
+    excused = check_bounds(model, CONVENTIONS[conventions], declared, cells, search.largest, call_paths, system)
+    found = {k: int(v) for k, v in (counts_by_location(model) | counts | excused).items() if v}
     displaced = displaced_call_paths(model, search.findings) if conventions == "scalasca" else 0
     if displaced:
         found["call paths counted outside their parallel region, as the reference does"] = displaced
@@ -441,8 +468,8 @@ def analyze_model(
         facts["narrowed"] = choice.facts()
     return SeverityCube(
         PropertyAxis.of(shown),
-        CallAxis.of(model.call_paths, model.regions),
-        SystemAxis.of(model.store),
+        call_paths,
+        system,
         {p.id: choice.cells(model, cells[p.id]) for p in shown},
         facts,
         model.topologies,

@@ -220,10 +220,12 @@ def processes(model: Model) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return master_of, cpu[master_of[cpu] != cpu]
 
 
-SCALASCA = Conventions("scalasca", execution_cells, idle_cells, counted=lambda model, cells: cells, nested=True)
+SCALASCA = Conventions(
+    "scalasca", execution_cells, idle_cells, counted=lambda model, cells: cells, nested=True, ends_with_call=True
+)
 EXPERT = Conventions(
     "expert", lambda model, findings: cells_in_teams(model, profile_cells(model)), idle_where_not_visited,
-    counted=cells_in_teams, nested=False,
+    counted=cells_in_teams, nested=False, ends_with_call=False,
 )  # fmt: skip
 
 

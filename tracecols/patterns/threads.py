@@ -95,7 +95,7 @@ def barrier_wait(model: Model, m: CompoundTable, parent: Matches, role: str, by_
 
 
 @pattern(
-    "omp_ebarrier_wait", "omp_ebarrier", "Wait at Explicit Barrier", table="construct_members", since="enter_time",
+    "omp_ebarrier_wait", "omp_ebarrier", "Wait at Explicit Barrier", table="construct_members", since="enter_time", ends_with_call=False,
     summary="Time in an explicit barrier until the last thread of the team has reached it.",
     advice="Balance the work in front of the barrier.",
     expert={"parent": "omp_explicit_barrier", "by_process": True},
@@ -106,7 +106,7 @@ def explicit_barrier_wait(model: Model, m: CompoundTable, parent: Matches, *, by
 
 
 @pattern(
-    "omp_ibarrier_wait", "omp_ibarrier", "Wait at Implicit Barrier", table="construct_members", since="enter_time",
+    "omp_ibarrier_wait", "omp_ibarrier", "Wait at Implicit Barrier", table="construct_members", since="enter_time", ends_with_call=False,
     summary="Time in an implicit barrier until the last thread of the team has reached it.",
     advice="Try another schedule, balance the work, or use nowait where the barrier is not needed.",
     expert={"parent": "omp_implicit_barrier", "by_process": True},
@@ -137,6 +137,7 @@ def contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 @pattern(
     "omp_lock_contention_critical", "omp_critical", "Contention", table="lock_acquisitions", since="enter_time",
+    ends_with_call=False,
     summary="Time lost before a critical section because another thread is inside.",
     advice="Make critical sections shorter or fewer, or stagger the arrival of threads.",
 )  # fmt: skip
@@ -148,6 +149,7 @@ def critical_contention(model: Model, m: CompoundTable, parent: Matches) -> Matc
 
 @pattern(
     "omp_lock_contention_api", "omp_lock_api", "Contention", table="lock_acquisitions", since="enter_time",
+    ends_with_call=False,
     summary="Time lost waiting for a lock that another thread holds.",
     advice="Hold locks shorter, use more of them, or data structures without locks.",
 )  # fmt: skip
@@ -226,6 +228,7 @@ add(
 
 @pattern(
     "pthread_lock_contention_mutex_lock", "pthread_lock_api", "Contention", table="lock_acquisitions", since="enter_time",
+    ends_with_call=False,
     summary="Time lost waiting for a mutex that another thread holds.",
 )  # fmt: skip
 def mutex_contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
@@ -242,6 +245,7 @@ add(
 
 @pattern(
     "pthread_lock_contention_conditional", "pthread_conditional", "Contention", table="lock_acquisitions", since="enter_time",
+    ends_with_call=False,
     summary="Time lost waiting for a mutex after a condition was signalled.",
 )  # fmt: skip
 def condition_contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:

@@ -186,7 +186,7 @@ class Evidence:
 
     def seconds(self, cells: Cells) -> float:
         """Add up cells of times."""
-        return float(cells.value.sum()) / self.cube.resolution
+        return float(cells.total) / self.cube.resolution
 
     def by_call_path(self, cells: Cells) -> NDArray[np.float64]:
         """Add up cells per call path, in their own unit; (n_call_paths,) float64."""

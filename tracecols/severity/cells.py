@@ -8,7 +8,74 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.grouping import combine, number
+from tracecols.errors import SeverityError
 from tracecols.kernels import groups
+
+LARGEST = int(np.iinfo(np.int64).max)
+"""The largest severity a cell can hold: ticks, occurrences or bytes."""
+
+
+def widened(values: NDArray[Any]) -> NDArray[Any]:
+    """Return values in a type that holds the sum of any of them exactly.
+
+    Parameters
+    ----------
+    values : (n,) int64 or float64
+        Severities.
+
+    Returns
+    -------
+    (n,) int64, float64 or object
+        The values as they are; Python integers where a sum of some of them could exceed 64 bits.
+    """
+    if values.dtype.kind != "i" or not values.size:
+        return values
+    magnitude = max(abs(int(values.max())), abs(int(values.min())))
+    if magnitude * values.size <= LARGEST or float(np.abs(values.astype(np.float64)).sum()) < 0.999 * LARGEST:
+        return values
+    return values.astype(object)
+
+
+def sum_at(index: NDArray[Any], values: NDArray[Any], n: int) -> NDArray[Any]:
+    """Add up values that share an index, exactly.
+
+    Parameters
+    ----------
+    index : (n_values,) int
+        Where each value is added, from 0 to `n` - 1.
+    values : (n_values,) int64 or float64
+        Severities.
+    n : int
+        Number of sums.
+
+    Returns
+    -------
+    (n,) int64, float64 or object
+        Python integers where the sums could exceed 64 bits (`widened`).
+    """
+    values = widened(values)
+    sums = np.zeros(n, values.dtype)
+    np.add.at(sums, index, values)
+    return sums
+
+
+def _narrowed(sums: NDArray[Any]) -> NDArray[Any]:
+    """Return sums of `widened` values as int64 again.
+
+    Raises
+    ------
+    SeverityError
+        If one of them does not fit.
+    """
+    if sums.dtype != object:
+        return sums
+    largest = max(map(abs, sums.tolist()), default=0)
+    if largest > LARGEST:
+        raise SeverityError(
+            f"a severity of {largest} exceeds {LARGEST}, the largest number of ticks, occurrences or bytes of one call path and "
+            "location\n  analyze a shorter time range"
+        )
+    return sums.astype(np.int64)
 
 
 class Cells:
@@ -37,9 +104,15 @@ class Cells:
         """Add up values per cell; the order of the input does not matter for integers."""
         group, first = number(combine(call_path, location))
         key = (call_path[first].astype(np.int64) << 32) | location[first].astype(np.int64)
-        # of integers the sum, of anything else a number that can hold it
-        value = value.astype(np.int64 if value.dtype.kind in "iub" else np.float64, copy=False)
-        if first.size < group.size:
+        if value.dtype == np.uint64 and value.size and int(value.max()) > LARGEST:
+            value = value.astype(object)
+        else:
+            # sums of integers are integers, sums of anything else float64
+            value = value.astype(np.int64 if value.dtype.kind in "iub" else np.float64, copy=False)
+            value = widened(value) if first.size < group.size else value
+        if value.dtype == object:
+            value = _narrowed(sum_at(group, value, key.size))
+        elif first.size < group.size:
             sums = np.zeros(key.size, value.dtype)
             groups.reduce_groups(group, value, sums, groups.SUM)
             value = sums
@@ -66,8 +139,13 @@ class Cells:
         value = np.concatenate([self.value, other.value if sign > 0 else -other.value])[order]
         starts = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
         if starts.size < key.size:
-            key, value = key[starts], np.add.reduceat(value, starts)
+            key, value = key[starts], _narrowed(np.add.reduceat(widened(value), starts))
         return self._sorted(key, value)
+
+    @property
+    def total(self) -> Any:
+        """Exact sum of all values: int, or float where the values are."""
+        return widened(self.value).sum()
 
     @property
     def call_path(self) -> NDArray[np.int32]:

@@ -15,13 +15,47 @@ from tracecols.enhance.topologies import Topology, given_topology
 from tracecols.errors import MissingExtraError, SeverityError, StoreError
 from tracecols.schema.severity import FORMAT_VERSION, SEVERITY_TABLES
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
-from tracecols.severity.cells import Cells
+from tracecols.severity.cells import Cells, sum_at
 from tracecols.store.arrow import read_table, write_table
 from tracecols.store.layout import MANIFEST, checksum, identity, new_folder, read_manifest, write_manifest
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+
+
+def inclusive(cells: Cells, call_paths: CallAxis) -> Cells:
+    """Add every cell to the call paths above it, from the deepest level up.
+
+    O(n log n) in the number of cells returned.
+
+    Parameters
+    ----------
+    cells : Cells
+        Exclusive along the call tree.
+    call_paths : CallAxis
+
+    Returns
+    -------
+    Cells
+        Of every call path with values in or below it: their sum.
+    """
+    if not len(cells):
+        return cells
+    depth = call_paths.depth[cells.call_path]
+    order = np.argsort(depth, kind="stable")
+    starts = np.searchsorted(depth[order], np.arange(depth.max() + 2))
+    below = Cells.empty()
+    levels = []
+    for at in range(int(depth.max()), -1, -1):
+        mine = order[starts[at] : starts[at + 1]]
+        level = below + Cells(cells.key[mine], cells.value[mine])
+        levels.append(level)
+        if at:
+            below = Cells.sum(call_paths.parent[level.call_path], level.location, level.value)
+    key, value = (np.concatenate([getattr(level, of) for level in levels]) for of in ("key", "value"))
+    order = np.argsort(key)
+    return Cells(key[order], value[order])
 
 
 class SeverityCube:
@@ -126,33 +160,13 @@ class SeverityCube:
             for child in self.properties.parts(name):
                 cells = cells - self.cells[child]
         if aggregation[1] == "i":
-            cells = self._up(cells, self.call_paths)
+            cells = inclusive(cells, self.call_paths)
         return cells
-
-    @staticmethod
-    def _up(cells: Cells, call_paths: CallAxis) -> Cells:
-        """Add every cell to the call paths above it, from the deepest level up: O(n log n) in the number of cells returned."""
-        if not len(cells):
-            return cells
-        depth = call_paths.depth[cells.call_path]
-        order = np.argsort(depth, kind="stable")
-        starts = np.searchsorted(depth[order], np.arange(depth.max() + 2))
-        below = Cells.empty()
-        levels = []
-        for at in range(int(depth.max()), -1, -1):
-            mine = order[starts[at] : starts[at + 1]]
-            level = below + Cells(cells.key[mine], cells.value[mine])
-            levels.append(level)
-            if at:
-                below = Cells.sum(call_paths.parent[level.call_path], level.location, level.value)
-        key, value = (np.concatenate([getattr(level, of) for level in levels]) for of in ("key", "value"))
-        order = np.argsort(key)
-        return Cells(key[order], value[order])
 
     def total(self, name: str) -> float:
         """Return the sum over all call paths and locations, in seconds, occurrences or bytes."""
         name = self.find_property(name)
-        return float(self.cells[name].value.sum() * self.scale(name))
+        return float(self.cells[name].total * self.scale(name))
 
     def whole(self, name: str) -> float:
         """Return what shares of a property refer to: the total of its root, for a difference that of the cube subtracted."""
@@ -164,23 +178,20 @@ class SeverityCube:
         axis = self.call_paths
         # along call paths locations need not be told apart
         cells = self.cells_of(name, aggregation if aggregation[1:2] != "i" else f"{aggregation[:1]}e{aggregation[2:]}")
-        sums = np.zeros(len(axis), cells.value.dtype)
-        np.add.at(sums, cells.call_path, cells.value)
+        sums = sum_at(cells.call_path, cells.value, len(axis))
         if aggregation[1:2] == "i":
             order = np.argsort(axis.depth, kind="stable")
             starts = np.searchsorted(axis.depth[order], np.arange(axis.depth.max(initial=0) + 2))
             for at in range(starts.size - 2, 0, -1):
                 level = order[starts[at] : starts[at + 1]]
                 np.add.at(sums, axis.parent[level], sums[level])
-        return sums * self.scale(self.find_property(name))
+        return (sums * self.scale(self.find_property(name))).astype(np.float64)
 
     def by_location(self, name: str, call_paths: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
         """Return the sum over call paths, or over some given as a mask, per location; (n_locations,) float64."""
         name = self.find_property(name)
         cells = self.cells[name] if call_paths is None else self.cells[name].on(call_paths)
-        sums = np.zeros(self.system.n_locations, cells.value.dtype)
-        np.add.at(sums, cells.location, cells.value)
-        return sums * self.scale(name)
+        return (sum_at(cells.location, cells.value, self.system.n_locations) * self.scale(name)).astype(np.float64)
 
     def by_system(
         self, name: str, call_paths: NDArray[np.bool_] | None = None, aggregation: str = "iei"
@@ -255,8 +266,7 @@ class SeverityCube:
         cells = self.cells_of(name, aggregation)
         if call_path is not None:
             cells = cells.on(self.find_call_paths(call_path))
-        values = np.zeros(self.system.n_locations, cells.value.dtype)
-        np.add.at(values, cells.location, cells.value)
+        values = sum_at(cells.location, cells.value, self.system.n_locations)
         if aggregation[2] == "i":
             at = self._stand_ins(t.location)
             away = np.flatnonzero((at >= 0) & (at != np.arange(at.size)))
@@ -266,7 +276,7 @@ class SeverityCube:
             return result
         index = tuple(t.coordinates.T)
         result[index] = 0
-        np.add.at(result, index, values[t.location] * self.scale(self.find_property(name)))
+        np.add.at(result, index, (values[t.location] * self.scale(self.find_property(name))).astype(np.float64))
         return result
 
     def _stand_ins(self, placed: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -465,10 +475,9 @@ class SeverityCube:
                 continue
             for label, aggregation in ((name, "iee"), (f"{name} (inc)", "iie")):
                 cells = self.cells_of(name, aggregation)
-                sums = np.zeros(len(self.call_paths), cells.value.dtype)
-                kept = at[cells.location]
-                np.add.at(sums, cells.call_path[kept], cells.value[kept])
-                columns[label] = (sums * self.scale(name)).tolist()
+                kept = cells.where(at[cells.location])
+                sums = sum_at(kept.call_path, kept.value, len(self.call_paths)) * self.scale(name)
+                columns[label] = sums.astype(np.float64).tolist()
         c = self.call_paths
         nodes: list[dict[str, Any]] = []
         for i, name in enumerate(c.name):
@@ -529,7 +538,7 @@ class SeverityCube:
         whole = self.whole("time") if "time" in self.cells else 0.0
         if whole:
             shares = [
-                (float(self.cells_of(n, "eee").value.sum()) * self.scale(n), n)
+                (float(self.cells_of(n, "eee").total) * self.scale(n), n)
                 for i, n in enumerate(self.properties.id)
                 if self.properties.root_of(n) == "time" and not self.properties.overlaps[i]
             ]

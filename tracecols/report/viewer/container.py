@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.report.viewer.topologies import topologies_of
+from tracecols.severity.cells import widened
 from tracecols.severity.cube import SeverityCube
 from tracecols.version import __version__
 
@@ -96,6 +97,9 @@ def pack(cube: SeverityCube) -> Container:
     for name in cube.properties.id:
         cells = cube.cells[name]
         call_path, location, value = cells.call_path.astype(np.int64), cells.location.astype(np.int64), cells.value
+        if widened(value).dtype == object:
+            # sums would exceed the 64-bit integers that the page computes with
+            value = value.astype(np.float64)
         kind = "f" if value.dtype.kind == "f" else "i"
         first = np.flatnonzero(np.diff(call_path, prepend=-1))
         sums = np.add.reduceat(value, first) if first.size else value[:0]

@@ -28,7 +28,7 @@ def html_table(cube: SeverityCube, most: int = 12) -> str:
         whole = cube.total(root)
         if axis.unit[axis.number[root]] != "sec" or not whole:
             continue
-        own = float(cube.cells_of(name, "eee").value.sum()) * cube.scale(name)
+        own = float(cube.cells_of(name, "eee").total) * cube.scale(name)
         if own:
             rows.append((abs(own) / abs(whole), own, own / whole, axis.title[axis.number[name]], name))
     rows.sort(key=lambda row: -row[0])

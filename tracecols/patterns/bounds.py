@@ -1,0 +1,127 @@
+"""What holds for every cell of an analysis: no severity is negative, and none in the tree of `time` exceeds the time.
+
+A cell that violates this is a mistake, of tracecols or of a pattern, and is refused. Four things excuse a cell, and are
+counted in the notes of the cube:
+
+* Explicit tasks count twice in the call tree; the reference takes the second appearance off the program's root, whose own
+  time may become negative (`profile.task_cells`).
+* Rules that do not end waiting with the call (`Property.ends_with_call`): where clocks disagree, waiting ends after the call.
+* Calls in which several waits of one property overlap, each within the call.
+* Locations whose recorded times go back, or whose buffer flushes overlap with other events: their time is counted once,
+  but waiting is a difference of recorded times.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.model import Model
+from tracecols.errors import AnalysisError
+from tracecols.patterns.base import Conventions, Property
+from tracecols.severity.axes import CallAxis, SystemAxis
+from tracecols.severity.cells import Cells
+from tracecols.severity.cube import inclusive
+
+Largest = Callable[[Property, Cells], NDArray[np.int64]]
+"""Of a property and some of its cells: the largest match in each, (n_cells,) int64."""
+
+NEGATIVE_ROOTS = "cells of a program's root that are negative because the reference takes explicit tasks off it"
+BEYOND_THE_CALL = "cells with more waiting than time, because clocks disagree or waits of one call overlap"
+
+
+def check_bounds(
+    model: Model, conventions: Conventions, declared: Sequence[Property], cells: Mapping[str, Cells], largest: Largest,
+    call_paths: CallAxis, system: SystemAxis,
+) -> dict[str, int]:  # fmt: skip
+    """Refuse severities that cannot be, and count those that have an excuse.
+
+    Parameters
+    ----------
+    model : Model
+    conventions : Conventions
+    declared : sequence of Property
+        In depth-first order.
+    cells : mapping of str to Cells
+        By property.
+    largest : callable
+        `largest(p, cells)`: the largest match of a pattern in each of some cells.
+    call_paths, system
+        Axes of the cells, for messages.
+
+    Returns
+    -------
+    dict of str to int
+        Numbers of excused cells, by words.
+
+    Raises
+    ------
+    AnalysisError
+        If a cell is negative, or exceeds the time of its call path with all that it calls, without an excuse.
+    """
+    excused: Counter[str] = Counter()
+    roots = _roots_of_tasks(model)
+    disordered = np.array([scan.disordered > 0 for scan in model.scans], bool)
+    within: Cells | None = None
+    tree = "time"
+    in_time = {tree}
+    for p in declared:
+        found = cells[p.id]
+        negative = found.where(found.value < 0)
+        if len(negative):
+            at_root = roots[negative.call_path]
+            if not at_root.all():
+                raise _impossible(p, negative.where(~at_root), "is negative", call_paths, system, model.resolution)
+            excused[NEGATIVE_ROOTS] += len(negative)
+        if p.parent in in_time and p.unit == "sec":
+            in_time.add(p.id)
+            beyond = _beyond(found, cells[tree])
+            if not len(beyond):
+                continue
+            if within is None:
+                within = inclusive(cells[tree], call_paths)
+            beyond = _beyond(beyond, within)
+            if not len(beyond):
+                continue
+            excuse = disordered[beyond.location] | (not (p.ends_with_call and conventions.ends_with_call))
+            if p.match is not None and not excuse.all():
+                excuse |= largest(p, beyond) <= within.at(beyond.key)
+            if not excuse.all():
+                raise _impossible(
+                    p, beyond.where(~excuse), "exceeds the time of its call path", call_paths, system, model.resolution
+                )
+            excused[BEYOND_THE_CALL] += len(beyond)
+    return dict(excused)
+
+
+def _beyond(found: Cells, limit: Cells) -> Cells:
+    """Return the positive cells whose value is larger than that of the same cell in another set."""
+    return found.where((found.value > limit.at(found.key)) & (found.value > 0))
+
+
+def _roots_of_tasks(model: Model) -> NDArray[np.bool_]:
+    """Find the call paths that explicit tasks are taken off (`profile.task_cells`); (n_call_paths,) bool."""
+    tree = model.call_paths
+    roots = np.zeros(len(tree), bool)
+    heads = np.flatnonzero(tree.region == model.regions.tasks)
+    above = tree.parent[heads]
+    roots[np.where(above >= 0, above, heads)] = True
+    return roots
+
+
+def _impossible(
+    p: Property, wrong: Cells, what: str, call_paths: CallAxis, system: SystemAxis, resolution: int
+) -> AnalysisError:
+    """Describe the worst of some cells that cannot be."""
+    worst = int(np.abs(wrong.value.astype(np.float64)).argmax())
+    location = int(wrong.location[worst])
+    path = call_paths.paths_of([int(wrong.call_path[worst])])[0]
+    value = f"{wrong.value[worst] / resolution:g} s" if p.unit == "sec" else f"{wrong.value[worst]} {p.unit}"
+    return AnalysisError(
+        f"property {p.id!r} {what} in {len(wrong)} cells, most at {path}, rank {system.rank[location]} thread "
+        f"{system.thread[location]}: {value}\n  this is a mistake in its pattern ({p.family}), not in the trace; please report it "
+        "with the trace, and leave the property out with --property meanwhile"
+    )
