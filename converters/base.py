@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -89,6 +89,8 @@ class Source(Protocol):
         Columns of every definition table (`tracecols.schema.DEFINITIONS`), locations in process order.
     metric_types : list of list of str
         NumPy dtypes of the members of every metric class.
+    capabilities : frozenset of str
+        What records of this format mean where formats differ (`schema.capabilities.CAPABILITIES`).
     """
 
     format: str
@@ -97,6 +99,37 @@ class Source(Protocol):
     properties: dict[str, Any]
     definitions: dict[str, dict[str, list[Any]]]
     metric_types: list[list[str]]
+    capabilities: frozenset[str]
 
     def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
         """Yield the events of one location in order; the arrays are reused by the next batch."""
+
+
+def _all(anchors: list[Path]) -> list[Path]:
+    return anchors
+
+
+@dataclass(frozen=True)
+class Format:
+    """A trace format.
+
+    Parameters
+    ----------
+    name : str
+        What it is called.
+    endings : tuple of str
+        How the names of its anchor files end, dots included.
+    open : callable
+        Opens the archive of an anchor file and returns a `Source`.
+    choose : callable, optional
+        Of the anchor files of this format in one folder, those that stand for traces; by default all.
+    """
+
+    name: str
+    endings: tuple[str, ...]
+    open: Callable[[Path], Source]
+    choose: Callable[[list[Path]], list[Path]] = _all
+
+    def ending_of(self, path: Path) -> str:
+        """Return which of the endings a file has; empty if none."""
+        return max((ending for ending in self.endings if path.name.endswith(ending)), key=len, default="")

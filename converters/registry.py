@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from importlib.metadata import entry_points
 from pathlib import Path
 
-from tracecols.converters.base import Source
+from tracecols.converters.base import Format, Source
 from tracecols.errors import SourceError
+
+GROUP = "tracecols.formats"
+"""Entry points of packages that bring trace formats: each names a `Format`."""
 
 
 def _open_otf2(path: Path) -> Source:
@@ -21,17 +24,51 @@ def _open_epilog(path: Path) -> Source:
     return Archive(path)
 
 
-FORMATS: dict[str, Callable[[Path], Source]] = {
-    ".otf2": _open_otf2,
-    ".elg": _open_epilog,
-    ".elg.gz": _open_epilog,
-    ".esd": _open_epilog,
-}
-"""By ending. Of an EPIK archive that was merged, the merged trace is preferred to the archive's definitions (.esd)."""
+def _choose_epilog(anchors: list[Path]) -> list[Path]:
+    """Prefer the merged trace of an EPIK archive to the archive's definitions (.esd)."""
+    merged = {p.name.partition(".")[0] for p in anchors if p.suffix != ".esd"}
+    return [p for p in anchors if p.suffix != ".esd" or p.stem not in merged]
 
 
-def _ending(path: Path) -> str:
-    return next((ending for ending in FORMATS if path.name.endswith(ending)), "")
+FORMATS = (
+    Format("OTF2", (".otf2",), _open_otf2),
+    Format("EPILOG", (".elg", ".elg.gz", ".esd"), _open_epilog, _choose_epilog),
+)
+"""The formats that tracecols brings."""
+
+
+def installed() -> list[Format]:
+    """Return the formats that installed packages bring.
+
+    Raises
+    ------
+    SourceError
+        If one of them cannot be loaded or is no format.
+    """
+    result: list[Format] = []
+    for point in sorted(entry_points(group=GROUP), key=lambda p: p.name):
+        where = f"the plug-in {point.name!r} ({point.value})"
+        try:
+            found = point.load()
+        except Exception as error:
+            raise SourceError(
+                f"{where} cannot be loaded: {type(error).__name__}: {error}\n  mend or uninstall the package that brings it"
+            ) from error
+        if not isinstance(found, Format):
+            raise SourceError(
+                f"{where} is no trace format but {type(found).__name__}\n  the entry point has to name a tracecols.converters.base.Format"
+            )
+        result.append(found)
+    return result
+
+
+def _format_of(path: Path) -> Format | None:
+    """Find the format of a file by its ending: one of those tracecols brings, else one of an installed package."""
+    for formats in (lambda: FORMATS, installed):
+        for candidate in formats():
+            if candidate.ending_of(path):
+                return candidate
+    return None
 
 
 def find_anchor(path: str | Path) -> Path:
@@ -43,14 +80,20 @@ def find_anchor(path: str | Path) -> Path:
         If there is no such path, no trace in the folder, or more than one.
     """
     path = Path(path)
-    endings = ", ".join(FORMATS)
+
+    def endings() -> str:
+        return ", ".join(ending for known in (*FORMATS, *installed()) for ending in known.endings)
+
     if path.is_dir():
-        found = sorted(p for p in path.iterdir() if _ending(p))
-        merged = {p.name.partition(".")[0] for p in found if ".elg" in _ending(p)}
-        found = [p for p in found if _ending(p) != ".esd" or p.stem not in merged]
+        anchors: dict[str, tuple[Format, list[Path]]] = {}
+        for file in sorted(path.iterdir()):
+            known = _format_of(file)
+            if known is not None:
+                anchors.setdefault(known.name, (known, []))[1].append(file)
+        found = sorted(p for known, files in anchors.values() for p in known.choose(files))
         if not found:
             raise SourceError(
-                f"no trace in the folder {path}\n  expected a file that ends in one of {endings}; give its path"
+                f"no trace in the folder {path}\n  expected a file that ends in one of {endings()}; give its path"
             )
         if len(found) > 1:
             names = ", ".join(p.name for p in found)
@@ -58,20 +101,29 @@ def find_anchor(path: str | Path) -> Path:
         return found[0]
     if not path.exists():
         raise SourceError(f"no such file or folder: {path}")
-    if not _ending(path):
+    if _format_of(path) is None:
         raise SourceError(
-            f"{path} is not a trace that tracecols reads\n  it reads files that end in one of {endings}, or their folder"
+            f"{path} is not a trace that tracecols reads\n  it reads files that end in one of {endings()}, or their folder"
         )
     return path
 
 
 def trace_name(anchor: Path) -> str:
     """Return what a trace is called: its file without ending, or its folder if the file has the name all such files have."""
-    stem = anchor.name.removesuffix(_ending(anchor))
+    known = _format_of(anchor)
+    stem = anchor.name.removesuffix(known.ending_of(anchor) if known is not None else "")
     return anchor.resolve().parent.name if stem in ("traces", "epik") else stem
 
 
 def open_source(path: str | Path) -> Source:
-    """Open a trace of any known format, given its anchor file or its folder."""
+    """Open a trace of any known format, given its anchor file or its folder.
+
+    Raises
+    ------
+    SourceError
+        If there is no trace, or it cannot be read.
+    """
     anchor = find_anchor(path)
-    return FORMATS[_ending(anchor)](anchor)
+    known = _format_of(anchor)
+    assert known is not None  # find_anchor has refused it otherwise
+    return known.open(anchor)

@@ -67,6 +67,7 @@ class Numbers:
     path = Path("numbers")
     clock = Clock(1000)
     properties: dict[str, str] = {}
+    capabilities: frozenset[str] = frozenset()
 
     def __init__(self, n_events: list[int], rows: int = 1000, fail_at: tuple[int, int] | None = None) -> None:
         self.definitions = empty_definitions(n_events)

@@ -145,7 +145,12 @@ def write_store(source: Source, folder: Path, *, jobs: int, salvage: bool, progr
         [parts[k] for k in sorted(parts)],
         {
             "written_by": f"tracecols {__version__}",
-            "source": {"path": str(source.path), "format": source.format, **source.properties},
+            "source": {
+                "path": str(source.path),
+                "format": source.format,
+                **source.properties,
+                "capabilities": sorted(source.capabilities),
+            },
             "clock": asdict(source.clock),
             "n_locations": n_locations,
             "not_understood": dict(sorted(unknown.items())),

@@ -200,6 +200,7 @@ class _Written:
     format: str = "written by hand"
     path: Path = Path("program")
     properties: dict[str, Any] = field(default_factory=lambda: {"creator": "tracecols.testing"})
+    capabilities: frozenset[str] = frozenset()
     metric_types: list[list[str]] = field(default_factory=list)
 
     def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:

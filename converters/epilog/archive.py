@@ -19,6 +19,7 @@ from tracecols.converters.epilog.container import DAMAGED, HEADER, Container, sc
 from tracecols.converters.epilog.definitions import Definitions, Section, largest, read_map
 from tracecols.errors import SourceError
 from tracecols.schema import EventKind
+from tracecols.schema.capabilities import GET_COMPLETION
 
 ROWS = 1 << 20
 """Events per batch, and so per row group of the store."""
@@ -289,6 +290,7 @@ class Archive:
             "definitions missing among others": d.n_missing,
         }
         self.properties: dict[str, Any] = {k: v for k, v in facts.items() if v}
+        self.capabilities = frozenset({GET_COMPLETION})
         self._local = threading.local()
 
     def _open_merged(self, container: Container) -> None:

@@ -166,6 +166,7 @@ class Archive:
                 f"{global_file} defines {n} locations, the anchor file says {self.anchor.n_locations}\n"
                 "  the archive is damaged or was changed; copy it again"
             )
+        self.capabilities: frozenset[str] = frozenset()
         self.properties: dict[str, Any] = {
             "creator": self.anchor.creator,
             "machine": self.anchor.machine,

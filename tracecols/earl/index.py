@@ -23,6 +23,7 @@ from tracecols.earl.types import LOCKS, NUMBER, OF_END, OF_KIND, TYPES, WITHOUT_
 from tracecols.enhance.grouping import Segments, pair_nested
 from tracecols.errors import StoreError
 from tracecols.schema import EventKind
+from tracecols.schema.capabilities import GET_COMPLETION
 from tracecols.schema.columns import Column
 from tracecols.schema.enums import PARADIGMS
 from tracecols.scratch import temporary_folder
@@ -286,8 +287,7 @@ class Builder:
         of_kind = np.zeros(256, np.uint8)
         for k, name in OF_KIND.items():
             of_kind[k] = NUMBER[name]
-        if "EPILOG" in self.trace.manifest["source"]["format"]:
-            # elsewhere the end of any one-sided operation
+        if GET_COMPLETION in self.store.capabilities:
             of_kind[EventKind.RMA_OP_COMPLETE_NON_BLOCKING] = NUMBER["MPIGET1TE"]
         result = of_kind[kind]
         switched = kind == EventKind.MEASUREMENT_ON_OFF

@@ -169,6 +169,8 @@ class StoreSource:
         source = dict(store.manifest["source"])
         source.pop("path", None)
         self.format: str = source.pop("format", "")
+        self.capabilities = store.capabilities
+        source.pop("capabilities", None)
         self.properties: dict[str, Any] = source
         self.clock = Clock(**store.manifest["clock"])
         self.definitions: dict[str, dict[str, list[Any]]] = {

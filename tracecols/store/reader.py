@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tracecols.errors import StoreError
 from tracecols.schema import DEFINITIONS, EVENTS, FORMAT_VERSION, SIDE_TABLES, Column, Table
+from tracecols.schema.capabilities import GET_COMPLETION
 from tracecols.store.arrow import arrow_schema, open_parquet, to_numpy
 from tracecols.store.layout import MANIFEST, checksum, identity, part_name, read_manifest
 
@@ -89,6 +90,14 @@ class Store:
         self._files: dict[tuple[str, int], tuple[pq.FileMetaData, NDArray[np.int64]]] = {}
         self._recent: OrderedDict[tuple[Any, ...], dict[str, NDArray[Any]]] = OrderedDict()
         self._lock = Lock()
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What records mean where formats differ (`converters.base.Source.capabilities`)."""
+        source = self.manifest["source"]
+        # stores made before this was recorded are of two formats
+        default = [GET_COMPLETION] if str(source["format"]).startswith("EPILOG") else []
+        return frozenset(source.get("capabilities", default))
 
     def _open(self, path: Path, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
         """Open a file; where the folder is still the same then, it belongs to the manifest that was read."""

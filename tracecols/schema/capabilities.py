@@ -1,0 +1,10 @@
+"""What records mean where trace formats differ; a source states its capabilities, and the manifest of a store keeps them."""
+
+from __future__ import annotations
+
+GET_COMPLETION = "get completion"
+
+CAPABILITIES: dict[str, str] = {
+    GET_COMPLETION: "RMA_OP_COMPLETE_NON_BLOCKING is recorded for one-sided gets only; without it, for any one-sided operation",
+}
+"""By name: what holds for a format that has it."""
