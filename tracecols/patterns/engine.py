@@ -35,6 +35,7 @@ CHARGED: dict[str, tuple[str, str]] = {
     "messages": ("recv_call_path", "recv_location"),
     "sent_messages": ("send_done_call_path", "send_location"),
     "sends": ("call_path", "location"),
+    "receives": ("call_path", "location"),
     "collective_members": ("call_path", "location"),
     "construct_members": ("call_path", "location"),
     "lock_acquisitions": ("call_path", "location"),
@@ -54,7 +55,7 @@ def every_row(table: CompoundTable) -> Matches:
 
 STEPS: tuple[tuple[str, ...], ...] = (
     ("construct_members", "constructs", "teams", "lock_acquisitions", "sends", "region_instances"),
-    ("messages",),
+    ("messages", "receives"),
     ("sent_messages",),
     ("collective_members", "collectives"),
     ("startups", "window_members", "epochs"),
@@ -428,6 +429,9 @@ def analyze_model(
     cells, counts = search.run()
     clock = model.store.manifest["clock"]
     found = {k: int(v) for k, v in (counts_by_location(model) | counts).items() if v}
+    devices = int(model.locations.is_device.sum())
+    if devices:
+        found["device streams, which are no CPUs: their times and visits are left out"] = devices
     displaced = displaced_call_paths(model, search.findings) if conventions == "scalasca" else 0
     if displaced:
         found["call paths counted outside their parallel region, as the reference does"] = displaced

@@ -7,7 +7,8 @@ A piece is what a recording of the window would have held, had it known what was
   of receives. What is open at the end is closed at the time of the end, unless the location's events end before.
 * Partners are found by counting: the k-th send and receive of a channel, the k-th collective operation of a communicator,
   the k-th begin in a team. So that the same belong together as in the whole trace, receives of messages that were sent
-  before the start are left out, and so are ends of collective operations that others had completed before; a thread
+  before the start are left out of archives; where a piece is analyzed they stay, without the rank of their sender, so
+  that they count and match nothing. Ends of collective operations that others had completed before are left out; a thread
   that had left a team or an OpenMP construct when others had not enters and leaves it once more, at the start.
 * Locations that are not chosen stay defined and have no events: ranks and communicators mean what they meant.
 """
@@ -120,6 +121,8 @@ class LocationCut:
         What comes before and after them.
     dropped : (n,) int64
         Which of them are left out, in order.
+    unmatched : (n,) int64
+        Which of them are receives and sends of messages whose other end lies before the piece, in order.
     """
 
     start: int
@@ -127,6 +130,7 @@ class LocationCut:
     before: list[Extra] = field(default_factory=list)
     after: list[Extra] = field(default_factory=list)
     dropped: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    unmatched: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def n_events(self) -> int:
@@ -251,10 +255,13 @@ class CutPlanner:
         if start is not None:
             communicators = Communicators(store, self._process)
             dropped: dict[int, list[NDArray[np.int64]]] = defaultdict(list)
-            self._messages(communicators, dropped)
+            unmatched: dict[int, list[NDArray[np.int64]]] = defaultdict(list)
+            self._messages(communicators, unmatched)
             self._collectives(communicators, dropped)
             for location, parts in dropped.items():
                 self.cuts[location].dropped = np.unique(np.concatenate(parts))
+            for location, parts in unmatched.items():
+                self.cuts[location].unmatched = np.unique(np.concatenate(parts))
             self._teams()
             self._constructs()
 
@@ -323,8 +330,8 @@ class CutPlanner:
 
     # -- what was counted before the window --------------------------------------------------------------------------
 
-    def _messages(self, communicators: Communicators, dropped: dict[int, list[NDArray[np.int64]]]) -> None:
-        """Leave out receives whose sends come before the window, and repeat the requests of receives."""
+    def _messages(self, communicators: Communicators, unmatched: dict[int, list[NDArray[np.int64]]]) -> None:
+        """Find receives whose sends come before the window, and repeat the requests of receives."""
         balance: dict[tuple[int, ...], int] = defaultdict(int)
         for location in self._chosen:
             e = self._side("p2p", location, "kind", "peer", "communicator", "tag", "request")
@@ -347,7 +354,7 @@ class CutPlanner:
                 left = np.array([max(-wanted * under_way.get(k, 0), 0) for k in keys], np.int64)
                 chosen = mine[occurrence(group[mine]) < left[group[mine]]]
                 if chosen.size:
-                    dropped[location].append(row[chosen])
+                    unmatched[location].append(row[chosen])
                 for k, n in zip(keys, np.bincount(group[chosen], minlength=len(keys)).tolist(), strict=True):
                     if n:
                         under_way[k] += wanted * n
