@@ -24,6 +24,10 @@ CREATING = ("pthread", "winthread", "qtthread", "acethread", "tbbthread")
 PIECE, PIECE_CPUS = "TRACECOLS::PIECE", "TRACECOLS::PIECE_CPUS"
 """Facts in the manifest of a piece of a trace: that it is one; which locations of type gpu are threads in the whole trace."""
 
+PIECE_CALLS, PIECE_LEFT_OUT = "TRACECOLS::PIECE_CALLS", "TRACECOLS::PIECE_LEFT_OUT"
+"""Facts in the manifest of a piece: calls in which threads may wait that its ends cut through; events of collective operations
+that it lacks because others had completed the operation before."""
+
 
 @dataclass(frozen=True, eq=False)
 class Locations:

@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from tracecols.enhance.compound import CompoundTable
 from tracecols.enhance.exchange import Exchange
 from tracecols.enhance.grouping import lookup
+from tracecols.enhance.locations import PIECE_CALLS, PIECE_LEFT_OUT
 from tracecols.enhance.model import Model
 from tracecols.enhance.topologies import given_topology
 from tracecols.errors import AnalysisError, TracecolsError
 from tracecols.patterns.base import Conventions, Family, Findings, Instances, Matches, Property
 from tracecols.patterns.counters import counter_properties
 from tracecols.patterns.plugins import installed
-from tracecols.patterns.profile import TeamTimes, displaced_call_paths
+from tracecols.patterns.profile import TeamTimes, displaced_call_paths, overbooked_threads
 from tracecols.patterns.registry import CONVENTIONS, needed, properties
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
@@ -432,7 +433,14 @@ def analyze_model(
     devices = int(model.locations.is_device.sum())
     if devices:
         found["device streams, which are no CPUs: their times and visits are left out"] = devices
+    for fact, what in OF_PIECES.items():
+        n = str(model.store.manifest["source"].get(fact, 0))
+        if n.isdecimal() and int(n):
+            found[what] = int(n)
     displaced = displaced_call_paths(model, search.findings) if conventions == "scalasca" else 0
+    overbooked = overbooked_threads(model, search.findings) if conventions == "scalasca" else 0
+    if overbooked:
+        found["threads that run while their process runs serially: their idle time counts besides"] = overbooked
     if displaced:
         found["call paths counted outside their parallel region, as the reference does"] = displaced
     facts: dict[str, Any] = {
@@ -525,6 +533,12 @@ def counts_by_location(model: Model) -> dict[str, int]:
         "positions that do not fit their topology": model.misplaced,
     }
 
+
+OF_PIECES = {
+    PIECE_CALLS: "calls of MPI and OpenMP that an end of the piece cuts through, whose waiting is not all seen here",
+    PIECE_LEFT_OUT: "events of collective operations left out of the piece, because others completed them before",
+}
+"""What a piece of a trace says about itself that results depend on."""
 
 COUNTED = ("teams", "constructs", "lock_acquisitions", "messages", "collectives", "window_members", "epochs")
 """Tables that count what contradicts itself."""

@@ -158,6 +158,23 @@ def displaced_call_paths(model: Model, findings: Findings) -> int:
     return int((openmp_subtrees(model, findings) != true).sum()) if findings.teams.n_instances else 0
 
 
+def overbooked_threads(model: Model, findings: Findings) -> int:
+    """Count the workers with more time than their process reserves for each.
+
+    That is so where a worker runs regions while its master runs serially: outside of teams, or in a team that is joined. The
+    reference counts the master's time as idle time of the worker all the same.
+    """
+    if displaced_call_paths(model, findings):
+        return 0
+    serial, limited = findings.idle
+    cells = findings.execution + serial + limited
+    total = np.zeros(model.n_locations, np.int64)
+    np.add.at(total, cells.location, cells.value)
+    workers = model.locations.workers
+    is_more = total[workers] > total[model.locations.master[workers]]
+    return 0 if model.locations.are_created else int(is_more.sum())
+
+
 def subtrees_in_order(model: Model, order: NDArray[np.int64]) -> NDArray[np.int64]:
     """Go through call paths in some order; those deeper than an outermost OpenMP call path before them belong to it."""
     tree, regions = model.call_paths, model.regions

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tracecols.converters.base import Batch, Clock, Columns, Report
 from tracecols.converters.sides import ranges
-from tracecols.enhance.locations import PIECE, PIECE_CPUS, Locations
+from tracecols.enhance.locations import PIECE, PIECE_CALLS, PIECE_CPUS, PIECE_LEFT_OUT, Locations
 from tracecols.errors import AnalysisError, ExportError, StoreError
 from tracecols.jobs import n_jobs
 from tracecols.pieces.cut import Extra, LocationCut, plan_cut
@@ -204,13 +204,17 @@ class StoreSource:
                 f"nothing lies between the ticks {start} and {stop}\n  the end has to be later than the start"
             )
         self._cuts = plan_cut(store, chosen, start, stop, n_jobs(jobs))
+        n_left_out = sum(cut.dropped.size for cut in self._cuts)
         if not keeps_unmatched:
             for cut in self._cuts:
                 cut.dropped, cut.unmatched = np.union1d(cut.dropped, cut.unmatched), cut.unmatched[:0]
         n_events = self.definitions["locations"]["n_events"]
         kept = range(len(n_events)) if chosen is None else chosen
         if any(self._cuts[i].start or self._cuts[i].stop < n_events[i] for i in kept):
-            self.properties |= facts_of_piece(store)
+            self.properties |= facts_of_piece(store) | {
+                PIECE_CALLS: str(sum(cut.n_calls for cut in self._cuts)),
+                PIECE_LEFT_OUT: str(n_left_out),
+            }
         self.definitions["locations"]["n_events"] = [cut.n_events for cut in self._cuts]
 
     def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
