@@ -356,6 +356,7 @@ def scan_events(
                         exclusive[stub] += task_time[slot]
                         visits[stub] += 1
                     state[TASKS_DONE] += task_time[slot]
+                    task_time[slot], task_stub[slot] = 0, -1
                     task = np.int64(0)
                 else:
                     task = slot
@@ -390,11 +391,20 @@ def scan_events(
 
 
 @kernel
-def close_frames(end, state, frame_parent, frame_node, frame_call, exclusive, call_exit):
-    """End what is still open when a location's events end, at the time of its last event."""
+def close_frames(end, state, frame_parent, frame_node, frame_call, exclusive, call_exit, task_time, task_stub):
+    """End what is still open when a location's events end, at the time of its last event.
+
+    Explicit tasks that were not completed count where they were scheduled with what was executed of them.
+    """
     top = state[TOP]
-    if top >= 0 and end > state[LAST]:
-        exclusive[frame_node[top]] += end - state[LAST]
+    if end > state[LAST]:
+        if top >= 0:
+            exclusive[frame_node[top]] += end - state[LAST]
+        if state[TASK] > 0:
+            task_time[state[TASK]] += end - state[LAST]
+    for slot in range(1, task_stub.size):
+        if task_stub[slot] >= 0:
+            exclusive[task_stub[slot]] += task_time[slot]
     while top >= 0:
         state[OPEN] += 1
         if frame_call[top] >= 0:

@@ -99,7 +99,7 @@ def test_time__of_every_location_is_the_reservation_of_its_process(folder, analy
     # to the tick: exclusive times of all call paths, with the time a worker idles, leave no gap
     model, cube = analyzed(folder)
     time, reserved = per_location(cube.cells["time"], model.n_locations), reservation(model)
-    masters = model.thread == 0
+    masters = model.locations.thread == 0
     assert (time[masters] == reserved[masters]).all()
     if folder.name in LIMITED:
         assert (time >= reserved).all()
@@ -174,7 +174,7 @@ def test_random_programs__neither_lose_time_nor_contradict_themselves(tmp_path_f
     cube = analyze_model(model)
     time = per_location(cube.cells["time"], model.n_locations)
     # at most: what passes outside of any region is nobody's
-    masters = model.thread == 0
+    masters = model.locations.thread == 0
     assert (time[masters] <= reservation(model)[masters]).all()
     # tasks make a root negative
     if not any(e.kind == "switch" for e in program.events):

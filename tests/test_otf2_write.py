@@ -35,7 +35,7 @@ RECORDED = [
     for folder in (DATA, SHARED / "otf2")
     for anchor in sorted(folder.glob("*/traces.otf2"))
 ]
-CUT = [p for p in RECORDED if not any(n in p.id for n in ("bt-mz", "hpcg", "omp_tasks"))]
+CUT = [p for p in RECORDED if not any(n in p.id for n in ("bt-mz", "hpcg", "omp_tasks", "omp_mix"))]
 EPILOG = sorted(SHARED.glob("epilog/*/epik.elg"))
 
 SCOPES = {

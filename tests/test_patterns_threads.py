@@ -312,12 +312,32 @@ def test_idle__is_measured_against_the_whole_subtree(archive, analyze):
     assert cells(cube, "execution")["g", 0, 1] == 30
 
 
-def test_idle__needs_openmp(archive, analyze):
-    # threads of another kind are not reserved by a team
-    threads, _ = archive.openmp(2)
+@pytest.mark.parametrize("openmp", [True, False])
+def test_idle__workers_that_are_never_forked(archive, analyze, openmp):
+    # issue 13, 3: time is the reservation, 3 threads x 100, whether or not there is a FORK or a region of OpenMP
+    process = archive.process()
+    threads = [archive.location(f"thread {i}", process) for i in range(3)]
+    if openmp:
+        archive.group("comm_locations", threads, "openmp")
+    threads[0].enter(0, "main").call(30, 40, "f").leave(100, "main")
+    cube = analyze(archive)
+    assert cells(cube, "omp_idle_threads") == {
+        (name, 0, thread): v for name, v in (("main", 90), ("f", 10)) for thread in (1, 2)
+    }
+    assert cube.cells["time"].value.sum() == 3 * 100
+    assert cells(cube, "omp_limited_parallelism") == {}
+
+
+def test_idle__not_of_threads_that_the_program_creates(archive, analyze):
+    # nothing is reserved for them before they exist; the reference has no idle threads there (otf2/pthreads_mutex)
+    process = archive.process()
+    threads = [archive.location(f"thread {i}", process) for i in range(2)]
+    archive.group("comm_locations", threads, "pthread")
     threads[0].call(0, 100, "main")
     threads[1].call(10, 20, "f")
-    assert cells(analyze(archive), "omp_idle_threads") == {}
+    cube = analyze(archive)
+    assert cells(cube, "omp_idle_threads") == {}
+    assert cells(cube, "time") == {("main", 0): 100, ("f", 0, 1): 10}
 
 
 def test_idle__is_by_process(archive, analyze):

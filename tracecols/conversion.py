@@ -12,6 +12,7 @@ import numpy as np
 
 from tracecols.converters.base import Report, Source
 from tracecols.converters.registry import find_anchor, open_source, trace_name
+from tracecols.converters.threads import UNKNOWN, number_threads
 from tracecols.jobs import n_jobs
 from tracecols.store.layout import new_folder
 from tracecols.store.writer import PartWriter, StoreWriter
@@ -140,6 +141,10 @@ def write_store(source: Source, folder: Path, *, jobs: int, salvage: bool, progr
             futures.clear()
             del future
             raise
+    if UNKNOWN in locations["thread"]:
+        # the definitions do not say which thread is the master of its process: the one that forks
+        forks = {location: time for part in parts.values() for location, time in part.forks.items()}
+        locations["thread"] = number_threads(source.definitions, forks)
     writer.finish(
         source.definitions,
         [parts[k] for k in sorted(parts)],

@@ -15,6 +15,7 @@ from tracecols.converters.base import Clock
 from tracecols.converters.otf2 import attic, decode, tables
 from tracecols.converters.otf2.files import HEADER, Chunks, explain
 from tracecols.converters.otf2.records import DEFINITION_RECORDS, MAPS, Record
+from tracecols.converters.threads import UNKNOWN, number_threads
 from tracecols.errors import SourceError
 from tracecols.schema import DEFINITIONS, enums
 
@@ -203,6 +204,7 @@ class Definitions:
         self._system()
         self._regions()
         self._groups()
+        self.tables["locations"]["thread"] = number_threads(self.tables, None)
         self._metrics()
         self._topologies()
         self._small_tables()
@@ -304,11 +306,20 @@ class Definitions:
             elif kind == "comm_location_groups" and paradigm == "mpi":
                 for rank, member in enumerate(members):
                     rank_of.setdefault(member, rank)
+        # what stands for an accelerator is no process, so it has no rank
+        kinds = [enums.name_of(enums.LOCATION_GROUP_TYPES, t) for t in groups["location_group_type"]]
+        accelerators = {g for g, kind in zip(groups["self"], kinds, strict=True) if kind == "accelerator"} - set(
+            rank_of
+        )
         following = max(rank_of.values(), default=-1) + 1
-        for group in sorted(known - set(rank_of)):
+        for group in sorted(known - set(rank_of) - accelerators):
             rank_of[group] = following
             following += 1
-        order = sorted(range(len(groups["self"])), key=lambda i: rank_of[groups["self"][i]])
+        rank_of |= dict.fromkeys(accelerators, -1)
+        order = sorted(
+            range(len(groups["self"])),
+            key=lambda i: (groups["self"][i] in accelerators, rank_of[groups["self"][i]], groups["self"][i]),
+        )
         ids = [groups["self"][i] for i in order]
         processes = Ids(ids)
         self.ids["LOCATION_GROUP"] = processes
@@ -317,7 +328,7 @@ class Definitions:
         self.tables["processes"] = {
             "id": ids,
             "name": [names[i] for i in order],
-            "type": [enums.name_of(enums.LOCATION_GROUP_TYPES, groups["location_group_type"][i]) for i in order],
+            "type": [kinds[i] for i in order],
             "node": [nodes_of[i] for i in order],
             "creator": self._acyclic("LocationGroup", ids, [creators[i] for i in order]),
             "rank": [rank_of[i] for i in ids],
@@ -328,11 +339,6 @@ class Definitions:
         )
         process = [processes(locations["location_group"][i]) for i in order]
         counts = [locations["number_of_events"][i] for i in order]
-        seen: dict[int, int] = defaultdict(int)
-        threads = []
-        for p in process:
-            threads.append(seen[p])
-            seen[p] += 1
         ids = [locations["self"][i] for i in order]
         self._ids("Location")
         self.ids["LOCATION"] = Ids(ids)
@@ -342,7 +348,7 @@ class Definitions:
             "name": [names[i] for i in order],
             "type": [enums.name_of(enums.LOCATION_TYPES, locations["location_type"][i]) for i in order],
             "process": process,
-            "thread": threads,
+            "thread": [UNKNOWN] * len(ids),
             "first_row": [0] * len(ids),
             "n_events": counts,
         }

@@ -132,8 +132,12 @@ class Stacks:
                 done = at, e.task
                 if done in stub:
                     self.exclusive[stub[done], at] += spent[done]
-                    self.visits[stub[done], at] += 1
+                    self.visits[stub.pop(done), at] += 1
+                spent[done] = 0
                 task[at] = IMPLICIT
+        # tasks that were not completed count with what was executed of them
+        for (at, unfinished), path in stub.items():
+            self.exclusive[path, at] += spent[at, unfinished]
 
     def cnodeptr(self, e: Event) -> Event:
         """Least recent ENTER with the same call path (3.23, 3.26)."""

@@ -78,15 +78,15 @@ class Exchange:
                 self.post(self.view(part))
         return [posts[part] for part in range(self.n_parts)]
 
-    def messages(self, part: int) -> CompoundTable:
-        """Return the messages a part receives, and tell the senders."""
-        table, self._receipts[part] = match_messages(self, part, self._posts(self._messages))
+    def messages(self, part: int) -> tuple[CompoundTable, CompoundTable]:
+        """Return the messages a part receives and all its receives, and tell the senders."""
+        table, receives, self._receipts[part] = match_messages(self, part, self._posts(self._messages))
         self._late[part] = lru_cache(maxsize=None)(partial(LateCalls, table))
         if self.n_parts > 1:
             # the table goes, its late senders stay
             found = LateCalls(table)
             self._late[part] = lambda: found
-        return table
+        return table, receives
 
     def sent_messages(self, part: int) -> CompoundTable:
         """Return the messages a part sends."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from tracecols.enhance.shipment import Shipment, joined
 from tracecols.enhance.spool import Spool, rows
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import MESSAGES, SENT_MESSAGES
+from tracecols.schema.compound import RECEIVES as RECEIVES_TABLE
 from tracecols.schema.compound import SENDS as SENDS_TABLE
 
 if TYPE_CHECKING:
@@ -268,8 +269,10 @@ def _one_before_is_lacking(
     return (at >= 0) & model.order.precedes(row[at], time[at], row, time)
 
 
-def match_messages(exchange: Exchange, part: int, posts: Sequence[MessagePost]) -> tuple[CompoundTable, Receipt]:
-    """Build the table of the messages a part receives, and what senders are told."""
+def match_messages(
+    exchange: Exchange, part: int, posts: Sequence[MessagePost]
+) -> tuple[CompoundTable, CompoundTable, Receipt]:
+    """Build the tables of the messages a part receives and of all its receives, and what senders are told."""
     model, receives = exchange.model, posts[part].receives
     spans = [(int(p.start[part]), int(p.start[part + 1])) for p in posts]
 
@@ -312,7 +315,47 @@ def match_messages(exchange: Exchange, part: int, posts: Sequence[MessagePost]) 
     }
     bounds = np.concatenate([[0], np.cumsum([stop - start for start, stop in spans])])
     spool = exchange.model.spool if exchange.n_parts > 1 else None
-    return table, Receipt(receives, matched, bounds, spool)
+    return table, _all_receives(model, receives, match, sent), Receipt(receives, matched, bounds, spool)
+
+
+def _all_receives(
+    model: Model, receives: Shipment, match: NDArray[np.int64], sent: Callable[[str], NDArray[Any]]
+) -> CompoundTable:
+    """Build the table of all receives of a part from the sends they match, -1 none."""
+
+    @cache
+    def order() -> NDArray[np.int64]:
+        return np.argsort(receives.rows("recv"), kind="stable")
+
+    def column(name: str) -> NDArray[Any]:
+        return receives.rows(name)[order()]
+
+    def length() -> NDArray[np.int64]:
+        send = match[order()]
+        stated = pick(sent("length"), send)
+        alone = np.flatnonzero(send < 0)
+        row, location = column("recv")[alone], column("recv_location")[alone]
+        for of in np.unique(location).tolist():
+            side = model.store.read("p2p", of, ["row", "length"])
+            mine = location == of
+            stated[alone[mine]] = side["length"][np.searchsorted(side["row"], row[mine])]
+        return np.maximum(stated, 0)
+
+    return CompoundTable(
+        RECEIVES_TABLE,
+        receives.n,
+        {
+            "recv": partial(column, "recv"),
+            "send": lambda: pick(sent("send"), match[order()]),
+            "location": partial(column, "recv_location"),
+            "communicator": partial(column, "communicator"),
+            "source": partial(column, "source"),
+            "tag": partial(column, "tag"),
+            "length": length,
+            "recv_time": partial(column, "recv_time"),
+            "call_path": partial(column, "recv_call_path"),
+        },
+    )
 
 
 def gather_sent(

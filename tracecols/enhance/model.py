@@ -15,6 +15,7 @@ from tracecols.enhance.communicators import Communicators
 from tracecols.enhance.compound import CompoundTable
 from tracecols.enhance.exchange import Exchange
 from tracecols.enhance.grouping import Segments, combine, number
+from tracecols.enhance.locations import Locations
 from tracecols.enhance.messages import post_messages
 from tracecols.enhance.order import EventOrder
 from tracecols.enhance.regions import Regions
@@ -36,7 +37,7 @@ N_PARTS = 64
 """Parts, at most, of processes of the same size."""
 
 _SHARED = (
-    "store", "regions", "n_locations", "process", "thread", "is_cpu", "communicators", "order", "scans", "call_paths", "spool", "jobs", "memo",
+    "store", "regions", "n_locations", "locations", "communicators", "order", "scans", "call_paths", "spool", "jobs", "memo",
     "topologies", "misplaced",
 )  # fmt: skip
 
@@ -158,10 +159,8 @@ class Model:
     ----------
     regions, communicators, order, teams, scans, call_paths, calls
         See their classes.
-    process, thread : (n_locations,) int32
-        Process and number in it of every location.
-    is_cpu : (n_locations,) bool
-        Whether a location is a CPU thread.
+    locations : Locations
+        What every location is: a thread of a process, its master or a worker, or a stream of a device.
     members : (n_members,) int64
         Locations whose calls and notes it sees; of a part not all.
     part : int
@@ -184,21 +183,18 @@ class Model:
         self.store, self.jobs = store, jobs
         self.memo: dict[Any, Any] = {}
         self.regions = Regions(store)
-        locations = store.definitions["locations"]
-        self.n_locations = locations.num_rows
-        self.process = to_numpy(locations.column("process"))
-        self.thread = to_numpy(locations.column("thread"))
-        self.is_cpu = np.array(locations.column("type").to_pylist(), object) != "metric"
-        first_rows = to_numpy(locations.column("first_row"))
+        self.locations = Locations.of(store)
+        self.n_locations = len(self.locations)
+        first_rows = to_numpy(store.definitions["locations"].column("first_row"))
         self.communicators = Communicators(store, self.process)
         self.order = EventOrder(store, first_rows)
         self.topologies: list[Topology]
-        self.topologies, self.misplaced = read_topologies(store)
+        self.topologies, self.misplaced = read_topologies(store, self.locations)
         self.members, self.part, self.is_exchange = np.arange(self.n_locations), 0, False
         self.posted_sends: CompoundTable | None = None
         self.spool = Spool()
         self.scans = scan_locations(
-            store, self.regions, self.process, self.order, first_rows, jobs, self.spool, progress
+            store, self.regions, self.locations, self.order, first_rows, jobs, self.spool, progress
         )
         self.call_paths: CallPaths = merge_call_paths(self.scans, self.regions, self.order)
 
@@ -267,12 +263,17 @@ class Model:
     def teams_of(self) -> Teams:
         """Team instances, as recorded."""
         members = np.zeros(0, np.int64) if self.is_exchange else self.members
-        return Teams(self.store, self.process, members)
+        return Teams(self.store, self.locations, members)
 
     @cached_property
     def calls(self) -> AllCalls:
         """Region instances that matter to joins."""
         return AllCalls(self)
+
+    @property
+    def process(self) -> NDArray[np.int32]:
+        """Process of every location."""
+        return self.locations.process
 
     def notes(self, family: str, columns: list[str]) -> FamilyNotes:
         """Return the events of a family with some of their attributes."""
@@ -308,9 +309,18 @@ class Model:
         )
 
     @cached_property
+    def _messages(self) -> tuple[CompoundTable, CompoundTable]:
+        return self.exchange.messages(self.part)
+
+    @property
     def messages(self) -> CompoundTable:
         """Point-to-point messages received here."""
-        return self.exchange.messages(self.part)
+        return self._messages[0]
+
+    @property
+    def receives(self) -> CompoundTable:
+        """All receives, with or without their sends."""
+        return self._messages[1]
 
     @cached_property
     def sent_messages(self) -> CompoundTable:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.compound import pick
 from tracecols.enhance.grouping import mask_of, pair_nested
+from tracecols.enhance.locations import Locations
 from tracecols.enhance.order import EventOrder
 from tracecols.enhance.regions import Regions
 from tracecols.enhance.spool import Spool
@@ -282,7 +283,7 @@ class LocationScan:
             (start, spans.fork_row[low:high], spans.fork_time[low:high]),
             (stop, spans.join_row[low:high], spans.join_time[low:high]),
         ):
-            # at the same time as a FORK or JOIN the forking thread, which is the first, goes first
+            # at the same time as a FORK or JOIN the forking thread, which is the master, goes first
             bound = np.searchsorted(time, at)
             n = np.searchsorted(time, at, "right") - bound
             of = np.flatnonzero((n > 0) & self.order.is_listed(row))
@@ -423,8 +424,9 @@ class LocationScan:
     def _finish(self) -> None:
         state = self.state
         stacks.close_frames(
-            self.last_time, state, self._frames[0], self._frames[1], self._frames[4], self._nodes[5], self._calls[4]
-        )
+            self.last_time, state, self._frames[0], self._frames[1], self._frames[4], self._nodes[5], self._calls[4],
+            *self._tasks[1:],
+        )  # fmt: skip
         self._publish()
         self.node_parent, self.node_entry, self.node_row, self.node_time, _, self.exclusive, self.visits = (
             a[: state[stacks.N_NODES]].copy() for a in self._nodes
@@ -480,7 +482,7 @@ def plan_waves(n_events: list[int], process: NDArray[np.int32]) -> list[NDArray[
 def scan_locations(
     store: Store,
     regions: Regions,
-    process: NDArray[np.int32],
+    locations: Locations,
     order: EventOrder,
     first_rows: NDArray[np.int64],
     jobs: int,
@@ -500,14 +502,14 @@ def scan_locations(
     room = Room()
 
     def prepare(members: NDArray[np.int64]) -> dict[int, LocationScan]:
-        teams = Teams(store, process, members)
+        teams = Teams(store, locations, members)
         return {
             i: LocationScan(store, regions, teams, order, i, int(first_rows[i]), spool, room) for i in members.tolist()
         }
 
     with ThreadPoolExecutor(jobs) as pool:
         # a wave is prepared while the one before it is scanned
-        waves = iter(plan_waves(n_events, process))
+        waves = iter(plan_waves(n_events, locations.process))
         following = [pool.submit(prepare, members) for members in islice(waves, 1)]
         while following:
             wave = following.pop().result()

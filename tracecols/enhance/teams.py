@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.grouping import mask_of, number, occurrence
+from tracecols.enhance.locations import Locations
 from tracecols.schema import EventKind
 from tracecols.store import Store
 
@@ -35,7 +36,7 @@ class Teams:
     """The team instances of a trace, or of some of its locations; instance k of a team is the k-th time each of its threads begins in it.
 
     Recordings without events of their own for that (EPILOG, older OTF2) have one team per process: all its threads belong to
-    it between each FORK and JOIN of the process's first thread.
+    it between each FORK and JOIN of the process's master.
 
     Attributes
     ----------
@@ -56,8 +57,8 @@ class Teams:
         Where teams are not begun by events of their own: the location whose FORKs begin them, -1 elsewhere.
     """
 
-    def __init__(self, store: Store, process: NDArray[np.int32], members: NDArray[np.int64] | None = None) -> None:
-        n_locations = process.size
+    def __init__(self, store: Store, locations: Locations, members: NDArray[np.int64] | None = None) -> None:
+        process, n_locations = locations.process, len(locations)
         chosen = list(range(n_locations)) if members is None else sorted(members.tolist())
         nothing = ThreadEvents(np.zeros(0, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.int32))
         self.events = [nothing] * n_locations
@@ -67,7 +68,7 @@ class Teams:
                 kept = KEPT[columns["kind"]]
                 self.events[location] = ThreadEvents(*(columns[c][kept] for c in ("row", "kind", "team")))
         with_events = [location for location in chosen if self.events[location].row.size]
-        self.forker = self._forkers(process, with_events)
+        self.forker = self._forkers(locations, with_events)
         # the thread that forked begins in the team with its FORK, or right after it
         n_begins, teams, after_fork, forks = np.zeros(n_locations, np.int64), [], [], []
         self._n_defined = int(max((self.events[i].team.max() for i in with_events), default=-1)) + 1
@@ -107,17 +108,15 @@ class Teams:
         self.fork = np.where(self.master >= 0, fork[self.master] if fork.size else 0, -1)
         self.is_master = is_master
 
-    def _forkers(self, process: NDArray[np.int32], with_events: list[int]) -> NDArray[np.int64]:
+    def _forkers(self, locations: Locations, with_events: list[int]) -> NDArray[np.int64]:
         """Find the processes whose threads do not say when they begin in a team, and which thread forks."""
-        members, first, of = np.unique(process, return_index=True, return_inverse=True)
-        forker = np.full(members.size, -1, np.int64)
+        forker = np.full(len(locations), -1, np.int64)
         for location in with_events:
-            if first[of[location]] == location and IS_FORK[self.events[location].kind].any():
-                forker[of[location]] = location
+            if locations.master[location] == location and IS_FORK[self.events[location].kind].any():
+                forker[(locations.process == locations.process[location]) & locations.is_cpu] = location
         begins = [location for location in with_events if self.events[location].is_begin.any()]
-        forker[of[begins]] = -1
-        result: NDArray[np.int64] = forker[of]
-        return result
+        forker[np.isin(locations.process, locations.process[begins])] = -1
+        return forker
 
     def communicator_of(self, team: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the definition of teams; -1 for those that have none."""

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.locations import Locations
 from tracecols.errors import AnalysisError
 from tracecols.store import Store
-from tracecols.store.arrow import to_numpy
 
 ARTIFICIAL = "Process x Thread"
 """The topology of processes and their threads, as Score-P calls it."""
@@ -85,7 +85,7 @@ class Topology:
         return f"<Topology {self.name!r}: {grid} ({', '.join(self.dimensions)}), {self.location.size} locations>"
 
 
-def read_topologies(store: Store) -> tuple[list[Topology], int]:
+def read_topologies(store: Store, locations: Locations) -> tuple[list[Topology], int]:
     """Read the topologies of a trace; the one of processes and threads is made if a trace has none.
 
     Returns
@@ -122,7 +122,7 @@ def read_topologies(store: Store) -> tuple[list[Topology], int]:
         )
     ]  # fmt: skip
     if not any(t.is_artificial for t in found):
-        found.append(_process_thread(store))
+        found.append(_process_thread(locations))
     return found, misplaced
 
 
@@ -137,14 +137,11 @@ def make_topology(
     return Topology(name, names, tuple(sizes), tuple(periodic), location, coordinates, is_artificial, communicator)
 
 
-def _process_thread(store: Store) -> Topology:
+def _process_thread(locations: Locations) -> Topology:
     """Count processes and their threads."""
-    locations = store.definitions["locations"]
-    process, thread = to_numpy(locations.column("process")).tolist(), to_numpy(locations.column("thread")).tolist()
-    kinds = locations.column("type").to_pylist()
-    positions = [
-        (i, (p, t)) for i, (p, t, kind) in enumerate(zip(process, thread, kinds, strict=True)) if kind != "metric"
-    ]
+    cpus = np.flatnonzero(locations.is_cpu)
+    places = zip(locations.process[cpus].tolist(), locations.thread[cpus].tolist(), strict=True)
+    positions = list(zip(cpus.tolist(), places, strict=True))
     sizes = [max((at[d] for _, at in positions), default=-1) + 1 for d in range(2)]
     return make_topology(ARTIFICIAL, ("Process", "Thread"), sizes, (False, False), positions, True)
 

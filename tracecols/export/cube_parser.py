@@ -355,7 +355,9 @@ class CubeParser:
             else:
                 kinds.append("thread")
         try:
-            ranks = [int(self.system[self.system[i].parent].texts.get("rank") or -1) for i in order]
+            groups = [self.system[self.system[i].parent].texts for i in order]
+            # accelerators are no processes, whatever rank is written
+            ranks = [-1 if g.get("type") == "accelerator" else int(g.get("rank") or -1) for g in groups]
             threads = [int(self.system[i].texts.get("rank") or 0) for i in order]
             rank, thread = np.array(ranks, np.int32), np.array(threads, np.int32)
         except (ValueError, OverflowError) as error:

@@ -191,7 +191,11 @@ class _SystemTree:
         leaves = {row for row, location in enumerate(s.location) if location >= 0}
         owners = {s.parent[row] for row in leaves}
         groups = sorted(owners)
-        nodes = [r for r, kind in enumerate(s.kind) if r not in owners and r not in leaves and kind != "process"]
+        nodes = [
+            r
+            for r, kind in enumerate(s.kind)
+            if r not in owners and r not in leaves and kind not in ("process", "accelerator")
+        ]
         return cls(children, {r: i for i, r in enumerate(groups)}, {r: i for i, r in enumerate(nodes)})
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.compound import CompoundTable
 from tracecols.enhance.exchange import Exchange
 from tracecols.enhance.grouping import lookup
+from tracecols.enhance.locations import PIECE_CALLS, PIECE_LEFT_OUT
 from tracecols.enhance.model import Model
 from tracecols.enhance.topologies import given_topology
 from tracecols.errors import AnalysisError, SeverityError, TracecolsError
@@ -25,7 +26,7 @@ from tracecols.patterns.base import Conventions, Family, Findings, Instances, Ma
 from tracecols.patterns.bounds import check_bounds
 from tracecols.patterns.counters import counter_properties
 from tracecols.patterns.plugins import installed
-from tracecols.patterns.profile import TeamTimes, displaced_call_paths
+from tracecols.patterns.profile import TeamTimes, displaced_call_paths, overbooked_threads
 from tracecols.patterns.registry import CONVENTIONS, needed, properties
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
@@ -36,6 +37,7 @@ CHARGED: dict[str, tuple[str, str]] = {
     "messages": ("recv_call_path", "recv_location"),
     "sent_messages": ("send_done_call_path", "send_location"),
     "sends": ("call_path", "location"),
+    "receives": ("call_path", "location"),
     "collective_members": ("call_path", "location"),
     "construct_members": ("call_path", "location"),
     "lock_acquisitions": ("call_path", "location"),
@@ -55,7 +57,7 @@ def every_row(table: CompoundTable) -> Matches:
 
 STEPS: tuple[tuple[str, ...], ...] = (
     ("construct_members", "constructs", "teams", "lock_acquisitions", "sends", "region_instances"),
-    ("messages",),
+    ("messages", "receives"),
     ("sent_messages",),
     ("collective_members", "collectives"),
     ("startups", "window_members", "epochs"),
@@ -455,7 +457,17 @@ def analyze_model(
     call_paths, system = CallAxis.of(model.call_paths, model.regions), SystemAxis.of(model.store)
     excused = check_bounds(model, CONVENTIONS[conventions], declared, cells, search.largest, call_paths, system)
     found = {k: int(v) for k, v in (counts_by_location(model) | counts | excused).items() if v}
+    devices = int(model.locations.is_device.sum())
+    if devices:
+        found["device streams, which are no CPUs: their times and visits are left out"] = devices
+    for fact, what in OF_PIECES.items():
+        n = str(model.store.manifest["source"].get(fact, 0))
+        if n.isdecimal() and int(n):
+            found[what] = int(n)
     displaced = displaced_call_paths(model, search.findings) if conventions == "scalasca" else 0
+    overbooked = overbooked_threads(model, search.findings) if conventions == "scalasca" else 0
+    if overbooked:
+        found["threads that run while their process runs serially: their idle time counts besides"] = overbooked
     if displaced:
         found["call paths counted outside their parallel region, as the reference does"] = displaced
     facts: dict[str, Any] = {
@@ -548,6 +560,12 @@ def counts_by_location(model: Model) -> dict[str, int]:
         "positions that do not fit their topology": model.misplaced,
     }
 
+
+OF_PIECES = {
+    PIECE_CALLS: "calls of MPI and OpenMP that an end of the piece cuts through, whose waiting is not all seen here",
+    PIECE_LEFT_OUT: "events of collective operations left out of the piece, because others completed them before",
+}
+"""What a piece of a trace says about itself that results depend on."""
 
 COUNTED = ("teams", "constructs", "lock_acquisitions", "messages", "collectives", "window_members", "epochs")
 """Tables that count what contradicts itself."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.locations import PIECE
 from tracecols.enhance.model import Model
 from tracecols.enhance.regions import CONSTRUCTS, Regions
 from tracecols.patterns.base import Conventions, Family, Findings, named
@@ -57,9 +58,8 @@ class TeamTimes:
         if not model.teams_of.n_instances:
             return replace(cls.none(), in_reach=in_reach)
         members, constructs, teams = model.construct_members, model.constructs, model.teams
-        threads = np.bincount(model.process[model.is_cpu])
         forked = teams.master >= 0
-        in_reach &= bool((teams.n_threads[forked] == threads[model.process[teams.master[forked]]]).all())
+        in_reach &= bool((teams.n_threads[forked] == model.locations.n_threads[teams.master[forked]]).all())
         team = constructs.team[members.construct]
         row = np.flatnonzero((members.role_number == CONSTRUCTS.index("parallel")) & (teams.master[team] >= 0))
         team = team[row]
@@ -85,8 +85,8 @@ class TeamTimes:
 
 
 def calls_mpi_from_workers(model: Model) -> bool:
-    """Whether any location but the first of its process has events of MPI."""
-    _, workers = processes(model)
+    """Whether any thread but the master of its process has events of MPI."""
+    workers = model.locations.workers
     mine = workers[np.isin(workers, model.members)]
     return any(model.store.n_rows(table, w) for table in ("p2p", "collectives") for w in mine.tolist())
 
@@ -109,8 +109,15 @@ def task_cells(model: Model, cells: Cells) -> Cells:
 
 
 def profile_cells(model: Model) -> Cells:
-    """Return the exclusive time of every call path and location, as it was recorded."""
-    return Cells.sum(model.profile.call_path, model.profile.location, model.profile.exclusive)
+    """Return the exclusive time of every call path and location, as it was recorded; that of devices is no time of CPUs."""
+    return profile_of_threads(model, model.profile.exclusive)
+
+
+def profile_of_threads(model: Model, values: NDArray[np.int64]) -> Cells:
+    """Add up a column of the profile, without the streams of devices."""
+    call_path, location = model.profile.call_path, model.profile.location
+    kept = ~model.locations.is_device[location]
+    return Cells.sum(call_path[kept], location[kept], values[kept])
 
 
 def execution_cells(model: Model, findings: Findings) -> Cells:
@@ -126,7 +133,7 @@ def execution_cells(model: Model, findings: Findings) -> Cells:
 def cells_in_teams(model: Model, cells: Cells) -> Cells:
     """Leave out what workers do outside of teams."""
     profile = model.profile
-    inside = profile.inherited | (model.thread[profile.location] == 0)
+    inside = profile.inherited | (model.locations.master[profile.location] == profile.location)
     keys = Cells.sum(profile.call_path[inside], profile.location[inside], np.ones(int(inside.sum()), np.int64))
     return cells.where(keys.at(cells.key) > 0)
 
@@ -138,17 +145,34 @@ def openmp_subtrees(model: Model, findings: Findings) -> NDArray[np.int64]:
     paths instead and takes what follows such a region at a deeper level for its subtree. The list is in order of creation,
     location by location, so a call path that only another thread visits stands at the end and is counted with whatever
     precedes it there (docs/decisions/limited-parallelism.md; tests/test_references.py shows it). Where there is a
-    reference to agree with, the list is followed.
+    reference to agree with, the list is followed; of a piece of a trace there is none.
     """
     tree = model.call_paths
-    order = tree.creation if findings.teams.in_reach else np.arange(len(tree))
-    return subtrees_in_order(model, order)
+    has_reference = findings.teams.in_reach and PIECE not in model.store.manifest["source"]
+    return subtrees_in_order(model, tree.creation if has_reference else np.arange(len(tree)))
 
 
 def displaced_call_paths(model: Model, findings: Findings) -> int:
     """Count the call paths that are counted outside their OpenMP subtree, as the reference does."""
     true = subtrees_in_order(model, np.arange(len(model.call_paths)))
     return int((openmp_subtrees(model, findings) != true).sum()) if findings.teams.n_instances else 0
+
+
+def overbooked_threads(model: Model, findings: Findings) -> int:
+    """Count the workers with more time than their process reserves for each.
+
+    That is so where a worker runs regions while its master runs serially: outside of teams, or in a team that is joined. The
+    reference counts the master's time as idle time of the worker all the same.
+    """
+    if displaced_call_paths(model, findings):
+        return 0
+    serial, limited = findings.idle
+    cells = findings.execution + serial + limited
+    total = np.zeros(model.n_locations, np.int64)
+    np.add.at(total, cells.location, cells.value)
+    workers = model.locations.workers
+    is_more = total[workers] > total[model.locations.master[workers]]
+    return 0 if model.locations.are_created else int(is_more.sum())
 
 
 def subtrees_in_order(model: Model, order: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -168,7 +192,7 @@ def subtrees_in_order(model: Model, order: NDArray[np.int64]) -> NDArray[np.int6
 
 
 def idle_cells(model: Model, findings: Findings) -> tuple[Cells, Cells]:
-    """Find the time worker threads are reserved but not used.
+    """Find the time worker threads are reserved but not used, whether or not their process ever forks.
 
     Returns
     -------
@@ -177,9 +201,6 @@ def idle_cells(model: Model, findings: Findings) -> tuple[Cells, Cells]:
     limited : Cells
         Of an outermost OpenMP region: how much less time a thread spent in it than the master.
     """
-
-    if not (model.regions.paradigm == "openmp")[model.call_paths.region].any():
-        return Cells.empty(), Cells.empty()
     root = openmp_subtrees(model, findings)
     inside = root >= 0
     serial = for_every_worker(model, findings.execution.on(~inside))
@@ -191,11 +212,13 @@ def idle_cells(model: Model, findings: Findings) -> tuple[Cells, Cells]:
 
 
 def for_every_worker(model: Model, cells: Cells) -> Cells:
-    """Give every worker of a process the cells of its master."""
-    master_of, workers = processes(model)
-    workers = workers[np.argsort(master_of[workers], kind="stable")]
-    first = np.searchsorted(master_of[workers], np.arange(model.n_locations))
-    count = np.searchsorted(master_of[workers], np.arange(model.n_locations), "right") - first
+    """Give every worker of a process the cells of its master; none to threads that the program creates by itself."""
+    if model.locations.are_created:
+        return Cells.empty()
+    master, workers = model.locations.master, model.locations.workers
+    workers = workers[np.argsort(master[workers], kind="stable")]
+    first = np.searchsorted(master[workers], np.arange(model.n_locations))
+    count = np.searchsorted(master[workers], np.arange(model.n_locations), "right") - first
     n = count[cells.location]
     ends = np.cumsum(n)
     at = np.repeat(first[cells.location], n) + np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - n, n)
@@ -206,18 +229,8 @@ def idle_where_not_visited(model: Model, findings: Findings) -> tuple[Cells, Cel
     """Find the master's time on call paths that a worker never visits within a team, for every worker."""
     profile = model.profile
     idle = for_every_worker(model, findings.execution)
-    visited = cells_in_teams(model, Cells.sum(profile.call_path, profile.location, profile.visits))
+    visited = cells_in_teams(model, profile_of_threads(model, profile.visits))
     return idle.where(visited.at(idle.key) == 0), Cells.empty()
-
-
-def processes(model: Model) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the master of every location (the first CPU thread of its process), and all locations that are workers."""
-    cpu = np.flatnonzero(model.is_cpu)
-    process, first = np.unique(model.process[cpu], return_index=True)
-    master = np.full(int(model.process.max(initial=0)) + 1, -1, np.int64)
-    master[process] = cpu[first]
-    master_of = master[model.process]
-    return master_of, cpu[master_of[cpu] != cpu]
 
 
 SCALASCA = Conventions(
@@ -286,6 +299,5 @@ def omp_limited_parallelism(model: Model, findings: Findings) -> Cells:
 
 @FAMILY.basic("visits", "", "Visits", unit="occ", expert={}, summary="How often a call path was entered.")
 def visits(model: Model, findings: Findings) -> Cells:
-    """Number of ENTER events."""
-    profile = model.profile
-    return Cells.sum(profile.call_path, profile.location, profile.visits)
+    """Number of ENTER events of threads."""
+    return profile_of_threads(model, model.profile.visits)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable
 
-import numpy as np
-
 from tracecols.enhance.model import Model
 from tracecols.errors import AnalysisError
 from tracecols.patterns import collective, mpi, point_to_point, profile, shmem, threads, wavefront, windows
@@ -21,8 +19,8 @@ CONVENTIONS: dict[str, Conventions] = {c.name: c for c in (profile.SCALASCA, pro
 
 NEEDS: dict[str, Callable[[Model], bool]] = {
     "": lambda model: True,
-    "processes": lambda model: np.unique(model.process[model.is_cpu]).size > 1,
-    "threads": lambda model: np.unique(model.process[model.is_cpu]).size < model.is_cpu.sum(),
+    "processes": lambda model: model.locations.n_processes > 1,
+    "threads": lambda model: model.locations.workers.size > 0,
     "grid": wavefront.has_grid,
     "windows": lambda model: model.store.definitions["windows"].num_rows > 0,
     "shmem": lambda model: bool((model.regions.name == "shmem_get").any()),

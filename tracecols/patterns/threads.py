@@ -87,8 +87,7 @@ def barrier_wait(model: Model, m: CompoundTable, parent: Matches, role: str, by_
     wait = m.latest_enter_time - m.enter_time
     fits = m.role_number == CONSTRUCTS.index(role)
     if by_process:
-        threads = np.bincount(model.process[model.is_cpu], minlength=int(model.process.max(initial=0)) + 1)
-        fits &= model.constructs.n_members[m.construct] == threads[model.process[m.location]]
+        fits &= model.constructs.n_members[m.construct] == model.locations.n_threads[m.location]
     else:
         wait = wait - m.task_time
     return parent.where(fits & (wait > 0), severity=wait)

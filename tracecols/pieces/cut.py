@@ -7,7 +7,8 @@ A piece is what a recording of the window would have held, had it known what was
   of receives. What is open at the end is closed at the time of the end, unless the location's events end before.
 * Partners are found by counting: the k-th send and receive of a channel, the k-th collective operation of a communicator,
   the k-th begin in a team. So that the same belong together as in the whole trace, receives of messages that were sent
-  before the start are left out, and so are ends of collective operations that others had completed before; a thread
+  before the start are left out of archives; where a piece is analyzed they stay, without the rank of their sender, so
+  that they count and match nothing. Ends of collective operations that others had completed before are left out; a thread
   that had left a team or an OpenMP construct when others had not enters and leaves it once more, at the start.
 * Locations that are not chosen stay defined and have no events: ranks and communicators mean what they meant.
 """
@@ -15,7 +16,7 @@ A piece is what a recording of the window would have held, had it known what was
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,8 +26,10 @@ from numpy.typing import NDArray
 
 from tracecols.converters.base import Columns
 from tracecols.enhance.communicators import Communicators
-from tracecols.enhance.grouping import combine, occurrence
-from tracecols.enhance.regions import Regions
+from tracecols.enhance.grouping import combine, occurrence, pair_nested
+from tracecols.enhance.locations import Locations
+from tracecols.enhance.regions import CONSTRUCTS, Regions
+from tracecols.enhance.teams import Teams
 from tracecols.kernels import cuts
 from tracecols.schema import EventKind
 from tracecols.store import Store
@@ -44,6 +47,12 @@ FORKS = (EventKind.THREAD_FORK, EventKind.OMP_FORK)
 JOINS = (EventKind.THREAD_JOIN, EventKind.OMP_JOIN)
 SWITCHES = (EventKind.THREAD_TASK_SWITCH, EventKind.OMP_TASK_SWITCH)
 COMPLETES = (EventKind.THREAD_TASK_COMPLETE, EventKind.OMP_TASK_COMPLETE)
+
+PARALLEL = CONSTRUCTS.index("parallel")
+WAITING = (
+    "barrier", "implicit_barrier", "critical", "atomic", "ordered", "task_wait", "function", "wrapper",
+)  # fmt: skip
+"""Roles of OpenMP regions in which a thread may wait for others."""
 
 CLOSERS = {
     EventKind.ENTER: EventKind.EXIT,
@@ -120,6 +129,10 @@ class LocationCut:
         What comes before and after them.
     dropped : (n,) int64
         Which of them are left out, in order.
+    unmatched : (n,) int64
+        Which of them are receives and sends of messages whose other end lies before the piece, in order.
+    n_calls : int
+        Calls in which a thread may wait that the start or the end cuts through.
     """
 
     start: int
@@ -127,6 +140,8 @@ class LocationCut:
     before: list[Extra] = field(default_factory=list)
     after: list[Extra] = field(default_factory=list)
     dropped: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    unmatched: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    n_calls: int = 0
 
     @property
     def n_events(self) -> int:
@@ -194,6 +209,27 @@ class Stacks:
         return self.open(cuts.FORKS, cuts.BEGINS, cuts.TASKS)
 
 
+@dataclass(frozen=True)
+class TeamVisit:
+    """A thread in a team instance: rows of its begin and end there, and of FORK and JOIN if it forks; -1 there is none."""
+
+    instance: int
+    location: int
+    begin: int
+    end: int
+    fork: int
+    join: int
+    fork_kind: int
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first of these rows and the last; what never ends is beyond all rows."""
+        last = (
+            max(self.end, self.join) if self.end >= 0 and (self.fork < 0 or self.join >= 0) else np.iinfo(np.int64).max
+        )
+        return self.fork if self.fork >= 0 else self.begin, int(last)
+
+
 @dataclass
 class TaskEvents:
     """The events of one location that switch or complete tasks: rows, kinds, numbers of their tasks (0 is the implicit one)."""
@@ -245,18 +281,25 @@ class CutPlanner:
         locations = store.definitions["locations"]
         self._first_rows = to_numpy(locations.column("first_row"))
         self._process = to_numpy(locations.column("process"))
+        regions = Regions(store)
+        self._construct = regions.construct
+        waits = (regions.paradigm == "openmp") & np.isin(regions.role, WAITING)
+        self._waits = np.append(waits | np.isin(regions.paradigm, ["mpi", "shmem", "pthread"]), False)
         self._open_begins: dict[int, list[Extra]] = {}
         with ThreadPoolExecutor(jobs) as pool:
             self.cuts = dict(zip(chosen, pool.map(self._cut, chosen), strict=True))
         if start is not None:
             communicators = Communicators(store, self._process)
             dropped: dict[int, list[NDArray[np.int64]]] = defaultdict(list)
-            self._messages(communicators, dropped)
+            unmatched: dict[int, list[NDArray[np.int64]]] = defaultdict(list)
+            self._messages(communicators, unmatched)
             self._collectives(communicators, dropped)
             for location, parts in dropped.items():
                 self.cuts[location].dropped = np.unique(np.concatenate(parts))
-            self._teams()
+            for location, parts in unmatched.items():
+                self.cuts[location].unmatched = np.unique(np.concatenate(parts))
             self._constructs()
+        self._teams(chosen)
 
     def _side(self, table: str, location: int, *columns: str) -> Columns:
         """Read columns of a side table, its rows counting from the location's first."""
@@ -288,6 +331,7 @@ class CutPlanner:
                 cut.after = self._closers(stacks.open(cuts.TASKS + stacks.task))
                 cut.after.append(tasks.switch_to_implicit(cut.stop))
             cut.after += self._closers(stacks.open_outside_tasks())
+        cut.n_calls = int(self._waits[[x.region for x in (*cut.before, *cut.after)]].sum())
         return cut
 
     @staticmethod
@@ -323,8 +367,8 @@ class CutPlanner:
 
     # -- what was counted before the window --------------------------------------------------------------------------
 
-    def _messages(self, communicators: Communicators, dropped: dict[int, list[NDArray[np.int64]]]) -> None:
-        """Leave out receives whose sends come before the window, and repeat the requests of receives."""
+    def _messages(self, communicators: Communicators, unmatched: dict[int, list[NDArray[np.int64]]]) -> None:
+        """Find receives whose sends come before the window, and repeat the requests of receives."""
         balance: dict[tuple[int, ...], int] = defaultdict(int)
         for location in self._chosen:
             e = self._side("p2p", location, "kind", "peer", "communicator", "tag", "request")
@@ -347,7 +391,7 @@ class CutPlanner:
                 left = np.array([max(-wanted * under_way.get(k, 0), 0) for k in keys], np.int64)
                 chosen = mine[occurrence(group[mine]) < left[group[mine]]]
                 if chosen.size:
-                    dropped[location].append(row[chosen])
+                    unmatched[location].append(row[chosen])
                 for k, n in zip(keys, np.bincount(group[chosen], minlength=len(keys)).tolist(), strict=True):
                     if n:
                         under_way[k] += wanted * n
@@ -413,47 +457,126 @@ class CutPlanner:
             for c in e["communicator"][chosen].tolist():
                 ends[c, process] += 1
 
-    def _teams(self) -> None:
-        """Let threads that have left a team before the window begin and end in it once more if others have not."""
-        begun: dict[int, dict[int, int]] = defaultdict(dict)
-        last: dict[tuple[int, int], list[Extra]] = {}
-        for location in self._chosen:
-            e = self._side("threads", location, "kind", "team")
-            early = e["row"] < self.cuts[location].start
-            kind, team, row = (e[c] for c in ("kind", "team", "row"))
-            for number in np.unique(team[kind == EventKind.THREAD_TEAM_BEGIN]).tolist():
-                mine = np.flatnonzero(early & (team == number))
-                begins = mine[kind[mine] == EventKind.THREAD_TEAM_BEGIN]
-                ended = mine.size > 0 and kind[mine[-1]] == EventKind.THREAD_TEAM_END
-                begun[number][location] = 2 * begins.size - (not ended and begins.size > 0)
-                if ended and begins.size:
-                    last[number, location] = self._instance(kind, row, int(begins[-1]), int(mine[-1]), early)
-        for number, steps in begun.items():
-            for location in _ahead(steps):
-                self._insert(location, last[number, location])
+    def _teams(self, chosen: list[int]) -> None:
+        """Let every thread be in the team instances that an end of the window cuts through.
+
+        So that all of them lie between FORK and JOIN there, as in the whole trace, threads that have left at the start enter and
+        leave once more, and threads that have not begun at the end enter and leave there.
+        """
+        teams = Teams(self.store, Locations.of(self.store), np.array(chosen, np.int64))
+        visits = [visit for location in chosen for visit in self._visits_of(teams, location)]
+        of: dict[int, list[TeamVisit]] = defaultdict(list)
+        for visit in visits:
+            of[visit.instance].append(visit)
+        before: dict[int, list[TeamVisit]] = defaultdict(list)
+        after: dict[int, list[TeamVisit]] = defaultdict(list)
+        for threads in of.values():
+            spans = [(self.cuts[v.location], *v.span) for v in threads]
+            if (
+                self._start is not None
+                and any(x < c.start for c, x, _ in spans)
+                and any(y >= c.start for c, _, y in spans)
+            ):
+                for v in threads:
+                    before[v.location].append(v)
+            if (
+                self._stop is not None
+                and any(x < c.stop for c, x, _ in spans)
+                and any(y >= c.stop for c, _, y in spans)
+            ):
+                for v in threads:
+                    after[v.location].append(v)
+        for location, mine in before.items():
+            cut = self.cuts[location]
+            known = {x.row for x in cut.before}
+            found = [x for v in mine if v.begin < cut.start for x in self._entered_again(v, cut.start, known)]
+            self._insert(location, found)
+        for location, mine in after.items():
+            cut = self.cuts[location]
+            inside: list[Extra] = []
+            for v in sorted(mine, key=lambda v: v.begin):
+                events = self._entered_at_the_end(v, cut.stop)
+                # a thread that forks does so where it is; others are in no region when they begin
+                if v.fork >= 0 or v.begin < cut.stop:
+                    inside += events
+                else:
+                    cut.after += events
+            cut.after[:0] = inside
+
+    def _visits_of(self, teams: Teams, location: int) -> Iterator[TeamVisit]:
+        """Yield when a thread is in which team instances, where threads say so themselves."""
+        e = teams.events[location]
+        begins = np.flatnonzero(e.is_begin)
+        mine = teams.begins_of(location)
+        if begins.size != mine.stop - mine.start or not begins.size:
+            return
+        row = e.row - self._first_rows[location]
+        end = pair_nested(e.is_begin, e.kind == EventKind.THREAD_TEAM_END)
+        is_fork = np.isin(e.kind, FORKS)
+        join = pair_nested(is_fork, np.isin(e.kind, JOINS))
+        for k, i in enumerate(begins.tolist()):
+            forks = i > 0 and is_fork[i - 1]
+            yield TeamVisit(
+                int(teams.instance[mine.start + k]), location, int(row[i]), _row_at(row, int(end[i])),
+                int(row[i - 1]) if forks else -1, _row_at(row, int(join[i - 1])) if forks else -1,
+                int(e.kind[i - 1]) if forks else -1,
+            )  # fmt: skip
+
+    def _parallel_region(self, visit: TeamVisit) -> list[Extra]:
+        """Return ENTER and EXIT of the parallel region a thread enters in a team; nothing if it enters none."""
+        n = self.store.n_rows("events", visit.location)
+        start, stop, size = visit.begin, n if visit.end < 0 else visit.end, 64
+        while start < stop:
+            events = self.store.read("events", visit.location, ["kind", "region"], start, min(start + size, stop))
+            role = np.append(self._construct, -1)[events["region"]]
+            found = np.flatnonzero((events["kind"] == EventKind.ENTER) & (role == PARALLEL))
+            if found.size:
+                row, region = start + int(found[0]), int(events["region"][found[0]])
+                return [Extra(row, EventKind.ENTER, region), Extra(row, EventKind.EXIT, region, {})]
+            start, size = start + size, min(16 * size, BATCH)
+        return []
+
+    def _entered_again(self, visit: TeamVisit, start: int, known: set[int]) -> list[Extra]:
+        """Return what a thread does once more at the start to be in a team; `known` are the rows of what is open."""
+        region = self._parallel_region(visit)
+        if region and (region[0].row >= start or region[0].row in known):
+            region = []
+        if not 0 <= visit.end < start:
+            return region
+        return self._whole_visit(visit, region, 0 <= visit.join < start)
+
+    def _entered_at_the_end(self, visit: TeamVisit, stop: int) -> list[Extra]:
+        """Return what a thread does at the end to be in a team in which it will be."""
+        region = self._parallel_region(visit)
+        if visit.begin >= stop:
+            return self._whole_visit(visit, region, visit.fork >= stop)
+        return region if region and region[0].row >= stop and not 0 <= visit.end < stop else []
 
     @staticmethod
-    def _instance(
-        kind: NDArray[np.int64], row: NDArray[np.int64], begin: int, end: int, early: NDArray[np.bool_]
-    ) -> list[Extra]:
-        """Return begin and end of a thread in a team instance, with the FORK right before and its JOIN."""
-        found = [begin, end]
-        if begin > 0 and kind[begin - 1] in FORKS:
-            found.append(begin - 1)
-            joins = np.flatnonzero(np.isin(kind, JOINS) & early)
-            found += joins[joins > end][:1].tolist()
-        return [Extra(int(row[i]), int(kind[i]), -1) for i in found]
+    def _whole_visit(visit: TeamVisit, region: list[Extra], forks: bool) -> list[Extra]:
+        """Return begin and end of a thread in a team with what it does in between, and FORK and JOIN around them if they belong to it."""
+        events = [
+            Extra(visit.begin, EventKind.THREAD_TEAM_BEGIN, -1), *region, Extra(visit.begin, EventKind.THREAD_TEAM_END, -1, {}),
+        ]  # fmt: skip
+        if forks and visit.fork >= 0:
+            kind = EventKind(visit.fork_kind)
+            events = [Extra(visit.fork, kind, -1), *events, Extra(visit.fork, CLOSERS[kind], -1, _CLOSED.get(kind, {}))]
+        return events
 
     def _insert(self, location: int, events: list[Extra]) -> None:
-        """Put events among those that come before the window, where they stood."""
+        """Put events, each of which follows from the one before, among those that come before the window, where they stood."""
         before = self.cuts[location].before
         n = next((i for i, x in enumerate(before) if x.kind in _AFTER_OPEN), len(before))
-        known = {x.row for x in before}
-        before[:n] = sorted([*before[:n], *(x for x in events if x.row not in known)], key=lambda x: x.row)
+        place = 0
+        for x in events:
+            # behind what was open when it happened, and behind the event before
+            place = max(place, next((i for i in range(n) if before[i].row > x.row), n))
+            before.insert(place, x)
+            place, n = place + 1, n + 1
 
     def _constructs(self) -> None:
         """The same for the constructs of an OpenMP team within which the window begins."""
-        construct = Regions(self.store).construct
+        construct = self._construct
         entered: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
         last: dict[tuple[int, int, int], list[Extra]] = {}
         for location in self._chosen:
@@ -466,7 +589,7 @@ class CutPlanner:
             events = self.store.read("events", location, ["kind", "region"], begin, cut.start)
             role = np.append(construct, -1)[events["region"]]
             is_enter = events["kind"] == EventKind.ENTER
-            for number in np.unique(role[role >= 0]).tolist():
+            for number in np.unique(role[role > PARALLEL]).tolist():
                 enters = np.flatnonzero(is_enter & (role == number))
                 exits = np.flatnonzero((events["kind"] == EventKind.EXIT) & (role == number))
                 is_open = enters.size > exits.size
@@ -489,6 +612,10 @@ class CutPlanner:
     def _team_of(self, location: int, begin: int) -> int:
         e = self._side("threads", location, "team")
         return int(e["team"][np.searchsorted(e["row"], begin)])
+
+
+def _row_at(row: NDArray[np.int64], at: int) -> int:
+    return int(row[at]) if at >= 0 else -1
 
 
 def _ahead(steps: dict[int, int]) -> list[int]:

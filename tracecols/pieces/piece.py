@@ -36,7 +36,7 @@ def piece_of(store: Store, start: float | None, stop: float | None, jobs: int) -
     clock = store.manifest["clock"]
     window = window_ticks(store, start, stop)
     with temporary_folder() as folder:
-        source = StoreSource(store, None, *window, jobs=jobs)
+        source = StoreSource(store, None, *window, jobs=jobs, keeps_unmatched=True)
         write_store(source, folder, jobs=jobs, salvage=False, progress=None)
         piece = Store(folder)
         if not piece.manifest["n_events"]:

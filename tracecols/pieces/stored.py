@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tracecols.converters.base import Batch, Clock, Columns, Report
 from tracecols.converters.sides import ranges
+from tracecols.enhance.locations import PIECE, PIECE_CALLS, PIECE_CPUS, PIECE_LEFT_OUT, Locations
 from tracecols.errors import AnalysisError, ExportError, StoreError
 from tracecols.jobs import n_jobs
 from tracecols.pieces.cut import Extra, LocationCut, plan_cut
@@ -141,6 +142,16 @@ def side_rows(store: Store, table: str, location: int, first_row: int, rows: NDA
     return {c: np.concatenate([p[c] for p in parts]) for c in parts[0]} if parts else None
 
 
+def facts_of_piece(store: Store) -> dict[str, str]:
+    """Return what the manifest of a piece says: that it is one, and of its locations what events tell that it may lack."""
+    facts = {PIECE: "1"}
+    kinds = store.definitions["locations"].column("type").to_pylist()
+    if "gpu" in kinds:
+        is_cpu = Locations.of(store).is_cpu
+        facts[PIECE_CPUS] = " ".join(str(i) for i, kind in enumerate(kinds) if kind == "gpu" and is_cpu[i])
+    return facts
+
+
 class StoreSource:
     """A store as a source (see `tracecols.converters.base.Source`), whole or a piece of it (see `tracecols.pieces.cut`).
 
@@ -153,6 +164,9 @@ class StoreSource:
         Keep the events with start <= time < stop, in ticks.
     jobs : int, optional
         Threads to look for what a window cuts through; by default one per core.
+    keeps_unmatched : bool, optional
+        Keep receives of messages that were sent before the window, which no rank is said to have sent, instead of leaving
+        them out.
     """
 
     def __init__(
@@ -163,6 +177,7 @@ class StoreSource:
         stop: int | None = None,
         *,
         jobs: int | None = None,
+        keeps_unmatched: bool = False,
     ) -> None:
         self.store = store
         self.path: Path = store.path
@@ -191,6 +206,17 @@ class StoreSource:
                 f"nothing lies between the ticks {start} and {stop}\n  the end has to be later than the start"
             )
         self._cuts = plan_cut(store, chosen, start, stop, n_jobs(jobs))
+        n_left_out = sum(cut.dropped.size for cut in self._cuts)
+        if not keeps_unmatched:
+            for cut in self._cuts:
+                cut.dropped, cut.unmatched = np.union1d(cut.dropped, cut.unmatched), cut.unmatched[:0]
+        n_events = self.definitions["locations"]["n_events"]
+        kept = range(len(n_events)) if chosen is None else chosen
+        if any(self._cuts[i].start or self._cuts[i].stop < n_events[i] for i in kept):
+            self.properties |= facts_of_piece(store) | {
+                PIECE_CALLS: str(sum(cut.n_calls for cut in self._cuts)),
+                PIECE_LEFT_OUT: str(n_left_out),
+            }
         self.definitions["locations"]["n_events"] = [cut.n_events for cut in self._cuts]
 
     def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
@@ -226,6 +252,10 @@ class StoreSource:
                 for name, columns in found.items():
                     mine = kept[columns["row"] - start]
                     found[name] = {c: v[mine] for c, v in columns.items()}
+            if cut.unmatched.size and "p2p" in found:
+                at = np.searchsorted(cut.unmatched, [start, stop])
+                unmatched = np.isin(found["p2p"]["row"], cut.unmatched[slice(*at)])
+                found["p2p"]["peer"] = np.where(unmatched, -1, found["p2p"]["peer"])
             if cut.start or cut.dropped.size:
                 for columns in found.values():
                     columns["row"] = columns["row"] - cut.start - np.searchsorted(cut.dropped, columns["row"])

@@ -42,12 +42,13 @@ def describe(store: Store) -> RenderableType:
     clock, source = m["clock"], m["source"]
     span = (m["last_time"] - m["first_time"]) / clock["resolution"]
     locations, processes = d["locations"].to_pydict(), d["processes"].to_pydict()
+    n_processes = len(processes["id"]) - processes["type"].count("accelerator")
     size = sum(f.stat().st_size for f in store.path.rglob("*.parquet"))
     rows = [
         ("source", source["path"]),
         ("format", source["format"] + (f", written by {source['creator']}" if source.get("creator") else "")),
         ("span", f"{span:.6f} s, clock of {clock['resolution']:,} ticks per second"),
-        ("events", f"{m['n_events']:,} in {m['n_locations']:,} locations of {len(processes['id']):,} processes"),
+        ("events", f"{m['n_events']:,} in {m['n_locations']:,} locations of {n_processes:,} processes"),
         ("store", f"{size:,} bytes, {size / max(m['n_events'], 1):.1f} per event"),
     ]
     if clock["realtime"] > 0:
@@ -63,7 +64,7 @@ def describe(store: Store) -> RenderableType:
     shown = list(
         zip(processes["rank"], locations_by_process(locations, len(processes["id"])), processes["name"], strict=True)
     )
-    listed = [[rank, threads, n, name] for rank, (threads, n), name in shown]
+    listed = [[rank if rank >= 0 else "-", threads, n, name] for rank, (threads, n), name in shown]
     parts.append(
         _listing(
             f"Processes ({', '.join(f'{n} {k}' for k, n in kinds.items())})",

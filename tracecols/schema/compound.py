@@ -81,6 +81,23 @@ SENDS = Table(
     "OTF2 MpiSend, MpiIsend",
 )
 
+RECEIVES = Table(
+    "receives",
+    "one receive, whether or not it found its send",
+    (
+        Column("recv", "int64", "the RECV", "", "events"),
+        Column("send", "int64", "the SEND; null if none was found", "", "events"),
+        Column("location", "int32", "location of the RECV", "", "locations"),
+        Column("communicator", "int32", "communicator", "", "communicators"),
+        Column("source", "int32", "rank of the sender in the communicator; null if that is not known", "rank"),
+        Column("tag", "int64", "message tag"),
+        Column("length", "int64", "length, as the sender states it; without SEND as the RECV states it", "bytes"),
+        Column("recv_time", "int64", "time of the RECV", "ticks"),
+        Column("call_path", "int32", "call path of the call that completes it", "", "call_paths"),
+    ),
+    "OTF2 MpiRecv, MpiIrecv, MpiMrecv, MpiImrecv",
+)
+
 COLLECTIVES = Table(
     "collectives",
     "one instance of an MPI collective operation",
@@ -276,7 +293,7 @@ REGION_INSTANCES = Table(
 COMPOUND_TABLES: dict[str, Table] = {
     t.name: t
     for t in (
-        PROFILE, REGION_INSTANCES, SENDS, MESSAGES, SENT_MESSAGES, COLLECTIVES, COLLECTIVE_MEMBERS, TEAMS, CONSTRUCTS, CONSTRUCT_MEMBERS,
+        PROFILE, REGION_INSTANCES, SENDS, RECEIVES, MESSAGES, SENT_MESSAGES, COLLECTIVES, COLLECTIVE_MEMBERS, TEAMS, CONSTRUCTS, CONSTRUCT_MEMBERS,
         LOCK_ACQUISITIONS, STARTUPS, WINDOW_MEMBERS, EPOCHS,
     )
 }  # fmt: skip

@@ -242,7 +242,7 @@ DEFINITIONS: dict[str, Table] = {
             Column("type", "string", "`LocationGroupType`"),
             Column("node", "int32", "where it runs", "", "system_tree_nodes"),
             Column("creator", "int32", "process that created it", "", "processes"),
-            Column("rank", "int32", "rank in MPI_COMM_WORLD, else its number", "rank"),
+            Column("rank", "int32", "rank in MPI_COMM_WORLD, else its number; null for an accelerator", "rank"),
         ),
         _definition(
             "locations",
@@ -250,7 +250,7 @@ DEFINITIONS: dict[str, Table] = {
             _NAME,
             Column("type", "string", "`LocationType`"),
             Column("process", "int32", "what owns it", "", "processes"),
-            Column("thread", "int32", "number within its process"),
+            Column("thread", "int32", "number within its process, whose master is 0"),
             Column("first_row", "int64", "its first event", "", "events"),
             Column("n_events", "int64", "number of its events", "occ"),
         ),

@@ -141,7 +141,7 @@ class CallAxis:
 
 @dataclass
 class SystemAxis:
-    """The system tree in depth-first order: machine, node, process, thread.
+    """The system tree in depth-first order: machine, node, process or accelerator, thread.
 
     Attributes
     ----------
@@ -151,7 +151,7 @@ class SystemAxis:
     location : list of int
         Row of the location for threads, -1 for others.
     rank, thread : (n_locations,) int32
-        Of every location.
+        Of every location; the rank of those of accelerators is -1.
     location_name, location_type : list of str
     """
 
@@ -192,7 +192,8 @@ class SystemAxis:
             return len(kind) - 1
 
         def visit_process(process: int, parent: int) -> None:
-            own = add("process", f"{processes['name'][process]}", parent)
+            kind = "accelerator" if processes["type"][process] == "accelerator" else "process"
+            own = add(kind, f"{processes['name'][process]}", parent)
             for row in of_process.get(process, []):
                 add("thread", locations["name"][row], own, row)
 

@@ -9,12 +9,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tracecols.schema import DEFINITIONS, EVENTS, FORMAT_VERSION, SIDE_TABLES, Table, metric_table
+from tracecols.schema import DEFINITIONS, EVENTS, FORMAT_VERSION, SIDE_TABLES, EventKind, Table, metric_table
 from tracecols.store.arrow import arrow_schema, event_writer, to_arrow, write_table
 from tracecols.store.layout import part_name, write_manifest
 
 SIDE_ROWS = 1 << 17
 """Rows of a side table that are collected before they become a row group."""
+
+FORKS = [int(EventKind.THREAD_FORK), int(EventKind.OMP_FORK)]
 
 
 class PartWriter:
@@ -39,6 +41,8 @@ class PartWriter:
         self.segments: list[tuple[str, int, int, int, int]] = []
         self._n_waiting: dict[str, int] = {}
         self.counts = np.zeros(256, np.int64)
+        self.forks: dict[int, int] = {}
+        """Time of the first FORK of every location that forks."""
         self.n_attributes = 0
         self.first_time = np.iinfo(np.int64).max
         self.last_time = np.iinfo(np.int64).min
@@ -107,7 +111,10 @@ class PartWriter:
         if time.size:
             self.first_time = min(self.first_time, int(time[0]))
             self.last_time = max(self.last_time, int(time[-1]))
-            self.counts += np.bincount(events["kind"], minlength=256)
+            counts = np.bincount(events["kind"], minlength=256)
+            self.counts += counts
+            if counts[FORKS].any() and location not in self.forks:
+                self.forks[location] = int(time[np.isin(events["kind"], FORKS)][0])
             self._write("events", events)
             self._extend("events", location, time.size)
         for table, columns in sides.items():

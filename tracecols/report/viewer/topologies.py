@@ -47,7 +47,7 @@ def _process_thread(cube: SeverityCube) -> dict[str, Any]:
     threads: dict[int, int] = {}
     coordinates: list[list[int] | None] = [None] * s.n_locations
     for node, row in enumerate(s.location):
-        if row >= 0:
+        if row >= 0 and s.location_type[row] not in ("metric", "gpu"):
             above = s.parent[node]
             column = process.setdefault(above, len(process))
             coordinates[row] = [column, threads.get(above, 0)]

@@ -1,0 +1,120 @@
+"""What the locations of a trace are: threads of processes, their masters and workers, and streams of devices."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.store import Store
+from tracecols.store.arrow import to_numpy
+
+BATCH = 1 << 20
+"""Events that are looked at at once."""
+
+OF_CPUS = ("mpi", "openmp")
+"""Paradigms whose regions run on CPUs: a location of type gpu that runs one is a thread (old recordings of many-core cards)."""
+
+CREATING = ("pthread", "winthread", "qtthread", "acethread", "tbbthread")
+"""Paradigms in which a program creates its threads by itself, one by one."""
+
+PIECE, PIECE_CPUS = "TRACECOLS::PIECE", "TRACECOLS::PIECE_CPUS"
+"""Facts in the manifest of a piece of a trace: that it is one; which locations of type gpu are threads in the whole trace."""
+
+PIECE_CALLS, PIECE_LEFT_OUT = "TRACECOLS::PIECE_CALLS", "TRACECOLS::PIECE_LEFT_OUT"
+"""Facts in the manifest of a piece: calls in which threads may wait that its ends cut through; events of collective operations
+that it lacks because others had completed the operation before."""
+
+
+@dataclass(frozen=True, eq=False)
+class Locations:
+    """The locations of a trace; the same for every piece of it.
+
+    Attributes
+    ----------
+    process, thread : (n,) int32
+        Process and number in it of every location; the master of a process is its thread 0.
+    is_cpu : (n,) bool
+        Whether it is a CPU thread.
+    is_device : (n,) bool
+        Whether it is a stream of a device: neither a CPU thread nor mere metrics.
+    are_created : bool
+        Whether the program creates its threads by itself, so that no CPU is reserved for them as long as the process runs.
+        That is so where the definitions know POSIX threads or the like and nothing of OpenMP.
+    """
+
+    process: NDArray[np.int32]
+    thread: NDArray[np.int32]
+    is_cpu: NDArray[np.bool_]
+    is_device: NDArray[np.bool_]
+    are_created: bool
+
+    @classmethod
+    def of(cls, store: Store) -> Locations:
+        """Read them; of locations of type gpu the regions have to be looked at, 4 B per event."""
+        table = store.definitions["locations"]
+        kind = np.array(table.column("type").to_pylist(), object)
+        is_gpu = kind == "gpu"
+        is_device = is_gpu.copy()
+        is_device[list(_gpus_that_are_cpus(store, np.flatnonzero(is_gpu).tolist()))] = False
+        known = {p for name in ("regions", "groups") for p in store.definitions[name].column("paradigm").to_pylist()}
+        return cls(
+            to_numpy(table.column("process")),
+            to_numpy(table.column("thread")),
+            (kind != "metric") & ~is_device,
+            is_device,
+            "openmp" not in known and not known.isdisjoint(CREATING),
+        )
+
+    def __len__(self) -> int:
+        return self.process.size
+
+    @cached_property
+    def master(self) -> NDArray[np.int64]:
+        """The master of the process of every location; -1 where the process has no CPU thread; (n,) int64."""
+        cpus = np.flatnonzero(self.is_cpu)
+        cpus = cpus[np.lexsort((self.thread[cpus], self.process[cpus]))]
+        process, first = np.unique(self.process[cpus], return_index=True)
+        master = np.full(int(self.process.max(initial=-1)) + 1, -1, np.int64)
+        master[process] = cpus[first]
+        return master[self.process]
+
+    @cached_property
+    def workers(self) -> NDArray[np.int64]:
+        """All CPU threads that are no masters, in ascending order."""
+        cpus = np.flatnonzero(self.is_cpu)
+        return cpus[self.master[cpus] != cpus]
+
+    @cached_property
+    def n_threads(self) -> NDArray[np.int64]:
+        """CPU threads of the process of every location; (n,) int64."""
+        counts = np.bincount(self.process[self.is_cpu], minlength=int(self.process.max(initial=-1)) + 1)
+        return counts[self.process]
+
+    @cached_property
+    def n_processes(self) -> int:
+        """Number of processes that have CPU threads."""
+        return int(np.unique(self.process[self.is_cpu]).size)
+
+
+def _gpus_that_are_cpus(store: Store, candidates: Collection[int]) -> set[int]:
+    """Find the locations of type gpu that are CPU threads: MPI or OpenMP lists them, or its regions run on them."""
+    told = store.manifest["source"].get(PIECE_CPUS)
+    if told is not None:
+        return {int(i) for i in str(told).split() if i.isdecimal()} & set(candidates)
+    groups = store.definitions["groups"].to_pydict()
+    found: set[int] = set()
+    for kind, paradigm, members in zip(groups["type"], groups["paradigm"], groups["members"], strict=True):
+        if kind == "comm_locations" and paradigm in OF_CPUS:
+            found |= set(candidates) & set(members)
+    # the last for events without a region
+    runs_on_cpus = np.append(np.isin(store.definitions["regions"].column("paradigm").to_pylist(), OF_CPUS), False)
+    for location in set(candidates) - found:
+        for start in range(0, store.n_rows("events", location), BATCH):
+            if runs_on_cpus[store.read("events", location, ["region"], start, start + BATCH)["region"]].any():
+                found.add(location)
+                break
+    return found
