@@ -70,7 +70,7 @@ def merge_call_paths(scans: Sequence[LocationScan], regions: Regions, order_of: 
     local = np.concatenate([nothing, *(s.node_parent for s in scans)])
     entry = np.concatenate([nothing, *(s.node_entry for s in scans)])
     row = np.concatenate([nothing, *(s.node_row for s in scans)])
-    time = np.concatenate([nothing, *(s.node_time for s in scans)])
+    time = order_of.time(row, np.concatenate([nothing, *(s.node_time for s in scans)]))
     local = np.where(local == stacks.ROOT_IN_TEAM, -1, local)
     place = order_of.place(row)
     code = FOREIGN - local

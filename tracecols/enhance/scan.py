@@ -178,6 +178,7 @@ class LocationScan:
         self._known = int((np.cumsum(self._master >= 0) == 0).sum())
         state = np.zeros(stacks.N_STATE, np.int64)
         state[[stacks.TOP, stacks.BASE, stacks.PROGRAM, stacks.FIRST_BAD_EXIT]] = -1
+        state[stacks.FLUSHED] = np.iinfo(np.int64).min
         self.state = state
         self.first_row = first_row
         self.published = np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -254,7 +255,7 @@ class LocationScan:
         join = pair_nested(is_fork, ~is_fork)[is_fork]
         events = self._thread_events
         row = events.row[(IS_FORK | IS_JOIN)[events.kind]]
-        time = self.notes.time[mine]
+        time = self.order.time(row, self.notes.time[mine])
         return ForkSpans(
             row[is_fork],
             pick(row, join),
@@ -270,6 +271,7 @@ class LocationScan:
             return nothing, nothing
         spans = self._spans
         base = int(self.state[stacks.ROW])
+        time = self.order.times_of(base, time)
         start, stop = self._window_start, self._window_stop
         # teams that were joined before this batch are over; nested ones are joined before those around them
         low = int(np.searchsorted(self._last_join, time[0]))

@@ -304,21 +304,20 @@ class CutPlanner:
         ]
 
     def _window(self, location: int, n: int) -> LocationCut:
-        """Find the first event from which on none is earlier than the window, and the first that is later."""
-        first, last = 0, n
-        if self._start is None and self._stop is None:
-            return LocationCut(first, last)
+        """Find the first event that is not earlier than the window, and the first that is later.
+
+        So every event lies in one of the windows that divide a trace, also where time decreases.
+        """
+        bounds = [0 if self._start is None else -1, n if self._stop is None else -1]
         for base in range(0, n, BATCH):
+            if min(bounds) >= 0:
+                break
             time = self.store.read("events", location, ["time"], base, min(base + BATCH, n))["time"]
-            if self._start is not None:
-                early = np.flatnonzero(time < self._start)
-                if early.size:
-                    first = base + int(early[-1]) + 1
-            if self._stop is not None:
-                late = np.flatnonzero(time >= self._stop)
-                if late.size:
-                    last = base + int(late[0])
-                    break
+            for i, at in enumerate((self._start, self._stop)):
+                found = np.flatnonzero(time >= at) if bounds[i] < 0 and at is not None else ()
+                if len(found):
+                    bounds[i] = base + int(found[0])
+        first, last = (n if bound < 0 else bound for bound in bounds)
         return LocationCut(first, max(first, last))
 
     # -- what was counted before the window --------------------------------------------------------------------------
