@@ -300,6 +300,48 @@ def test_locks__whose_release_is_recorded_late_are_released(archive, enhance):
     assert enhance(archive).lock_acquisitions.counts["locks that were never released"] == 1
 
 
+def nested(thread, number, times, lock=1, released=2):
+    """Acquire a lock twice and release it; the four times."""
+    for t in times[:2]:
+        thread.acquire(t, lock, number)
+    for t in times[2 : 2 + released]:
+        thread.release(t, lock, number)
+
+
+def test_locks__nested_ones_are_released_by_the_outermost_release(archive, enhance):
+    """Issue 13, item 8."""
+    threads, _ = archive.openmp(2)
+    nested(threads[0], 1, (10, 12, 14, 16))
+    nested(threads[1], 2, (20, 22, 24, 26))
+    model = enhance(archive)
+    a = model.lock_acquisitions
+    assert a.release_time.tolist() == [16, 16, 26, 26]
+    # who acquires its own lock once more waits for nobody
+    assert a.previous_release_time.tolist() == [-1, -1, 16, -1]
+    # lockptr is the event before, whatever it is (thesis 3.16)
+    assert a.lockptr_time.tolist() == [-1, 10, 16, 20]
+    assert a.counts["locks that were never released"] == 0
+
+
+@pytest.mark.parametrize(("released", "held"), [(2, 0), (1, 1), (0, 1)])
+def test_locks__nested_ones_that_are_never_released_count_once(archive, enhance, released, held):
+    """Issue 13, item 8: however often the owner has acquired it, it is one lock that is held."""
+    threads, _ = archive.openmp(2)
+    nested(threads[0], 1, (10, 12, 14, 16), released=released)
+    nested(threads[1], 1, (10, 12, 14, 16), lock=2)
+    a = enhance(archive).lock_acquisitions
+    assert a.counts["locks that were never released"] == held
+    assert a.release_time.tolist() == [{2: 16, 1: 14, 0: -1}[released]] * 2 + [16, 16]
+
+
+def test_locks__of_one_number_at_two_threads_keep_the_owner_before(archive, enhance):
+    # recorders that begin to count anew: not nested, for nobody holds what another has
+    threads, _ = archive.openmp(3)
+    for thread, number, t in zip(threads, (1, 2, 2), (10, 20, 30), strict=True):
+        thread.acquire(t, 1, number).release(t + 5, 1, number)
+    assert enhance(archive).lock_acquisitions.previous_release_time.tolist() == [-1, 15, 15]
+
+
 def test_programs__are_inherited_as_of_the_fork(tmp_path):
     # how far the thread that forks has come when its workers look must not matter: once it was their program, once not
     store = Store(
