@@ -24,6 +24,8 @@ IS_CALL, IS_ARTIFICIAL = 1, 2
 NO_PARENT = -1
 ROOT_IN_TEAM = -(2**63)
 """Instead of NO_PARENT where a thread belongs to a team that was forked outside of all regions."""
+IN_PROGRAM = ROOT_IN_TEAM + 1
+"""Parent of what stands below the program of the process, whichever of its locations records that."""
 
 
 @kernel
@@ -85,7 +87,8 @@ def scan_events(
     start : int
         Index of the event to begin with; a call that returned GROW or BLOCKED is repeated with the index it returned.
     state : (N_STATE,) int64
-        Carried along; `state[ROW]` is the row of event 0 of this batch.
+        Carried along; `state[ROW]` is the row of event 0 of this batch, `state[HOME]` the call path below which the thread's
+        own ones stand, NO_PARENT for roots.
     action : (256,) uint8
         What each kind does.
     entry_region : (n_entries,) int32
@@ -205,7 +208,7 @@ def scan_events(
                     inside = j < window_start.size and window_start[j] <= base_row + i
                     state[TEAM_DEPTH] = 1 if inside else 0
                     team_stack[1] = j
-                    state[BASE] = team_parents[j] if inside else NO_PARENT
+                    state[BASE] = team_parents[j] if inside else state[HOME]
                 node = find_call_path(
                     state[BASE],
                     entry_region[r] if state[BASE] == NO_PARENT or state[BASE] == ROOT_IN_TEAM else r,
@@ -323,7 +326,7 @@ def scan_events(
                     if j >= n_known_teams:
                         why = BLOCKED
                         break
-                    state[BASE] = team_parents[j]
+                    state[BASE] = team_parents[j] if team_parents[j] != NO_PARENT else state[HOME]
                     if state[PROGRAM] == NO_PARENT and team_programs[j] != NO_PARENT:
                         state[PROGRAM] = team_programs[j]
                         state[PROGRAM_ROW] = base_row + i
@@ -338,7 +341,7 @@ def scan_events(
                 if state[TEAM_DEPTH] > 0:
                     state[TEAM_DEPTH] -= 1
                 if top < 0 and task == 0 and state[TEAM_DEPTH] == 0:
-                    state[BASE] = NO_PARENT
+                    state[BASE] = state[HOME]
             elif what == TASK_SWITCH or what == TASK_COMPLETE:
                 slot = task_slots[state[N_SWITCHES]]
                 state[N_SWITCHES] += 1

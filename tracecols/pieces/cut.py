@@ -3,8 +3,8 @@
 A piece is what a recording of the window would have held, had it known what was going on when it began:
 
 * What is open at the start is entered again at the time of the start, with its attributes: region instances (also those
-  that a PROGRAM_BEGIN, a calling context or MEASUREMENT_ON_OFF enters), FORKs and team begins, suspended tasks, requests
-  of receives. What is open at the end is closed at the time of the end, unless the location's events end before.
+  that a PROGRAM_BEGIN, a calling context or MEASUREMENT_ON_OFF enters), FORKs and team begins, begins of created threads,
+  suspended tasks, requests of receives. What is open at the end is closed at the time of the end, unless the location's events end before.
 * Partners are found by counting: the k-th send and receive of a channel, the k-th collective operation of a communicator,
   the k-th begin in a team. So that the same belong together as in the whole trace, receives of messages that were sent
   before the start are left out, and so are ends of collective operations that others had completed before; a thread
@@ -53,6 +53,7 @@ CLOSERS = {
     EventKind.THREAD_FORK: EventKind.THREAD_JOIN,
     EventKind.OMP_FORK: EventKind.OMP_JOIN,
     EventKind.THREAD_TEAM_BEGIN: EventKind.THREAD_TEAM_END,
+    EventKind.THREAD_BEGIN: EventKind.THREAD_END,
 }
 """What closes what each kind opens."""
 
@@ -74,8 +75,8 @@ def _actions() -> NDArray[np.uint8]:
         (cuts.PUSH, (EventKind.ENTER, EventKind.PROGRAM_BEGIN, EventKind.CALLING_CONTEXT_ENTER)),
         (cuts.POP, (EventKind.EXIT, EventKind.PROGRAM_END, EventKind.CALLING_CONTEXT_EXIT)),
         (cuts.ON_OFF, (EventKind.MEASUREMENT_ON_OFF,)),
-        (cuts.FORK, FORKS),
-        (cuts.JOIN, JOINS),
+        (cuts.FORK, (*FORKS, EventKind.THREAD_BEGIN)),
+        (cuts.JOIN, (*JOINS, EventKind.THREAD_END)),
         (cuts.TEAM_BEGIN, (EventKind.THREAD_TEAM_BEGIN,)),
         (cuts.TEAM_END, (EventKind.THREAD_TEAM_END,)),
         (cuts.TASK_SWITCH, SWITCHES),
