@@ -12,8 +12,8 @@ NOTHING, PUSH, POP, ON_OFF, FLUSH, NOTE, NOTE_CALL, TEAM_BEGIN, TEAM_END, TASK_S
 # state carried from batch to batch
 (
     LAST, TOP, FREE, N_NODES, N_CALLS, N_NOTES, N_TEAMS, TEAM_DEPTH, BASE, PROGRAM, TASK, TASKS_DONE, N_FLUSHES, N_SWITCHES,
-    BAD_EXITS, FIRST_BAD_EXIT, OPEN, ROW, PROGRAM_ROW, DISORDERED, N_STATE,
-) = range(21)  # fmt: skip
+    BAD_EXITS, FIRST_BAD_EXIT, OPEN, ROW, PROGRAM_ROW, FLUSHED, HOME, DISORDERED, N_STATE,
+) = range(23)  # fmt: skip
 
 # why a call returned
 DONE, GROW, BLOCKED = range(3)
@@ -24,6 +24,8 @@ IS_CALL, IS_ARTIFICIAL = 1, 2
 NO_PARENT = -1
 ROOT_IN_TEAM = -(2**63)
 """Instead of NO_PARENT where a thread belongs to a team that was forked outside of all regions."""
+IN_PROGRAM = ROOT_IN_TEAM + 1
+"""Parent of what stands below the program of the process, whichever of its locations records that."""
 
 
 @kernel
@@ -85,7 +87,8 @@ def scan_events(
     start : int
         Index of the event to begin with; a call that returned GROW or BLOCKED is repeated with the index it returned.
     state : (N_STATE,) int64
-        Carried along; `state[ROW]` is the row of event 0 of this batch.
+        Carried along; `state[ROW]` is the row of event 0 of this batch, `state[HOME]` the call path below which the thread's
+        own ones stand, NO_PARENT for roots.
     action : (256,) uint8
         What each kind does.
     entry_region : (n_entries,) int32
@@ -121,10 +124,17 @@ def scan_events(
     -------
     why, i : int
         DONE, GROW (a buffer is full) or BLOCKED (a team's parent is not known), and the event to go on with.
+
+    Notes
+    -----
+    Exclusive times are differences of the times of events that follow each other, and so negative where time decreases: what
+    the region instances of a call path and below it take is always the sum of EXIT - ENTER. What was recorded late by a
+    BUFFER_FLUSH counts from its end (`state[FLUSHED]`).
     """
     n = time.size
     base_row = state[ROW]
     last = state[LAST]
+    flushed = state[FLUSHED]
     top = state[TOP]
     task = state[TASK]
     pointers = enterptr.size > 0
@@ -134,6 +144,7 @@ def scan_events(
         k = kind[i]
         what = action[k]
         t = time[i]
+        now = max(t, flushed)
         if what == ON_OFF:
             what = np.uint8(PUSH) if entry[i] >= 0 else np.uint8(POP)
         if what == PUSH:
@@ -144,10 +155,9 @@ def scan_events(
             r = entry[i]
             if top >= 0:
                 parent = np.int64(frame_node[top])
-                if t > last:
-                    exclusive[parent] += t - last
-                    if task > 0:
-                        task_time[task] += t - last
+                exclusive[parent] += now - last
+                if task > 0:
+                    task_time[task] += now - last
                 node = node_recent[parent]
                 if node < 0 or node_region[node] != r:
                     node = find_call_path(
@@ -165,8 +175,7 @@ def scan_events(
                     )
                     node_recent[parent] = node
             elif task > 0:
-                if t > last:
-                    task_time[task] += t - last
+                task_time[task] += now - last
                 if task_stub[task] == -1 and not region_flags[entry_region[r]] & IS_ARTIFICIAL:
                     origin = task_top[0]
                     at = np.int64(frame_node[origin]) if origin >= 0 else state[BASE]
@@ -199,7 +208,7 @@ def scan_events(
                     inside = j < window_start.size and window_start[j] <= base_row + i
                     state[TEAM_DEPTH] = 1 if inside else 0
                     team_stack[1] = j
-                    state[BASE] = team_parents[j] if inside else NO_PARENT
+                    state[BASE] = team_parents[j] if inside else state[HOME]
                 node = find_call_path(
                     state[BASE],
                     entry_region[r] if state[BASE] == NO_PARENT or state[BASE] == ROOT_IN_TEAM else r,
@@ -216,10 +225,9 @@ def scan_events(
                 if k == 83 and state[PROGRAM] == NO_PARENT:
                     state[PROGRAM] = node
                     state[PROGRAM_ROW] = base_row + i
-            if t > last:
-                last = t
-            elif t < last:
+            if t < last:
                 state[DISORDERED] += 1
+            last = now
             visits[node] += 1
             if pointers:
                 enterptr[i] = frame_row[top] if top >= 0 else -1
@@ -254,13 +262,12 @@ def scan_events(
                 exitptr[i] = -1
                 call_path[i] = -1
             if top >= 0:
-                if t > last:
-                    exclusive[frame_node[top]] += t - last
-                    if task > 0:
-                        task_time[task] += t - last
-                    last = t
-                elif t < last:
+                exclusive[frame_node[top]] += now - last
+                if task > 0:
+                    task_time[task] += now - last
+                if t < last:
                     state[DISORDERED] += 1
+                last = now
                 c = frame_call[top]
                 if c >= 0:
                     call_exit[c] = t
@@ -290,8 +297,8 @@ def scan_events(
                 stop = max(stop_times[state[N_FLUSHES]], t)
                 state[N_FLUSHES] += 1
                 parent = np.int64(frame_node[top]) if top >= 0 else state[BASE]
-                if top >= 0 and t > last:
-                    exclusive[parent] += t - last
+                if top >= 0:
+                    exclusive[parent] += now - last
                 node = find_call_path(
                     parent,
                     entry[i],
@@ -306,13 +313,12 @@ def scan_events(
                     table,
                 )
                 visits[node] += 1
-                # of flushes that overlap the later one has what is left
-                since = max(t, last)
-                stop = max(stop, since)
-                exclusive[node] += stop - since
+                # of flushes that overlap the later one has the remainder
+                stop = max(stop, now)
+                exclusive[node] += stop - now
                 if task > 0:
                     task_time[task] += stop - last
-                last = stop
+                last = flushed = stop
                 i += 1
                 continue
             if state[N_NOTES] >= note_kind.size or state[N_CALLS] >= call_node.size:
@@ -324,11 +330,11 @@ def scan_events(
                     if j >= n_known_teams:
                         why = BLOCKED
                         break
-                    state[BASE] = team_parents[j]
+                    state[BASE] = team_parents[j] if team_parents[j] != NO_PARENT else state[HOME]
                     if state[PROGRAM] == NO_PARENT and team_programs[j] != NO_PARENT:
                         state[PROGRAM] = team_programs[j]
                         state[PROGRAM_ROW] = base_row + i
-                    last = t
+                    last = now
                 if state[TEAM_DEPTH] + 1 >= team_stack.size:
                     why = GROW
                     break
@@ -339,16 +345,15 @@ def scan_events(
                 if state[TEAM_DEPTH] > 0:
                     state[TEAM_DEPTH] -= 1
                 if top < 0 and task == 0 and state[TEAM_DEPTH] == 0:
-                    state[BASE] = NO_PARENT
+                    state[BASE] = state[HOME]
             elif what == TASK_SWITCH or what == TASK_COMPLETE:
                 slot = task_slots[state[N_SWITCHES]]
                 state[N_SWITCHES] += 1
-                if t > last:
-                    if top >= 0:
-                        exclusive[frame_node[top]] += t - last
-                    if task > 0:
-                        task_time[task] += t - last
-                    last = t
+                if top >= 0:
+                    exclusive[frame_node[top]] += now - last
+                if task > 0:
+                    task_time[task] += now - last
+                last = now
                 task_top[task] = top
                 if what == TASK_COMPLETE:
                     stub = task_stub[slot]
@@ -385,6 +390,7 @@ def scan_events(
             note_call[m] = c
         i += 1
     state[LAST] = last
+    state[FLUSHED] = flushed
     state[TOP] = top
     state[TASK] = task
     return why, i
@@ -397,11 +403,11 @@ def close_frames(end, state, frame_parent, frame_node, frame_call, exclusive, ca
     Explicit tasks that were not completed count where they were scheduled with what was executed of them.
     """
     top = state[TOP]
-    if end > state[LAST]:
-        if top >= 0:
-            exclusive[frame_node[top]] += end - state[LAST]
-        if state[TASK] > 0:
-            task_time[state[TASK]] += end - state[LAST]
+    end = max(end, state[FLUSHED])
+    if top >= 0:
+        exclusive[frame_node[top]] += end - state[LAST]
+    if state[TASK] > 0:
+        task_time[state[TASK]] += end - state[LAST]
     for slot in range(1, task_stub.size):
         if task_stub[slot] >= 0:
             exclusive[task_stub[slot]] += task_time[slot]

@@ -82,7 +82,7 @@ def draw_events(
     Slices nest: a time that is earlier than one before is held at that, an EXIT ends the slice on top whatever its region, one
     without ENTER is left out. A buffer flush is a slice. While an explicit task runs, its slices lie within one named
     `tasks_name` on top of those of the implicit task; a task that is suspended and goes on has its slices in pieces. So the
-    time of every slice without those in it is what `stacks.scan_events` calls exclusive.
+    time of every slice without those in it is what `stacks.scan_events` calls exclusive, unless time decreases.
 
     Parameters
     ----------

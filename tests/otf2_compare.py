@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from oracles.flushes import in_order_of_the_program
 from otf2_library import Event, Library
 
 from tracecols.converters.otf2.records import EVENT_RECORDS, VALUE_MAPS
@@ -59,7 +60,7 @@ def check_events(store: Store, library: Library) -> int:
     locations = table(store, "locations")
     total = 0
     for location, number in enumerate(locations["id"]):
-        events = library.events(number % (1 << 64))
+        events = in_order_of_the_program(library.events(number % (1 << 64)))
         assert locations["n_events"][location] == len(events) == store.n_rows("events", location)
         assert locations["first_row"][location] == total
         try:

@@ -13,7 +13,7 @@ import math
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from epilog_writer import region_type
 from oracles.epilog import (
@@ -1023,3 +1023,34 @@ def random_recording(
         seed, n_processes, n_threads, n_rounds, n_metrics, tick, big_endian, rma, mergeable, overlapping_locks,
         pseudo_regions, violations, spelling, topologies,
     ).recording  # fmt: skip
+
+
+def with_late_events(recording: Recording, seed: int, share: float = 0.1) -> Recording:
+    """Write trace buffers out in front of some ENTERs and EXITs, as EPIK does: ENTER and EXIT of TRACING, then the event with its earlier time.
+
+    What follows at a location stays where it is. In the file an event stands where those of the other locations are at the end
+    of its flush, which is where a merge puts it; among several threads of a process no event of others comes between.
+    """
+    draw = random.Random(seed)
+    region = max(recording.regions) + 1
+    recording.regions[region] = Region("TRACING", "EPIK")
+    following: dict[int, Event] = {}
+    alone = len(recording.locations) == len({x.process for x in recording.locations.values()})
+    placed: list[tuple[float, int, int, Event]] = []
+    after = recording.events[1:] + recording.events[-1:]
+    for i in range(len(recording.events) - 1, -1, -1):
+        e, end = recording.events[i], following.get(recording.events[i].location)
+        following[e.location] = e
+        room = (end.time if alone and end else after[i].time) - e.time
+        if e.name not in ("ENTER", "EXIT") or room <= 0 or draw.random() >= share:
+            placed.append((e.time, i, 2, e))
+            continue
+        begin, stop = e.time + room * draw.uniform(0, 0.4), e.time + room * draw.uniform(0.5, 0.9)
+        placed.append((begin, i, 0, Event(0, CODE["ENTER"], e.location, begin, {"region": region}, e.metrics)))
+        placed.append((stop, i, 1, Event(0, CODE["EXIT"], e.location, stop, {}, e.metrics)))
+        placed.append((stop, i, 2, e))
+    recording.events = [
+        replace(e, pos=n) for n, (_, _, _, e) in enumerate(sorted(placed, key=lambda x: x[:3]), 1)
+    ]
+    recording.n_events = len(recording.events)
+    return recording

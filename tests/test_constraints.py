@@ -155,6 +155,14 @@ def test_locks__alternate(archive, told):
     }  # fmt: skip
 
 
+def test_locks__nested_ones_alternate_and_are_told_once(archive, told):
+    """Issue 13, item 8: levels share one acquisition number."""
+    (a, b), _team = archive.openmp(2)
+    a.acquire(1, 1, 1).acquire(2, 1, 1).acquire(3, 1, 1).release(4, 1, 1).release(5, 1, 1).release(6, 1, 1)
+    b.acquire(7, 1, 2).acquire(8, 1, 2).release(9, 1, 2)
+    assert told(archive, 9) == {"locks that were never released": (1, [(9, 1, "holds lock 1 at the end")])}
+
+
 def test_first__the_earliest_of_all_locations(archive, told):
     mpi = archive.mpi(3)
     for rank, start in zip(mpi.ranks, (50, 10, 30), strict=True):

@@ -300,6 +300,48 @@ def test_locks__whose_release_is_recorded_late_are_released(archive, enhance):
     assert enhance(archive).lock_acquisitions.counts["locks that were never released"] == 1
 
 
+def nested(thread, number, times, lock=1, released=2):
+    """Acquire a lock twice and release it; the four times."""
+    for t in times[:2]:
+        thread.acquire(t, lock, number)
+    for t in times[2 : 2 + released]:
+        thread.release(t, lock, number)
+
+
+def test_locks__nested_ones_are_released_by_the_outermost_release(archive, enhance):
+    """Issue 13, item 8."""
+    threads, _ = archive.openmp(2)
+    nested(threads[0], 1, (10, 12, 14, 16))
+    nested(threads[1], 2, (20, 22, 24, 26))
+    model = enhance(archive)
+    a = model.lock_acquisitions
+    assert a.release_time.tolist() == [16, 16, 26, 26]
+    # who acquires its own lock once more waits for nobody
+    assert a.previous_release_time.tolist() == [-1, -1, 16, -1]
+    # lockptr is the event before, whatever it is (thesis 3.16)
+    assert a.lockptr_time.tolist() == [-1, 10, 16, 20]
+    assert a.counts["locks that were never released"] == 0
+
+
+@pytest.mark.parametrize(("released", "held"), [(2, 0), (1, 1), (0, 1)])
+def test_locks__nested_ones_that_are_never_released_count_once(archive, enhance, released, held):
+    """Issue 13, item 8: however often the owner has acquired it, it is one lock that is held."""
+    threads, _ = archive.openmp(2)
+    nested(threads[0], 1, (10, 12, 14, 16), released=released)
+    nested(threads[1], 1, (10, 12, 14, 16), lock=2)
+    a = enhance(archive).lock_acquisitions
+    assert a.counts["locks that were never released"] == held
+    assert a.release_time.tolist() == [{2: 16, 1: 14, 0: -1}[released]] * 2 + [16, 16]
+
+
+def test_locks__of_one_number_at_two_threads_keep_the_owner_before(archive, enhance):
+    # recorders that begin to count anew: not nested, for nobody holds what another has
+    threads, _ = archive.openmp(3)
+    for thread, number, t in zip(threads, (1, 2, 2), (10, 20, 30), strict=True):
+        thread.acquire(t, 1, number).release(t + 5, 1, number)
+    assert enhance(archive).lock_acquisitions.previous_release_time.tolist() == [-1, 15, 15]
+
+
 def test_programs__are_inherited_as_of_the_fork(tmp_path):
     # how far the thread that forks has come when its workers look must not matter: once it was their program, once not
     store = Store(
@@ -310,3 +352,72 @@ def test_programs__are_inherited_as_of_the_fork(tmp_path):
     assert all(p == paths[0] for p in paths)
     for m in found:
         assert (m.profile.exclusive == found[0].profile.exclusive).all()
+
+
+# -- threads that the program creates (issue 13, item 25) ---------------------------------------------------------------
+
+
+def created(archive, program=True):
+    """A process whose main thread creates two threads from different functions; the second creates a third. Returns the three."""
+    threads, _ = archive.openmp(4)
+    archive.group("comm_locations", threads, "pthread")
+    pool = archive.comm("", range(4), paradigm="pthread")
+    main = threads[0]
+    if program:
+        main.record(0, "ProgramBegin", program="a.out", arguments=[])
+    main.enter(1, "main").enter(2, "f")
+    main.record(3, "ThreadCreate", team=pool, sequence=1).leave(4, "f")
+    main.record(5, "ThreadCreate", team=pool, sequence=2)
+    for i, thread in enumerate(threads[1:]):
+        thread.record(10 + i, "ThreadBegin", team=pool, sequence=i + 1).enter(20, "work").call(30, 40, "g")
+        if i == 1:
+            thread.record(45, "ThreadCreate", team=pool, sequence=3)
+        thread.leave(50, "work").record(60, "ThreadEnd", team=pool, sequence=i + 1)
+    main.leave(70, "main")
+    if program:
+        main.record(80, "ProgramEnd", exit_status=0)
+    return threads[1:]
+
+
+def test_created_threads__stand_below_threads_in_the_program(archive, enhance):
+    created(archive)
+    model = enhance(archive)
+    program = paths(model)[0]
+    assert paths(model) == [
+        program, f"{program}/main", f"{program}/main/f", f"{program}/THREADS", f"{program}/THREADS/work",
+        f"{program}/THREADS/work/g",
+    ]  # fmt: skip
+    profile = model.profile.frame()
+    # THREADS is no region instance: neither visits nor time
+    assert profile[profile.call_path == 3].visits.tolist() == [0, 0, 0]
+    assert profile[profile.call_path == 3].exclusive.tolist() == [0, 0, 0]
+    assert profile[profile.call_path == 4].exclusive.tolist() == [20, 20, 20]
+    # they are in no team of who created them
+    assert not profile.inherited.any()
+
+
+def test_created_threads__stay_at_the_top_without_a_program(archive, enhance):
+    created(archive, program=False)
+    assert paths(enhance(archive)) == ["main", "main/f", "work", "work/g"]
+
+
+def test_created_threads__keep_their_place_behind_teams_of_their_own(archive, enhance):
+    thread = created(archive)[0]
+    team = archive.comm("", [1], paradigm="openmp")
+    # outside of all regions, which the recording has behind the end of the thread
+    thread.fork(61, 1).team_begin(62, team).call(63, 64, "in the team").team_end(65, team).join(66).call(67, 68, "after")
+    found = paths(enhance(archive))
+    assert f"{found[0]}/THREADS/in the team" in found
+    assert f"{found[0]}/THREADS/after" in found
+    assert sum("/" not in p for p in found) == 1
+
+
+def test_created_threads__of_a_piece_stand_where_they_stood(archive, tmp_path):
+    created(archive)
+    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    whole = paths(trace.model)
+    clock = trace.manifest["clock"]
+    with trace.piece((25 - clock["origin"]) / clock["resolution"], (35 - clock["origin"]) / clock["resolution"]) as piece:
+        assert set(paths(piece.model)) <= set(whole)
+        assert f"{whole[0]}/THREADS/work/g" in paths(piece.model)
+        assert all(s.bad_exits == 0 and s.open == 0 for s in piece.model.scans)

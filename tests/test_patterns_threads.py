@@ -222,6 +222,39 @@ def test_contention__is_with_the_acquisition_before_not_with_the_last_event(arch
     assert cells(analyze(archive), "omp_lock_contention_critical") == {(CRITICAL, 0, 1): 8, (CRITICAL, 0, 2): 5}
 
 
+@pytest.mark.parametrize("numbers", ["shared", "counted", "none"])
+def test_contention__of_a_nested_lock_until_the_outermost_release(archive, analyze, numbers):
+    """Issue 13, item 8: the inner release sets nobody free; and the owner does not wait for itself."""
+    region = Region(archive, 2)
+    name = "omp_set_nest_lock"
+    archive.region(name, "wrapper", "openmp")
+    # Score-P gives one number to all levels; others may count every acquisition, or none
+    inner = {"shared": 1, "counted": 2, "none": None}[numbers]
+    outer, last = (None, None) if inner is None else (1, inner + 1)
+    a, b = region.begin(0, 15), region.begin(1, 15)
+    a.enter(20, name).acquire(21, 1, outer).leave(22, name).enter(23, name).acquire(24, 1, inner).leave(25, name)
+    b.enter(28, name)
+    a.release(30, 1, inner).release(40, 1, outer)
+    b.acquire(41, 1, last).leave(42, name).release(46, 1, last)
+    region.end(80, 80)
+    # thread 1 waits from 28 to 40, not to 30
+    assert cells(analyze(archive), "omp_lock_contention_api") == {(name, 0, 1): 12}
+
+
+def test_contention__of_a_nested_lock_goes_on_with_the_next_owners(archive, analyze):
+    # three threads one after the other, two levels each
+    region = Region(archive, 3)
+    name = "omp_set_nest_lock"
+    archive.region(name, "wrapper", "openmp")
+    for i, acquire in enumerate((21, 41, 61)):
+        thread = region.begin(i, 15).enter(20 + i, name).acquire(acquire, 1, i + 1).leave(acquire + 1, name)
+        thread.enter(acquire + 2, name).acquire(acquire + 3, 1, i + 1).leave(acquire + 4, name)
+        thread.release(acquire + 10, 1, i + 1).release(acquire + 15, 1, i + 1)
+    region.end(80, 80, 80)
+    # released at 36 and 56
+    assert cells(analyze(archive), "omp_lock_contention_api") == {(name, 0, 1): 15, (name, 0, 2): 34}
+
+
 def test_contention__of_another_lock_is_none(archive, analyze):
     region = Region(archive, 2)
     for i, lock in enumerate((1, 2)):

@@ -169,7 +169,8 @@ class Trace:
         locations : int or iterable of int, optional
             Rows of locations; all by default.
         start, stop : float, optional
-            Seconds since the start of the recording: events with start <= time < stop.
+            Seconds since the start of the recording: events with start <= time < stop. An event that was recorded behind a later
+            one of its location comes along with that.
         columns : sequence of str, optional
             Of `location`, `time`, `kind`, `region`, `enterptr`, `exitptr`, `sendptr`, `lockptr`, `forkptr`, `cnodeptr`,
             `cedgeptr`, `call_path`, `pos`; all by default. Pointers cost a pass over the whole of each chosen location,
@@ -202,6 +203,7 @@ class Trace:
                     f"no location {location}\n  there are {n_locations}, numbered from 0 (see trace.locations)"
                 )
         first_rows = self.store.definitions["locations"].column("first_row").to_pylist()
+        order = EventOrder(self.store, np.array(first_rows, np.int64)) if self.store.decreases else None
         pointed = [c for c in wanted if c in POINTERS]
         stored = [c for c in EVENTS.names if c in wanted or (c == "time" and (start is not None or stop is not None))]
         position = self._positions() if "pos" in wanted else None
@@ -213,8 +215,9 @@ class Trace:
             if pointed:
                 part.update({c: v for c, v in scan_pointers(self.model, location).items() if c in pointed})
             if start is not None or stop is not None:
-                low = 0 if start is None else int(np.searchsorted(part["time"], self.ticks(start)))
-                high = n if stop is None else int(np.searchsorted(part["time"], self.ticks(stop)))
+                time = part["time"] if order is None else order.times_of(first_rows[location], part["time"])
+                low = 0 if start is None else int(np.searchsorted(time, self.ticks(start)))
+                high = n if stop is None else int(np.searchsorted(time, self.ticks(stop)))
                 part = {c: v[low:high] for c, v in part.items()}
             part["location"] = np.full(part["row"].size, location, np.int32)
             if position is not None:

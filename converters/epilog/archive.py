@@ -96,7 +96,6 @@ def explain(why: int, what: int, which: int) -> str:
         decode.NO_LOCATION: f"an event names location {which}, which is not defined"
         if which != decode.UNDEFINED
         else "an event names no location",
-        decode.TIME_DECREASES: f"time decreases at location {which}",
         decode.BAD_TIME: "a time is negative, impossibly large or no number",
         decode.UNKNOWN_ID: f"an event names {names.get(what, '')} {which}, which is not defined",
         decode.NO_MEMBER: f"an event names location {which}, which is no member of its communicator",
@@ -156,32 +155,47 @@ class EventFile:
         Counters of the trace.
     scales : sequence of float
         Ticks per second of which the first that represents all times exactly is wanted.
+
+    Attributes
+    ----------
+    fault : str
+        What is wrong with the file, so that what follows cannot be told apart; empty if nothing is.
+    faults : dict of int to str
+        By location what is wrong with a record of it, so that it ends there; the others go on.
+    n_lost : (n_locations,) int64
+        Events of each location from there on.
     """
 
     def __init__(
         self, container: Container, at: int, location_of: NDArray[np.int32], default_location: int, n_locations: int,
-        first_place: int, n_counters: int, scales: list[float], ids: list[int],
+        first_place: int, n_counters: int, scales: list[float],
     ) -> None:  # fmt: skip
         self.container, self.at = container, at
         self.length, self.rows_of = TABLES.with_counters(n_counters)
         self.location_of, self.default_location, self.first_place = location_of, default_location, first_place
-        self.n_records, self.n_rows, latest = (np.zeros(n_locations, np.int64) for _ in range(3))
+        self.n_records, self.n_rows, self.n_lost, latest = (np.zeros(n_locations, np.int64) for _ in range(4))
+        self._fault_at = np.full(n_locations, -1, np.int64)
         self.unknown = np.zeros(256, np.int64)
         nowhere = (np.zeros(0, np.int64) for _ in range(5))
-        state = self._walk(np.array(scales), self.n_records, self.n_rows, latest, *nowhere, self.unknown)
+        state = self._walk(
+            np.array(scales), self.n_records, self.n_rows, self.n_lost, self._fault_at, latest, *nowhere, self.unknown
+        )
         self.n_scale, self.disorder = int(state[decode.SCALE]), int(state[decode.DISORDER])
         self.total, self.n_tied = int(state[decode.N_RECORDS]), int(state[decode.N_TIED])
         bits = state[[decode.FIRST, decode.LAST]].view(np.float64)
         self.first, self.last = float(bits[0]), float(bits[1])
+        self.n_lost_records = int(state[decode.N_LOST])
         why, which = int(state[decode.FAULT]), int(state[decode.DETAIL])
-        if why == decode.TIME_DECREASES:
-            which = ids[which]
         # in words: an error that is raised holds the arrays of those it passes, and this would hold the error
         self.fault = ""
         if why in (decode.END, decode.RUNS_OUT) and container.cut:
             self.fault = str(container.error(int(state[decode.AT]), container.cut))
         elif why != decode.END:
             self.fault = str(container.error(int(state[decode.AT]), explain(why, 0, which)))
+        self.faults = {
+            i: str(container.error(int(self._fault_at[i]), explain(decode.BAD_TIME, 0, 0)))
+            for i in np.flatnonzero(self._fault_at >= 0).tolist()
+        }
 
     def _walk(self, scales: NDArray[np.float64], *arrays: NDArray[np.int64]) -> NDArray[np.int64]:
         state = np.zeros(decode.WALK_STATE, np.int64)
@@ -201,7 +215,7 @@ class EventFile:
         slots, latest, rest = self._start[:-1].copy(), np.zeros(n, np.int64), np.zeros(n, np.int64)
         tied_at, tied_location, tied_place = (np.empty(self.n_tied, np.int64) for _ in range(3))
         state = self._walk(
-            np.array([float(resolution)]), rest, rest, latest, self._offsets, slots, tied_at, tied_location, tied_place,
+            np.array([float(resolution)]), rest, rest, rest, self._fault_at, latest, self._offsets, slots, tied_at, tied_location, tied_place,
             np.zeros(256, np.int64),
         )  # fmt: skip
         order = np.argsort(tied_location, kind="stable")
@@ -299,10 +313,10 @@ class Archive:
         n = len(d.tables["locations"]["id"])
         location_of = self._table(d.rows["LOCATION"])
         exact = [10.0**k for k in range(6, FINEST + 1, 3)]
-        ids = d.tables["locations"]["id"]
-        file = EventFile(container, d.events_at, location_of, -1, n, 0, self._n_counters, exact, ids)
-        if not file.fault and d.n_events and file.total != d.n_events:
-            file.fault = f"{self.path} holds {file.total} events, its definitions say {d.n_events}\n  {DAMAGED}"
+        file = EventFile(container, d.events_at, location_of, -1, n, 0, self._n_counters, exact)
+        held = file.total + file.n_lost_records
+        if not file.fault and d.n_events and held != d.n_events:
+            file.fault = f"{self.path} holds {held} events, its definitions say {d.n_events}\n  {DAMAGED}"
         resolution = self._resolution(
             self.path, file.last, int(exact[file.n_scale]) if file.n_scale < len(exact) else 0, n
         )
@@ -338,9 +352,8 @@ class Archive:
                 int(mine[0]) << 32,
                 self._n_counters,
                 [],
-                d.tables["locations"]["id"],
             )
-            others = np.flatnonzero((file.n_records > 0) & (d.process_of != process))
+            others = np.flatnonzero((file.n_records + file.n_lost > 0) & (d.process_of != process))
             if others.size:
                 raise SourceError(
                     f"{file_path} holds events of location {d.tables['locations']['id'][others[0]]}, "
@@ -389,7 +402,7 @@ class Archive:
             for code, n in self._unknown.items():
                 report.unknown[f"record type {code}"] = n
         file, clock, lut = self._files[self._file_of[location]]
-        fault = file.fault
+        fault = file.faults.get(location, file.fault)
         if fault and not salvage:
             raise SourceError(fault)
         state = np.zeros(decode.DECODE_STATE, np.int64)
@@ -403,8 +416,8 @@ class Archive:
             yield self._batch(self._buffers(), state, clock)
         if fault:
             # of a file that breaks off nobody knows what else it held of which location
-            expected = self.definitions["locations"]["n_events"][location]
-            lost = -1 if fault == file.fault else expected - int(state[decode.BASE])
+            expected = int(file.n_rows[location] + file.n_lost[location])
+            lost = -1 if file.fault else expected - int(state[decode.BASE])
             report.lost.append(Loss(location, lost, fault.splitlines()[0]))
 
     def _buffers(self) -> Buffers:

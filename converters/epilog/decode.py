@@ -13,13 +13,13 @@ from tracecols.kernels.prefetch import prefetch
 
 # state of the walk
 (
-    AT, N_RECORDS, N_TIED, FAULT, DETAIL, FIRST, LAST, SCALE, COINCIDENT, DISORDER, WALK_STATE,
-) = range(11)  # fmt: skip
+    AT, N_RECORDS, N_LOST, N_TIED, FAULT, DETAIL, FIRST, LAST, SCALE, COINCIDENT, DISORDER, WALK_STATE,
+) = range(12)  # fmt: skip
 
 # why a walk or a decoding ended
 (
-    END, RUNS_OUT, BAD_LENGTH, NO_LOCATION, TIME_DECREASES, BAD_TIME, UNKNOWN_ID, NO_MEMBER, NO_RANK, BUFFERS_FULL,
-) = range(10)  # fmt: skip
+    END, RUNS_OUT, BAD_LENGTH, NO_LOCATION, BAD_TIME, UNKNOWN_ID, NO_MEMBER, NO_RANK, BUFFERS_FULL,
+) = range(9)  # fmt: skip
 
 # state of the decoding of a location
 RECORD, EVENTS, SIDES, EXTRAS, SITES, ATTRIBUTES, TIES, BASE, DEPTH, TIE, WHAT, WHICH, DECODE_STATE = range(13)
@@ -73,7 +73,7 @@ def load_time(words, at, big):
 @kernel
 def walk_records(
     data, words, big, length, n_rows, location_of, default_location, first_place, scales,
-    state, bits_of, number, n_records, rows, latest, offsets, slots, tied_at, tied_location, tied_place, unknown,
+    state, bits_of, number, n_records, rows, n_lost, fault_at, latest, offsets, slots, tied_at, tied_location, tied_place, unknown,
 ):  # fmt: skip
     """Go through the records of a file, to count (`offsets` is empty) or to note where they are.
 
@@ -102,12 +102,16 @@ def walk_records(
         than the one before.
     bits_of, number : (1,) int64, float64
         The same eight bytes, to see bits as a number.
-    n_records, rows, latest : (n_locations,) int64
-        Per location: records, events, bits of the last time. -1 before.
+    n_records, rows, n_lost, fault_at : (n_locations,) int64
+        Per location when counting: records and events before the first record with an impossible time, events from there on,
+        and where that record stands; -1 if there is none. When noting, `fault_at` says where each location ends.
+    latest : (n_locations,) int64
+        Per location: bits of the latest time. Zeros before.
     offsets, slots : (n_records,), (n_locations,) int64
         When noting: where each record stands, behind the attributes before it; and each location's next free slot.
     tied_at, tied_location, tied_place : (n_tied,) int64
-        When noting: records whose place among those of the same time is not that of their location.
+        When noting: records whose place among those of the same time is not that of their location. A record whose time is
+        earlier than one of its location before counts as one of that time: it keeps its place in the file.
     unknown : (256,) int64
         Counts of record types that are not known.
 
@@ -119,16 +123,16 @@ def walk_records(
     n = data.size
     p = state[AT]
     noting = offsets.size > 0
-    before = np.int64(-1)
+    before, own_before = np.int64(-1), np.int64(-1)
     tick_before = -1.0
     location_before = np.int64(-1)
     group, group_size, disputed = p, np.int64(0), False
-    total, n_tied = np.int64(0), np.int64(0)
+    total, n_tied, lost = np.int64(0), np.int64(0), np.int64(0)
     head = np.int64(-1)
     why = END
     while True:
         size, code = np.int64(0), np.uint8(0)
-        bits, location = np.int64(-1), np.int64(-1)
+        bits, own, location = np.int64(-1), np.int64(-1), np.int64(-1)
         if p < n:
             if p + 2 > n or p + 2 + data[p] > n:
                 why = RUNS_OUT
@@ -172,14 +176,30 @@ def walk_records(
                 why = BAD_LENGTH
                 state[DETAIL] = size
                 break
-            bits = load_time(words, q, big)
-            if bits < 0 or bits >= IMPOSSIBLE_TIME:
-                why = BAD_TIME
-                break
-            if bits < latest[location]:
-                why = TIME_DECREASES
-                state[DETAIL] = location
-                break
+            own = load_time(words, q, big)
+            if fault_at[location] < 0 and (own < 0 or own >= IMPOSSIBLE_TIME):
+                # the other locations go on
+                fault_at[location] = p
+            if fault_at[location] >= 0 and p >= fault_at[location]:
+                if not noting:
+                    n_lost[location] += n_rows[code]
+                    lost += 1
+                head = np.int64(-1)
+                p += 2 + size
+                continue
+            bits = max(own, latest[location])
+        if own != own_before and own >= 0 and not noting:
+            bits_of[0] = own
+            while (
+                state[SCALE] < scales.size
+                and np.rint(number[0] * scales[state[SCALE]]) / scales[state[SCALE]] != number[0]
+            ):
+                state[SCALE] += 1
+            if own < own_before:
+                state[DISORDER] += 1
+            if total == 0 or own < state[FIRST]:
+                state[FIRST] = own
+            state[LAST] = max(state[LAST], own)
         if bits != before:
             # the records of one time are complete
             if disputed:
@@ -192,40 +212,29 @@ def walk_records(
                             if start < 0:
                                 start = at
                         elif c >= FIRST_EVENT and length[c] >= 0:
-                            tied_at[n_tied + k] = start if start >= 0 else at
-                            tied_place[n_tied + k] = first_place + k
-                            with_location = data[at] == length[c]
-                            tied_location[n_tied + k] = (
-                                location_of[load4(words, at + 2, big)] if with_location else default_location
-                            )
+                            of = default_location
+                            if data[at] == length[c]:
+                                of = np.int64(location_of[load4(words, at + 2, big)])
+                            if fault_at[of] < 0 or at < fault_at[of]:
+                                tied_at[n_tied + k] = start if start >= 0 else at
+                                tied_place[n_tied + k] = first_place + k
+                                tied_location[n_tied + k] = of
+                                k += 1
                             start = -1
-                            k += 1
                         at += 2 + np.int64(data[at])
                 n_tied += group_size
             group, group_size, disputed = head if head >= 0 else p, np.int64(0), False
-            if bits >= 0:
+            if bits >= 0 and noting:
                 bits_of[0] = bits
-                if noting:
-                    tick = np.rint(number[0] * scales[0])
-                    if tick == tick_before:
-                        state[COINCIDENT] += 1
-                    tick_before = tick
-                else:
-                    while (
-                        state[SCALE] < scales.size
-                        and np.rint(number[0] * scales[state[SCALE]]) / scales[state[SCALE]] != number[0]
-                    ):
-                        state[SCALE] += 1
-                    if bits < before:
-                        state[DISORDER] += 1
-                    if total == 0 or bits < state[FIRST]:
-                        state[FIRST] = bits
-                    state[LAST] = max(state[LAST], bits)
+                tick = np.rint(number[0] * scales[0])
+                if tick == tick_before:
+                    state[COINCIDENT] += 1
+                tick_before = tick
         elif location < location_before:
             disputed = True
         if p >= n:
             break
-        before, location_before = bits, location
+        before, own_before, location_before = bits, own, location
         group_size += 1
         total += 1
         latest[location] = bits
@@ -239,6 +248,7 @@ def walk_records(
         p += 2 + size
     state[AT] = p
     state[N_RECORDS] = total
+    state[N_LOST] = lost
     state[N_TIED] = n_tied
     state[FAULT] = why
     return why

@@ -276,7 +276,7 @@ class Archive:
         """Decode chunk by chunk and yield full buffers; what is left stays in them."""
         expected = self.definitions["locations"]["n_events"][location]
         buffers = self._buffers()
-        state[[decode.RAW_TIME, decode.FLOOR, decode.EARLIER]] = -1
+        state[[decode.RAW_TIME, decode.FLUSH]] = -1
         if not path.exists():
             if expected:
                 raise SourceError(
@@ -349,9 +349,14 @@ class Archive:
                 }
         if n_attributes:
             of, name, kind_of, value = (a[:n_attributes] for a in buffers.attributes)
+            if counts[EventKind.BUFFER_FLUSH]:
+                # those of a flush that went behind another event are to follow it
+                order = np.argsort(of, kind="stable")
+                of, name, kind_of, value = of[order], name[order], kind_of[order], value[order]
             batch.sides["attributes"] = {"row": of, "attribute": name.astype(np.int32), "type": kind_of, "value": value}
         state[decode.BASE] += n
         state[[decode.EVENTS, decode.SIDES, decode.EXTRAS, decode.ATTRIBUTES]] = 0
+        state[decode.FLUSH] = -1
         return batch
 
     def _enter_artificial_regions(

@@ -27,10 +27,9 @@ PADDING = 64
     INTERVAL,
     FAULT,
     FAULT_DETAIL,
-    FLOOR,
-    EARLIER,
+    FLUSH,
     N_STATE,
-) = range(15)
+) = range(14)
 
 # how a call ends
 (
@@ -40,7 +39,7 @@ PADDING = 64
     RUNS_OUT,
     BAD_LENGTH,
     BAD_INTEGER,
-    TIME_DECREASES,
+    BAD_TIME,
     BAD_RECORD,
     UNKNOWN_ID,
     NO_TIME,
@@ -53,6 +52,10 @@ U8, C32, C64, S64, TS, F64, STR, U8S, C32S, C64S, IDMAP, VALUE = range(12)
 
 NO_MAP = 255
 UNKNOWN_KIND = 255
+
+BUFFER_FLUSH, METRIC = 10, 31
+FLUSH_ROOM = 64
+"""Events there has to be room for behind a BUFFER_FLUSH, so that it and the event it goes behind come into the same batch."""
 
 
 @kernel
@@ -116,6 +119,45 @@ def correct(raw, interval, clock_from, clock_offset, clock_slope, clock_until):
 
 
 @kernel
+def put_flush_behind(
+    flush, last, base, n_sides, n_attributes, kind, region, side_event, side_kind, side_values, attribute_event
+):
+    """Put a BUFFER_FLUSH behind the events of the same time that follow it: METRICs and the ENTER or LEAVE they belong to.
+
+    Parameters
+    ----------
+    flush, last : int
+        The BUFFER_FLUSH and the ENTER or LEAVE, among the events of the buffers.
+    base : int
+        Number of the buffers' first event in the location.
+    n_sides, n_attributes : int
+        How much of the buffers is filled.
+    kind, region, side_event, side_kind, side_values, attribute_event
+        Changed, see `decode_events`. Attributes keep their order, their events change.
+    """
+    for i in range(flush, last):
+        kind[i], region[i] = kind[i + 1], region[i + 1]
+    kind[last], region[last] = BUFFER_FLUSH, -1
+    s = n_sides - 1
+    while side_event[s] != base + flush:
+        s -= 1
+    stop_time = side_values[s, 0]
+    for i in range(s, n_sides - 1):
+        side_event[i], side_kind[i] = side_event[i + 1] - 1, side_kind[i + 1]
+        for k in range(6):
+            side_values[i, k] = side_values[i + 1, k]
+    side_event[n_sides - 1], side_kind[n_sides - 1] = base + last, BUFFER_FLUSH
+    for k in range(6):
+        side_values[n_sides - 1, k] = 0
+    side_values[n_sides - 1, 0] = stop_time
+    a = n_attributes
+    while a > 0 and attribute_event[a - 1] >= base + flush:
+        a -= 1
+        is_of_flush = attribute_event[a] == base + flush
+        attribute_event[a] = base + last if is_of_flush else attribute_event[a] - 1
+
+
+@kernel
 def decode_events(
     buffer, n, big, state,
     has_length, n_fields, field_type, field_map, value_map,
@@ -163,6 +205,12 @@ def decode_events(
     -------
     int
         END_OF_CHUNK, END_OF_FILE, BUFFERS_FULL, or what is wrong with the record at `state[FAULT]`.
+
+    Notes
+    -----
+    Events are in the order of the records, which is that of the program, also where time decreases. The exception is a
+    BUFFER_FLUSH: the recorder took the time of an event, found the buffer full, wrote it out, recorded that with the time of the
+    event, and then the event. So an ENTER or LEAVE of the same time that follows comes first, with its METRICs.
     """
     q = state[POSITION]
     ne = state[EVENTS]
@@ -171,10 +219,8 @@ def decode_events(
     na = state[ATTRIBUTES]
     base = state[BASE]
     raw = state[RAW_TIME]
-    # no time may lie below the floor: that of the event before, but for a buffer flush, which the writer records with its
-    # own times in front of the event that filled the buffer and had taken its time before
-    floor = state[FLOOR]
-    earlier = state[EARLIER]
+    # the last BUFFER_FLUSH, as long as the event that it was recorded in front of may follow; -1 none
+    flush = state[FLUSH]
     now = state[TIME]
     interval = state[INTERVAL]
     first = ne - state[CHUNK_EVENTS]
@@ -198,7 +244,7 @@ def decode_events(
         # almost all records: a time stamp or none, then ENTER or LEAVE of a region with a small identifier. Whatever is
         # unusual, wrong or near the end of chunk or buffers is left to the code below, which takes one record at a time
         p, e = np.uint64(q), np.uint64(ne)
-        stop = safe if raw >= 0 else np.uint64(0)
+        stop = safe if raw >= 0 and flush < 0 else np.uint64(0)
         limit = until if interval < last_interval else np.int64(0x7FFFFFFFFFFFFFFF)
         while p < stop and e < room:
             code = buffer[p]
@@ -220,8 +266,7 @@ def decode_events(
                     shifted = stamp + shift + np.int64(np.rint(slope * (stamp - since)))
                     if shifted < now:
                         break
-                earlier = floor
-                floor = raw = stamp
+                raw = stamp
                 now = shifted
                 p += np.uint64(9)
                 code = buffer[p]
@@ -255,27 +300,20 @@ def decode_events(
                 ends = RUNS_OUT
                 break
             stamp = load8(buffer, q + 1, big)
-            if stamp < floor or stamp < 0:
-                ends = TIME_DECREASES
+            if stamp < 0:
+                ends = BAD_TIME
                 detail = stamp
                 break
-            earlier = floor
-            floor = stamp
-            rises = stamp >= raw
             raw = stamp
-            before = now
             now = raw
             if corrected:
-                while interval < last_interval and raw > until:
+                while interval > 0 and raw <= clock_until[interval - 1]:
+                    interval -= 1
+                while interval < last_interval and raw > clock_until[interval]:
                     interval += 1
-                    since, shift = clock_from[interval], clock_offset[interval]
-                    slope, until = clock_slope[interval], clock_until[interval]
+                since, shift = clock_from[interval], clock_offset[interval]
+                slope, until = clock_slope[interval], clock_until[interval]
                 now = raw + shift + np.int64(np.rint(slope * (raw - since)))
-                if rises and ne + base > 0 and now < before:
-                    ends = TIME_DECREASES
-                    detail = now
-                    now = before
-                    break
             q += 9
             continue
         if code == 0:
@@ -319,6 +357,12 @@ def decode_events(
             time[ne] = now
             kind[ne] = code
             region[ne] = row
+            if flush >= 0:
+                if time[flush] == now:
+                    put_flush_behind(
+                        flush, ne, base, ns, na, kind, region, side_event, side_kind, side_values, attribute_event
+                    )
+                flush = np.int64(-1)
             ne += 1
             continue
         if code < 5 or (code > 6 and code < 10):
@@ -441,9 +485,19 @@ def decode_events(
         if raw < 0:
             ends = NO_TIME
             break
+        if code == BUFFER_FLUSH and ne > 0 and (
+            ne + FLUSH_ROOM > time.size
+            or ns + FLUSH_ROOM > side_event.size
+            or nx + FLUSH_ROOM * 255 > extra.size
+            or na + FLUSH_ROOM * 255 > attribute.size
+        ):
+            ends = BUFFERS_FULL
+            q = start
+            break
         fields = n_fields[code]
         if fields == 255:
             unknown[code] += 1
+            flush = np.int64(-1)
             time[ne] = now
             kind[ne] = UNKNOWN_KIND
             region[ne] = -1
@@ -549,8 +603,10 @@ def decode_events(
             if ends == BAD_RECORD and not has_length[code]:
                 ends = RUNS_OUT
             break
-        if code == 10:
-            floor = earlier
+        if code == BUFFER_FLUSH:
+            flush = ne
+        elif flush >= 0 and (code != METRIC or time[flush] != now or ne - flush > FLUSH_ROOM // 2):
+            flush = np.int64(-1)
         side_event[ns] = base + ne
         side_kind[ns] = code
         ns += 1
@@ -581,8 +637,7 @@ def decode_events(
     state[EXTRAS] = nx
     state[ATTRIBUTES] = na
     state[RAW_TIME] = raw
-    state[FLOOR] = floor
-    state[EARLIER] = earlier
+    state[FLUSH] = flush
     state[TIME] = now
     state[INTERVAL] = interval
     state[CHUNK_EVENTS] = ne - first

@@ -208,9 +208,7 @@ def explain(ends: int, detail: int, maps: tuple[str, ...]) -> str:
         decode.RUNS_OUT: "a record goes past the end of its chunk",
         decode.BAD_LENGTH: f"a record states an impossible length or count ({detail})",
         decode.BAD_INTEGER: "an integer states an impossible size",
-        decode.TIME_DECREASES: f"time decreases (to {detail})"
-        if detail >= 0
-        else f"a time stamp of {detail + (1 << 64)} ticks is impossible",
+        decode.BAD_TIME: f"a time stamp of {detail + (1 << 64)} ticks is impossible",
         decode.BAD_RECORD: "a record does not fit its type",
         decode.UNKNOWN_ID: f"identifier {detail >> 8} of kind {maps[min(detail & 255, len(maps) - 1)]} is not defined",
         decode.NO_TIME: "an event comes before any time stamp",

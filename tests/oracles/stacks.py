@@ -67,6 +67,7 @@ class Stacks:
         stack: dict[tuple[int, tuple[int, int]], list[Event]] = defaultdict(list)
         inherited: dict[int, Path] = defaultdict(tuple)
         last: dict[int, int] = {}
+        flushed: dict[int, int] = {}
         stub: dict[tuple[int, tuple[int, int]], Path] = {}
         spent: dict[tuple[int, tuple[int, int]], int] = defaultdict(int)
         in_teams: dict[int, int] = defaultdict(int)
@@ -76,8 +77,9 @@ class Stacks:
             now = task[at]
             own = stack[at, now]
             # what passed since the last event of this location belongs to the top of its stack
-            passed = max(e.time - last.get(at, e.time), 0)
-            last[at] = max(e.time, last.get(at, e.time))
+            now_at = max(e.time, flushed.get(at, e.time))
+            passed = now_at - last.get(at, now_at)
+            last[at] = now_at
             if own:
                 self.exclusive[self.path[own[-1]], at] += passed
                 self.enterptr[e] = own[-1]
@@ -104,7 +106,7 @@ class Stacks:
                 self.visits[path, at] += 1
                 # flushes that overlap count once
                 since = last[at]
-                last[at] = max(e.stop, since)
+                last[at] = flushed[at] = max(e.stop, since)
                 self.exclusive[path, at] += last[at] - since
                 if now != IMPLICIT:
                     spent[at, now] += last[at] - since

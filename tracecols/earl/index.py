@@ -355,6 +355,7 @@ class Builder:
     def order(self) -> None:
         """Write the chronological order, window by window."""
         time, dtype = self.index["time"], row_dtype(self.n)
+        order = self.model.order
         pos_of = self.reserve("pos_of", dtype, self.n)
         bounds = [*self.first_rows.tolist(), self.n]
         spans = [(a, b) for a, b in pairwise(bounds) if a < b]
@@ -367,13 +368,13 @@ class Builder:
             done = 0
             for cut in [*cuts.tolist(), None]:
                 stop = [
-                    b if cut is None else a + int(np.searchsorted(time[a:b], np.int64(cut)))
+                    b if cut is None else a + int(np.searchsorted(order.times_of(a, time[a:b]), np.int64(cut)))
                     for a, (_, b) in zip(at, spans, strict=True)
                 ]
                 rows = np.concatenate(
                     [*(np.arange(a, b) for a, b in zip(at, stop, strict=True)), np.zeros(0, np.int64)]
                 )
-                rows = rows[self.model.order.argsort(rows, time[rows])]
+                rows = rows[order.argsort(rows, time[rows])]
                 pos_of[rows] = np.arange(done, done + rows.size)
                 done += rows.size
                 at = stop

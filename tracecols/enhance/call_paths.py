@@ -57,9 +57,12 @@ class CallPaths:
         return path_names(self.parent, [region_names[r] for r in self.region.tolist()])
 
 
-def merge_call_paths(scans: Sequence[LocationScan], regions: Regions, order_of: EventOrder) -> CallPaths:
+def merge_call_paths(
+    scans: Sequence[LocationScan], regions: Regions, order_of: EventOrder, process: NDArray[np.int32]
+) -> CallPaths:
     """Merge the call paths of all locations: those with the same region, and call site, below the same merged parent are one.
 
+    What stands below the program of its process stands below that of the first location of the process that records one.
     O(n) in the number of call paths of all locations, not of events, and O(m log m) in that of merged ones.
     """
     nothing = np.zeros(0, np.int64)
@@ -70,8 +73,12 @@ def merge_call_paths(scans: Sequence[LocationScan], regions: Regions, order_of: 
     local = np.concatenate([nothing, *(s.node_parent for s in scans)])
     entry = np.concatenate([nothing, *(s.node_entry for s in scans)])
     row = np.concatenate([nothing, *(s.node_row for s in scans)])
-    time = np.concatenate([nothing, *(s.node_time for s in scans)])
+    time = order_of.time(row, np.concatenate([nothing, *(s.node_time for s in scans)]))
     local = np.where(local == stacks.ROOT_IN_TEAM, -1, local)
+    in_program = np.flatnonzero(local == stacks.IN_PROGRAM)
+    if in_program.size:
+        programs = {p: FOREIGN - (i << 32 | scans[i].program) for i, p in reversed([*enumerate(process.tolist())]) if scans[i].program >= 0}
+        local[in_program] = [programs.get(p, -1) for p in process[location[in_program]].tolist()]
     place = order_of.place(row)
     code = FOREIGN - local
     above = np.where(

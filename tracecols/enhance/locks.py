@@ -1,5 +1,9 @@
 """Follow the ownership of locks (thesis 3.15, 3.16).
 
+A nested lock is acquired and released several times by its owner, and free only after the outermost release. Score-P gives all
+of these events one acquisition number; where a recorder counts each of them, those that an owner acquires before it has released
+the one before belong together.
+
 Scope: exchange, within a process. Joins on (process, lock) in order of time and on (process, lock, acquisition).
 """
 
@@ -11,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.compound import CompoundTable, pick
-from tracecols.enhance.grouping import combine, lookup, mask_of
+from tracecols.enhance.grouping import Segments, combine, lookup, mask_of
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import LOCK_ACQUISITIONS
 
@@ -42,15 +46,8 @@ def match_locks(model: Model) -> tuple[CompoundTable, tuple[NDArray[np.int64], N
     acquisition = np.empty(key.size, np.int64)
     acquisition[order] = counted - counted[first] + is_acquire[order[first]] if key.size else counted
     acquisition = np.where(e.acquisition >= 0, e.acquisition, acquisition)
-    acquire, release = np.flatnonzero(is_acquire), np.flatnonzero(~is_acquire)
-    # acquisitions count from 0 or 1; the order before is this one's less one
-    every = combine(process, e.lock, acquisition + 1)
-    before = combine(
-        *(np.concatenate([a, b]) for a, b in ((process, process), (e.lock, e.lock), (acquisition + 1, acquisition)))
-    )
-    own = lookup(every[release], every[acquire])
-    previous = lookup(before[: key.size][release], before[key.size :][acquire])
-    own_release, previous_release = pick(release, own), pick(release, previous)
+    acquire = np.flatnonzero(is_acquire)
+    own_release, previous_release = _find_releases(process, e.lock, acquisition, e.location, is_acquire, order)
     table = CompoundTable(
         LOCK_ACQUISITIONS,
         acquire.size,
@@ -69,20 +66,84 @@ def match_locks(model: Model) -> tuple[CompoundTable, tuple[NDArray[np.int64], N
             "enter": lambda: pick(calls.enter_row, e.call[acquire]),
             "enter_time": lambda: pick(calls.enter, e.call[acquire]),
             "call_path": lambda: pick(calls.call_path, e.call[acquire]),
-            "has_previous": previous >= 0,
+            "has_previous": previous_release >= 0,
         },
-        {"locks that were never released": _held_at_the_end(key[order], is_acquire[order])},
+        {"locks that were never released": _held_at_the_end(key[order], e.location[order], is_acquire[order])},
     )
     return table, (e.row, lockptr)
 
 
-def _held_at_the_end(key: NDArray[np.int64], is_acquire: NDArray[np.bool_]) -> int:
-    """Count how often locks are held when the recording ends, of their events in order; nothing is held less than not at all."""
+def _find_releases(
+    process: NDArray[np.int32],
+    lock: NDArray[np.int64],
+    acquisition: NDArray[np.int64],
+    location: NDArray[np.int32],
+    is_acquire: NDArray[np.bool_],
+    order: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find the outermost release by the owner itself and by the owner before.
+
+    Parameters
+    ----------
+    process, lock, acquisition, location, is_acquire : (n,)
+        Of every lock event.
+    order : (n,) int64
+        The events in order of time, lock by lock.
+
+    Returns
+    -------
+    own, previous : (n_acquires,) int64, (n_acquires,) int64
+        Numbers of events, -1 for none. An owner that acquires its lock once more has no owner before.
+    """
+    n, acquire = acquisition.size, np.flatnonzero(is_acquire)
+    if not acquire.size:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    # one number for each lock and acquisition number, in their order
+    _, number = np.unique(combine(process, lock), return_inverse=True)
+    by_number = np.lexsort((acquisition, number))
+    new_lock = np.append(True, np.diff(number[by_number]) != 0)
+    new = new_lock | np.append(True, np.diff(acquisition[by_number]) != 0)
+    turn = np.empty(n, np.int64)
+    turn[by_number] = np.cumsum(new) - 1
+    first = by_number[new]
+    rank = np.empty(n, np.int64)
+    rank[order] = np.arange(n)
+    turns = Segments(turn, first.size)
+    acquired = turns.min(np.where(is_acquire, rank, n))
+    released = turns.max(np.where(is_acquire, -1, rank))
+    owner = np.where(acquired < n, location[order[np.minimum(acquired, n - 1)]], -1)
+
+    # turns that follow each other by number; who acquires what it has not released yet goes on with its own
+    follows = ~new_lock[new] & np.append(False, np.diff(acquisition[first]) == 1)
+    nests = follows & np.append(False, (owner[1:] == owner[:-1]) & (owner[1:] >= 0) & (released[:-1] > acquired[1:]))
+    ownership = np.cumsum(~nests) - 1
+    outermost = Segments(ownership, int(ownership[-1]) + 1).max(released)[ownership]
+    outermost = np.where(outermost >= 0, order[outermost], -1)
+    before = np.where(follows & ~nests, np.append(-1, outermost[:-1]), -1)
+    of = turn[acquire]
+    is_again = (location[acquire] == owner[of]) & (rank[acquire] > acquired[of])
+    return outermost[of], np.where(is_again, -1, before[of])
+
+
+def _held_at_the_end(key: NDArray[np.int64], location: NDArray[np.int32], is_acquire: NDArray[np.bool_]) -> int:
+    """Count by how many threads locks are held when the recording ends, of their events in order, lock by lock.
+
+    A nested lock is held once however often it was acquired; nothing is held less than not at all.
+    """
     if not key.size:
         return 0
+
+    def held(group: NDArray[np.int64], change: NDArray[np.int64]) -> NDArray[np.int64]:
+        total = np.cumsum(change)
+        begin = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
+        end = np.append(begin[1:], group.size) - 1
+        lowest = np.minimum(total[begin] - change[begin], np.minimum.reduceat(total, begin))
+        return total[end] - lowest
+
     change = np.where(is_acquire, 1, -1)
-    held = np.cumsum(change)
-    begin = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
-    end = np.append(begin[1:], key.size) - 1
-    lowest = np.minimum(held[begin] - change[begin], np.minimum.reduceat(held, begin))
-    return int((held[end] - lowest).sum())
+    lock = np.cumsum(np.append(False, key[1:] != key[:-1]))
+    by_thread = np.lexsort((location, lock))
+    thread = combine(lock, location)[by_thread]
+    of_lock = lock[by_thread][np.append(True, thread[1:] != thread[:-1])]
+    n_threads = np.bincount(of_lock, held(thread, change[by_thread]) > 0, minlength=int(lock[-1]) + 1)
+    return int(np.minimum(held(lock, change), n_threads).sum())

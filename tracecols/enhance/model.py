@@ -196,7 +196,7 @@ class Model:
         self.scans = scan_locations(
             store, self.regions, self.locations, self.order, first_rows, jobs, self.spool, progress
         )
-        self.call_paths: CallPaths = merge_call_paths(self.scans, self.regions, self.order)
+        self.call_paths: CallPaths = merge_call_paths(self.scans, self.regions, self.order, self.process)
 
     def _view(self, members: NDArray[np.int64]) -> Model:
         view = object.__new__(Model)

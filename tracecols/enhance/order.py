@@ -1,4 +1,8 @@
-"""The chronological order of events across locations (thesis 3.1): by time, and how events of the same time follow each other."""
+"""The chronological order of events across locations (thesis 3.1): by time, and how events of the same time follow each other.
+
+The order of a location's events is that in which they were recorded. Where time decreases in it (`Store.decreases`), an event
+that is earlier than one before is a late event: it is put in order as if it had the time of the latest event before it.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,41 @@ from numpy.typing import NDArray
 
 from tracecols.store import Store
 
+BATCH = 1 << 20
+"""Events that are looked at at once."""
+
+
+def late_events(store: Store, location: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find the events of a location that are earlier than one before them.
+
+    Parameters
+    ----------
+    store : Store
+    location : int
+        Row of the location.
+
+    Returns
+    -------
+    number, time : (n,) int64, (n,) int64
+        Numbers of the events in the location, ascending; ticks of the latest event before each. O(n) in the location's
+        events where its time decreases, nothing elsewhere.
+    """
+    numbers, times = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    latest = np.iinfo(np.int64).min
+    n = store.n_rows("events", location) if store.decreases.get(location) else 0
+    for base in range(0, n, BATCH):
+        time = store.read("events", location, ["time"], base, base + BATCH)["time"]
+        running = np.maximum(np.maximum.accumulate(time), latest)
+        late = np.flatnonzero(time < running)
+        numbers.append(base + late)
+        times.append(running[late])
+        latest = running[-1]
+    return np.concatenate(numbers), np.concatenate(times)
+
 
 class EventOrder:
-    """Order events by time; ties go to the lower location unless the source says otherwise (side table `ties`).
+    """Order events by time, late ones by that of the latest event before them; ties go to the lower location unless the source
+    says otherwise (side table `ties`), and within a location to the one recorded first.
 
     Parameters
     ----------
@@ -26,6 +62,26 @@ class EventOrder:
         parts = [store.read("ties", i) for i in with_ties]
         self._rows = np.concatenate([*(p["row"] for p in parts), np.zeros(0, np.int64)])
         self._places = np.concatenate([*(p["place"] for p in parts), np.zeros(0, np.int64)])
+        late = [(first_rows[i], *late_events(store, i)) for i in sorted(store.decreases)]
+        nothing = np.zeros(0, np.int64)
+        self._late = np.concatenate([nothing, *(first + number for first, number, _ in late)])
+        self._late_times = np.concatenate([nothing, *(time for _, _, time in late)])
+
+    def time(self, rows: NDArray[np.int64], time: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the times by which events are put in order: of late events that of the latest event before them; (n,) int64."""
+        if not self._late.size or not rows.size:
+            return time
+        at = np.minimum(np.searchsorted(self._late, rows), self._late.size - 1)
+        return np.where(self._late[at] == rows, self._late_times[at], time)
+
+    def times_of(self, first: int, time: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the same of consecutive events of one location, the first of which has row `first`: they never decrease."""
+        low, high = np.searchsorted(self._late, [first, first + time.size])
+        if low == high:
+            return time
+        result = time.copy()
+        result[self._late[low:high] - first] = self._late_times[low:high]
+        return result
 
     def place(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return a number by which events of the same time are ordered, before their rows; (n,) int64."""
@@ -41,6 +97,7 @@ class EventOrder:
 
     def argsort(self, rows: NDArray[np.int64], time: NDArray[np.int64], *groups: NDArray[Any]) -> NDArray[np.int64]:
         """Sort events chronologically within groups, the first of which matters most; O(n log n)."""
+        time = self.time(rows, time)
         if not self._rows.size:
             return np.lexsort((rows, time, *groups[::-1]))
         return np.lexsort((rows, self.place(rows), time, *groups[::-1]))
@@ -55,6 +112,7 @@ class EventOrder:
         self, rows: NDArray[np.int64], time: NDArray[np.int64], other: NDArray[np.int64], other_time: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
         """Whether each event comes before another one; (n,) bool."""
+        time, other_time = self.time(rows, time), self.time(other, other_time)
         place, other_place = self.place(rows), self.place(other)
         tied = (place < other_place) | ((place == other_place) & (rows < other))
         return (time < other_time) | ((time == other_time) & tied)

@@ -12,12 +12,15 @@ from tracecols.store.arrow import to_numpy
 TASKS = "TASKS"
 """Name of the artificial region above the call paths of explicit tasks."""
 
+THREADS = "THREADS"
+"""Name of the artificial region above the call paths of threads that the program creates."""
+
 CONSTRUCTS = ("parallel", "loop", "sections", "workshare", "single", "barrier", "implicit_barrier")
 """Roles of OpenMP regions that a whole team executes (thesis 3.5)."""
 
 
 class Regions:
-    """The regions of a trace as columns; one artificial region, TASKS, is appended.
+    """The regions of a trace as columns; two artificial regions, TASKS and THREADS, are appended.
 
     Attributes
     ----------
@@ -31,8 +34,8 @@ class Regions:
         MPI_Init or MPI_Init_thread; MPI_Finalize.
     flags : (n_regions,) uint8
         For `kernels.stacks.scan_events`.
-    tasks : int
-        The region TASKS.
+    tasks, threads : int
+        The regions TASKS and THREADS.
     of_entry : (n_entries,) int32
         Region by entry: every region by itself, then that of every call site.
     call_sites : (n_sites + 1,) object
@@ -42,18 +45,20 @@ class Regions:
     def __init__(self, store: Store) -> None:
         table = store.definitions["regions"]
 
-        def texts(column: str, tasks: str) -> NDArray[np.object_]:
-            return np.array([*table.column(column).to_pylist(), tasks], object)
+        def texts(column: str, tasks: str, threads: str) -> NDArray[np.object_]:
+            return np.array([*table.column(column).to_pylist(), tasks, threads], object)
 
-        self.name = texts("name", TASKS)
-        self.canonical_name = texts("canonical_name", TASKS)
-        self.role = texts("role", "artificial")
-        self.paradigm = texts("paradigm", "measurement_system")
-        self.file = texts("file", "")
-        self.description = texts("description", "tasks, whose times are also shown where they were scheduled")
-        self.begin_line = np.array([*table.column("begin_line").to_pylist(), 0], np.int64)
-        self.end_line = np.array([*table.column("end_line").to_pylist(), 0], np.int64)
-        self.tasks = len(self.name) - 1
+        self.name = texts("name", TASKS, THREADS)
+        self.canonical_name = texts("canonical_name", TASKS, THREADS)
+        self.role = texts("role", "artificial", "artificial")
+        self.paradigm = texts("paradigm", "measurement_system", "measurement_system")
+        self.file = texts("file", "", "")
+        self.description = texts(
+            "description", "tasks, whose times are also shown where they were scheduled", "threads that the program creates"
+        )
+        self.begin_line = np.array([*table.column("begin_line").to_pylist(), 0, 0], np.int64)
+        self.end_line = np.array([*table.column("end_line").to_pylist(), 0, 0], np.int64)
+        self.tasks, self.threads = len(self.name) - 2, len(self.name) - 1
         sites = store.definitions["call_sites"]
         self.of_entry = np.concatenate([np.arange(len(self.name)), to_numpy(sites.column("region"))]).astype(np.int32)
         where = zip(sites.column("file").to_pylist(), sites.column("line").to_pylist(), strict=True)

@@ -153,6 +153,8 @@ class LocationScan:
         How many there are.
     first_time, last_time : int
         Ticks of the first and last event.
+    program : int
+        The call path of the program the location records; negative if it records none.
     bad_exits, open : int
         EXITs that do not match their ENTER; region instances that never end.
     disordered : int
@@ -181,15 +183,19 @@ class LocationScan:
         self._known = int((np.cumsum(self._master >= 0) == 0).sum())
         state = np.zeros(stacks.N_STATE, np.int64)
         state[[stacks.TOP, stacks.BASE, stacks.PROGRAM, stacks.FIRST_BAD_EXIT]] = -1
+        state[stacks.FLUSHED] = np.iinfo(np.int64).min
+        state[stacks.HOME] = stacks.NO_PARENT
         self.state = state
         self.first_row = first_row
         self.published = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self.first_time = self.last_time = 0
+        self.program = -1
         self._frames = self._empty(64, np.int64, np.int32, np.int64, np.int64, np.int64)
         self._frames[0][:] = np.arange(1, 65)
         self._frames[0][-1] = -1
         self._nodes = self._empty(256, np.int64, np.int32, np.int64, np.int64, np.int32, np.int64, np.int64)
         self._table = np.zeros(512, np.int32)
+        self._enter_threads()
         self._calls: list[NDArray[Any]] = []
         self._notes: list[NDArray[Any]] = []
         self._team_stack = np.full(16, -1, np.int64)
@@ -207,6 +213,31 @@ class LocationScan:
     @staticmethod
     def _doubled(arrays: list[NDArray[Any]]) -> list[NDArray[Any]]:
         return [np.concatenate([a, np.zeros_like(a)]) for a in arrays]
+
+    def _enter_threads(self) -> None:
+        """Let a thread that the program creates begin below THREADS, which stands below the program, as the reference has it.
+
+        Programs that are not recorded have none; a location that records the program is its main thread.
+        """
+        begins, programs = (
+            self.store.manifest["events_by_kind"].get(str(int(kind)))
+            for kind in (EventKind.THREAD_BEGIN, EventKind.PROGRAM_BEGIN)
+        )
+        if not begins or not programs or not self.store.n_rows("threads", self.location):
+            return
+        if (self.store.read("control", self.location, ["kind"])["kind"] == EventKind.PROGRAM_BEGIN).any():
+            return
+        threads = self.store.read("threads", self.location, ["row", "kind"])
+        rows = threads["row"][threads["kind"] == EventKind.THREAD_BEGIN]
+        if not rows.size:
+            return
+        at = int(rows[0]) - self.first_row
+        time = self.store.read("events", self.location, ["time"], at, at + 1)["time"]
+        for column, value in zip(self._nodes, (stacks.IN_PROGRAM, self.regions.threads, rows[0], time[0], -1), strict=False):
+            column[0] = value
+        stacks.index_call_paths(self._nodes[0], self._nodes[1], 1, self._table)
+        self.state[stacks.N_NODES] = 1
+        self.state[[stacks.BASE, stacks.HOME]] = 0
 
     def _side_columns(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         stops, slots = np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -242,7 +273,8 @@ class LocationScan:
         top = np.where(self.node_parent >= 0, self.node_parent, np.arange(self.node_parent.size))
         while (top != top[top]).any():
             top = top[top]
-        is_inherited: NDArray[np.bool_] = self.node_parent[top] < -1
+        above = self.node_parent[top]
+        is_inherited: NDArray[np.bool_] = (above < -1) & (above != stacks.IN_PROGRAM)
         return is_inherited
 
     @property
@@ -257,7 +289,7 @@ class LocationScan:
         join = pair_nested(is_fork, ~is_fork)[is_fork]
         events = self._thread_events
         row = events.row[(IS_FORK | IS_JOIN)[events.kind]]
-        time = self.notes.time[mine]
+        time = self.order.time(row, self.notes.time[mine])
         return ForkSpans(
             row[is_fork],
             pick(row, join),
@@ -273,6 +305,7 @@ class LocationScan:
             return nothing, nothing
         spans = self._spans
         base = int(self.state[stacks.ROW])
+        time = self.order.times_of(base, time)
         start, stop = self._window_start, self._window_stop
         # teams that were joined before this batch are over; nested ones are joined before those around them
         low = int(np.searchsorted(self._last_join, time[0]))
@@ -441,6 +474,7 @@ class LocationScan:
         self.notes = self._spool.keep(notes, borrowed=True)
         self._choose(calls, notes)
         self._room.give(self._calls, self._notes)
+        self.program = int(state[stacks.PROGRAM])
         self.bad_exits, self.open = int(state[stacks.BAD_EXITS]), int(state[stacks.OPEN])
         self.disordered = int(state[stacks.DISORDERED])
         self.done = True

@@ -68,10 +68,12 @@ class Flows:
 
     def _messages(self, timeline: Timeline, model: Model) -> None:
         m = model.messages
-        whole = timeline.holds(m.send_location, m.send_time) & timeline.holds(m.recv_location, m.recv_time)
+        # late events are drawn where they are put in order
+        sent, received = model.order.time(m.send, m.send_time), model.order.time(m.recv, m.recv_time)
+        whole = timeline.holds(m.send_location, sent) & timeline.holds(m.recv_location, received)
         number = np.flatnonzero(whole)
         rows = np.concatenate([m.send[number], m.recv[number]])
-        time = timeline.ns(np.concatenate([m.send_time[number], m.recv_time[number]]))
+        time = timeline.ns(np.concatenate([sent[number], received[number]]))
         flow = np.concatenate([number, number]) + 1
         # a flow begins at what comes first, even if clocks say that this is the receive
         n = number.size
@@ -85,7 +87,8 @@ class Flows:
         c = model.collective_members
         has_call = c.enter >= 0
         # who is in no region arrives when it is through
-        row, time = np.where(has_call, c.enter, c.end), np.where(has_call, c.enter_time, c.end_time)
+        row = np.where(has_call, c.enter, c.end)
+        time = model.order.time(row, np.where(has_call, c.enter_time, c.end_time))
         at = np.flatnonzero(timeline.holds(c.location, time))
         order = np.lexsort((row[at], timeline.ns(time[at]), c.collective[at]))
         of = c.collective[at][order]

@@ -7,8 +7,8 @@ counted in the notes of the cube:
   time may become negative (`profile.task_cells`).
 * Rules that do not end waiting with the call (`Property.ends_with_call`): where clocks disagree, waiting ends after the call.
 * Calls in which several waits of one property overlap, each within the call.
-* Locations whose recorded times go back, or whose buffer flushes overlap with other events: their time is counted once,
-  but waiting is a difference of recorded times.
+* Locations whose recorded times decrease, or whose buffer flushes overlap with other events: the exclusive time of a call
+  path is a sum of differences that may be negative, and less than the waiting recorded in it.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ Largest = Callable[[Property, Cells], NDArray[np.int64]]
 """Of a property and some of its cells: the largest match in each, (n_cells,) int64."""
 
 NEGATIVE_ROOTS = "cells of a program's root that are negative because the reference takes explicit tasks off it"
+BACKWARDS = "cells that are negative because times decrease in the recording"
 BEYOND_THE_CALL = "cells with more waiting than time, because clocks disagree or waits of one call overlap"
 
 
@@ -72,10 +73,12 @@ def check_bounds(
         found = cells[p.id]
         negative = found.where(found.value < 0)
         if len(negative):
-            at_root = roots[negative.call_path]
-            if not at_root.all():
-                raise _impossible(p, negative.where(~at_root), "is negative", call_paths, system, model.resolution)
-            excused[NEGATIVE_ROOTS] += len(negative)
+            at_root, backwards = roots[negative.call_path], disordered[negative.location]
+            if not (at_root | backwards).all():
+                wrong = negative.where(~(at_root | backwards))
+                raise _impossible(p, wrong, "is negative", call_paths, system, model.resolution)
+            excused[NEGATIVE_ROOTS] += int(at_root.sum())
+            excused[BACKWARDS] += int((~at_root).sum())
         if p.parent in in_time and p.unit == "sec":
             in_time.add(p.id)
             beyond = _beyond(found, cells[tree])

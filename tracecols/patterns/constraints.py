@@ -22,6 +22,7 @@ from tracecols.enhance.model import Model
 from tracecols.enhance.pointers import scan_stacks
 from tracecols.patterns.collective import BARRIER, N_TO_N, N_TO_ONE, ONE_TO_N
 from tracecols.patterns.engine import AT_ONCE, BY_RANGE, RECEIVED, SENT, STEPS, WITHIN, run_in_parts
+from tracecols.schema import NAMES
 from tracecols.schema import EventKind as K
 from tracecols.schema.enums import COLLECTIVE_OPS
 
@@ -236,6 +237,26 @@ def unfinished(model: Model, names: Names) -> Found:
 
     time, location, places = _nesting(model, counts, find)
     return Found(sum(counts), time, location, lambda i: f"enters {names.region(places[i][0])} and never leaves it")
+
+
+@constraint("events earlier than the one before them", "time does not decrease at a location", "location", "TIME")
+def decreasing_times(model: Model, _names: Names) -> Found:
+    """Find events whose time is earlier than that of the event recorded before them, as buffers that are written out leave them."""
+    counts = model.store.decreases
+    times, locations, back, kinds = ([np.zeros(0, np.int64)] for _ in range(4))
+    for location in sorted(counts)[:SOME]:
+        columns = model.store.read("events", location, ["time", "kind"])
+        at = 1 + np.flatnonzero(columns["time"][1:] < columns["time"][:-1])[:SOME]
+        times.append(columns["time"][at])
+        locations.append(np.full(at.size, location))
+        back.append(columns["time"][at - 1] - columns["time"][at])
+        kinds.append(columns["kind"][at])
+    time, location, earlier, kind = (np.concatenate(v) for v in (times, locations, back, kinds))
+
+    def tell(i: int) -> str:
+        return f"records {NAMES.get(int(kind[i]), 'an event')} {earlier[i] / model.resolution:.9f} s before the event in front of it"
+
+    return Found(sum(counts.values()), time, location, tell)
 
 
 # -- threads of a process ------------------------------------------------------------------------------------------

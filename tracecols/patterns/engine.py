@@ -557,6 +557,7 @@ def counts_by_location(model: Model) -> dict[str, int]:
     return {
         "exits that do not match their enter": sum(s.bad_exits for s in model.scans),
         "region instances that never end": sum(s.open for s in model.scans),
+        "events earlier than the one before them": sum(model.store.decreases.values()),
         "positions that do not fit their topology": model.misplaced,
     }
 

@@ -3,8 +3,8 @@
 A piece is what a recording of the window would have held, had it known what was going on when it began:
 
 * What is open at the start is entered again at the time of the start, with its attributes: region instances (also those
-  that a PROGRAM_BEGIN, a calling context or MEASUREMENT_ON_OFF enters), FORKs and team begins, suspended tasks, requests
-  of receives. What is open at the end is closed at the time of the end, unless the location's events end before.
+  that a PROGRAM_BEGIN, a calling context or MEASUREMENT_ON_OFF enters), FORKs and team begins, begins of created threads,
+  suspended tasks, requests of receives. What is open at the end is closed at the time of the end, unless the location's events end before.
 * Partners are found by counting: the k-th send and receive of a channel, the k-th collective operation of a communicator,
   the k-th begin in a team. So that the same belong together as in the whole trace, receives of messages that were sent
   before the start are left out of archives; where a piece is analyzed they stay, without the rank of their sender, so
@@ -62,6 +62,7 @@ CLOSERS = {
     EventKind.THREAD_FORK: EventKind.THREAD_JOIN,
     EventKind.OMP_FORK: EventKind.OMP_JOIN,
     EventKind.THREAD_TEAM_BEGIN: EventKind.THREAD_TEAM_END,
+    EventKind.THREAD_BEGIN: EventKind.THREAD_END,
 }
 """What closes what each kind opens."""
 
@@ -83,8 +84,8 @@ def _actions() -> NDArray[np.uint8]:
         (cuts.PUSH, (EventKind.ENTER, EventKind.PROGRAM_BEGIN, EventKind.CALLING_CONTEXT_ENTER)),
         (cuts.POP, (EventKind.EXIT, EventKind.PROGRAM_END, EventKind.CALLING_CONTEXT_EXIT)),
         (cuts.ON_OFF, (EventKind.MEASUREMENT_ON_OFF,)),
-        (cuts.FORK, FORKS),
-        (cuts.JOIN, JOINS),
+        (cuts.FORK, (*FORKS, EventKind.THREAD_BEGIN)),
+        (cuts.JOIN, (*JOINS, EventKind.THREAD_END)),
         (cuts.TEAM_BEGIN, (EventKind.THREAD_TEAM_BEGIN,)),
         (cuts.TEAM_END, (EventKind.THREAD_TEAM_END,)),
         (cuts.TASK_SWITCH, SWITCHES),
@@ -348,21 +349,20 @@ class CutPlanner:
         ]
 
     def _window(self, location: int, n: int) -> LocationCut:
-        """Find the first event from which on none is earlier than the window, and the first that is later."""
-        first, last = 0, n
-        if self._start is None and self._stop is None:
-            return LocationCut(first, last)
+        """Find the first event that is not earlier than the window, and the first that is later.
+
+        So every event lies in one of the windows that divide a trace, also where time decreases.
+        """
+        bounds = [0 if self._start is None else -1, n if self._stop is None else -1]
         for base in range(0, n, BATCH):
+            if min(bounds) >= 0:
+                break
             time = self.store.read("events", location, ["time"], base, min(base + BATCH, n))["time"]
-            if self._start is not None:
-                early = np.flatnonzero(time < self._start)
-                if early.size:
-                    first = base + int(early[-1]) + 1
-            if self._stop is not None:
-                late = np.flatnonzero(time >= self._stop)
-                if late.size:
-                    last = base + int(late[0])
-                    break
+            for i, at in enumerate((self._start, self._stop)):
+                found = np.flatnonzero(time >= at) if bounds[i] < 0 and at is not None else ()
+                if len(found):
+                    bounds[i] = base + int(found[0])
+        first, last = (n if bound < 0 else bound for bound in bounds)
         return LocationCut(first, max(first, last))
 
     # -- what was counted before the window --------------------------------------------------------------------------

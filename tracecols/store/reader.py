@@ -29,6 +29,12 @@ class Store:
     path : str or Path
         The folder `NAME.trace`.
 
+    Attributes
+    ----------
+    decreases : dict of int to int
+        By location how many events are earlier than the one before; of locations where there are some. Stores made before
+        this was counted have none.
+
     Raises
     ------
     StoreError
@@ -69,7 +75,8 @@ class Store:
                 name: tuple(Column(c["name"], c["dtype"], "") for c in columns)
                 for name, columns in self.manifest["tables"].items()
             }
-        except (LookupError, TypeError, AttributeError) as error:
+            self.decreases = {int(location): int(n) for location, n in self.manifest.get("decreases", {}).items()}
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise StoreError(
                 f"{self.path}: its {MANIFEST} does not say what tables there are\n  convert the trace again"
             ) from error

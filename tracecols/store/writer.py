@@ -46,6 +46,8 @@ class PartWriter:
         self.n_attributes = 0
         self.first_time = np.iinfo(np.int64).max
         self.last_time = np.iinfo(np.int64).min
+        self.decreases: dict[int, int] = {}
+        self._time_before = np.iinfo(np.int64).min
 
     def __enter__(self) -> PartWriter:
         return self
@@ -90,6 +92,7 @@ class PartWriter:
     def begin(self) -> None:
         """Start a location."""
         self._last = {}
+        self._time_before = np.iinfo(np.int64).min
 
     def add(
         self, location: int, first_row: int, events: dict[str, NDArray[Any]], sides: dict[str, dict[str, NDArray[Any]]]
@@ -109,8 +112,14 @@ class PartWriter:
         """
         time = events["time"]
         if time.size:
-            self.first_time = min(self.first_time, int(time[0]))
-            self.last_time = max(self.last_time, int(time[-1]))
+            first, last = int(time[0]), int(time[-1])
+            decreases = int(first < self._time_before) + int(np.count_nonzero(time[1:] < time[:-1]))
+            self._time_before = last
+            if decreases:
+                self.decreases[location] = self.decreases.get(location, 0) + decreases
+                first, last = int(time.min()), int(time.max())
+            self.first_time = min(self.first_time, first)
+            self.last_time = max(self.last_time, last)
             counts = np.bincount(events["kind"], minlength=256)
             self.counts += counts
             if counts[FORKS].any() and location not in self.forks:
@@ -175,6 +184,7 @@ class StoreWriter:
             "last_time": max((p.last_time for p in used), default=0),
             "events_by_kind": {int(k): int(counts[k]) for k in np.flatnonzero(counts)},
             "n_attributes": sum(p.n_attributes for p in parts),
+            "decreases": {location: n for p in parts for location, n in sorted(p.decreases.items())},
             "tables": {
                 name: [{"name": c.name, "dtype": c.dtype} for c in self.tables[name].columns]
                 for name in sorted({s[0] for s in segments} - {"events"})
