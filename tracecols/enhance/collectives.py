@@ -154,11 +154,12 @@ def match_collectives(
     end_time, communicator, op, root = member("end_time"), member("communicator"), member("op"), member("root")
     instance, head = number_chronologically(member("key"), end_time)
     segments = Segments(instance, head.size)
-    size = model.communicators.size[communicator[head]] if head.size else np.zeros(0, np.int64)
+    size = model.communicators.size_of(communicator[head])
     n_members = segments.count()
     counts = {
         "collective operations that lack participants": int((n_members < size).sum()),
         "collective operations whose participants disagree": int((segments.max(op) != segments.min(op)).sum()),
+        "participants of collective operations on undefined communicators": int((communicator < 0).sum()),
     }
     table = CompoundTable(
         COLLECTIVES,

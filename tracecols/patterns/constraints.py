@@ -259,6 +259,12 @@ def forks(part: Model, names: Names) -> Found:
     )
 
 
+@constraint("threads that begin in undefined teams", "teams are defined", "process", "OTF2 definitions")
+def undefined_teams(part: Model, _names: Names) -> Found:
+    """Count begins in teams that are not defined: each thread stands alone."""
+    return Found(part.teams.counts["threads that begin in undefined teams"])
+
+
 @constraint("constructs that lack threads", "all threads of a team execute a construct", "process", "thesis 3.13, 3.19")
 def construct_members(part: Model, names: Names) -> Found:
     """Find constructs that not all threads of the team execute."""
@@ -468,6 +474,23 @@ def collective_order(model: Model, names: Names) -> Found:
     return Found.at(time, location, tell)
 
 
+@constraint(
+    "participants of collective operations on undefined communicators",
+    "communicators are defined",
+    "range",
+    "OTF2 definitions",
+)
+def undefined_communicators(model: Model, names: Names) -> Found:
+    """Find participants of collective operations whose communicator is not defined: each stands alone."""
+    m = model.collective_members
+    of = np.flatnonzero(m.communicator < 0)
+    return Found.at(
+        m.begin_time[of],
+        m.location[of].astype(np.int64),
+        lambda i: f"{names.op(int(m.op[of[i]]))} on {names.communicator(-1)}",
+    )
+
+
 @constraint("collective operations left before others entered them", "operations that synchronise do (clocks)", "range")
 def collective_clocks(model: Model, names: Names) -> Found:
     """Find complete operations in which who depends on another's data ends before that one begins."""
@@ -510,7 +533,13 @@ def collective_clocks(model: Model, names: Names) -> Found:
 )
 def windows(model: Model, _names: Names) -> Found:
     """Count collective operations on windows that not all members execute."""
-    return Found(sum(model.window_members.counts.values()))
+    return Found(model.window_members.counts["operations on windows that lack participants"])
+
+
+@constraint("operations on undefined windows", "windows are defined", "whole", "OTF2 definitions")
+def undefined_windows(model: Model, _names: Names) -> Found:
+    """Count collective operations and synchronisations of groups whose window is not defined."""
+    return Found(model.window_members.counts["operations on undefined windows"])
 
 
 @constraint(

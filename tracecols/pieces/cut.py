@@ -421,7 +421,8 @@ class CutPlanner:
             e = self._side("threads", location, "kind", "team")
             early = e["row"] < self.cuts[location].start
             kind, team, row = (e[c] for c in ("kind", "team", "row"))
-            for number in np.unique(team[kind == EventKind.THREAD_TEAM_BEGIN]).tolist():
+            # of a team that is not defined nobody knows who else is in it
+            for number in np.unique(team[(kind == EventKind.THREAD_TEAM_BEGIN) & (team >= 0)]).tolist():
                 mine = np.flatnonzero(early & (team == number))
                 begins = mine[kind[mine] == EventKind.THREAD_TEAM_BEGIN]
                 ended = mine.size > 0 and kind[mine[-1]] == EventKind.THREAD_TEAM_END
@@ -487,8 +488,10 @@ class CutPlanner:
                 self._insert(location, last[*key, location])
 
     def _team_of(self, location: int, begin: int) -> int:
+        """Return the team of a begin; a number of the location's own if it is not defined."""
         e = self._side("threads", location, "team")
-        return int(e["team"][np.searchsorted(e["row"], begin)])
+        team = int(e["team"][np.searchsorted(e["row"], begin)])
+        return team if team >= 0 else -1 - location
 
 
 def _ahead(steps: dict[int, int]) -> list[int]:
