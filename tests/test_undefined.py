@@ -141,3 +141,19 @@ def test_groups__without_locations_have_no_epochs(archive, enhance):
             )
     model = enhance(archive)
     assert len(model.epochs) == 0
+
+
+def test_calling_contexts__without_a_region_enter_an_unknown_one(archive, enhance):
+    """Not the region that happens to be the last, which is the one above tasks or a call site's."""
+    mpi = archive.mpi(1)
+    context = archive.define("CallingContext", region=None, source_code_location=None, parent=None)
+    a = mpi.ranks[0].enter(0, "main")
+    for at, of in ((10, context), (20, None)):
+        a.record(at, "CallingContextEnter", calling_context=of, unwind=1)
+        a.record(at + 5, "CallingContextLeave", calling_context=of)
+    a.leave(40, "main")
+    model = enhance(archive)
+    tree = model.call_paths
+    assert [(model.regions.name[r], d) for r, d in zip(tree.region, tree.depth, strict=True)] == [("main", 0), ("UNKNOWN", 1)]
+    assert (model.profile.exclusive.tolist(), model.profile.visits.tolist()) == ([30, 10], [1, 2])
+    assert told(model) == {}
