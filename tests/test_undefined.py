@@ -154,6 +154,9 @@ def test_calling_contexts__without_a_region_enter_an_unknown_one(archive, enhanc
     a.leave(40, "main")
     model = enhance(archive)
     tree = model.call_paths
-    assert [(model.regions.name[r], d) for r, d in zip(tree.region, tree.depth, strict=True)] == [("main", 0), ("UNKNOWN", 1)]
+    assert [(model.regions.name[r], d) for r, d in zip(tree.region, tree.depth, strict=True)] == [
+        ("main", 0),
+        ("UNKNOWN", 1),
+    ]
     assert (model.profile.exclusive.tolist(), model.profile.visits.tolist()) == ([30, 10], [1, 2])
     assert told(model) == {}

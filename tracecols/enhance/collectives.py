@@ -82,9 +82,7 @@ class CollectivePost:
         else:
             k = occurrence(of_process)
         key = channel << _K | k
-        spool = None
         if exchange.n_parts > 1:
-            spool = view.spool
             order = np.argsort(key, kind="stable")
             key, end, call, begin_time, end_time = (
                 key[order],
@@ -115,7 +113,7 @@ class CollectivePost:
                 "call_path": partial(pick, calls.call_path, call),
             },
         )
-        self.members = Shipment(columns, MEMBER, spool, _RELATIVE)
+        self.members = Shipment(columns, MEMBER, exchange.spool, _RELATIVE)
         group, first = number(channel)
         of = Segments(group, first.size)
         self.communicator, self.size, self.length = channel[first], of.count(), of.max(k) + 1

@@ -81,7 +81,7 @@ class CompoundTable(Columns):
         return pd.DataFrame({c.name: self[c.name] for c in self.table.columns}, copy=False)
 
 
-def pick(values: NDArray[Any], index: NDArray[np.int64], null: int = -1) -> NDArray[Any]:
+def pick(values: NDArray[Any], index: NDArray[np.signedinteger[Any]], null: int = -1) -> NDArray[Any]:
     """Take `values[index]`, and `null` where the index is negative."""
     if not values.size:
         return np.full(index.size, null, values.dtype)

@@ -156,8 +156,7 @@ def post_messages(view: Model, exchange: Exchange) -> tuple[MessagePost, Compoun
             **call_columns(calls, "send_done", pick(e.call, done)),
         },
     )
-    spool = view.spool if n > 1 else None
-    shipped = Shipment(columns, SEND_HALF, spool, RELATIVE)
+    shipped = Shipment(columns, SEND_HALF, exchange.spool, RELATIVE)
     columns = Columns(
         receives.size,
         {
@@ -173,7 +172,7 @@ def post_messages(view: Model, exchange: Exchange) -> tuple[MessagePost, Compoun
             **call_columns(calls, "recv", e.call[receives]),
         },
     )
-    received = Shipment(columns, [*KEY, *RECV_HALF], spool, RELATIVE)
+    received = Shipment(columns, [*KEY, *RECV_HALF], exchange.spool, RELATIVE)
     every = np.flatnonzero(is_send)
     every = every[np.argsort(e.row[every], kind="stable")]
 
@@ -311,8 +310,7 @@ def match_messages(exchange: Exchange, part: int, posts: Sequence[MessagePost]) 
         "messages received before they were sent": int((table.send_time > table.recv_time).sum()),
     }
     bounds = np.concatenate([[0], np.cumsum([stop - start for start, stop in spans])])
-    spool = exchange.model.spool if exchange.n_parts > 1 else None
-    return table, Receipt(receives, matched, bounds, spool)
+    return table, Receipt(receives, matched, bounds, exchange.spool)
 
 
 def gather_sent(

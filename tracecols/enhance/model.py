@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from tracecols.enhance.shipment import joined
 from tracecols.enhance.spool import Spool
 from tracecols.enhance.teams import Teams
 from tracecols.enhance.topologies import Topology, read_topologies
+from tracecols.once import once
 from tracecols.schema import KINDS
 from tracecols.schema.compound import PROFILE
 from tracecols.store import Store
@@ -175,14 +176,14 @@ class Model:
     posted_sends : CompoundTable, optional
         All sends of this part, once it has posted them.
     spool : Spool
-        Where columns stay for later.
-    memo : dict
-        What steps remember of the whole trace, by the function that made it.
+        Where the columns of its scans stay.
+    memo : mapping
+        What steps remember of the whole trace, by the function that made it and as long as that exists.
     """
 
     def __init__(self, store: Store, jobs: int, progress: Callable[[int, int], None] | None = None) -> None:
         self.store, self.jobs = store, jobs
-        self.memo: dict[Any, Any] = {}
+        self.memo: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         self.regions = Regions(store)
         locations = store.definitions["locations"]
         self.n_locations = locations.num_rows
@@ -215,7 +216,7 @@ class Model:
         view.part, view.exchange = part, exchange
         return view
 
-    @cached_property
+    @once
     def whole(self) -> Model:
         """A model for the tables that join all processes at once: one-sided communication, start and end of MPI; itself if small."""
         if self.fits:
@@ -237,13 +238,16 @@ class Model:
         """Whether the compound tables of all locations may be made at the same time."""
         return sum(scan.n_calls + scan.n_notes for scan in self.scans) <= PART
 
-    @cached_property
+    @once
     def exchange(self) -> Exchange:
         """What the processes tell each other, all at once."""
         return Exchange(self, [self.members])
 
     def divided(self) -> Exchange:
-        """Divide the model into parts of whole processes, for an analysis in bounded memory; one if it is small."""
+        """Divide the model into parts of whole processes, for one analysis in bounded memory; one part if it is small.
+
+        Use it in a `with`, at whose end what the parts have told each other is given back.
+        """
         if self.fits:
             return self.exchange
         sizes = np.array([scan.n_calls + scan.n_notes for scan in self.scans])
@@ -263,13 +267,13 @@ class Model:
             filled += n
         return Exchange(self, [*division, np.concatenate(members)])
 
-    @cached_property
+    @once
     def teams_of(self) -> Teams:
         """Team instances, as recorded."""
         members = np.zeros(0, np.int64) if self.is_exchange else self.members
         return Teams(self.store, self.process, members)
 
-    @cached_property
+    @once
     def calls(self) -> AllCalls:
         """Region instances that matter to joins."""
         return AllCalls(self)
@@ -283,7 +287,7 @@ class Model:
         """Ticks per second."""
         return int(self.store.manifest["clock"]["resolution"])
 
-    @cached_property
+    @once
     def profile(self) -> CompoundTable:
         """Exclusive time and visits per call path and location."""
         numbers = self.call_paths.numbers
@@ -307,12 +311,12 @@ class Model:
             },
         )
 
-    @cached_property
+    @once
     def messages(self) -> CompoundTable:
         """Point-to-point messages received here."""
         return self.exchange.messages(self.part)
 
-    @cached_property
+    @once
     def sent_messages(self) -> CompoundTable:
         """Point-to-point messages sent from here."""
         return self.exchange.sent_messages(self.part)
@@ -326,7 +330,7 @@ class Model:
             self.posted_sends = post_messages(self, self.exchange)[1]
         return self.posted_sends
 
-    @cached_property
+    @once
     def _collectives(self) -> tuple[CompoundTable, CompoundTable]:
         return self.exchange.collectives(self.part)
 
@@ -340,28 +344,28 @@ class Model:
         """Participants of MPI collective operations."""
         return self._collectives[1]
 
-    @cached_property
+    @once
     def region_instances(self) -> CompoundTable:
         """Executions of regions."""
         from tracecols.enhance.pointers import region_instances
 
         return region_instances(self, self.members.tolist())
 
-    @cached_property
+    @once
     def startups(self) -> CompoundTable:
         """Processes in MPI_Init and MPI_Finalize."""
         from tracecols.enhance.collectives import find_startups
 
         return find_startups(self)
 
-    @cached_property
+    @once
     def teams(self) -> CompoundTable:
         """Team instances."""
         from tracecols.enhance.constructs import match_teams
 
         return match_teams(self)
 
-    @cached_property
+    @once
     def _constructs(self) -> tuple[CompoundTable, CompoundTable]:
         from tracecols.enhance.constructs import match_constructs
 
@@ -377,21 +381,21 @@ class Model:
         """Threads in OpenMP constructs."""
         return self._constructs[1]
 
-    @cached_property
+    @once
     def window_members(self) -> CompoundTable:
         """Processes in collective operations on windows."""
         from tracecols.enhance.windows import match_window_collectives
 
         return match_window_collectives(self)
 
-    @cached_property
+    @once
     def epochs(self) -> CompoundTable:
         """Access epochs and the exposure epochs they access."""
         from tracecols.enhance.windows import match_epochs
 
         return match_epochs(self)
 
-    @cached_property
+    @once
     def _locks(self) -> tuple[CompoundTable, tuple[NDArray[np.int64], NDArray[np.int64]]]:
         from tracecols.enhance.locks import match_locks
 

@@ -172,8 +172,8 @@ def find_violations(model: Model, first: int = 3) -> list[Violation]:
 
     counts: dict[str, int] = {}
     told: dict[str, list[tuple[int, int, str]]] = {}
-    with ThreadPoolExecutor(model.jobs) as pool:
-        for part in [check(model, ALONE), *run_in_parts(model.divided(), check, pool, range(len(STEPS)))]:
+    with model.divided() as exchange, ThreadPoolExecutor(model.jobs) as pool:
+        for part in [check(model, ALONE), *run_in_parts(exchange, check, pool, range(len(STEPS)))]:
             for name, count, here in part:
                 counts[name] = counts.get(name, 0) + count
                 told[name] = sorted([*told.get(name, []), *here])[:first]

@@ -329,8 +329,8 @@ class Search:
             )
 
         cells = self.findings.cells
-        with ThreadPoolExecutor(self.model.jobs) as pool:
-            for part in run_in_parts(self.model.divided(), search, pool, steps):
+        with self.model.divided() as exchange, ThreadPoolExecutor(self.model.jobs) as pool:
+            for part in run_in_parts(exchange, search, pool, steps):
                 self.findings.teams += part.teams
                 counts.update(part.counts)
                 for name, more in part.cells.items():
@@ -534,7 +534,7 @@ def counts_of(view: Model, step: int) -> dict[str, int]:
 def counts(model: Model) -> dict[str, int]:
     """Count what could not be matched or contradicts itself; zeros are left out."""
     found = Counter(counts_by_location(model))
-    with ThreadPoolExecutor(model.jobs) as pool:
-        for more in run_in_parts(model.divided(), counts_of, pool, range(len(STEPS))):
+    with model.divided() as exchange, ThreadPoolExecutor(model.jobs) as pool:
+        for more in run_in_parts(exchange, counts_of, pool, range(len(STEPS))):
             found.update(more)
     return {k: int(v) for k, v in found.items() if v}
