@@ -138,6 +138,7 @@ def test_tables__all_compound_tables_are_frames(trace):
         for n in (
             "messages",
             "sends",
+            "receives",
             "collectives",
             "collective_members",
             "teams",
@@ -147,7 +148,7 @@ def test_tables__all_compound_tables_are_frames(trace):
         )
     }
     assert sizes == {
-        "messages": 15, "sends": 15, "collectives": 12, "collective_members": 24, "teams": 18, "constructs": 78,
+        "messages": 15, "sends": 15, "receives": 15, "collectives": 12, "collective_members": 24, "teams": 18, "constructs": 78,
         "construct_members": 234, "lock_acquisitions": 18,
     }  # fmt: skip
     assert (trace.teams.n_threads == 3).all()

@@ -308,6 +308,11 @@ class Trace:
         return self.model.sends.frame()
 
     @property
+    def receives(self) -> pd.DataFrame:
+        """All receives, whether or not they found their send."""
+        return self.model.receives.frame()
+
+    @property
     def collectives(self) -> pd.DataFrame:
         """MPI collective operations."""
         return self.model.collectives.frame()

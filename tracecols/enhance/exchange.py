@@ -97,9 +97,9 @@ class Exchange:
                 self.post(self.view(part))
         return [posts[part] for part in range(self.n_parts)]
 
-    def messages(self, part: int) -> CompoundTable:
-        """Return the messages a part receives, and tell the senders."""
-        table, receipt = match_messages(self, part, self._posts(self._messages))
+    def messages(self, part: int) -> tuple[CompoundTable, CompoundTable]:
+        """Return the messages a part receives, and all its receives; and tell the senders."""
+        table, receives, receipt = match_messages(self, part, self._posts(self._messages))
         late: Callable[[], LateCalls] = lru_cache(maxsize=None)(partial(LateCalls, table))
         if self.n_parts > 1:
             # the table goes, its late senders stay
@@ -107,7 +107,7 @@ class Exchange:
             late = lambda: found  # noqa: E731
         with self._receiving[part]:
             self._late[part], self._receipts[part] = late, receipt
-        return table
+        return table, receives
 
     def sent_messages(self, part: int) -> CompoundTable:
         """Return the messages a part sends."""

@@ -22,6 +22,7 @@ from tracecols.enhance.shipment import Shipment, joined
 from tracecols.enhance.spool import Spool, rows
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import MESSAGES, SENT_MESSAGES
+from tracecols.schema.compound import RECEIVES as RECEIVES_TABLE
 from tracecols.schema.compound import SENDS as SENDS_TABLE
 
 if TYPE_CHECKING:
@@ -267,8 +268,10 @@ def _one_before_is_lacking(
     return (at >= 0) & model.order.precedes(row[at], time[at], row, time)
 
 
-def match_messages(exchange: Exchange, part: int, posts: Sequence[MessagePost]) -> tuple[CompoundTable, Receipt]:
-    """Build the table of the messages a part receives, and what senders are told."""
+def match_messages(
+    exchange: Exchange, part: int, posts: Sequence[MessagePost]
+) -> tuple[CompoundTable, CompoundTable, Receipt]:
+    """Build the tables of the messages a part receives, of all its receives, and what senders are told."""
     model, receives = exchange.model, posts[part].receives
     spans = [(int(p.start[part]), int(p.start[part + 1])) for p in posts]
 
@@ -310,7 +313,50 @@ def match_messages(exchange: Exchange, part: int, posts: Sequence[MessagePost]) 
         "messages received before they were sent": int((table.send_time > table.recv_time).sum()),
     }
     bounds = np.concatenate([[0], np.cumsum([stop - start for start, stop in spans])])
-    return table, Receipt(receives, matched, bounds, exchange.spool)
+    every = all_receives(model, table, receives, np.flatnonzero(match < 0))
+    return table, every, Receipt(receives, matched, bounds, exchange.spool)
+
+
+def all_receives(
+    model: Model, messages: CompoundTable, receives: Shipment, unmatched: NDArray[np.int64]
+) -> CompoundTable:
+    """Build the table of the receives of a part: those of its messages, and those that found no send."""
+    recv = np.concatenate([messages.recv, receives.rows("recv")[unmatched]])
+    # where all found their sends the columns of the messages serve
+    order = np.argsort(recv, kind="stable") if unmatched.size else None
+
+    def both(name: str, of_unmatched: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        own = messages[name]
+        return own if order is None else np.concatenate([own, of_unmatched()]).astype(own.dtype, copy=False)[order]
+
+    def column(name: str) -> NDArray[Any]:
+        return both(name, lambda: receives.rows(name)[unmatched])
+
+    def recorded_length() -> NDArray[np.int64]:
+        """Look up what the receives themselves say; O(n) in the location's receives, but only where some found no send."""
+        rows, location = receives.rows("recv")[unmatched], receives.rows("recv_location")[unmatched]
+        length = np.empty(rows.size, np.int64)
+        for of in np.unique(location).tolist():
+            side, mine = model.store.read("p2p", of, ["row", "length"]), location == of
+            length[mine] = side["length"][np.searchsorted(side["row"], rows[mine])]
+        return length
+
+    def is_matched() -> NDArray[np.bool_]:
+        found = np.arange(recv.size) < len(messages)
+        return found if order is None else found[order]
+
+    return CompoundTable(
+        RECEIVES_TABLE,
+        recv.size,
+        {
+            "recv": recv if order is None else recv[order],
+            "location": partial(column, "recv_location"),
+            **{name: partial(column, name) for name in ("communicator", "source", "tag", "recv_time")},
+            "length": partial(both, "length", recorded_length),
+            "is_matched": is_matched,
+            "call_path": partial(column, "recv_call_path"),
+        },
+    )
 
 
 def gather_sent(

@@ -312,9 +312,18 @@ class Model:
         )
 
     @once
+    def _received(self) -> tuple[CompoundTable, CompoundTable]:
+        return self.exchange.messages(self.part)
+
+    @property
     def messages(self) -> CompoundTable:
         """Point-to-point messages received here."""
-        return self.exchange.messages(self.part)
+        return self._received[0]
+
+    @property
+    def receives(self) -> CompoundTable:
+        """All receives."""
+        return self._received[1]
 
     @once
     def sent_messages(self) -> CompoundTable:

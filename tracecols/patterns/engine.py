@@ -26,6 +26,7 @@ from tracecols.patterns.counters import counter_properties
 from tracecols.patterns.plugins import installed
 from tracecols.patterns.profile import TeamTimes, displaced_call_paths
 from tracecols.patterns.registry import CONVENTIONS, needed, properties
+from tracecols.schema import not_analysed
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.cube import SeverityCube
@@ -35,6 +36,7 @@ CHARGED: dict[str, tuple[str, str]] = {
     "messages": ("recv_call_path", "recv_location"),
     "sent_messages": ("send_done_call_path", "send_location"),
     "sends": ("call_path", "location"),
+    "receives": ("call_path", "location"),
     "collective_members": ("call_path", "location"),
     "construct_members": ("call_path", "location"),
     "lock_acquisitions": ("call_path", "location"),
@@ -54,7 +56,7 @@ def every_row(table: CompoundTable) -> Matches:
 
 STEPS: tuple[tuple[str, ...], ...] = (
     ("construct_members", "constructs", "teams", "lock_acquisitions", "sends", "region_instances"),
-    ("messages",),
+    ("messages", "receives"),
     ("sent_messages",),
     ("collective_members", "collectives"),
     ("startups", "window_members", "epochs"),
@@ -428,6 +430,7 @@ def analyze_model(
     cells, counts = search.run()
     clock = model.store.manifest["clock"]
     found = {k: int(v) for k, v in (counts_by_location(model) | counts).items() if v}
+    found |= {f"records of {what}, which are not analysed": n for what, n in not_analysed(model.store.manifest).items()}
     displaced = displaced_call_paths(model, search.findings) if conventions == "scalasca" else 0
     if displaced:
         found["call paths counted outside their parallel region, as the reference does"] = displaced

@@ -211,20 +211,21 @@ for name, late, overtaken, waits_long, title in (
         f"{name}_recv",
         f"{name}_p2p",
         "Receives",
-        table="messages",
+        table="receives",
         since="recv_time",
         unit="occ",
         summary=f"Number of receives ({title}).",
     )
-    def receives(model: Model, m: CompoundTable, parent: Matches, has_payload: bool = has_payload) -> Matches:
-        """Receives with or without payload."""
-        return parent.counted((m.length != 0) == has_payload)
+    def receives(model: Model, r: CompoundTable, parent: Matches, has_payload: bool = has_payload) -> Matches:
+        """Receives with or without payload, also those that found no send, as sends count that found no receive."""
+        return parent.counted((r.length != 0) == has_payload)
 
     @pattern(
         late,
         f"{name}_recv",
         "Late Senders",
         table="messages",
+        since="recv_time",
         unit="occ",
         uses=("mpi_latesender",),
         summary=f"Number of Late Senders in {title}.",
@@ -264,11 +265,18 @@ def bytes_sent(model: Model, s: CompoundTable, parent: Matches) -> Matches:
     "bytes_rcvd",
     "bytes_p2p",
     "Received",
-    table="messages",
+    table="receives",
     since="recv_time",
     unit="bytes",
     summary="Bytes received in point-to-point operations.",
 )
-def bytes_received(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """Length of every message as sent, at the call that completes its receive."""
-    return parent.where(m.length > 0, severity=m.length)
+def bytes_received(model: Model, r: CompoundTable, parent: Matches) -> Matches:
+    """Length of every message as sent, else as received, at the call that completes its receive."""
+    return parent.where(r.length > 0, severity=r.length)
+
+
+NOTES = {
+    "sends without receive": "they and their bytes count as sent; what they waited for is not known",
+    "receives without send": "they and their bytes, as far as recorded, count as received; what they waited for is not known",
+}
+"""What an analysis makes of messages that lack a side, by what they are counted as."""
