@@ -213,13 +213,14 @@ def expected_regions(
         values = events[i][2]
         match kind[i]:
             case EventKind.CALLING_CONTEXT_ENTER | EventKind.CALLING_CONTEXT_EXIT:
-                result[i] = known[contexts.get(values[0], 0xFFFFFFFF)]
+                of = known[contexts.get(values[0], 0xFFFFFFFF)]
+                result[i] = of if of >= 0 else artificial["UNKNOWN"]
             case EventKind.MEASUREMENT_ON_OFF if values[0] == 2:
                 result[i] = artificial["MEASUREMENT OFF"]
             case EventKind.BUFFER_FLUSH:
                 result[i] = artificial["TRACE BUFFER FLUSH"]
             case EventKind.PROGRAM_BEGIN:
-                programs = [n for n in artificial if n not in ("MEASUREMENT OFF", "TRACE BUFFER FLUSH")]
+                programs = [n for n in artificial if n not in ("MEASUREMENT OFF", "TRACE BUFFER FLUSH", "UNKNOWN")]
                 text = texts.get(values[0])
                 by_canonical = {regions["canonical_name"][artificial[n]]: artificial[n] for n in programs}
                 result[i] = artificial.get(text, by_canonical.get(text, artificial[programs[0]]))
@@ -426,7 +427,7 @@ def check_regions(store: Store, library: Library, text: dict[int, str]) -> None:
         assert found[column] == [0 if x[field] == 0xFFFFFFFF else x[field] for x in d], column
     rest = {name: values[len(d) :] for name, values in table(store, "regions").items()}
     assert set(rest["id"]) <= {-1}
-    assert set(rest["name"]) <= {"MEASUREMENT OFF", "TRACE BUFFER FLUSH", "PROGRAM"}
+    assert set(rest["name"]) <= {"MEASUREMENT OFF", "TRACE BUFFER FLUSH", "PROGRAM", "UNKNOWN"}
 
 
 def check_groups(store: Store, library: Library, text: dict[int, str], rows: dict[str, dict[int, int]]) -> None:

@@ -95,6 +95,30 @@ def test_info__tells_what_a_person_wants_to_know(work):
         assert words in output, output
 
 
+def test_non_blocking_collectives__are_said_to_be_passed_over(tmp_path, archive):
+    """Issue 13, item 16: `info` said that everything was understood. Messages that lack a side are explained as well."""
+    mpi = archive.mpi(2)
+    a, b = mpi.ranks
+    for rank in mpi.ranks:
+        rank.enter(0, "MPI_Iallreduce").record(1, "NonBlockingCollectiveRequest", request=3).leave(2, "MPI_Iallreduce")
+        rank.enter(3, "MPI_Wait").record(
+            8, "NonBlockingCollectiveComplete", op=11, communicator=mpi.world, root=None, sent=8, received=8, request=3
+        ).leave(9, "MPI_Wait")  # fmt: skip
+    a.enter(10, "MPI_Send").send(11, 1, mpi.world, 7, 64).leave(12, "MPI_Send")
+    b.enter(10, "MPI_Recv").recv(11, 0, mpi.world, 8, 64).leave(12, "MPI_Recv")
+    assert run("convert", archive.write(), "-o", tmp_path / "x.trace").exit_code == 0
+    output = run("info", tmp_path / "x.trace").output
+    assert "Everything was understood." not in output
+    assert "4  records of non-blocking collective operations, kept but not analysed" in output
+    told = run("analyze", tmp_path / "x.trace", "-o", tmp_path / "x.severity").stderr
+    assert "note: 4 records of non-blocking collective operations, which are not analysed\n" in told
+    assert (
+        "note: 1 sends without receive (they and their bytes count as sent; what they waited for is not known)\n"
+        in told
+    )
+    assert "note: 1 receives without send (they and their bytes, as far as recorded, count as received;" in told
+
+
 def test_check__finds_nothing_in_a_sound_trace(work):
     result = run("check", work / "h.trace")
     assert (result.exit_code, result.output) == (0, "nothing contradicts itself\n")

@@ -217,15 +217,22 @@ def test_communicators__ranks_of_an_inter_communicator_are_of_the_other_group(ar
 def test_unmatched__sends_and_receives_are_counted(archive, enhance):
     mpi = archive.mpi(2)
     a, b = mpi.ranks
-    for t, tag in ((10, 1), (20, 2), (30, 2)):
-        a.enter(t, "MPI_Send").send(t + 1, 1, mpi.world, tag).leave(t + 2, "MPI_Send")
-    for t, tag in ((15, 1), (25, 3)):
-        b.enter(t, "MPI_Recv").recv(t + 1, 0, mpi.world, tag).leave(t + 2, "MPI_Recv")
+    for t, tag in ((10, 1), (20, 4), (30, 4)):
+        a.enter(t, "MPI_Send").send(t + 1, 1, mpi.world, tag, 4).leave(t + 2, "MPI_Send")
+    for t, tag, length in ((15, 1, 7), (18, 2, 9), (25, 3, 5)):
+        b.enter(t, "MPI_Recv").recv(t + 1, 0, mpi.world, tag, length).leave(t + 2, "MPI_Recv")
     model = enhance(archive)
     assert times(model.messages, "tag") == [(1,)]
     assert model.messages.counts["sends without receive"] == 2
-    assert model.messages.counts["receives without send"] == 1
-    assert model.sends.tag.tolist() == [1, 2, 2]
+    assert model.messages.counts["receives without send"] == 2
+    assert model.sends.tag.tolist() == [1, 4, 4]
+    r = model.receives
+    assert times(r, "tag", "is_matched", "source", "location", "recv_time") == [
+        (1, True, 0, 1, 16), (2, False, 0, 1, 19), (3, False, 0, 1, 26),
+    ]  # fmt: skip
+    # as the sender states it, or as recorded
+    assert r.length.tolist() == [4, 9, 5]
+    assert model.regions.name[model.call_paths.region[r.call_path]].tolist() == ["MPI_Recv"] * 3
 
 
 def test_unmatched__a_message_received_before_it_was_sent_is_counted(archive, enhance):

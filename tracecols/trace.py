@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from tracecols.enhance.order import EventOrder
 from tracecols.enhance.pointers import POINTERS, region_instances, scan_pointers
 from tracecols.errors import MissingExtraError, StoreError
 from tracecols.jobs import n_jobs
+from tracecols.once import once
 from tracecols.patterns.base import Family
 from tracecols.patterns.engine import analyze_model, choose, find_matches
 from tracecols.patterns.plugins import load
@@ -69,7 +69,7 @@ class Trace:
         """What the store says about itself: source, clock, counts, what was not understood or lost."""
         return self.store.manifest
 
-    @cached_property
+    @once
     def model(self) -> Model:
         """The enhanced model: made by one pass over all events when first needed."""
         return Model(self.store, self._jobs, self._progress)
@@ -131,7 +131,7 @@ class Trace:
         """Positions of locations in the topologies."""
         return self.definition("topology_coordinates")
 
-    @cached_property
+    @once
     def call_paths(self) -> pd.DataFrame:
         """The call tree in depth-first order: parent, region, call site, depth, representative (cnodeptr), path."""
         tree = self.model.call_paths
@@ -312,7 +312,7 @@ class Trace:
 
     @property
     def receives(self) -> pd.DataFrame:
-        """All receives, whether or not their sends were found."""
+        """All receives, whether or not they found their send."""
         return self.model.receives.frame()
 
     @property

@@ -175,7 +175,9 @@ class Archive:
         }
         ids = [self._definitions.ids[m] for m in MAPS]
         self._translation = Translation([i.keys for i in ids], [i.rows for i in ids])
-        self._context_region = np.array([*self.definitions["calling_contexts"]["region"], -1], np.int32)
+        unknown = self._definitions.unknown_region
+        regions = [unknown if r < 0 else r for r in self.definitions["calling_contexts"]["region"]]
+        self._context_region = np.array([*regions, unknown], np.int32)
         programs = np.full(len(self.definitions["strings"]["id"]) + 1, self._definitions.any_program, np.int32)
         for string, region in self._definitions.program_region.items():
             programs[string] = region

@@ -171,7 +171,8 @@ class Definitions:
     global_ranks : dict of int to (n_listed,) int64
         By communicator (row) whose events count ranks in the list of locations of the paradigm: the ranks in it; -1 no member.
     regions : dict
-        `off`, `flush`: rows of the artificial regions; `program`: region row by row of the program's name.
+        `off`, `flush`: rows of the artificial regions; `program`: region row by row of the program's name; `unknown`: what
+        a calling context without a region enters, -1 where there are no calling contexts.
     """
 
     def __init__(self, path: Path, chunk_size: int, n_expected: int) -> None:
@@ -404,6 +405,7 @@ class Definitions:
         strings = self.tables["strings"]["string"]
         self.program_region = {row: by_text[text] for row, text in enumerate(strings) if text in by_text}
         self.any_program = programs[0] if programs else made("PROGRAM", "measurement_system")
+        self.unknown_region = made("UNKNOWN", "unknown") if self._found["CallingContext"]["self"] else -1
         self.tables["regions"] = {"id": ids, **columns}
 
     def _group_types(self) -> tuple[list[str], list[str]]:

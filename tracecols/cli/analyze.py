@@ -94,6 +94,7 @@ def analyze(
     from tracecols.jobs import n_jobs
     from tracecols.patterns.engine import analyze_model, choose
     from tracecols.patterns.plugins import load
+    from tracecols.patterns.point_to_point import NOTES
     from tracecols.pieces.piece import piece_of
     from tracecols.scratch import temporary_folder
     from tracecols.store import Store
@@ -122,4 +123,4 @@ def analyze(
     cube.save(output)
     click.echo(f"{output}: {cube.summary()}")
     for what, n in cube.facts["counts"].items():
-        click.echo(f"note: {n:,} {what}", err=True)
+        click.echo(f"note: {n:,} {what}" + (f" ({NOTES[what]})" if what in NOTES else ""), err=True)

@@ -82,9 +82,7 @@ class CollectivePost:
         else:
             k = occurrence(of_process)
         key = channel << _K | k
-        spool = None
         if exchange.n_parts > 1:
-            spool = view.spool
             order = np.argsort(key, kind="stable")
             key, end, call, begin_time, end_time = (
                 key[order],
@@ -115,7 +113,7 @@ class CollectivePost:
                 "call_path": partial(pick, calls.call_path, call),
             },
         )
-        self.members = Shipment(columns, MEMBER, spool, _RELATIVE)
+        self.members = Shipment(columns, MEMBER, exchange.spool, _RELATIVE)
         group, first = number(channel)
         of = Segments(group, first.size)
         self.communicator, self.size, self.length = channel[first], of.count(), of.max(k) + 1
@@ -154,11 +152,12 @@ def match_collectives(
     end_time, communicator, op, root = member("end_time"), member("communicator"), member("op"), member("root")
     instance, head = number_chronologically(member("key"), end_time)
     segments = Segments(instance, head.size)
-    size = model.communicators.size[communicator[head]] if head.size else np.zeros(0, np.int64)
+    size = model.communicators.size_of(communicator[head])
     n_members = segments.count()
     counts = {
         "collective operations that lack participants": int((n_members < size).sum()),
         "collective operations whose participants disagree": int((segments.max(op) != segments.min(op)).sum()),
+        "participants of collective operations on undefined communicators": int((communicator < 0).sum()),
     }
     table = CompoundTable(
         COLLECTIVES,

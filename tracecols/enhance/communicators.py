@@ -1,10 +1,15 @@
-"""Ranks in communicators to processes, and back."""
+"""Ranks in communicators to processes, and back.
+
+A communicator that a recording names but does not define is -1. It has no members that are known, so nothing is joined on it:
+a rank in it is no process, and each process has such a communicator of its own.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.compound import pick
 from tracecols.enhance.grouping import lookup
 from tracecols.store import Store
 
@@ -21,7 +26,7 @@ class Communicators:
     Attributes
     ----------
     size : (n,) int64
-        Number of members; 1 for self, of an inter-communicator those of both groups.
+        Number of members; 1 for self, of an inter-communicator those of both groups (see `size_of`).
     is_self : (n,) bool
         Whether each process has one of its own (MPI_COMM_SELF).
     """
@@ -48,19 +53,27 @@ class Communicators:
         start = np.concatenate([[0], np.cumsum([len(v) for v in lists])]).astype(np.int64)
         return start, of[np.array([m for v in lists for m in v], np.int64)].astype(np.int64)
 
+    def size_of(self, communicator: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return the number of members of communicators; 0 for those that are not defined. (n,) int64."""
+        return pick(self.size, communicator, 0)
+
     def channel(self, communicator: NDArray[np.int32], process: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Number communicators such that those each process has of its own are different for every process; (n,) int64."""
-        if not communicator.size or not self.is_self[communicator].any():
+        """Number communicators such that those each process has of its own are different for every process; (n,) int64.
+
+        These are MPI_COMM_SELF and its like, and those that are not defined.
+        """
+        is_own = (communicator < 0) | pick(self.is_self, communicator, 0)
+        if not is_own.any():
             return communicator.astype(np.int64)
-        own = np.cumsum(self.is_self)[communicator] * self._n_processes + process
-        return np.where(self.is_self[communicator], self._n + own, communicator)
+        # number 0 of the communicators of their own is the undefined one
+        own = pick(np.cumsum(self.is_self), communicator, 0) * self._n_processes + process
+        return np.where(is_own, self._n + own, communicator)
 
     def rank_of(self, communicator: NDArray[np.int32], process: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return the rank of a process in a communicator; -1 if it is no member."""
         at = lookup(self._keys, communicator.astype(np.int64) * self._n_processes + process)
-        rank = np.where(at >= 0, self._ranks[at] if self._ranks.size else -1, -1)
-        valid = (communicator >= 0) & (communicator < self._n)
-        return np.where(valid & self.is_self[communicator] if self._n else False, 0, np.where(valid, rank, -1))
+        rank = np.where(communicator >= 0, pick(self._ranks, at), -1)
+        return np.where(pick(self.is_self, communicator, 0), 0, rank)
 
     def process_of(
         self, communicator: NDArray[np.int32], rank: NDArray[np.int64], own: NDArray[np.int32]
@@ -71,7 +84,7 @@ class Communicators:
         """
         if not self._n:
             return np.full(rank.size, -1, np.int64)
-        valid = (communicator >= 0) & (communicator < self._n) & (rank >= 0)
+        valid = (communicator >= 0) & (rank >= 0)
         c = np.where(valid, communicator, 0)
         start, n = self._start[c], np.diff(self._start)[c]
         result = self._take(self._members, start, n, rank)

@@ -97,7 +97,7 @@ def read_only(values: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
-def pick(values: NDArray[Any], index: NDArray[np.int64], null: int = -1) -> NDArray[Any]:
+def pick(values: NDArray[Any], index: NDArray[np.signedinteger[Any]], null: int = -1) -> NDArray[Any]:
     """Take `values[index]`, and `null` where the index is negative."""
     if not values.size:
         return np.full(index.size, null, values.dtype)

@@ -47,7 +47,10 @@ def match_teams(model: Model) -> CompoundTable:
             "call_path": call_path,
             "n_threads": np.bincount(teams.instance, minlength=n).astype(np.int32),
         },
-        {"teams that nobody forked": int((master < 0).sum())},
+        {
+            "teams that nobody forked": int((master < 0).sum()),
+            "threads that begin in undefined teams": teams.n_undefined,
+        },
     )
 
 

@@ -7,7 +7,8 @@ same time. A trace that is small enough is one part, and nothing is copied.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
+from threading import RLock
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 from tracecols.enhance.collectives import CollectivePost, match_collectives, plan_ranges
 from tracecols.enhance.compound import CompoundTable
 from tracecols.enhance.messages import LateCalls, MessagePost, Receipt, gather_sent, match_messages, post_messages
+from tracecols.enhance.spool import Spool
+from tracecols.once import once
 
 if TYPE_CHECKING:
     from tracecols.enhance.model import Model
@@ -27,7 +30,7 @@ ROOM = 1 << 20
 
 
 class Exchange:
-    """The parts of a trace and what they exchange.
+    """The parts of a trace and what they exchange; what several parts have posted is given back at the end of a `with`.
 
     Parameters
     ----------
@@ -40,6 +43,8 @@ class Exchange:
     ----------
     part_of : (n_processes,) int64
         Part of every process.
+    spool : Spool, optional
+        Where columns stay that one part posts for others; there is none with one part, whose columns stay where they are.
     """
 
     def __init__(self, model: Model, division: list[NDArray[np.int64]]) -> None:
@@ -47,10 +52,22 @@ class Exchange:
         self.part_of = np.zeros(int(model.process.max(initial=-1)) + 1, np.int64)
         for number, members in enumerate(division):
             self.part_of[model.process[members]] = number
+        self.spool = Spool(model.spool) if len(division) > 1 else None
         self._messages: dict[int, MessagePost] = {}
         self._collectives: dict[int, CollectivePost] = {}
         self._receipts: dict[int, Receipt] = {}
         self._late: dict[int, Callable[[], LateCalls]] = {}
+        # by part: a thread that receives may have to wait for one that posts, and never the other way round
+        self._posting, self._receiving = ([RLock() for _ in division] for _ in range(2))
+
+    def __enter__(self) -> Exchange:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.spool is not None:
+            for kept in (self._messages, self._collectives, self._receipts, self._late):
+                kept.clear()
+            self.spool.__exit__(*error)
 
     @property
     def n_parts(self) -> int:
@@ -67,10 +84,12 @@ class Exchange:
 
     def post(self, view: Model) -> None:
         """Let a part say what it has to say, unless it has."""
-        if view.part not in self._messages:
-            self._collectives[view.part] = CollectivePost(view, self)
-            # all sends stay with the view, and go with it: the post outlives it
-            self._messages[view.part], view.posted_sends = post_messages(view, self)
+        with self._posting[view.part]:
+            if view.part not in self._messages:
+                self._collectives[view.part] = CollectivePost(view, self)
+                # all sends stay with the view, and go with it: the post outlives it
+                posted, view.posted_sends = post_messages(view, self)
+                self._messages[view.part] = posted
 
     def _posts(self, posts: dict[int, Post]) -> list[Post]:
         for part in range(self.n_parts):
@@ -79,25 +98,28 @@ class Exchange:
         return [posts[part] for part in range(self.n_parts)]
 
     def messages(self, part: int) -> tuple[CompoundTable, CompoundTable]:
-        """Return the messages a part receives and all its receives, and tell the senders."""
-        table, receives, self._receipts[part] = match_messages(self, part, self._posts(self._messages))
-        self._late[part] = lru_cache(maxsize=None)(partial(LateCalls, table))
+        """Return the messages a part receives, and all its receives; and tell the senders."""
+        table, receives, receipt = match_messages(self, part, self._posts(self._messages))
+        late: Callable[[], LateCalls] = lru_cache(maxsize=None)(partial(LateCalls, table))
         if self.n_parts > 1:
             # the table goes, its late senders stay
             found = LateCalls(table)
-            self._late[part] = lambda: found
+            late = lambda: found  # noqa: E731
+        with self._receiving[part]:
+            self._late[part], self._receipts[part] = late, receipt
         return table, receives
 
     def sent_messages(self, part: int) -> CompoundTable:
         """Return the messages a part sends."""
         post = self._posts(self._messages)[part]
         for receiver in range(self.n_parts):
-            if receiver not in self._receipts:
-                self.messages(receiver)
+            with self._receiving[receiver]:
+                if receiver not in self._receipts:
+                    self.messages(receiver)
         receipts = [self._receipts[receiver] for receiver in range(self.n_parts)]
         return gather_sent(self.model, post, receipts, part, self._late[part])
 
-    @cached_property
+    @once
     def ranges(self) -> list[tuple[int, int]]:
         """Ranges of collective operations that are matched together."""
         return plan_ranges(self._posts(self._collectives), ROOM)

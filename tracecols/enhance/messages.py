@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -157,8 +157,7 @@ def post_messages(view: Model, exchange: Exchange) -> tuple[MessagePost, Compoun
             **call_columns(calls, "send_done", pick(e.call, done)),
         },
     )
-    spool = view.spool if n > 1 else None
-    shipped = Shipment(columns, SEND_HALF, spool, RELATIVE)
+    shipped = Shipment(columns, SEND_HALF, exchange.spool, RELATIVE)
     columns = Columns(
         receives.size,
         {
@@ -174,7 +173,7 @@ def post_messages(view: Model, exchange: Exchange) -> tuple[MessagePost, Compoun
             **call_columns(calls, "recv", e.call[receives]),
         },
     )
-    received = Shipment(columns, [*KEY, *RECV_HALF], spool, RELATIVE)
+    received = Shipment(columns, [*KEY, *RECV_HALF], exchange.spool, RELATIVE)
     every = np.flatnonzero(is_send)
     every = every[np.argsort(e.row[every], kind="stable")]
 
@@ -272,7 +271,7 @@ def _one_before_is_lacking(
 def match_messages(
     exchange: Exchange, part: int, posts: Sequence[MessagePost]
 ) -> tuple[CompoundTable, CompoundTable, Receipt]:
-    """Build the tables of the messages a part receives and of all its receives, and what senders are told."""
+    """Build the tables of the messages a part receives, of all its receives, and what senders are told."""
     model, receives = exchange.model, posts[part].receives
     spans = [(int(p.start[part]), int(p.start[part + 1])) for p in posts]
 
@@ -314,45 +313,47 @@ def match_messages(
         "messages received before they were sent": int((table.send_time > table.recv_time).sum()),
     }
     bounds = np.concatenate([[0], np.cumsum([stop - start for start, stop in spans])])
-    spool = exchange.model.spool if exchange.n_parts > 1 else None
-    return table, _all_receives(model, receives, match, sent), Receipt(receives, matched, bounds, spool)
+    every = all_receives(model, table, receives, np.flatnonzero(match < 0))
+    return table, every, Receipt(receives, matched, bounds, exchange.spool)
 
 
-def _all_receives(
-    model: Model, receives: Shipment, match: NDArray[np.int64], sent: Callable[[str], NDArray[Any]]
+def all_receives(
+    model: Model, messages: CompoundTable, receives: Shipment, unmatched: NDArray[np.int64]
 ) -> CompoundTable:
-    """Build the table of all receives of a part from the sends they match, -1 none."""
+    """Build the table of the receives of a part: those of its messages, and those that found no send."""
+    recv = np.concatenate([messages.recv, receives.rows("recv")[unmatched]])
+    # where all found their sends the columns of the messages serve
+    order = np.argsort(recv, kind="stable") if unmatched.size else None
 
-    @cache
-    def order() -> NDArray[np.int64]:
-        return np.argsort(receives.rows("recv"), kind="stable")
+    def both(name: str, of_unmatched: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        own = messages[name]
+        return own if order is None else np.concatenate([own, of_unmatched()]).astype(own.dtype, copy=False)[order]
 
     def column(name: str) -> NDArray[Any]:
-        return receives.rows(name)[order()]
+        return both(name, lambda: receives.rows(name)[unmatched])
 
-    def length() -> NDArray[np.int64]:
-        send = match[order()]
-        stated = pick(sent("length"), send)
-        alone = np.flatnonzero(send < 0)
-        row, location = column("recv")[alone], column("recv_location")[alone]
+    def recorded_length() -> NDArray[np.int64]:
+        """Look up what the receives themselves say; O(n) in the location's receives, but only where some found no send."""
+        rows, location = receives.rows("recv")[unmatched], receives.rows("recv_location")[unmatched]
+        length = np.empty(rows.size, np.int64)
         for of in np.unique(location).tolist():
-            side = model.store.read("p2p", of, ["row", "length"])
-            mine = location == of
-            stated[alone[mine]] = side["length"][np.searchsorted(side["row"], row[mine])]
-        return np.maximum(stated, 0)
+            side, mine = model.store.read("p2p", of, ["row", "length"]), location == of
+            length[mine] = side["length"][np.searchsorted(side["row"], rows[mine])]
+        return length
+
+    def is_matched() -> NDArray[np.bool_]:
+        found = np.arange(recv.size) < len(messages)
+        return found if order is None else found[order]
 
     return CompoundTable(
         RECEIVES_TABLE,
-        receives.n,
+        recv.size,
         {
-            "recv": partial(column, "recv"),
-            "send": lambda: pick(sent("send"), match[order()]),
+            "recv": recv if order is None else recv[order],
             "location": partial(column, "recv_location"),
-            "communicator": partial(column, "communicator"),
-            "source": partial(column, "source"),
-            "tag": partial(column, "tag"),
-            "length": length,
-            "recv_time": partial(column, "recv_time"),
+            **{name: partial(column, name) for name in ("communicator", "source", "tag", "recv_time")},
+            "length": partial(both, "length", recorded_length),
+            "is_matched": is_matched,
             "call_path": partial(column, "recv_call_path"),
         },
     )

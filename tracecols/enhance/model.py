@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from tracecols.enhance.shipment import joined
 from tracecols.enhance.spool import Spool
 from tracecols.enhance.teams import Teams
 from tracecols.enhance.topologies import Topology, read_topologies
+from tracecols.once import once
 from tracecols.schema import KINDS
 from tracecols.schema.compound import PROFILE
 from tracecols.store import Store
@@ -174,14 +175,14 @@ class Model:
     posted_sends : CompoundTable, optional
         All sends of this part, once it has posted them.
     spool : Spool
-        Where columns stay for later.
-    memo : dict
-        What steps remember of the whole trace, by the function that made it.
+        Where the columns of its scans stay.
+    memo : mapping
+        What steps remember of the whole trace, by the function that made it and as long as that exists.
     """
 
     def __init__(self, store: Store, jobs: int, progress: Callable[[int, int], None] | None = None) -> None:
         self.store, self.jobs = store, jobs
-        self.memo: dict[Any, Any] = {}
+        self.memo: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         self.regions = Regions(store)
         self.locations = Locations.of(store)
         self.n_locations = len(self.locations)
@@ -211,7 +212,7 @@ class Model:
         view.part, view.exchange = part, exchange
         return view
 
-    @cached_property
+    @once
     def whole(self) -> Model:
         """A model for the tables that join all processes at once: one-sided communication, start and end of MPI; itself if small."""
         if self.fits:
@@ -233,13 +234,16 @@ class Model:
         """Whether the compound tables of all locations may be made at the same time."""
         return sum(scan.n_calls + scan.n_notes for scan in self.scans) <= PART
 
-    @cached_property
+    @once
     def exchange(self) -> Exchange:
         """What the processes tell each other, all at once."""
         return Exchange(self, [self.members])
 
     def divided(self) -> Exchange:
-        """Divide the model into parts of whole processes, for an analysis in bounded memory; one if it is small."""
+        """Divide the model into parts of whole processes, for one analysis in bounded memory; one part if it is small.
+
+        Use it in a `with`, at whose end what the parts have told each other is given back.
+        """
         if self.fits:
             return self.exchange
         sizes = np.array([scan.n_calls + scan.n_notes for scan in self.scans])
@@ -259,13 +263,13 @@ class Model:
             filled += n
         return Exchange(self, [*division, np.concatenate(members)])
 
-    @cached_property
+    @once
     def teams_of(self) -> Teams:
         """Team instances, as recorded."""
         members = np.zeros(0, np.int64) if self.is_exchange else self.members
         return Teams(self.store, self.locations, members)
 
-    @cached_property
+    @once
     def calls(self) -> AllCalls:
         """Region instances that matter to joins."""
         return AllCalls(self)
@@ -284,7 +288,7 @@ class Model:
         """Ticks per second."""
         return int(self.store.manifest["clock"]["resolution"])
 
-    @cached_property
+    @once
     def profile(self) -> CompoundTable:
         """Exclusive time and visits per call path and location."""
         numbers = self.call_paths.numbers
@@ -308,21 +312,21 @@ class Model:
             },
         )
 
-    @cached_property
-    def _messages(self) -> tuple[CompoundTable, CompoundTable]:
+    @once
+    def _received(self) -> tuple[CompoundTable, CompoundTable]:
         return self.exchange.messages(self.part)
 
     @property
     def messages(self) -> CompoundTable:
         """Point-to-point messages received here."""
-        return self._messages[0]
+        return self._received[0]
 
     @property
     def receives(self) -> CompoundTable:
-        """All receives, with or without their sends."""
-        return self._messages[1]
+        """All receives."""
+        return self._received[1]
 
-    @cached_property
+    @once
     def sent_messages(self) -> CompoundTable:
         """Point-to-point messages sent from here."""
         return self.exchange.sent_messages(self.part)
@@ -336,7 +340,7 @@ class Model:
             self.posted_sends = post_messages(self, self.exchange)[1]
         return self.posted_sends
 
-    @cached_property
+    @once
     def _collectives(self) -> tuple[CompoundTable, CompoundTable]:
         return self.exchange.collectives(self.part)
 
@@ -350,28 +354,28 @@ class Model:
         """Participants of MPI collective operations."""
         return self._collectives[1]
 
-    @cached_property
+    @once
     def region_instances(self) -> CompoundTable:
         """Executions of regions."""
         from tracecols.enhance.pointers import region_instances
 
         return region_instances(self, self.members.tolist())
 
-    @cached_property
+    @once
     def startups(self) -> CompoundTable:
         """Processes in MPI_Init and MPI_Finalize."""
         from tracecols.enhance.collectives import find_startups
 
         return find_startups(self)
 
-    @cached_property
+    @once
     def teams(self) -> CompoundTable:
         """Team instances."""
         from tracecols.enhance.constructs import match_teams
 
         return match_teams(self)
 
-    @cached_property
+    @once
     def _constructs(self) -> tuple[CompoundTable, CompoundTable]:
         from tracecols.enhance.constructs import match_constructs
 
@@ -387,21 +391,21 @@ class Model:
         """Threads in OpenMP constructs."""
         return self._constructs[1]
 
-    @cached_property
+    @once
     def window_members(self) -> CompoundTable:
         """Processes in collective operations on windows."""
         from tracecols.enhance.windows import match_window_collectives
 
         return match_window_collectives(self)
 
-    @cached_property
+    @once
     def epochs(self) -> CompoundTable:
         """Access epochs and the exposure epochs they access."""
         from tracecols.enhance.windows import match_epochs
 
         return match_epochs(self)
 
-    @cached_property
+    @once
     def _locks(self) -> tuple[CompoundTable, tuple[NDArray[np.int64], NDArray[np.int64]]]:
         from tracecols.enhance.locks import match_locks
 

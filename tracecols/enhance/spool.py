@@ -130,14 +130,53 @@ def _copy(columns: C) -> C:
     return result
 
 
-class Spool:
-    """Keep columns: the first ones in memory, what exceeds the budget in a temporary folder that lives as long as this."""
+class Held:
+    """Count the bytes that several spools hold in memory together."""
 
     def __init__(self) -> None:
+        self._lock, self.size = Lock(), 0
+
+    def take(self, size: int) -> bool:
+        """Hold so many bytes more, unless that exceeds the budget."""
+        with self._lock:
+            fits = self.size + size <= BUDGET
+            self.size += size if fits else 0
+            return fits
+
+    def give(self, size: int) -> None:
+        """Hold so many bytes less."""
+        with self._lock:
+            self.size -= size
+
+
+class Spool:
+    """Keep columns: the first ones in memory, what exceeds the budget in a temporary folder.
+
+    What it keeps lives as long as this, or until the end of the `with` it is used in.
+
+    Parameters
+    ----------
+    beside : Spool, optional
+        One that this shares the budget with.
+    """
+
+    def __init__(self, beside: Spool | None = None) -> None:
         self._lock = Lock()
+        self._budget: Held = Held() if beside is None else beside._budget
         self._held = 0
         self._n_files = 0
         self._folder: ScratchFolder | None = None
+
+    def __enter__(self) -> Spool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Give back what is kept: its columns can no longer be read."""
+        with self._lock:
+            self._budget.give(self._held)
+            self._held, folder, self._folder = 0, self._folder, None
+        if folder is not None:
+            folder.remove()
 
     def keep(self, columns: C, relative: Mapping[str, str] | None = None, borrowed: bool = False) -> C:
         """Return the same columns, or something with the same attributes that reads them from a file.
@@ -158,7 +197,7 @@ class Spool:
         """
         size = sum(array.nbytes for array in vars(columns).values())
         with self._lock:
-            if self._held + size <= BUDGET:
+            if self._budget.take(size):
                 self._held += size
                 return _copy(columns) if borrowed else columns
             if self._folder is None:

@@ -35,6 +35,8 @@ class ThreadEvents:
 class Teams:
     """The team instances of a trace, or of some of its locations; instance k of a team is the k-th time each of its threads begins in it.
 
+    A team that a recording names but does not define is -1: nothing says who else is in it, so each thread has one of its own.
+
     Recordings without events of their own for that (EPILOG, older OTF2) have one team per process: all its threads belong to
     it between each FORK and JOIN of the process's master.
 
@@ -43,6 +45,8 @@ class Teams:
     events : list of ThreadEvents
         By location.
     n_instances : int
+    n_undefined : int
+        Begins in teams that are not defined.
     begin_start : (n_locations + 1,) int64
         First of each location's team begins among all.
     location, team, instance : (n_begins,)
@@ -72,6 +76,9 @@ class Teams:
         # the thread that forked begins in the team with its FORK, or right after it
         n_begins, teams, after_fork, forks = np.zeros(n_locations, np.int64), [], [], []
         self._n_defined = int(max((self.events[i].team.max() for i in with_events), default=-1)) + 1
+        # defined teams, one of each process, and an unknown one of each location
+        first_unknown = self._n_defined + int(process.max(initial=-1)) + 1
+        self.n_undefined = 0
         for location in chosen if (self.forker >= 0).any() else with_events:
             e = self.events[location]
             is_fork = IS_FORK[e.kind]
@@ -84,7 +91,9 @@ class Teams:
             else:
                 b = e.is_begin
                 n = int(b.sum())
-                teams.append(e.team[b].astype(np.int64))
+                team = e.team[b].astype(np.int64)
+                teams.append(np.where(team >= 0, team, first_unknown + location))
+                self.n_undefined += int((team < 0).sum())
                 before = np.concatenate([[False], is_fork[:-1]]) if is_fork.size else is_fork
                 after_fork.append(before[b])
                 forks.append((np.cumsum(is_fork) - 1)[b])

@@ -22,6 +22,7 @@ from tracecols.enhance.grouping import (
 )
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import EPOCHS, WINDOW_MEMBERS
+from tracecols.schema.enums import GROUPS_OF_LOCATIONS
 from tracecols.store.arrow import to_numpy
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ def match_window_collectives(model: Model) -> CompoundTable:
     """Build the table of processes that create, free or fence a window together."""
     calls = model.calls
     e = model.notes("rma", ["window"])
+    # nothing is joined on a window that is not defined
+    undefined = mask_of((K.RMA_COLLECTIVE_END, K.RMA_GROUP_SYNC))[e.kind] & (e.window < 0)
     end = np.flatnonzero((e.kind == K.RMA_COLLECTIVE_END) & (e.window >= 0))
     location, window, call = e.location[end], e.window[end], e.call[end]
     process = model.process[location] if location.size else np.zeros(0, np.int32)
@@ -58,7 +61,7 @@ def match_window_collectives(model: Model) -> CompoundTable:
     order = np.argsort(rank)[::-1]
     first[instance[order]] = order
     communicator = to_numpy(model.store.definitions["windows"].column("communicator"))
-    size = np.append(model.communicators.size, 0)[communicator[window[head]]]
+    size = model.communicators.size_of(communicator[window[head]])
     complete = segments.count() == size
     return CompoundTable(
         WINDOW_MEMBERS,
@@ -74,7 +77,10 @@ def match_window_collectives(model: Model) -> CompoundTable:
             "call_path": call_path,
             "first_call_path": call_path[first][instance],
         },
-        {"operations on windows that lack participants": int((~complete).sum())},
+        {
+            "operations on windows that lack participants": int((~complete).sum()),
+            "operations on undefined windows": int(undefined.sum()),
+        },
     )
 
 
@@ -82,7 +88,7 @@ def match_epochs(model: Model) -> CompoundTable:
     """Build the table of access epochs, one row per exposure epoch that they access."""
     e = model.notes("rma", ["window", "group", "level"])
     calls = model.calls
-    sync = np.flatnonzero((e.kind == K.RMA_GROUP_SYNC) & (e.call >= 0))
+    sync = np.flatnonzero((e.kind == K.RMA_GROUP_SYNC) & (e.call >= 0) & (e.window >= 0))
     role_of = np.array([_ROLES.get(n, -1) for n in model.regions.lower], np.int64)
     call = e.call[sync]
     role = role_of[model.call_paths.region[calls.call_path[call]]] if sync.size else np.zeros(0, np.int64)
@@ -151,8 +157,10 @@ def match_epochs(model: Model) -> CompoundTable:
 
 
 def _group_members(model: Model) -> list[list[int]]:
-    members: list[list[int]] = model.store.definitions["groups"].column("members").to_pylist()
-    return members
+    """Return the locations in every group; groups of something else have none."""
+    groups = model.store.definitions["groups"]
+    kinds, members = groups.column("type").to_pylist(), groups.column("members").to_pylist()
+    return [m if kind in GROUPS_OF_LOCATIONS else [] for kind, m in zip(kinds, members, strict=True)]
 
 
 def _group_sizes(model: Model) -> NDArray[np.int64]:
@@ -175,7 +183,7 @@ def _meet(
         ends = np.cumsum(n)
         within = np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - n, n)
         at = np.repeat(starts[np.where(group >= 0, group, 0)], n) + within
-        return np.repeat(np.arange(of.size), n), model.process[flat[at]].astype(np.int64)
+        return np.repeat(np.arange(of.size), n), pick(model.process, flat[at]).astype(np.int64)
 
     access, target = partners(start)
     exposure, origin = partners(post)

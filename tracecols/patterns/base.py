@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from functools import cache, cached_property
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.compound import CompoundTable, pick, read_only
+from tracecols.once import once
 from tracecols.severity.cells import Cells
 
 if TYPE_CHECKING:
@@ -252,12 +253,12 @@ class Findings:
     teams: TeamTimes
     cells: dict[str, Cells] = field(default_factory=dict)
 
-    @cached_property
+    @once
     def execution(self) -> Cells:
         """Each location's own time per call path."""
         return self.conventions.execution(self.model, self)
 
-    @cached_property
+    @once
     def idle(self) -> tuple[Cells, Cells]:
         """Time of workers outside parallel regions, and of those that lack inside."""
         return self.conventions.idle(self.model, self)
@@ -418,7 +419,8 @@ def either(*rules: RegionRule) -> RegionRule:
 
 def region_of(model: Model, call_path: NDArray[np.int32], rule: RegionRule) -> NDArray[np.bool_]:
     """Whether the regions of call paths fit a rule; false for null."""
-    if rule not in model.memo:
-        model.memo[rule] = np.append(rule(model.regions)[model.call_paths.region], False)
-    mask: NDArray[np.bool_] = model.memo[rule][call_path]
-    return mask
+    mask = model.memo.get(rule)
+    if mask is None:
+        mask = model.memo[rule] = np.append(rule(model.regions)[model.call_paths.region], False)
+    result: NDArray[np.bool_] = mask[call_path]
+    return result

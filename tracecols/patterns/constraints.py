@@ -173,8 +173,8 @@ def find_violations(model: Model, first: int = 3) -> list[Violation]:
 
     counts: dict[str, int] = {}
     told: dict[str, list[tuple[int, int, str]]] = {}
-    with ThreadPoolExecutor(model.jobs) as pool:
-        for part in [check(model, ALONE), *run_in_parts(model.divided(), check, pool, range(len(STEPS)))]:
+    with model.divided() as exchange, ThreadPoolExecutor(model.jobs) as pool:
+        for part in [check(model, ALONE), *run_in_parts(exchange, check, pool, range(len(STEPS)))]:
             for name, count, here in part:
                 counts[name] = counts.get(name, 0) + count
                 told[name] = sorted([*told.get(name, []), *here])[:first]
@@ -244,11 +244,11 @@ def decreasing_times(model: Model, _names: Names) -> Found:
     """Find events whose time is earlier than that of the event recorded before them, as buffers that are written out leave them."""
     counts = model.store.decreases
     times, locations, back, kinds = ([np.zeros(0, np.int64)] for _ in range(4))
-    for location in sorted(counts)[:SOME]:
-        columns = model.store.read("events", location, ["time", "kind"])
+    for of in sorted(counts)[:SOME]:
+        columns = model.store.read("events", of, ["time", "kind"])
         at = 1 + np.flatnonzero(columns["time"][1:] < columns["time"][:-1])[:SOME]
         times.append(columns["time"][at])
-        locations.append(np.full(at.size, location))
+        locations.append(np.full(at.size, of))
         back.append(columns["time"][at - 1] - columns["time"][at])
         kinds.append(columns["kind"][at])
     time, location, earlier, kind = (np.concatenate(v) for v in (times, locations, back, kinds))
@@ -278,6 +278,12 @@ def forks(part: Model, names: Names) -> Found:
     return Found.at(
         time, location, lambda i: f"begins in {names.communicator(int(communicator[of[i]]))}, which nobody forked"
     )
+
+
+@constraint("threads that begin in undefined teams", "teams are defined", "process", "OTF2 definitions")
+def undefined_teams(part: Model, _names: Names) -> Found:
+    """Count begins in teams that are not defined: each thread stands alone."""
+    return Found(part.teams.counts["threads that begin in undefined teams"])
 
 
 @constraint("constructs that lack threads", "all threads of a team execute a construct", "process", "thesis 3.13, 3.19")
@@ -489,6 +495,23 @@ def collective_order(model: Model, names: Names) -> Found:
     return Found.at(time, location, tell)
 
 
+@constraint(
+    "participants of collective operations on undefined communicators",
+    "communicators are defined",
+    "range",
+    "OTF2 definitions",
+)
+def undefined_communicators(model: Model, names: Names) -> Found:
+    """Find participants of collective operations whose communicator is not defined: each stands alone."""
+    m = model.collective_members
+    of = np.flatnonzero(m.communicator < 0)
+    return Found.at(
+        m.begin_time[of],
+        m.location[of].astype(np.int64),
+        lambda i: f"{names.op(int(m.op[of[i]]))} on {names.communicator(-1)}",
+    )
+
+
 @constraint("collective operations left before others entered them", "operations that synchronise do (clocks)", "range")
 def collective_clocks(model: Model, names: Names) -> Found:
     """Find complete operations in which who depends on another's data ends before that one begins."""
@@ -531,7 +554,13 @@ def collective_clocks(model: Model, names: Names) -> Found:
 )
 def windows(model: Model, _names: Names) -> Found:
     """Count collective operations on windows that not all members execute."""
-    return Found(sum(model.window_members.counts.values()))
+    return Found(model.window_members.counts["operations on windows that lack participants"])
+
+
+@constraint("operations on undefined windows", "windows are defined", "whole", "OTF2 definitions")
+def undefined_windows(model: Model, _names: Names) -> Found:
+    """Count collective operations and synchronisations of groups whose window is not defined."""
+    return Found(model.window_members.counts["operations on undefined windows"])
 
 
 @constraint(

@@ -28,6 +28,7 @@ from tracecols.patterns.counters import counter_properties
 from tracecols.patterns.plugins import installed
 from tracecols.patterns.profile import TeamTimes, displaced_call_paths, overbooked_threads
 from tracecols.patterns.registry import CONVENTIONS, needed, properties
+from tracecols.schema import not_analysed
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.cube import SeverityCube
@@ -344,8 +345,8 @@ class Search:
             )
 
         cells = self.findings.cells
-        with ThreadPoolExecutor(self.model.jobs) as pool:
-            for part in run_in_parts(self.model.divided(), search, pool, steps):
+        with self.model.divided() as exchange, ThreadPoolExecutor(self.model.jobs) as pool:
+            for part in run_in_parts(exchange, search, pool, steps):
                 self.findings.teams += part.teams
                 counts.update(part.counts)
                 for name, more in part.cells.items():
@@ -464,6 +465,7 @@ def analyze_model(
         n = str(model.store.manifest["source"].get(fact, 0))
         if n.isdecimal() and int(n):
             found[what] = int(n)
+    found |= {f"records of {what}, which are not analysed": n for what, n in not_analysed(model.store.manifest).items()}
     displaced = displaced_call_paths(model, search.findings) if conventions == "scalasca" else 0
     overbooked = overbooked_threads(model, search.findings) if conventions == "scalasca" else 0
     if overbooked:
@@ -580,7 +582,7 @@ def counts_of(view: Model, step: int) -> dict[str, int]:
 def counts(model: Model) -> dict[str, int]:
     """Count what could not be matched or contradicts itself; zeros are left out."""
     found = Counter(counts_by_location(model))
-    with ThreadPoolExecutor(model.jobs) as pool:
-        for more in run_in_parts(model.divided(), counts_of, pool, range(len(STEPS))):
+    with model.divided() as exchange, ThreadPoolExecutor(model.jobs) as pool:
+        for more in run_in_parts(exchange, counts_of, pool, range(len(STEPS))):
             found.update(more)
     return {k: int(v) for k, v in found.items() if v}

@@ -217,7 +217,7 @@ for name, late, overtaken, waits_long, title in (
         summary=f"Number of receives ({title}).",
     )
     def receives(model: Model, r: CompoundTable, parent: Matches, has_payload: bool = has_payload) -> Matches:
-        """Receives with or without payload."""
+        """Receives with or without payload, also those that found no send, as sends count that found no receive."""
         return parent.counted((r.length != 0) == has_payload)
 
     @pattern(
@@ -271,5 +271,12 @@ def bytes_sent(model: Model, s: CompoundTable, parent: Matches) -> Matches:
     summary="Bytes received in point-to-point operations.",
 )
 def bytes_received(model: Model, r: CompoundTable, parent: Matches) -> Matches:
-    """Length of every message as sent, at the call that completes its receive; without the send, as the receive states it."""
+    """Length of every message as sent, else as received, at the call that completes its receive."""
     return parent.where(r.length > 0, severity=r.length)
+
+
+NOTES = {
+    "sends without receive": "they and their bytes count as sent; what they waited for is not known",
+    "receives without send": "they and their bytes, as far as recorded, count as received; what they waited for is not known",
+}
+"""What an analysis makes of messages that lack a side, by what they are counted as."""

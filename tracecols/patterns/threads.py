@@ -24,6 +24,7 @@ BARRIERS = in_role(["barrier", "implicit_barrier"], "openmp")
 SYNCHRONIZATION = either(LOCK_API, BARRIERS, in_role(["critical"], "openmp"))
 RUN_TIME = either(called("(?i:omp).+"), SYNCHRONIZATION, in_role(["flush"], "openmp"))
 API_CALL = in_role(["function", "wrapper"])
+CRITICAL_CONSTRUCT = in_role(["critical"], "openmp")
 
 add("omp_time", "execution", "OpenMP", "Time spent in the OpenMP run-time system and API.", of="children")
 
@@ -185,7 +186,7 @@ def api_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 )  # fmt: skip
 def critical_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Locks acquired by a critical region."""
-    return parent.where(region_of(model, parent.call_path, in_role(["critical"], "openmp")))
+    return parent.where(region_of(model, parent.call_path, CRITICAL_CONSTRUCT))
 
 
 add(

@@ -359,8 +359,8 @@ class CutPlanner:
                 break
             time = self.store.read("events", location, ["time"], base, min(base + BATCH, n))["time"]
             for i, at in enumerate((self._start, self._stop)):
-                found = np.flatnonzero(time >= at) if bounds[i] < 0 and at is not None else ()
-                if len(found):
+                found = np.flatnonzero(time >= at) if bounds[i] < 0 and at is not None else np.zeros(0, np.int64)
+                if found.size:
                     bounds[i] = base + int(found[0])
         first, last = (n if bound < 0 else bound for bound in bounds)
         return LocationCut(first, max(first, last))
@@ -610,8 +610,10 @@ class CutPlanner:
                 self._insert(location, last[*key, location])
 
     def _team_of(self, location: int, begin: int) -> int:
+        """Return the team of a begin; a number of the location's own if it is not defined."""
         e = self._side("threads", location, "team")
-        return int(e["team"][np.searchsorted(e["row"], begin)])
+        team = int(e["team"][np.searchsorted(e["row"], begin)])
+        return team if team >= 0 else -1 - location
 
 
 def _row_at(row: NDArray[np.int64], at: int) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from tracecols.schema import NAMES
+from tracecols.schema import NAMES, not_analysed
 from tracecols.store import Store
 
 
@@ -122,6 +122,7 @@ def describe(store: Store) -> RenderableType:
         ]
         parts += ["", _listing("Counters", ["name", "unit", "mode", "type"], shorten(listed))]
     trouble = [[n, f"records of {what}, {fate(what)}"] for what, n in m["not_understood"].items()]
+    trouble += [[n, f"records of {what}, kept but not analysed"] for what, n in not_analysed(m).items()]
     trouble += [
         [
             loss["n_events"] if loss["n_events"] >= 0 else "some",
@@ -131,7 +132,9 @@ def describe(store: Store) -> RenderableType:
     ]
     parts += [
         "",
-        _listing("Not understood or lost", ["number", "what"], trouble, 1) if trouble else "Everything was understood.",
+        _listing("Not understood, not analysed or lost", ["number", "what"], trouble, 1)
+        if trouble
+        else "Everything was understood.",
     ]
     return Group(*parts)
 

@@ -1,7 +1,7 @@
 """What exists in a store: event kinds, tables, columns, as data."""
 
 from tracecols.schema.columns import Column, Table
-from tracecols.schema.kinds import FAMILIES, KINDS, NAMES, EventKind, Kind
+from tracecols.schema.kinds import FAMILIES, KINDS, NAMES, EventKind, Kind, not_analysed
 from tracecols.schema.tables import DEFINITIONS, EVENTS, FORMAT_VERSION, SIDE_TABLES, metric_table
 
 __all__ = [
@@ -17,4 +17,5 @@ __all__ = [
     "Kind",
     "Table",
     "metric_table",
+    "not_analysed",
 ]

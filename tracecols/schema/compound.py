@@ -38,7 +38,7 @@ _MESSAGE_SOURCE = "SEMANTICS 3; OTF2 MpiSend, MpiIsend, MpiRecv, MpiIrecv, MpiMr
 
 MESSAGES = Table(
     "messages",
-    "one point-to-point message, in the order of the RECVs; sends and receives that found no partner are counted, not listed here",
+    "one point-to-point message, in the order of the RECVs; sends and receives that found no partner stand in `sends` and `receives` only",
     (
         *_MESSAGE,
         Column(
@@ -86,13 +86,18 @@ RECEIVES = Table(
     "one receive, whether or not it found its send",
     (
         Column("recv", "int64", "the RECV", "", "events"),
-        Column("send", "int64", "the SEND; null if none was found", "", "events"),
-        Column("location", "int32", "location of the RECV", "", "locations"),
+        Column("location", "int32", "its location", "", "locations"),
         Column("communicator", "int32", "communicator", "", "communicators"),
-        Column("source", "int32", "rank of the sender in the communicator; null if that is not known", "rank"),
+        Column("source", "int32", "rank of the sender in the communicator", "rank"),
         Column("tag", "int64", "message tag"),
-        Column("length", "int64", "length, as the sender states it; without SEND as the RECV states it", "bytes"),
+        Column(
+            "length",
+            "int64",
+            "length as the sender states it; without a send as recorded here, null if it is not",
+            "bytes",
+        ),
         Column("recv_time", "int64", "time of the RECV", "ticks"),
+        Column("is_matched", "bool", "whether it found its send"),
         Column("call_path", "int32", "call path of the call that completes it", "", "call_paths"),
     ),
     "OTF2 MpiRecv, MpiIrecv, MpiMrecv, MpiImrecv",

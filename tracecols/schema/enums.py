@@ -25,6 +25,8 @@ COLLECTIVE_OPS = (
 GROUP_TYPES = (
     "unknown", "locations", "regions", "metric", "comm_locations", "comm_group", "comm_self", "comm_location_groups",
 )  # fmt: skip
+GROUPS_OF_LOCATIONS = ("locations", "comm_locations", "comm_group", "comm_location_groups")
+"""Types of groups whose members are rows of locations."""
 LOCATION_TYPES = ("unknown", "cpu_thread", "gpu", "metric")
 LOCATION_GROUP_TYPES = ("unknown", "process", "accelerator")
 METRIC_TYPES = ("other", "papi", "rusage", "user")

@@ -6,8 +6,10 @@ a number never changes its meaning.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 
 class EventKind(IntEnum):
@@ -214,5 +216,27 @@ KINDS: tuple[Kind, ...] = (
     Kind(EventKind.UNKNOWN, "", "a record type the reader does not know; counted in the manifest"),
 )
 
+NOT_ANALYSED: dict[str, tuple[EventKind, ...]] = {
+    "non-blocking collective operations": (
+        EventKind.NON_BLOCKING_COLLECTIVE_REQUEST, EventKind.NON_BLOCKING_COLLECTIVE_COMPLETE,
+    ),
+}  # fmt: skip
+"""What is kept with all its attributes, but what no analysis looks at: waiting in it is found nowhere."""
+
 NAMES: dict[int, str] = {int(k.number): k.name for k in KINDS}
+
+
+def not_analysed(manifest: Mapping[str, Any]) -> dict[str, int]:
+    """Count the events of a store that no analysis looks at, by what they are; zeros are left out.
+
+    Parameters
+    ----------
+    manifest : mapping
+        Of the store.
+    """
+    by_kind = manifest["events_by_kind"]
+    found = {what: sum(by_kind.get(str(int(k)), 0) for k in kinds) for what, kinds in NOT_ANALYSED.items()}
+    return {what: n for what, n in found.items() if n}
+
+
 FAMILIES: tuple[str, ...] = tuple(dict.fromkeys(k.family for k in KINDS if k.family))

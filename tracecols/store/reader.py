@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -15,6 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tracecols.errors import StoreError
+from tracecols.once import once
 from tracecols.schema import DEFINITIONS, EVENTS, FORMAT_VERSION, SIDE_TABLES, Column, Table
 from tracecols.schema.capabilities import GET_COMPLETION
 from tracecols.store.arrow import arrow_schema, open_parquet, to_numpy
@@ -120,7 +120,7 @@ class Store:
                 return file
         raise StoreError(f"{self.path} was replaced or removed while it was being read\n  open it again")
 
-    @cached_property
+    @once
     def definitions(self) -> dict[str, pa.Table]:
         """All definition tables."""
         return {name: self.definition(name) for name in DEFINITIONS}
@@ -147,7 +147,7 @@ class Store:
             )
         return table
 
-    @cached_property
+    @once
     def _segments(self) -> dict[str, dict[int, tuple[int, int, int]]]:
         columns = self.definition("segments").columns
         result: dict[str, dict[int, tuple[int, int, int]]] = {}

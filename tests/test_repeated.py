@@ -1,0 +1,241 @@
+"""One trace, analysed again and again or by many threads at once: nothing is held, nothing is left, everything is the same."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import tempfile
+import threading
+import time
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import tracecols
+from benchmarks import generate
+from tracecols.enhance import exchange as exchange_module
+from tracecols.enhance import spool
+from tracecols.enhance.model import Model
+from tracecols.errors import AnalysisError
+from tracecols.once import once
+from tracecols.patterns.engine import counts, run_in_parts
+from tracecols.store import Store
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory) -> Path:
+    """The store of a program with messages and collective operations of eight processes."""
+    folder = tmp_path_factory.mktemp("program")
+    archive = generate.write(generate.make("halo", 6, 1, 3_000, 1), folder / "archive", jobs=1)
+    return tracecols.convert(archive, folder / "x.trace", jobs=1)
+
+
+@pytest.fixture
+def scratch(tmp_path, monkeypatch) -> Path:
+    """Let every process be a part, and what parts post go to files in a folder of their own."""
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setattr("tracecols.enhance.model.PART", 1)
+    return folder
+
+
+def severities(cube):
+    return {name: (c.key.tolist(), c.value.tolist()) for name, c in cube.cells.items()}
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*"))
+
+
+@pytest.mark.parametrize("budget", [0, 1 << 29])
+def test_fifty_analyses__of_one_trace_hold_and_leave_nothing(budget, store, scratch, monkeypatch):
+    """Issue 13, item 18: what an analysis puts aside is released when it ends, in memory and in files."""
+    monkeypatch.setattr(spool, "BUDGET", budget)
+    trace = tracecols.open(store, jobs=2)
+    expected = severities(trace.analyze())
+    # of every step of an analysis something; all properties take five times as long
+    some = ["mpi_latesender", "mpi_latereceiver", "mpi_wait_nxn", "bytes_sent", "omp_lock_contention_api"]
+    counts(trace.model)
+    left = files(scratch)
+    assert bool(left) == (budget < 1 << 20)
+    held = trace.model.spool._budget.size
+    gc.collect()
+    if budget:
+        # it triples the time, and where nothing fits into the budget files tell
+        tracemalloc.start()
+    try:
+        before = 0
+        for number in range(50):
+            if number % 10 == 9:
+                with pytest.raises(AnalysisError):
+                    trace.analyze(within="no such region")
+                counts(trace.model)
+            trace.analyze(properties=some)
+            if number == 4:
+                gc.collect()
+                before = tracemalloc.get_traced_memory()[0]
+        gc.collect()
+        after = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert files(scratch) == left
+    assert trace.model.spool._budget.size == held
+    # one analysis posts 100 kB; 45 of them may leave what Python itself keeps
+    assert after - before < 100_000, after - before
+    assert severities(trace.analyze()) == expected
+
+
+def test_narrowed_analyses__leave_nothing(store, scratch):
+    trace = tracecols.open(store, jobs=2)
+    for _ in range(5):
+        trace.analyze(start=1e-4, stop=5e-4)
+        trace.analyze(properties=["mpi_latesender"], locations=[0])
+    gc.collect()
+    assert files(scratch) == []
+
+
+def test_spool__gives_back_what_it_kept_beside_another(scratch, monkeypatch):
+    monkeypatch.setattr(spool, "BUDGET", 1000)
+    first = spool.Spool()
+    first.keep(SimpleNamespace(a=np.zeros(50)))
+    for _ in range(3):
+        with spool.Spool(first) as second:
+            assert not isinstance(second.keep(SimpleNamespace(a=np.zeros(70))), spool.Spilled)
+            assert isinstance(second.keep(SimpleNamespace(a=np.zeros(10))), spool.Spilled)
+            assert len(files(scratch)) == 2
+        assert files(scratch) == []
+        assert first._budget.size == 400
+
+
+# -- threads -----------------------------------------------------------------------------------------------------------
+
+
+class Slow:
+    """Counts how often its attributes are computed."""
+
+    def __init__(self):
+        self.computed = []
+
+    @once
+    def first(self):
+        """The first."""
+        time.sleep(0.01)
+        self.computed.append("first")
+        return object()
+
+    @once
+    def second(self):
+        self.computed.append("second")
+        return self.first, object()
+
+
+def together(n, call):
+    """Call a function in many threads that start at the same time."""
+    barrier = threading.Barrier(n)
+
+    def run(number):
+        barrier.wait()
+        return call(number)
+
+    with ThreadPoolExecutor(n) as pool:
+        return list(pool.map(run, range(n)))
+
+
+def test_once__computes_once_whatever_threads_ask():
+    slow = Slow()
+    found = together(16, lambda n: slow.first if n % 2 else slow.second[0])
+    assert len(set(found)) == 1
+    assert sorted(slow.computed) == ["first", "second"]
+    assert Slow.first.__doc__ == "The first."
+    assert slow.__dict__["first"] is found[0]
+
+
+def test_once__lets_other_objects_go_on():
+    """The lock of functools.cached_property, up to Python 3.11, was one for all objects."""
+    slow = [Slow() for _ in range(20)]
+    begin = time.monotonic()
+    together(20, lambda n: slow[n].first)
+    assert time.monotonic() - begin < 0.15
+
+
+def test_once__tries_again_after_an_error():
+    class Fails:
+        n = 0
+
+        @once
+        def value(self):
+            self.n += 1
+            if self.n == 1:
+                raise ValueError("not yet")
+            return self.n
+
+    fails = Fails()
+    with pytest.raises(ValueError, match="not yet"):
+        _ = fails.value
+    assert (fails.value, fails.value) == (2, 2)
+
+
+@pytest.mark.parametrize("part", [1, 1 << 18])
+def test_threads__let_every_part_post_once(part, store, monkeypatch):
+    monkeypatch.setattr("tracecols.enhance.model.PART", part)
+    posted = []
+    post_messages = exchange_module.post_messages
+
+    def post(view, exchange):
+        posted.append(view.part)
+        time.sleep(0.005)
+        return post_messages(view, exchange)
+
+    monkeypatch.setattr(exchange_module, "post_messages", post)
+    model = Model(Store(store), 1)
+    expected = sorted(model.messages.recv.tolist()), sorted(model.sent_messages.send.tolist())
+    posted.clear()
+    with model.divided() as exchange:
+        ways = (exchange.messages, exchange.sent_messages)
+        found = together(16, lambda n: [ways[n % 2](part) for part in range(exchange.n_parts)])
+        assert sorted(posted) == (list(range(exchange.n_parts)) if part == 1 else [])
+        received = sorted(r for table in found[0] for r in table.recv.tolist())
+        sent = sorted(s for table in found[1] for s in table.send.tolist())
+    assert (received, sent) == expected
+
+
+def test_threads__ask_one_trace_for_everything(store):
+    alone = tracecols.open(store, jobs=1)
+    expected = alone.messages, alone.collective_members, severities(alone.analyze())
+    for _ in range(3):
+        trace = tracecols.open(store, jobs=2)
+        made = together(12, lambda n, t=trace: (t.model, t.messages if n % 3 else t.analyze(), t.collective_members))
+        assert len({id(model) for model, *_ in made}) == 1
+        for n, (_, first, members) in enumerate(made):
+            assert members.equals(expected[1])
+            assert first.equals(expected[0]) if n % 3 else severities(first) == expected[2]
+
+
+@pytest.mark.parametrize("part", [1, 1 << 18])
+def test_narrowed_analyses__are_the_same_for_any_number_of_threads(part, store, monkeypatch):
+    monkeypatch.setattr("tracecols.enhance.model.PART", part)
+    narrowed = {
+        "properties": ["mpi_latesender", "mpi_latereceiver", "bytes_rcvd", "mpi_wait_nxn"],
+        "locations": [0, 3, 5],
+    }
+    found = [severities(tracecols.open(store, jobs=jobs).analyze(**narrowed)) for jobs in (1, 2, 8)]
+    assert found[0] == found[1] == found[2]
+    times = [severities(tracecols.open(store, jobs=jobs).analyze(start=1e-4, stop=6e-4)) for jobs in (1, 2, 8)]
+    assert times[0] == times[1] == times[2]
+
+
+def test_run_in_parts__without_the_step_within(store, monkeypatch):
+    """Steps that need posts make them, from as many threads as there are."""
+    monkeypatch.setattr("tracecols.enhance.model.PART", 1)
+    model = Model(Store(store), 8)
+    whole = sorted(model.messages.recv.tolist())
+    with model.divided() as exchange, ThreadPoolExecutor(8) as pool:
+        found = list(run_in_parts(exchange, lambda view, _step: view.messages.recv.tolist(), pool, [1]))
+    assert sorted(r for part in found for r in part) == whole

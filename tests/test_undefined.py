@@ -1,0 +1,162 @@
+"""References that are undefined (-1): what they name is nobody's, and never the last row of a table (issue 13, item 11)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tracecols.enhance.communicators import Communicators
+from tracecols.patterns.constraints import find_violations
+from tracecols.patterns.engine import analyze_model
+from tracecols.pieces.stored import StoreSource
+
+UNDEFINED_COMMUNICATOR = "participants of collective operations on undefined communicators"
+
+
+def told(model):
+    """Return by what is violated its count and the words of the first instances."""
+    return {v.constraint.name: (v.count, [words for *_, words in v.first]) for v in find_violations(model)}
+
+
+@pytest.mark.parametrize("last", ["world", "self"])
+def test_collectives__on_undefined_communicators_are_not_joined(last, archive, enhance):
+    mpi = archive.mpi(2)
+    if last == "self":
+        archive.comm_self()
+    for i, rank in enumerate(mpi.ranks):
+        rank.enter(0, "main").collective(10 + 20 * i, 40, None, "barrier").collective(
+            50 + 20 * i, 80, None, "allreduce", None, 8, 8
+        )
+        rank.leave(90, "main")
+    model = enhance(archive)
+    c, m = model.collectives, model.collective_members
+    # four participants, each alone, on a communicator without members
+    assert m.collective.tolist() == [0, 2, 1, 3] or sorted(m.collective.tolist()) == [0, 1, 2, 3]
+    assert (c.n_members.tolist(), c.size.tolist(), c.communicator.tolist()) == ([1] * 4, [0] * 4, [-1] * 4)
+    assert m.rank.tolist() == [-1] * 4
+    cube = analyze_model(model)
+    # rank 1 comes 20 ticks later, but nobody knows that rank 0 waits for it
+    assert cube.total("mpi_barrier_wait") == cube.total("mpi_wait_nxn") == 0
+    # what moves counts all the same
+    assert (cube.total("bytes_cout"), cube.total("bytes_cin"), cube.total("comms_cxch")) == (16, 16, 2)
+    assert cube.facts["counts"] == {UNDEFINED_COMMUNICATOR: 4}
+    assert told(model) == {
+        UNDEFINED_COMMUNICATOR: (
+            4,
+            ["barrier on an unknown communicator"] * 2 + ["allreduce on an unknown communicator"],
+        )
+    }
+
+
+def test_collectives__on_undefined_communicators_do_not_depend_on_the_partition(archive, enhance, monkeypatch):
+    mpi = archive.mpi(3)
+    archive.comm_self()
+    for i, rank in enumerate(mpi.ranks):
+        for t in range(0, 300, 100):
+            rank.collective(t + i, t + 40, None, "barrier").collective(t + 50 + i, t + 90, mpi.world, "barrier")
+    whole = analyze_model(enhance(archive))
+    monkeypatch.setattr("tracecols.enhance.model.PART", 1)
+    parts = analyze_model(enhance(archive))
+    assert whole.facts["counts"] == parts.facts["counts"] == {UNDEFINED_COMMUNICATOR: 9}
+    assert whole.total("mpi_barrier_wait") == pytest.approx(9e-9)
+    for name, cells in whole.cells.items():
+        assert (cells.key.tolist(), cells.value.tolist()) == (
+            parts.cells[name].key.tolist(),
+            parts.cells[name].value.tolist(),
+        )
+
+
+def test_messages__on_undefined_communicators_are_not_joined(archive, enhance):
+    mpi = archive.mpi(2)
+    a, b = mpi.ranks
+    a.enter(0, "MPI_Send").send(1, 1, None, 7, 64).leave(2, "MPI_Send")
+    b.enter(0, "MPI_Recv").recv(5, 0, None, 7, 64).leave(6, "MPI_Recv")
+    model = enhance(archive)
+    assert len(model.messages) == 0
+    assert told(model) == {
+        "sends without receive": (1, ["sends 64 bytes to rank 1 of an unknown communicator, tag 7, in 'MPI_Send'"]),
+        "receives without send": (1, ["receives from rank 0 of an unknown communicator, tag 7"]),
+    }
+
+
+def test_communicators__have_a_null(archive, enhance):
+    mpi = archive.mpi(2)
+    archive.comm_self()
+    mpi.ranks[0].call(0, 1, "f")
+    model = enhance(archive)
+    c = Communicators(model.store, model.process)
+    null, process = np.array([-1, -1], np.int32), np.array([0, 1], np.int32)
+    assert c.size_of(null).tolist() == [0, 0]
+    assert c.rank_of(null, process).tolist() == [-1, -1]
+    assert c.process_of(null, np.array([0, 0]), process).tolist() == [-1, -1]
+    every = np.array([-1, 0, 1, -1, 0, 1], np.int32)
+    channel = c.channel(every, np.array([0, 0, 0, 1, 1, 1], np.int32)).tolist()
+    # the same for both processes on the first only
+    assert channel[1] == channel[4] == 0
+    assert len(set(channel)) == 5
+    assert min(channel) == 0
+
+
+def test_teams__that_are_undefined_are_not_joined(archive, enhance):
+    mpi = archive.mpi(2)
+    region = "!$omp parallel @a.c:1"
+    for i, rank in enumerate(mpi.ranks):
+        rank.enter(0, "main").fork(10, 1).team_begin(11, None).enter(12, region).enter(
+            13 + 20 * i, "!$omp barrier @a.c:2"
+        )
+        rank.leave(60, "!$omp barrier @a.c:2").leave(61, region).team_end(62, None).join(63).leave(70, "main")
+    model = enhance(archive)
+    assert (model.teams.n_threads.tolist(), model.teams.communicator.tolist()) == ([1, 1], [-1, -1])
+    assert analyze_model(model).total("omp_ebarrier_wait") == 0
+    assert told(model) == {"threads that begin in undefined teams": (2, [])}
+    # a piece inside the barrier of one knows nothing of the other
+    pieces = StoreSource(model.store, start=20, stop=30)
+    assert [e.kind for e in pieces._cuts[0].before].count(12) == 3
+    assert [e.kind for e in pieces._cuts[1].before].count(12) == 2
+
+
+def test_windows__that_are_undefined_are_not_joined(archive, enhance):
+    mpi = archive.mpi(2)
+    archive.define("RmaWin", self=archive.new_id("RmaWin"), name=archive.string("w"), comm=mpi.world, flags=0)
+    for rank in mpi.ranks:
+        rank.enter(0, "MPI_Win_fence").record(1, "RmaCollectiveBegin")
+        rank.record(2, "RmaCollectiveEnd", op=0, level=0, window=None, root=None, sent=0, received=0).leave(
+            3, "MPI_Win_fence"
+        )
+    model = enhance(archive)
+    assert len(model.window_members) == 0
+    assert told(model) == {"operations on undefined windows": (2, [])}
+
+
+def test_groups__without_locations_have_no_epochs(archive, enhance):
+    """A group of regions, and members that are no location: neither is the last process."""
+    mpi = archive.mpi(2)
+    window = archive.define("RmaWin", self=archive.new_id("RmaWin"), name=archive.string("w"), comm=mpi.world, flags=0)
+    regions = archive.group("regions", [archive.region_of(f"f{i}") for i in range(9)])
+    for name, rank in (("MPI_Win_start", mpi.ranks[0]), ("MPI_Win_post", mpi.ranks[1])):
+        end = {"MPI_Win_start": "MPI_Win_complete", "MPI_Win_post": "MPI_Win_wait"}[name]
+        for t, region in ((0, name), (10, end)):
+            rank.enter(t, region).record(t + 1, "RmaGroupSync", level=1, window=window, group=regions).leave(
+                t + 2, region
+            )
+    model = enhance(archive)
+    assert len(model.epochs) == 0
+
+
+def test_calling_contexts__without_a_region_enter_an_unknown_one(archive, enhance):
+    """Not the region that happens to be the last, which is the one above tasks or a call site's."""
+    mpi = archive.mpi(1)
+    context = archive.define("CallingContext", region=None, source_code_location=None, parent=None)
+    a = mpi.ranks[0].enter(0, "main")
+    for at, of in ((10, context), (20, None)):
+        a.record(at, "CallingContextEnter", calling_context=of, unwind=1)
+        a.record(at + 5, "CallingContextLeave", calling_context=of)
+    a.leave(40, "main")
+    model = enhance(archive)
+    tree = model.call_paths
+    assert [(model.regions.name[r], d) for r, d in zip(tree.region, tree.depth, strict=True)] == [
+        ("main", 0),
+        ("UNKNOWN", 1),
+    ]
+    assert (model.profile.exclusive.tolist(), model.profile.visits.tolist()) == ([30, 10], [1, 2])
+    assert told(model) == {}
