@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -53,8 +53,12 @@ class CallPaths:
         return self.parent.size
 
     def names(self, region_names: Sequence[str]) -> list[str]:
-        """Return the paths as text, region names from the root joined by slashes; long ones are shortened (`path_names`)."""
-        return path_names(self.parent, [region_names[r] for r in self.region.tolist()])
+        """Return the paths as text, region names from the root joined by slashes (`path_names`)."""
+        return self.paths_of(region_names)
+
+    def paths_of(self, region_names: Sequence[str], call_paths: Iterable[int] | None = None) -> list[str]:
+        """Return the paths of some call paths, without writing out the others."""
+        return path_names(self.parent, [region_names[r] for r in self.region.tolist()], call_paths)
 
 
 def merge_call_paths(scans: Sequence[LocationScan], regions: Regions, order_of: EventOrder) -> CallPaths:

@@ -376,7 +376,7 @@ def _cube_of(path: Path, parser: CubeParser, tool: str, cells_of: Callable[[Elem
             raise SeverityError(f"{path}: metric {metric.name!r} is {kind!r} of {dtype!r}, which are no types of Cube")
         found = cells_of(metric)
         if not np.isfinite(found.value).all():
-            at = call_paths.path[int(found.call_path[~np.isfinite(found.value)][0])]
+            (at,) = call_paths.paths_of([int(found.call_path[~np.isfinite(found.value)][0])])
             raise SeverityError(f"{path}: metric {metric.name!r} has a value that is no number, at {at}")
         cells[metric.name] = _in_ticks(found, int(facts["resolution"])) if ours and unit == "sec" else found
     if left_out:

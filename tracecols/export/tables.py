@@ -52,8 +52,12 @@ def _own_texts(column: pa.Array) -> pa.Array:
     """Leave out the texts of a category that do not occur."""
     if not pa.types.is_dictionary(column.type):
         return column
-    found = column.dictionary_decode().dictionary_encode()
-    return pa.DictionaryArray.from_arrays(found.indices.cast(column.type.index_type), found.dictionary)
+    import pyarrow.compute as pc
+
+    # by number: written out row by row, the paths of a million rows are more than an array of texts can hold
+    found = column.indices.unique().drop_null()
+    codes = pc.index_in(column.indices, value_set=found).cast(column.type.index_type)
+    return pa.DictionaryArray.from_arrays(codes, column.dictionary.take(found))
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
