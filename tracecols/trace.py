@@ -489,6 +489,7 @@ class Trace:
             import duckdb
         except ImportError as error:
             raise MissingExtraError("duckdb", "sql", "Trace.sql") from error
+        self.store.check_files()
         with duckdb.connect() as db:
             for name in self.store.definitions:
                 path = self._quoted(self.path / "definitions" / f"{name}.parquet")

@@ -56,7 +56,9 @@ class CallPaths:
         """Return the paths as text, region names from the root joined by slashes (`path_names`)."""
         return self.paths_of(region_names)
 
-    def paths_of(self, region_names: Sequence[str], call_paths: Iterable[int] | None = None) -> list[str]:
+    def paths_of(
+        self, region_names: Sequence[str] | NDArray[np.object_], call_paths: Iterable[int] | None = None
+    ) -> list[str]:
         """Return the paths of some call paths, without writing out the others."""
         return path_names(self.parent, [region_names[r] for r in self.region.tolist()], call_paths)
 

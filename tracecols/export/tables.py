@@ -18,7 +18,7 @@ from tracecols.schema import EVENTS
 from tracecols.schema.compound import COMPOUND_TABLES
 from tracecols.severity.cube import SeverityCube
 from tracecols.store import Store, layout
-from tracecols.store.layout import MANIFEST
+from tracecols.store.layout import is_made_here
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -167,11 +167,7 @@ def export(source: Path, output: Path, table: str = "events", wide: bool = False
             f"cannot export to {output.name}: no format ends in '{output.suffix}'\n"
             f"  there are {', '.join(TABLES)}, of a store .otf2, .pftrace, .trace.json, and of severities {', '.join(sorted(whole))}"
         )
-    try:
-        kind = json.loads((source / MANIFEST).read_text(encoding="utf-8")).get("format", "")
-    except (OSError, ValueError, AttributeError):
-        kind = ""
-    if kind == "tracecols severity" or source.is_file():
+    if (source.exists() and not source.is_dir()) or is_made_here(source, "a severity cube"):
         cube = read_cube(source)
         if output.suffix in whole:
             write_cube(cube, output)

@@ -17,7 +17,7 @@ from tracecols.schema.severity import FORMAT_VERSION, SEVERITY_TABLES
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
 from tracecols.store.arrow import read_table, write_table
-from tracecols.store.layout import MANIFEST, checksum, identity, new_folder, read_manifest, write_manifest
+from tracecols.store.layout import MANIFEST, checksum, identity, new_folder, read_manifest, reason, write_manifest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -707,8 +707,13 @@ class SeverityCube:
             manifest, found = read_manifest(path)
             kind, version = manifest.get("format"), manifest.get("version")
         except (OSError, ValueError, AttributeError) as error:
+            if path.is_file():
+                raise SeverityError(
+                    f"{path} is a file, not a .severity folder\n  read .cubex and .cube with tracecols.read_cube"
+                ) from error
             raise SeverityError(
-                f"{path} is not a severity cube\n  make one with: tracecols analyze TRACE -o {path}"
+                f"{path} is not a severity cube: its {MANIFEST} is missing or unreadable{reason(error)}\n"
+                f"  make one with: tracecols analyze TRACE -o NAME.severity"
             ) from error
         if kind != "tracecols severity":
             raise SeverityError(
