@@ -9,20 +9,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from tracecols.errors import SourceError
-
 Columns = dict[str, NDArray[Any]]
-
-
-def check_regular(path: Path) -> None:
-    """Refuse pipes and devices, which would be waited for for ever. Links are followed.
-
-    Raises
-    ------
-    SourceError
-    """
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise SourceError(f"cannot read {path}: it is no regular file\n  copy the trace again")
 
 
 @dataclass

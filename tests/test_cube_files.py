@@ -469,6 +469,7 @@ ROW = zlib.compress(bytes(16))
         ({"m0_index": index("<", 1), "m0_data": b"CUBEX.DATA" + bytes(17)}, "its data are 17 bytes, not 1 rows of 16"),
         ({"m0_index": index("<", 1), "m0_data": b"ZCUBEX.DATA" + struct.pack("<Q", 2**40)}, "have 1,099,511,627,776 rows"),
         ({"m0_index": index("<", 1), "m0_data": b"ZCUBEX.DATA" + struct.pack("<4Q", 1, 0, 9, 9) + ROW}, "deflated row should lie"),
+        ({"m0_index": index("<", 0, 1), "m0_data": b"ZCUBEX.DATA" + struct.pack("<7Q", 2, 0, 0, len(ROW), 16, 0, len(ROW)) + ROW}, "deflated rows overlap"),
         ({"m0_index": index("<", 1), "m0_data": b"ZCUBEX.DATA" + struct.pack("<4Q", 1, 0, 1, 5) + ROW}, "row 0 is damaged"),
         ({"m0_index": index("<", 1), "m0_data": b"ZCUBEX.DATA" + struct.pack("<4Q", 1, 0, 0, 4) + ROW}, "row 0 is not 16 bytes"),
     ],
@@ -524,6 +525,18 @@ def test_read__does_not_unpack_more_than_a_row(tmp_path):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2 << 20
+
+
+@pytest.mark.parametrize("ending", ["cubex", "cube"])
+def test_read__keeps_no_more_values_than_memory_has(ending, tmp_path, monkeypatch):
+    from tracecols.export import cube_read
+
+    cube = small_cube({"time": {("main", i, 0): 7 for i in range(20)}, "mpi": {("main", i, 0): 1 for i in range(20)}})
+    write_cube(cube, tmp_path / f"x.{ending}")
+    assert cube_read.MAX_CELLS >= 1 << 29
+    monkeypatch.setattr(cube_read, "MAX_CELLS", 39)
+    with pytest.raises(SeverityError, match="has more than 39 values other than zero"):
+        read_cube(tmp_path / f"x.{ending}")
 
 
 def test_read__does_not_unpack_trees_without_end(tmp_path, monkeypatch):

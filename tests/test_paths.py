@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
 import sys
+import threading
+import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from epilog_mutations import recordings
 from epilog_writer import write_archive
 from otf2_writer import Archive
 from test_store import change
 
 import tracecols
-from tracecols.errors import SourceError, StoreError
+from tracecols.cli import group
+from tracecols.errors import AnalysisError, SeverityError, SourceError, StoreError, TracecolsError
 from tracecols.store import Store
 
 HOSTILE = ("/etc/passwd", "../../../outside", "..", "/", ".", "x/../../y", "C:\\x", "a\0b", "~", "$HOME", "-rf")
@@ -158,3 +164,179 @@ def test_cube__whose_manifest_says_anything_opens_its_own_files_only(tmp_path, d
     assert "/etc/passwd" in repr(loaded)
     assert "/etc/passwd" not in opened
     assert Path(path).exists()
+
+
+# -- pipes, devices, and what has no end (issue 13, item 20) ------------------------------------------------------------
+
+
+@contextmanager
+def nobody_waits(pipe):
+    """Fail, instead of waiting for ever, if somebody waits for a writer of a pipe."""
+    waited = []
+
+    def release():
+        waited.append(True)
+        for _ in range(100):
+            os.close(os.open(pipe, os.O_RDWR | os.O_NONBLOCK))
+            time.sleep(0.01)
+
+    watch = threading.Timer(30, release)
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.cancel()
+    assert not waited
+
+
+@contextmanager
+def replaced(path, pipe):
+    """Put a link to a pipe in the place of a file."""
+    path.rename(path.with_name("kept"))
+    path.symlink_to(pipe)
+    yield
+    path.unlink()
+    path.with_name("kept").rename(path)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, data):
+    """Make a store with an index, its cube in three formats, and a pipe."""
+    if not hasattr(os, "mkfifo"):
+        pytest.skip("no pipes there")
+    folder = tmp_path_factory.mktemp("made")
+    trace = tracecols.open(tracecols.convert(data / "late_sender", folder / "x.trace"))
+    trace.analyze().save(folder / "x.severity")
+    tracecols.earl.EventTrace(folder / "x.trace").event(1)
+    os.mkfifo(folder / "pipe")
+    return folder
+
+
+def run(*arguments):
+    """Run a command in this process."""
+    return CliRunner().invoke(group, [str(a) for a in arguments])
+
+
+def test_store__with_a_pipe_in_the_place_of_a_file(made):
+    files = sorted(p for p in (made / "x.trace").rglob("*") if p.is_file())
+    assert len(files) > 30
+
+    def use():
+        trace = tracecols.open(made / "x.trace")
+        trace.events, trace.messages, trace.analyze()
+        for name in (*trace.store.definitions, *trace.store.tables):
+            trace.definition(name) if name in trace.store.definitions else trace.table(name)
+
+    with nobody_waits(made / "pipe"):
+        for path in files:
+            if "earl" in path.parts:
+                continue
+            with replaced(path, made / "pipe"), pytest.raises(StoreError, match="pipe"):
+                use()
+    use()
+
+
+def test_sql__with_a_pipe_in_the_place_of_a_file(made):
+    pytest.importorskip("duckdb")
+    trace = tracecols.open(made / "x.trace")
+    files = [made / "x.trace" / "definitions" / "regions.parquet", *(made / "x.trace" / "p2p").iterdir()]
+    with nobody_waits(made / "pipe"):
+        for path in files:
+            with replaced(path, made / "pipe"), pytest.raises(StoreError, match="pipe"):
+                trace.sql("select count(*) from events")
+
+
+def test_index__with_a_pipe_in_the_place_of_a_file(made):
+    files = sorted((made / "x.trace").rglob("earl/*.npy"))
+    assert len(files) > 10
+    with nobody_waits(made / "pipe"):
+        for path in files:
+            with replaced(path, made / "pipe"), pytest.raises(StoreError, match="pipe"):
+                index = tracecols.earl.index.Index(path.parent)
+                index[path.stem]
+
+
+def test_cube__with_a_pipe_in_the_place_of_a_file(made):
+    files = sorted(p for p in (made / "x.severity").rglob("*") if p.is_file())
+    assert len(files) > 7
+    with nobody_waits(made / "pipe"):
+        for path in files:
+            with replaced(path, made / "pipe"), pytest.raises(SeverityError, match="pipe"):
+                tracecols.read_cube(made / "x.severity")
+
+
+@pytest.mark.parametrize(
+    "command", ["show", "report", "rules", "export", "compare", "analyze", "convert", "info", "check"]
+)
+@pytest.mark.parametrize("ending", [".cubex", ".cube", ".cube.gz", ".otf2", ".elg", ".severity", ".trace"])
+def test_command__given_a_pipe(command, ending, tmp_path):
+    if not hasattr(os, "mkfifo"):
+        pytest.skip("no pipes there")
+    pipe = tmp_path / f"x{ending}"
+    os.mkfifo(pipe)
+    more = {"export": [tmp_path / "y.csv"], "compare": [pipe], "report": ["-o", tmp_path / "y.html"]}.get(command, [])
+    with nobody_waits(pipe):
+        result = run(command, pipe, *more)
+    assert result.exit_code == 1
+    assert result.output.startswith("error: ") and str(pipe) in result.output, result.output
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="no such device")
+@pytest.mark.parametrize("option", ["--topology", "--patterns"])
+def test_analyze__given_a_device_for_a_small_file(option, made, tmp_path):
+    result = run("analyze", made / "x.trace", "-o", tmp_path / "y.severity", option, "/dev/zero")
+    assert result.exit_code == 1
+    assert "cannot read /dev/zero: it is a device, not a regular file\n  give a" in result.output
+    with nobody_waits(made / "pipe"):
+        result = run("analyze", made / "x.trace", "-o", tmp_path / "y.severity", option, made / "pipe")
+    assert "it is a named pipe (FIFO), not a regular file\n  give a" in result.output
+
+
+@pytest.mark.parametrize("what", ["device", "large"])
+@pytest.mark.parametrize("name", ["x.trace", "x.severity"])
+def test_manifest__without_end(what, name, made, tmp_path):
+    shutil.copytree(made / name, tmp_path / name)
+    manifest = tmp_path / name / "manifest.json"
+    manifest.unlink()
+    if what == "device":
+        manifest.symlink_to("/dev/zero")
+    else:
+        with manifest.open("wb") as file:
+            file.truncate(1 << 40)
+    words = "it is a device" if what == "device" else "it has more than 268,435,456 bytes"
+    with pytest.raises(TracecolsError, match=words):
+        (tracecols.open if name == "x.trace" else tracecols.read_cube)(tmp_path / name)
+
+
+def test_small_files__have_a_limit(tmp_path):
+    from tracecols.enhance.topologies import load_descriptions
+    from tracecols.patterns.plugins import load
+
+    for name in ("x.json", "x.py", "x.otf2"):
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(1 << 40)
+    for read, name, error in ((load_descriptions, "x.json", AnalysisError), (load, "x.py", AnalysisError)):
+        with pytest.raises(error, match="it has more than 268,435,456 bytes"):
+            read(tmp_path / name)
+    with pytest.raises(SourceError, match="it has more than 268,435,456 bytes"):
+        tracecols.convert(tmp_path / "x.otf2", tmp_path / "x.trace")
+
+
+def test_epilog__that_unpacks_without_measure(tmp_path):
+    # 31 kB became 31 MB, in which 16 million empty records were gone through one by one: 19 s and more
+    start = time.perf_counter()
+    for head, words in (
+        (b"EPILOG\0\1\x09\1", "unpacks to more than 4,194,304, which traces do not\n.*gunzip"),
+        (b"EPILOG\0\x09\x09\1", "EPILOG version 9.9, which is not supported"),
+        (b"SOMETHING\0", "is not an EPILOG file"),
+    ):
+        path = tmp_path / "x.elg.gz"
+        path.write_bytes(gzip.compress(head + bytes(31 << 20)))
+        assert path.stat().st_size < 32_000
+        with pytest.raises(SourceError, match=f"(?s){words}"):
+            tracecols.convert(path, tmp_path / "x.trace")
+    (tmp_path / "x.elg").write_bytes(b"EPILOG\0\1\x09\1" + bytes(31 << 20))
+    with pytest.raises(SourceError, match="more than 1,048,576 definitions are of no known type"):
+        tracecols.convert(tmp_path / "x.elg", tmp_path / "x.trace")
+    assert time.perf_counter() - start < 15

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import sys
+import tracemalloc
 from fnmatch import translate
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from small_cubes import small_cube
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -19,7 +21,8 @@ import tracecols
 from benchmarks import generate
 from tracecols.cli import group
 from tracecols.enhance import paths
-from tracecols.enhance.paths import ENDS, LEVELS, match_paths, path_names
+from tracecols.enhance.paths import match_paths, path_names, shortened
+from tracecols.errors import AnalysisError
 from tracecols.export import tables
 from tracecols.export.tables import write_parquet
 from tracecols.severity import Cells
@@ -163,26 +166,79 @@ def test_match_paths__is_what_fnmatch_says():
     assert n_matches > 1_000
 
 
-def test_path_names__of_a_recursion_are_short_and_differ():
+def test_path_names__of_a_recursion_are_whole():
+    # issue 13, item 15: beyond 64 levels names were left out, and a number of this run stood there instead
     n = 1_000
     parent = np.arange(-1, n - 1, dtype=np.int32)
-    written = path_names(parent, ["f"] * n)
-    assert written[LEVELS - 1] == "/".join("f" * LEVELS)
-    assert written[n - 1] == f"f/f/f/f/f/f/f/f/...({n - 2 * ENDS} levels, call path {n - 1}).../f/f/f/f/f/f/f/f"
-    assert len(set(written)) == n
-    assert max(map(len, written)) < 200
+    names = [f"f{i}" for i in range(n)]
+    written = path_names(parent, names)
+    assert written == ["/".join(names[: i + 1]) for i in range(n)]
+    assert path_names(parent, names, [n - 1, 0, n - 1]) == [written[-1], "f0", written[-1]]
 
 
-def test_paths_of__are_those_of_the_list(work, monkeypatch):
+def test_path_names__that_no_memory_holds_are_refused_before_they_are_written(tmp_path, monkeypatch):
+    # issue 13, item 15: 1.1 M call paths of up to 10,000 levels would take 44 GB
+    n = 10_000
+    parent = np.concatenate([np.arange(-1, n - 1), np.full(100_000, n - 1)]).astype(np.int32)
+    tracemalloc.start()
+    with pytest.raises(
+        AnalysisError, match=r"110,000 call paths of up to 10,001 levels take 2,\d{3},\d{3},\d{3} bytes"
+    ):
+        path_names(parent, ["f"] * parent.size)
+    assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    tracemalloc.stop()
+    # a few of them can be had
+    assert [p.count("/") for p in path_names(parent, ["f"] * parent.size, [109_999, 5])] == [n, 5]
+    cube = small_cube({"time": {("a/b", 0, 0): 1, ("a/c", 0, 0): 2}})
+    monkeypatch.setattr(paths, "MAX_TEXT", 5)
+    with pytest.raises(AnalysisError, match="take 6 bytes of text, more than 5"):
+        cube.frame()
+    assert len(cube.frame(call_path="a/b")) == 1
+    cube.save(tmp_path / "x.severity")
+    result = run("export", tmp_path / "x.severity", tmp_path / "x.csv")
+    assert result.exit_code == 1 and "export to .json, .cubex or .severity" in result.output
+    for ending in ("json", "cubex"):
+        assert run("export", tmp_path / "x.severity", tmp_path / f"x.{ending}").exit_code == 0
+
+
+@pytest.mark.parametrize("view", ["frame", "wide", "export", "rows"])
+def test_deep_call_paths__are_called_the_same_in_two_runs(view, shared_traces, tmp_path):
+    # issue 13, item 15: the same 71 call paths, and one more in front of them: 64 of them had no name in common
+    names = []
+    for name in ("deep_call_paths", "deep_call_paths_one_more"):
+        trace = tracecols.open(tracecols.convert(shared_traces / "otf2_small" / name, tmp_path / f"{name}.trace"))
+        cube = trace.analyze()
+        if view == "export":
+            cube.save(tmp_path / f"{name}.severity")
+            assert run("export", tmp_path / f"{name}.severity", tmp_path / f"{name}.parquet").exit_code == 0
+            names.append(set(pd.read_parquet(tmp_path / f"{name}.parquet")["call_path"]))
+        elif view == "rows":
+            names.append(set(trace.with_names(trace.read_events(columns=["call_path"]))["path"]))
+        else:
+            names.append(set(cube.frame()["call_path"] if view == "frame" else cube.wide()["call_path"]))
+    assert len(names[0]) == 71 and names[0] < names[1] and len(names[1]) == 72
+    assert max(path.count("/") for path in names[0]) > 64
+    assert not [path for path in names[1] if "..." in path]
+
+
+def test_shortened__keeps_both_ends_of_a_path():
+    path = "main/" + "f/" * 100 + "g"
+    assert shortened(path, 20) == "main/.../f/f/f/f/f/g"
+    assert shortened(path) == path
+    assert shortened("a" * 50, 20) == "a" * 50
+    assert shortened(f"main/x/{'g' * 30}", 20) == f".../{'g' * 30}"
+    assert shortened("a/b", 20) == "a/b"
+
+
+def test_paths_of__are_those_of_the_list(work):
     folder, _ = work
-    monkeypatch.setattr(paths, "LEVELS", 20)
     axis = tracecols.SeverityCube.load(folder / "deep.severity").call_paths
     chosen = [0, len(axis) - 1, 5, 777, 5]
     assert axis.paths_of(chosen) == [axis.path[i] for i in chosen]
     assert axis.paths_of([]) == []
 
 
-def test_find_call_paths__finds_a_shortened_path(work):
+def test_find_call_paths__finds_a_deep_path(work):
     folder, _ = work
     cube = tracecols.SeverityCube.load(folder / "recursion.severity")
     i = int(cube.call_paths.depth.argmax())

@@ -256,7 +256,7 @@ class Trace:
                     pd.Index(list(NAMES)).get_indexer(frame[column]), categories=list(NAMES.values())
                 )
             elif what == "call_path":
-                result[column.removesuffix("call_path") + "path"] = self._named(frame[column], self.call_paths["path"])
+                result[column.removesuffix("call_path") + "path"] = self._named_call_paths(frame[column])
             elif what:
                 table = {"location": self.locations, "region": self.regions, "communicator": self.communicators}[what]
                 result[f"{column}_name"] = self._named(frame[column], table["name"])
@@ -266,6 +266,19 @@ class Trace:
     def _named(codes: pd.Series, names: pd.Series) -> pd.Categorical:
         numbers, unique = pd.factorize(names)
         return pd.Categorical.from_codes(np.append(numbers, -1)[codes.to_numpy()], categories=unique)
+
+    def _named_call_paths(self, codes: pd.Series) -> pd.Categorical:
+        """Return call paths as a category; only those that occur are written out."""
+        tree, at = self.model.call_paths, codes.to_numpy()
+        number = np.zeros(len(tree) + 1, np.int64)
+        number[at] = 1
+        # the last one stands for none
+        number[-1] = 0
+        paths = tree.paths_of(self.model.regions.name, np.flatnonzero(number).tolist())
+        numbers, unique = pd.factorize(np.array([*paths, None], object)[:-1])
+        number[number > 0] = numbers
+        number[-1] = -1
+        return pd.Categorical.from_codes(number[at], categories=unique)
 
     def table(self, name: str, locations: int | Iterable[int] | None = None) -> pd.DataFrame:
         """Return a side table: the attributes of a family of events (`tracecols.schema.SIDE_TABLES`).
@@ -484,6 +497,7 @@ class Trace:
             import duckdb
         except ImportError as error:
             raise MissingExtraError("duckdb", "sql", "Trace.sql") from error
+        self.store.check_files()
         with duckdb.connect() as db:
             for name in self.store.definitions:
                 path = self._quoted(self.path / "definitions" / f"{name}.parquet")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import gzip
+import io
 import os
 import struct
 import tempfile
@@ -16,12 +17,16 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.converters.base import check_regular
 from tracecols.errors import SourceError, UnsupportedError
+from tracecols.files import open_regular
 
 MAGIC = b"EPILOG\0"
 HEADER = 10
 LITTLE, BIG = 1, 2
+MAX_RATIO = 100
+"""How many times its size a gzip'ed file may become. Records hold times and numbers: real traces become 2 to 10 times as large."""
+MIN_LIMIT = 1 << 22
+"""Bytes that any gzip'ed file may become."""
 IN_MEMORY = 1 << 28
 """Arrays up to this many bytes are held in memory, larger ones in temporary files."""
 
@@ -117,11 +122,11 @@ class Container:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.cut = ""
-        check_regular(path)
         try:
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 packed = file.read(2) == b"\x1f\x8b"
-            self.data = self._unpacked() if packed else np.memmap(path, np.uint8, "r").view(np.ndarray)
+                file.seek(0)
+                self.data = self._unpacked(file) if packed else np.memmap(file, np.uint8, "r").view(np.ndarray)
         except OSError as error:
             raise SourceError(f"cannot read {path}: {error.strerror or error}\n  copy the trace again") from error
         except ValueError as error:
@@ -131,32 +136,59 @@ class Container:
         head = self.data[:HEADER].tobytes()
         if len(head) < HEADER and self.cut:
             raise self.error(len(head), self.cut)
-        if len(head) < HEADER or head[:7] != MAGIC:
-            raise SourceError(f"{path} is not an EPILOG file\n  expected 'EPILOG' at its beginning, found {head[:7]!r}")
+        self._check_header(head)
         # every four bytes as a number; most do not stand where such numbers usually do, which NumPy and numba allow for
         self.words: NDArray[np.uint32] = np.ndarray((self.data.size - 3,), "<u4", self.data, 0, (1,))
         self.version = head[7] * 1000 + head[8]
-        if head[7] != 1:
-            raise UnsupportedError(
-                f"{path} has EPILOG version {head[7]}.{head[8]}, which is not supported\n  only versions 1.x are"
-            )
-        if head[9] not in (LITTLE, BIG):
-            raise SourceError(f"{path}: byte 9: states an impossible byte order ({head[9]})\n  {DAMAGED}")
         self.big = bool(head[9] == BIG)
 
-    def _unpacked(self) -> NDArray[np.uint8]:
+    def _check_header(self, head: bytes) -> None:
+        """Refuse what does not begin as an EPILOG file."""
+        if len(head) < HEADER or head[:7] != MAGIC:
+            raise SourceError(
+                f"{self.path} is not an EPILOG file\n  expected 'EPILOG' at its beginning, found {head[:7]!r}"
+            )
+        if head[7] != 1:
+            raise UnsupportedError(
+                f"{self.path} has EPILOG version {head[7]}.{head[8]}, which is not supported\n  only versions 1.x are"
+            )
+        if head[9] not in (LITTLE, BIG):
+            raise SourceError(f"{self.path}: byte 9: states an impossible byte order ({head[9]})\n  {DAMAGED}")
+
+    def _unpacked(self, stored: io.FileIO) -> NDArray[np.uint8]:
+        """Unpack into a temporary file: the header first, then no more than `MAX_RATIO` times what is stored."""
+        size = os.fstat(stored.fileno()).st_size
+        limit = max(MIN_LIMIT, MAX_RATIO * size)
         with temporary_file() as whole:
+            n = 0
+
+            def keep(block: bytes) -> None:
+                nonlocal n
+                if not n and len(block) >= HEADER:
+                    self._check_header(block[:HEADER])
+                n += len(block)
+                if n > limit:
+                    raise SourceError(
+                        f"{self.path} has {size:,} bytes and unpacks to more than {limit:,}, which traces do not\n"
+                        "  copy the trace again; if it is one all the same, unpack it with gunzip"
+                    )
+                write(whole, block)
+
             try:
-                with gzip.open(self.path, "rb") as packed:
-                    while block := packed.read(1 << 22):
-                        write(whole, block)
+                with gzip.open(stored) as packed:
+                    step = 1 << 16
+                    while block := packed.read(step):
+                        keep(block)
+                        step = 1 << 22
             except _BAD_GZIP as error:
                 # nothing is left of the block that was being read: again in small ones, up to the damage
                 whole.seek(0)
                 whole.truncate()
-                with gzip.open(self.path, "rb") as packed, contextlib.suppress(*_BAD_GZIP):
+                stored.seek(0)
+                n = 0
+                with gzip.open(stored) as packed, contextlib.suppress(*_BAD_GZIP):
                     while block := packed.read1(1 << 10):
-                        write(whole, block)
+                        keep(block)
                 self.cut = f"unpacking stops after {whole.tell()} bytes: {error}"
             return np.memmap(whole, np.uint8, "r").view(np.ndarray)
 

@@ -30,6 +30,9 @@ from tracecols.schema.enums import COLLECTIVE_OPS
 
 UNDEFINED = 0xFFFFFFFF
 
+MAX_UNKNOWN = 1 << 20
+"""Definition records of unknown types in a file: a newer format has some, a damaged file can seem to hold nothing else."""
+
 _BYTES = {"I": 4, "B": 1, "d": 8, "Q": 8}
 _TABLED = {
     "STRING", "MACHINE", "NODE", "PROCESS", "THREAD", "LOCATION", "FILE", "REGION", "METRIC", "MPI_COMM", "CALL_SITE",
@@ -94,12 +97,16 @@ def read_definitions(container: Container) -> tuple[dict[str, list[dict[str, Any
     """
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
     unknown: dict[int, int] = defaultdict(int)
+    n_unknown = 0
     at = HEADER
     for at, code, body in container.records():
         if code >= 100:
             raise container.error(at, "an event stands among the definitions, before LAST_DEF")
         if code not in DEFINITIONS:
             unknown[code] += 1
+            n_unknown += 1
+            if n_unknown > MAX_UNKNOWN:
+                raise container.error(at, f"more than {MAX_UNKNOWN:,} definitions are of no known type")
             continue
         name, fields = DEFINITIONS[code]
         record = parse(container, at, name, fields, body)
@@ -108,7 +115,10 @@ def read_definitions(container: Container) -> tuple[dict[str, list[dict[str, Any
             if not whole:
                 raise container.error(at, f"a {name} record continues nothing")
             for key, value in record.items():
-                whole[-1][key] = whole[-1][key] + value
+                # in place: a copy per record takes time in proportion to their number squared
+                if isinstance(value, bytes) and not whole[-1]["n_pieces"]:
+                    whole[-1][key] = bytearray(whole[-1][key])
+                whole[-1][key] += value
             whole[-1]["n_pieces"] += 1
             continue
         found[name].append({**record, "at": at, "n_pieces": 0})
@@ -158,8 +168,12 @@ def read_map(container: Container) -> dict[int, Section]:
             section.maps.setdefault(name, {}).update(pairs)
         idmap.clear()
 
+    n_unknown = 0
     for at, code, body in container.records():
         if code not in DEFINITIONS:
+            n_unknown += 1
+            if n_unknown > MAX_UNKNOWN:
+                raise container.error(at, f"more than {MAX_UNKNOWN:,} definitions are of no known type")
             continue
         name, fields = DEFINITIONS[code]
         record = parse(container, at, name, fields, body)

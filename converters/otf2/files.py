@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.converters.base import check_regular
 from tracecols.converters.otf2 import decode
 from tracecols.errors import SourceError, UnsupportedError
+from tracecols.files import open_regular, read_bytes
 
 LITTLE, BIG = 0x42, 0x23
 HEADER = 18
@@ -45,9 +45,8 @@ def read_anchor(path: Path) -> Anchor:
     UnsupportedError
         If the archive is a SIONlib container, compressed, or of a newer trace format.
     """
-    check_regular(path)
     try:
-        data = path.read_bytes()
+        data = read_bytes(path)
     except OSError as error:
         raise SourceError(f"cannot read {path}: {error.strerror}\n  copy the archive again") from error
     if len(data) < 8 or data[0] != 3 or data[1] not in (LITTLE, BIG) or data[2:7] != b"OTF2\0":
@@ -138,9 +137,8 @@ class Chunks:
         todo: str = "the archive is damaged; copy it again",
     ) -> None:
         self.path, self.todo = path, todo
-        check_regular(path)
         try:
-            self._file = path.open("rb", buffering=0)
+            self._file = open_regular(path)
             self.n_bytes = path.stat().st_size
         except OSError as error:
             raise SourceError(

@@ -100,7 +100,7 @@ def analyze(
     from tracecols.store import Store
     from tracecols.store.layout import MANIFEST
 
-    if (source / MANIFEST).is_file() or (not source.exists() and source.suffix == ".trace"):
+    if (source / MANIFEST).exists() or (not source.exists() and source.suffix == ".trace"):
         name, archive = source.with_suffix(".severity").name, None
     else:
         name, archive = store_name(source).with_suffix(".severity").name, source

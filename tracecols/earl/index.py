@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from tracecols.earl.types import LOCKS, NUMBER, OF_END, OF_KIND, TYPES, WITHOUT_WINDOW, is_type
 from tracecols.enhance.grouping import Segments, pair_nested
 from tracecols.errors import StoreError
+from tracecols.files import check_regular, open_regular, read_json
 from tracecols.schema import EventKind
 from tracecols.schema.capabilities import GET_COMPLETION
 from tracecols.schema.columns import Column
@@ -115,6 +116,7 @@ class Index:
             path = self.folder / f"{name}.npy"
             try:
                 # a plain array: an element of a memmap takes ten times as long
+                check_regular(path)
                 found = np.asarray(np.load(path, mmap_mode="r"))
             except (OSError, ValueError, EOFError) as error:
                 raise StoreError(f"{path} cannot be read: {error}\n  remove {self.folder}, it is made again") from error
@@ -128,7 +130,11 @@ class Index:
 def identity(store: Store) -> str:
     """Return what tells a store from another one of the same name."""
     files = [store.path / MANIFEST, *(store.path / "definitions" / f"{t}.parquet" for t in ("locations", "segments"))]
-    return hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()
+    whole = hashlib.sha256()
+    for path in files:
+        with open_regular(path) as file:
+            whole.update(file.read())
+    return whole.hexdigest()
 
 
 def open_index(trace: Trace, folder: Path | None = None) -> Index:
@@ -148,7 +154,7 @@ def open_index(trace: Trace, folder: Path | None = None) -> Index:
     of = {"format": "tracecols earl index", "version": VERSION, "of": identity(trace.store)}
     wanted = trace.path / FOLDER if folder is None else Path(folder)
     try:
-        found = json.loads((wanted / MANIFEST).read_text(encoding="utf-8"))
+        found = read_json(wanted / MANIFEST)
     except (OSError, ValueError):
         found = None
     if found == of:

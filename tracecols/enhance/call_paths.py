@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -53,8 +53,14 @@ class CallPaths:
         return self.parent.size
 
     def names(self, region_names: Sequence[str]) -> list[str]:
-        """Return the paths as text, region names from the root joined by slashes; long ones are shortened (`path_names`)."""
-        return path_names(self.parent, [region_names[r] for r in self.region.tolist()])
+        """Return the paths as text, region names from the root joined by slashes (`path_names`)."""
+        return self.paths_of(region_names)
+
+    def paths_of(
+        self, region_names: Sequence[str] | NDArray[np.object_], call_paths: Iterable[int] | None = None
+    ) -> list[str]:
+        """Return the paths of some call paths, without writing out the others."""
+        return path_names(self.parent, [region_names[r] for r in self.region.tolist()], call_paths)
 
 
 def merge_call_paths(
@@ -77,7 +83,11 @@ def merge_call_paths(
     local = np.where(local == stacks.ROOT_IN_TEAM, -1, local)
     in_program = np.flatnonzero(local == stacks.IN_PROGRAM)
     if in_program.size:
-        programs = {p: FOREIGN - (i << 32 | scans[i].program) for i, p in reversed([*enumerate(process.tolist())]) if scans[i].program >= 0}
+        programs = {
+            p: FOREIGN - (i << 32 | scans[i].program)
+            for i, p in reversed([*enumerate(process.tolist())])
+            if scans[i].program >= 0
+        }
         local[in_program] = [programs.get(p, -1) for p in process[location[in_program]].tolist()]
     place = order_of.place(row)
     code = FOREIGN - local

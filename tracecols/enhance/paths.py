@@ -2,59 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 import numpy as np
 from numpy.typing import NDArray
 
-LEVELS = 64
-"""A path of more levels is shortened: in full, those of a recursion 10,000 deep would take 10,000 times its names."""
-ENDS = 8
-"""Levels that a shortened path keeps at its begin, and at its end."""
+from tracecols.errors import AnalysisError
+
+MAX_TEXT = 1 << 30
+"""Bytes of text that the names of call paths may take together: those of a recursion 10,000 deep take 10,000 times its names."""
 
 
-def path_names(parent: NDArray[np.integer], name: Iterable[str], number: NDArray[np.int64] | None = None) -> list[str]:
-    """Write call paths as names from the root joined by slashes.
+def path_names(
+    parent: NDArray[np.integer], name: Sequence[str] | NDArray[np.object_], chosen: Iterable[int] | None = None
+) -> list[str]:
+    """Write call paths as the names of all their regions, from the root, joined by slashes.
 
-    Paths of more than `LEVELS` levels keep `ENDS` names at both ends, and between them how many are left out and the number of
-    the call path, which keeps them apart: ``a/b/...(984 levels, call path 999).../y/z``. O(n).
+    A path is the same in every run in which the program does the same; nothing of it is left out, however deep it is.
+    O(n levels); the text is measured before any of it is written.
 
     Parameters
     ----------
     parent : (n,) int32
-        -1 for roots; parents come before their children.
+        -1 for roots.
     name : (n,) str
         Of the region of each call path.
-    number : (n,) int64, optional
-        Of the call paths; by default from 0.
+    chosen : iterable of int, optional
+        Which call paths to write out; by default all of them.
 
     Returns
     -------
     list of str
+
+    Raises
+    ------
+    AnalysisError
+        If they take more than `MAX_TEXT` bytes.
     """
-    result: list[str] = []
-    head: list[str] = []
-    names = list(name)
-    numbers = number.tolist() if number is not None else range(len(names))
     above = parent.tolist()
-    level: list[int] = []
-    for i, (up, own) in enumerate(zip(above, names, strict=True)):
-        at = level[up] + 1 if up >= 0 else 0
-        level.append(at)
-        # what the path begins with; deeper ones share that of their ancestor
-        head.append(own if up < 0 else f"{head[up]}/{own}" if at < ENDS else head[up])
-        if at < LEVELS:
-            result.append(own if up < 0 else f"{result[up]}/{own}")
-        else:
-            tail = [own]
-            for _ in range(ENDS - 1):
-                tail.append(names[up])
-                up = above[up]
-            result.append(
-                f"{head[i]}/...({at + 1 - 2 * ENDS} levels, call path {numbers[i]}).../{'/'.join(reversed(tail))}"
-            )
+    wanted = list(range(len(above)) if chosen is None else chosen)
+    _check_size(above, name, wanted)
+    result: list[str] = []
+    # the call path that was written last: numbers, names, and the level of each number
+    numbers: list[int] = []
+    names: list[str] = []
+    level: dict[int, int] = {}
+    for i in wanted:
+        below = []
+        at = i
+        while at >= 0 and at not in level:
+            below.append(at)
+            at = above[at]
+        kept = level[at] + 1 if at >= 0 else 0
+        for gone in numbers[kept:]:
+            del level[gone]
+        del numbers[kept:], names[kept:]
+        for at in reversed(below):
+            level[at] = len(numbers)
+            numbers.append(at)
+            names.append(name[at])
+        result.append("/".join(names))
     return result
+
+
+def _check_size(above: list[int], name: Sequence[str] | NDArray[np.object_], chosen: list[int]) -> None:
+    """Refuse call paths that together are longer than `MAX_TEXT`."""
+    sizes: dict[str, int] = {}
+    # bytes with the slash before each name, and levels
+    length: dict[int, int] = {-1: 0}
+    depth: dict[int, int] = {-1: 0}
+    total = deepest = 0
+    for i in chosen:
+        below = []
+        at = i
+        while at not in length:
+            below.append(at)
+            at = above[at]
+        for at in reversed(below):
+            own = name[at]
+            if own not in sizes:
+                sizes[own] = len(own.encode("utf-8", "surrogatepass")) + 1
+            length[at], depth[at] = length[above[at]] + sizes[own], depth[above[at]] + 1
+        total += length[i] - 1
+        deepest = max(deepest, depth[i])
+    if total > MAX_TEXT:
+        raise AnalysisError(
+            f"the names of {len(chosen):,} call paths of up to {deepest:,} levels take {total:,} bytes of text, "
+            f"more than {MAX_TEXT:,}\n"
+            "  select fewer properties or call paths (cube.frame), or export to .json, .cubex or .severity, which hold the "
+            "call tree instead of paths"
+        )
 
 
 def match_paths(parent: NDArray[np.int32], name: Iterable[str], pattern: str) -> NDArray[np.bool_]:
@@ -120,3 +158,18 @@ def _pieces(pattern: str) -> list[str]:
         pieces.append(pattern[at:stop] if end >= 0 or pattern[at] != "[" else "[[]")
         at = stop
     return pieces
+
+
+def shortened(path: str, width: int = 400) -> str:
+    """Shorten a call path for a display: its first name and as many of its last ones as fit, with dots between them.
+
+    What is written to files is never shortened.
+    """
+    first, *rest = path.split("/")
+    if len(path) <= width or not rest:
+        return path
+    kept = rest.pop()
+    head = f"{first}/.../" if len(first) + len(kept) + 5 <= width else ".../"
+    while rest and len(head) + len(rest[-1]) + 1 + len(kept) <= width:
+        kept = f"{rest.pop()}/{kept}"
+    return head + kept

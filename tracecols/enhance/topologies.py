@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.locations import Locations
 from tracecols.errors import AnalysisError
+from tracecols.files import read_json
 from tracecols.store import Store
 
 ARTIFICIAL = "Process x Thread"
@@ -244,7 +244,7 @@ def load_descriptions(file: Path) -> list[Any]:
         If it cannot be read or is no JSON.
     """
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        found = read_json(file)
     except OSError as error:
         raise AnalysisError(f"cannot read {file}: {error.strerror or error}\n  give a JSON file") from error
     except ValueError as error:

@@ -22,11 +22,14 @@ from tracecols.errors import ForeignCubeWarning, SeverityError
 from tracecols.export.cube_parser import CubeParser, Element
 from tracecols.export.cube_xml import FACTS
 from tracecols.export.cubex import DATA_MARK, DEFLATED_MARK, DENSE, INDEX_MARK, SPARSE
+from tracecols.files import open_regular
 from tracecols.severity.cells import Cells
 from tracecols.severity.cube import SeverityCube
 
 MAX_XML = 4 << 30
 """Bytes of XML, unpacked."""
+MAX_CELLS = 1 << 29
+"""Values other than zero in a file; of each 16 bytes are kept."""
 PIECE = 1 << 20
 MAKE_ONE = "of a trace, make one with: tracecols analyze TRACE"
 
@@ -88,7 +91,7 @@ def read_cube(path: str | Path) -> SeverityCube:
     if path.is_dir():
         return SeverityCube.load(path)
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             start = file.read(512)
     except OSError as error:
         raise SeverityError(f"cannot read {path}: {error.strerror}\n  {MAKE_ONE}") from error
@@ -115,7 +118,7 @@ def _pieces(path: Path, packed: bool) -> Iterator[bytes]:
     """Yield the bytes of an XML file, unpacked."""
     size = 0
     try:
-        with gzip.open(path, "rb") if packed else path.open("rb") as file:
+        with open_regular(path) as stored, gzip.open(stored) if packed else stored as file:
             while piece := file.read(PIECE):
                 size += len(piece)
                 if size > MAX_XML:
@@ -128,12 +131,16 @@ def _pieces(path: Path, packed: bool) -> Iterator[bytes]:
 class _Gathered:
     """Cells of the metrics, as rows come in."""
 
-    def __init__(self) -> None:
+    def __init__(self, where: str) -> None:
+        self.where, self.n = where, 0
         self.parts: dict[int, list[tuple[NDArray[np.int64], NDArray[Any]]]] = {}
 
     def add(self, metric: int, call_path: int, values: NDArray[Any]) -> None:
         """Add one row: the values of all locations."""
         location = np.flatnonzero(values)
+        self.n += location.size
+        if self.n > MAX_CELLS:
+            raise SeverityError(f"{self.where} has more than {MAX_CELLS:,} values other than zero")
         self.parts.setdefault(metric, []).append(((call_path << 32) | location, values[location]))
 
     def cells(self, metric: int) -> Cells:
@@ -148,7 +155,7 @@ class _Gathered:
 
 
 def _read_cube3(path: Path, packed: bool) -> SeverityCube:
-    rows = _Gathered()
+    rows = _Gathered(str(path))
     parser = CubeParser(str(path), rows.add)
     parser.parse(_pieces(path, packed))
     if not parser.version.startswith("3"):
@@ -254,6 +261,9 @@ def _rows(where: str, data: memoryview, byte_order: str, n_rows: int, n_bytes: i
     if n != n_rows or base > len(data):
         raise SeverityError(f"{where}: its data have {n:,} rows, its index {n_rows:,}, and {len(data):,} bytes")
     places = np.frombuffer(data[head + 8 : base], byte_order + "u8").reshape(n, 3).tolist()
+    # rows that share their bytes would let a small file ask for any amount of work
+    if sum(size for _, _, size in places) > len(data) - base:
+        raise SeverityError(f"{where}: its deflated rows overlap, or lie beyond the end at byte {len(data):,}")
     for start, at, size in places:
         if not size:
             continue
@@ -272,7 +282,7 @@ def _rows(where: str, data: memoryview, byte_order: str, n_rows: int, n_bytes: i
 
 
 def _read_cubex(path: Path) -> SeverityCube:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     return _read_members(path, _members(path, content))
 
@@ -286,6 +296,8 @@ def _read_members(path: Path, members: dict[str, memoryview]) -> SeverityCube:
         raise SeverityError(f"{path} is of version {parser.version!r} of Cube\n  .cubex of version 4 can be read")
     n_locations, n_call_paths = parser.n_locations, len(parser.call_paths)
 
+    gathered = _Gathered(str(path))
+
     def cells_of(metric: Element) -> Cells:
         where = f"{path}: metric {metric.number} '{metric.name}'"
         index, data = (members.get(f"{metric.number}.{part}") for part in ("index", "data"))
@@ -298,10 +310,9 @@ def _read_members(path: Path, members: dict[str, memoryview]) -> SeverityCube:
         byte_order, numbers = _index_of(where, index, n_call_paths)
         dtype = np.dtype(byte_order + NUMPY_TYPES[metric.texts.get("dtype", "").strip()])
         order = parser.enumeration(metric.given.get("type", "EXCLUSIVE"))[numbers]
-        rows = _Gathered()
         for row, values in _rows(where, data, byte_order, numbers.size, n_locations * dtype.itemsize):
-            rows.add(0, int(order[row]), np.frombuffer(values, dtype))
-        cells = rows.cells(0)
+            gathered.add(0, int(order[row]), np.frombuffer(values, dtype))
+        cells = gathered.cells(0)
         if metric.given.get("type") != "INCLUSIVE":
             return cells
         up = np.array([c.parent for c in parser.call_paths], np.int64)[cells.call_path]
@@ -376,7 +387,7 @@ def _cube_of(path: Path, parser: CubeParser, tool: str, cells_of: Callable[[Elem
             raise SeverityError(f"{path}: metric {metric.name!r} is {kind!r} of {dtype!r}, which are no types of Cube")
         found = cells_of(metric)
         if not np.isfinite(found.value).all():
-            at = call_paths.path[int(found.call_path[~np.isfinite(found.value)][0])]
+            (at,) = call_paths.paths_of([int(found.call_path[~np.isfinite(found.value)][0])])
             raise SeverityError(f"{path}: metric {metric.name!r} has a value that is no number, at {at}")
         cells[metric.name] = _in_ticks(found, int(facts["resolution"])) if ours and unit == "sec" else found
     if left_out:

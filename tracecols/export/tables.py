@@ -18,7 +18,7 @@ from tracecols.schema import EVENTS
 from tracecols.schema.compound import COMPOUND_TABLES
 from tracecols.severity.cube import SeverityCube
 from tracecols.store import Store, layout
-from tracecols.store.layout import MANIFEST
+from tracecols.store.layout import is_made_here
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,8 +52,12 @@ def _own_texts(column: pa.Array) -> pa.Array:
     """Leave out the texts of a category that do not occur."""
     if not pa.types.is_dictionary(column.type):
         return column
-    found = column.dictionary_decode().dictionary_encode()
-    return pa.DictionaryArray.from_arrays(found.indices.cast(column.type.index_type), found.dictionary)
+    import pyarrow.compute as pc
+
+    # by number: written out row by row, the paths of a million rows are more than an array of texts can hold
+    found = column.indices.unique().drop_null()
+    codes = pc.index_in(column.indices, value_set=found).cast(column.type.index_type)
+    return pa.DictionaryArray.from_arrays(codes, column.dictionary.take(found))
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
@@ -163,11 +167,7 @@ def export(source: Path, output: Path, table: str = "events", wide: bool = False
             f"cannot export to {output.name}: no format ends in '{output.suffix}'\n"
             f"  there are {', '.join(TABLES)}, of a store .otf2, .pftrace, .trace.json, and of severities {', '.join(sorted(whole))}"
         )
-    try:
-        kind = json.loads((source / MANIFEST).read_text(encoding="utf-8")).get("format", "")
-    except (OSError, ValueError, AttributeError):
-        kind = ""
-    if kind == "tracecols severity" or source.is_file():
+    if (source.exists() and not source.is_dir()) or is_made_here(source, "a severity cube"):
         cube = read_cube(source)
         if output.suffix in whole:
             write_cube(cube, output)

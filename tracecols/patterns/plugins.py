@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tracecols.errors import AnalysisError
+from tracecols.files import read_bytes
 from tracecols.patterns.base import Family
 
 GROUP = "tracecols.patterns"
@@ -56,8 +57,12 @@ def load(what: Family | str | Path) -> list[Family]:
     """
     if isinstance(what, (str, Path)):
         path = Path(what)
-        if not path.is_file():
-            raise AnalysisError(f"no such file: {path}\n  give a Python file that declares patterns")
+        try:
+            read_bytes(path)
+        except OSError as error:
+            raise AnalysisError(
+                f"cannot read {path}: {error.strerror or error}\n  give a Python file that declares patterns"
+            ) from error
         try:
             names = runpy.run_path(str(path))
         except Exception as error:

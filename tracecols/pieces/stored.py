@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from tracecols.jobs import n_jobs
 from tracecols.pieces.cut import Extra, LocationCut, plan_cut
 from tracecols.schema import KINDS
 from tracecols.store import Store
-from tracecols.store.layout import MANIFEST
+from tracecols.store.layout import is_made_here
 
 ROWS = 1 << 20
 """Events per batch."""
@@ -38,11 +37,7 @@ def open_store(source: Path) -> Store:
     ExportError
         If it is a severity cube.
     """
-    try:
-        kind = json.loads((source / MANIFEST).read_text(encoding="utf-8")).get("format", "")
-    except (OSError, ValueError, AttributeError):
-        kind = ""
-    if kind == "tracecols severity":
+    if is_made_here(source, "a severity cube"):
         raise ExportError(
             f"{source} is a severity cube, and has no events\n  export the store of the trace it was made of"
         )

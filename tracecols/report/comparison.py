@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from tracecols.enhance.paths import shortened
 from tracecols.severity.comparison import Comparison
 
 if TYPE_CHECKING:
@@ -50,17 +51,6 @@ class TextTable(Table):
     def add(self, *cells: str | Text) -> None:
         """Add a row."""
         self.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in cells))
-
-
-def shortened(path: str, width: int) -> str:
-    """Return the end of a call path, cut at a slash."""
-    if len(path) <= width:
-        return path
-    parts = path.split("/")
-    kept = parts.pop()
-    while parts and len(kept) + len(parts[-1]) + 5 <= width:
-        kept = f"{parts.pop()}/{kept}"
-    return f".../{kept}"
 
 
 class ComparisonDisplay:

@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from rich.text import Text
 from rich.tree import Tree
 
+from tracecols.enhance.paths import shortened
 from tracecols.errors import SeverityError
 from tracecols.severity.cube import SeverityCube
 
@@ -178,7 +179,7 @@ class Display:
             "  " + self._number(selected, unit).strip() + ("" if self.plain else f", percent of {base}"), ""
         )
         chosen = np.flatnonzero(mask).tolist()
-        paths = cube.call_paths.paths_of(chosen[:5])
+        paths = [shortened(path) for path in cube.call_paths.paths_of(chosen[:5])]
         yield Text(
             "\n".join(paths + ([f"... and {len(chosen) - 5:,} more call paths"] if len(chosen) > 5 else [])) + "\n",
             "dim",

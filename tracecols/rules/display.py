@@ -8,6 +8,7 @@ import numpy as np
 from rich.console import RenderableType
 from rich.text import Text
 
+from tracecols.enhance.paths import shortened
 from tracecols.rules.base import Finding, show
 from tracecols.rules.evaluate import RULES
 
@@ -44,7 +45,9 @@ def _lines(f: Finding, n_statements: int) -> Iterator[Text]:
         line.append(f"  confidence {f.confidence:g}", "dim")
     yield line
     for s in f.statements[:n_statements]:
-        yield Text(f"{s.severity:22.6f} s    {s.name}  ").append(f"{show(s.value, s.unit)} {rule.measures}", "dim")
+        yield Text(f"{s.severity:22.6f} s    {shortened(s.name)}  ").append(
+            f"{show(s.value, s.unit)} {rule.measures}", "dim"
+        )
     if len(f.statements) > n_statements:
         yield Text(f"{'':26}  and {len(f.statements) - n_statements} more; --statements shows them", "dim")
     if f.note:

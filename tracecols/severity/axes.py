@@ -122,21 +122,12 @@ class CallAxis:
 
     @cached_property
     def path(self) -> list[str]:
-        """Names from the root joined by slashes; long ones are shortened (`path_names`)."""
+        """Names of all regions from the root joined by slashes (`path_names`)."""
         return path_names(self.parent, self.name)
 
     def paths_of(self, call_paths: Iterable[int]) -> list[str]:
-        """Return the paths of a few call paths, without writing out the others."""
-        chosen = list(call_paths)
-        above: set[int] = set()
-        for i in chosen:
-            while i >= 0 and i not in above:
-                above.add(i)
-                i = int(self.parent[i])
-        number = np.array(sorted(above), np.int64)
-        up = self.parent[number]
-        names = path_names(np.where(up >= 0, np.searchsorted(number, up), -1), self.name[number], number)
-        return [names[k] for k in np.searchsorted(number, chosen).tolist()]
+        """Return the paths of some call paths, without writing out the others."""
+        return path_names(self.parent, self.name, call_paths)
 
 
 @dataclass

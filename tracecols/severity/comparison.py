@@ -163,7 +163,7 @@ class Comparison:
             frame = pd.DataFrame(
                 {"property": each, "title": axis.title[number], "unit": axis.unit[number]}, index=range(at.size)
             )
-            frame["call_path"] = [head.call_paths.path[i] for i in at.tolist()]
+            frame["call_path"] = head.call_paths.paths_of(at.tolist())
             parts.append(frame.assign(**{n: v[at] for n, v in zip(self.names, values, strict=True)}))
         frame = self._with_change(pd.concat(parts, ignore_index=True))
         order = np.argsort(-frame.change.abs().to_numpy(), kind="stable")

@@ -17,7 +17,7 @@ from tracecols.schema.severity import FORMAT_VERSION, SEVERITY_TABLES
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells, sum_at
 from tracecols.store.arrow import read_table, write_table
-from tracecols.store.layout import MANIFEST, checksum, identity, new_folder, read_manifest, write_manifest
+from tracecols.store.layout import MANIFEST, checksum, identity, new_folder, read_manifest, reason, write_manifest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -342,8 +342,6 @@ class SeverityCube:
             found = match_paths(axis.parent, axis.name, re.sub(r"([*?[])", r"[\1]", pattern))
             if not found.any():
                 found = match_paths(axis.parent, axis.name, pattern)
-            if not found.any() and "/...(" in pattern:
-                found = np.fromiter((p == pattern for p in axis.path), bool, len(axis))
             if not found.any():
                 raise SeverityError(
                     f"no call path matches {pattern!r}\n  give a whole path, or a pattern such as '*/MPI_Recv'"
@@ -397,15 +395,10 @@ class SeverityCube:
         lengths = [len(c) for _, c in parts]
         call_paths = np.concatenate([c.call_path for _, c in parts] or [np.zeros(0, np.int32)])
         locations = np.concatenate([c.location for _, c in parts] or [np.zeros(0, np.int32)])
-        unique, codes = (
-            np.unique(np.array(self.call_paths.path, object), return_inverse=True)
-            if len(self.call_paths)
-            else (np.zeros(0, object), np.zeros(0, np.int64))
-        )
         return pd.DataFrame(
             {
                 "property": pd.Categorical.from_codes(np.repeat(np.arange(len(names)), lengths), categories=names),
-                "call_path": pd.Categorical.from_codes(codes[call_paths], categories=unique),
+                "call_path": self._named_call_paths(call_paths),
                 "rank": self.system.rank[locations],
                 "thread": self.system.thread[locations],
                 "value": np.concatenate([c.value * self.scale(n) for n, c in parts] or [np.zeros(0)]).astype(
@@ -442,13 +435,24 @@ class SeverityCube:
         cells = {name: self.cells_of(name, aggregation) for name in names}
         keys = np.unique(np.concatenate([np.zeros(0, np.int64), *(c.key for c in cells.values())]))
         call_path, location = (keys >> 32).astype(np.int64), keys & 0xFFFFFFFF
-        unique, codes = np.unique(np.array([*self.call_paths.path, ""], object), return_inverse=True)
         columns = {
-            "call_path": pd.Categorical.from_codes(codes[call_path], categories=unique),
+            "call_path": self._named_call_paths(call_path),
             "rank": self.system.rank[location],
             "thread": self.system.thread[location],
         }
         return pd.DataFrame(columns | {n: (c.at(keys) * self.scale(n)).astype(np.float64) for n, c in cells.items()})
+
+    def _named_call_paths(self, call_path: NDArray[Any]) -> pd.Categorical:
+        """Return call paths as a category of their paths; only those that occur are written out."""
+        import pandas as pd
+
+        number = np.zeros(len(self.call_paths), np.int64)
+        number[call_path] = 1
+        paths = self.call_paths.paths_of(np.flatnonzero(number).tolist())
+        # call paths of the same name, told apart by their call sites, are one category
+        names, codes = np.unique(np.array([*paths, None], object)[:-1], return_inverse=True)
+        number[number > 0] = codes
+        return pd.Categorical.from_codes(number[call_path], categories=names)
 
     def to_hatchet(self, rank: int | None = None, thread: int | None = None) -> list[dict[str, Any]]:
         """Return the call tree as nested dicts, which `hatchet.GraphFrame.from_literal` takes (Hatchet, Thicket).
@@ -626,7 +630,7 @@ class SeverityCube:
                     i = int(left.value.argmin())
                     lines.append(
                         f"{words} in {below.sum()} cells, most by {-left.value[i] * self.scale(name):g} at "
-                        f"{self.call_paths.path[left.call_path[i]]}, rank {self.system.rank[left.location[i]]} thread {self.system.thread[left.location[i]]}"
+                        f"{self.call_paths.paths_of([int(left.call_path[i])])[0]}, rank {self.system.rank[left.location[i]]} thread {self.system.thread[left.location[i]]}"
                     )
         return lines
 
@@ -712,8 +716,13 @@ class SeverityCube:
             manifest, found = read_manifest(path)
             kind, version = manifest.get("format"), manifest.get("version")
         except (OSError, ValueError, AttributeError) as error:
+            if path.is_file():
+                raise SeverityError(
+                    f"{path} is a file, not a .severity folder\n  read .cubex and .cube with tracecols.read_cube"
+                ) from error
             raise SeverityError(
-                f"{path} is not a severity cube\n  make one with: tracecols analyze TRACE -o {path}"
+                f"{path} is not a severity cube: its {MANIFEST} is missing or unreadable{reason(error)}\n"
+                f"  make one with: tracecols analyze TRACE -o NAME.severity"
             ) from error
         if kind != "tracecols severity":
             raise SeverityError(

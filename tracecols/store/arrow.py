@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tracecols.errors import StoreError
+from tracecols.files import check_regular
 from tracecols.schema import Table
 
 ROW_GROUP = 1 << 20
@@ -83,6 +84,7 @@ def event_writer(path: Path, table: Table) -> pq.ParquetWriter:
 
 def open_parquet(path: Path, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
     """Open a file of ours; damaged pages are told by their checksums, not read as other numbers."""
+    check_regular(path)
     try:
         return pq.ParquetFile(path, metadata=metadata, page_checksum_verification=True)
     except UnicodeDecodeError as error:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tracecols.errors import StoreError, TracecolsError
+from tracecols.files import UnusableFileError, open_regular, parse_json, read_whole
 from tracecols.scratch import ScratchFolder
 
 MANIFEST = "manifest.json"
@@ -49,8 +50,8 @@ def read_manifest(folder: Path) -> tuple[Any, tuple[int, ...]]:
         if (folder / MANIFEST).exists():
             break
         time.sleep(pause)
-    with (folder / MANIFEST).open(encoding="utf-8") as file:
-        return json.load(file), _identity(os.fstat(file.fileno()))
+    with open_regular(folder / MANIFEST) as file:
+        return parse_json(read_whole(file)), _identity(os.fstat(file.fileno()))
 
 
 def is_made_here(path: Path, what: str) -> bool:
@@ -59,6 +60,11 @@ def is_made_here(path: Path, what: str) -> bool:
         return bool(read_manifest(path)[0]["format"] == _FORMATS[what])
     except (OSError, ValueError, LookupError, TypeError):
         return False
+
+
+def reason(error: Exception) -> str:
+    """Say what stands in the place of a manifest, to go on with; nothing if that is no pipe, device or the like."""
+    return f": {error}" if isinstance(error, UnusableFileError) else ""
 
 
 def identity(folder: Path) -> tuple[int, ...]:

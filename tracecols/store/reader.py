@@ -14,11 +14,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tracecols.errors import StoreError
+from tracecols.files import check_regular
 from tracecols.once import once
 from tracecols.schema import DEFINITIONS, EVENTS, FORMAT_VERSION, SIDE_TABLES, Column, Table
 from tracecols.schema.capabilities import GET_COMPLETION
 from tracecols.store.arrow import arrow_schema, open_parquet, to_numpy
-from tracecols.store.layout import MANIFEST, checksum, identity, part_name, read_manifest
+from tracecols.store.layout import MANIFEST, checksum, identity, part_name, read_manifest, reason
 
 
 class Store:
@@ -53,7 +54,7 @@ class Store:
                     f"no such store: {self.path}\n  make one with: tracecols convert TRACE -o {self.path}"
                 ) from error
             raise StoreError(
-                f"{self.path} is not a store: its {MANIFEST} is missing or unreadable\n  convert the trace again"
+                f"{self.path} is not a store: its {MANIFEST} is missing or unreadable{reason(error)}\n  convert the trace again"
             ) from error
         if not is_store:
             raise StoreError(
@@ -119,6 +120,22 @@ class Store:
             if identity(self.path) == self._identity:
                 return file
         raise StoreError(f"{self.path} was replaced or removed while it was being read\n  open it again")
+
+    def check_files(self) -> None:
+        """Refuse a store in which something else stands in the place of a file; for those who open its files themselves.
+
+        Raises
+        ------
+        StoreError
+        """
+        for folder in ("definitions", *self.tables):
+            for path in (self.path / folder).glob("*.parquet"):
+                try:
+                    check_regular(path)
+                except OSError as error:
+                    raise StoreError(
+                        f"{path} cannot be read: {error}\n  the store is damaged; convert the trace again"
+                    ) from error
 
     @once
     def definitions(self) -> dict[str, pa.Table]:

@@ -1,0 +1,128 @@
+"""Files that somebody gives: never waited for, and the small ones never read beyond a limit.
+
+Whatever is named on the command line, or stands in a store, a cube or an archive, is opened here. A pipe or a device in the
+place of a file is refused: reading it could take for ever, and fill the memory.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+MAX_BYTES = 1 << 28
+"""Bytes of a file that is read as a whole: a manifest, a JSON file, an anchor, a Python file."""
+
+_KINDS = (
+    (stat.S_ISFIFO, "a named pipe (FIFO)"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
+
+
+class UnusableFileError(OSError):
+    """A path leads to something that is not read; its text says to what."""
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
+def check_regular(path: Path) -> None:
+    """Refuse what is no regular file. Links are followed; folders are left to whoever opens them, who refuses them.
+
+    Raises
+    ------
+    UnusableFileError
+        If it is a pipe, a device or a socket.
+    OSError
+        If there is nothing.
+    """
+    _check_mode(path, path.stat().st_mode)
+
+
+def _check_mode(path: Path, mode: int) -> None:
+    for is_kind, name in _KINDS:
+        if is_kind(mode):
+            raise UnusableFileError(errno.EINVAL, f"it is {name}, not a regular file", str(path))
+
+
+def open_regular(path: Path) -> io.FileIO:
+    """Open a file for reading; a pipe that takes its place in this moment is not waited for either.
+
+    Raises
+    ------
+    UnusableFileError
+        If it is a pipe, a device or a socket.
+    OSError
+        If it cannot be opened.
+    """
+    check_regular(path)
+    file = io.FileIO(path, "rb", opener=_open_at_once)
+    try:
+        _check_mode(path, os.fstat(file.fileno()).st_mode)
+    except OSError:
+        file.close()
+        raise
+    return file
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def read_bytes(path: Path) -> bytes:
+    """Read a small file.
+
+    Raises
+    ------
+    UnusableFileError
+        If it is no regular file, or has more than `MAX_BYTES`.
+    OSError
+        If it cannot be read.
+    """
+    with open_regular(path) as file:
+        return read_whole(file)
+
+
+def read_whole(file: io.FileIO) -> bytes:
+    """Read a small file that is open, see `read_bytes`."""
+    content = bytearray()
+    size = os.fstat(file.fileno()).st_size
+    while max(size, len(content)) <= MAX_BYTES:
+        block = file.read(1 << 20)
+        if not block:
+            return bytes(content)
+        content += block
+    raise UnusableFileError(errno.EFBIG, f"it has more than {MAX_BYTES:,} bytes", file.name)
+
+
+def parse_json(content: bytes) -> Any:
+    """Return what JSON in UTF-8 says.
+
+    Raises
+    ------
+    ValueError
+        If it is none, or nests too deep.
+    """
+    try:
+        return json.loads(content.decode("utf-8"))
+    except RecursionError:
+        raise ValueError("it nests too deep") from None
+
+
+def read_json(path: Path) -> Any:
+    """Read a small JSON file.
+
+    Raises
+    ------
+    OSError
+        As `read_bytes`.
+    ValueError
+        As `parse_json`.
+    """
+    return parse_json(read_bytes(path))
