@@ -22,6 +22,7 @@ PIECES = (".otf2", *TIMELINES)
 @click.option("--to", "stop", type=float, metavar="SECONDS", help="Archive, timeline: events before this time.")
 @click.option("--locations", callback=numbers, metavar="0,1,4-7", help="Archive, timeline: events of these locations.")
 @click.option("--waits", metavar="PROPERTY,...", help="Timeline: wait states of these properties.")
+@click.option("--force", is_flag=True, help="Replace an output that was made in another way.")
 @click.option(
     "--jobs", type=click.IntRange(1), metavar="N", help="Archive, timeline: threads.  [default: one per core]"
 )
@@ -34,6 +35,7 @@ def export(
     stop: float | None,
     locations: list[int] | None,
     waits: str | None,
+    force: bool,
     jobs: int | None,
 ) -> None:
     """Write a SEVERITY cube, or a table of a STORE, to OUTPUT; its ending says the format: .parquet, .csv, .json.
@@ -75,7 +77,7 @@ def export(
         return
     from tracecols.export.tables import export as run
 
-    run(source, output, table or "events", wide)
+    run(source, output, table or "events", wide, force=force)
     click.echo(f"{output}")
 
 

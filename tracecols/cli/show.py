@@ -16,7 +16,7 @@ import click
     "--call-path",
     "call_path",
     metavar="C",
-    help="A call path, or a pattern such as '*/MPI_Recv': print its locations.",
+    help="A call path, a region, or a pattern such as '*/MPI_Recv': print its locations.",
 )
 @click.option(
     "--topology",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +56,25 @@ def path_names(parent: NDArray[np.integer], name: Iterable[str], number: NDArray
                 f"{head[i]}/...({at + 1 - 2 * ENDS} levels, call path {numbers[i]}).../{'/'.join(reversed(tail))}"
             )
     return result
+
+
+def named(name: NDArray[np.object_], wanted: str) -> NDArray[np.bool_]:
+    """Find the regions of a name; if there is none, those that match it as a shell pattern.
+
+    Parameters
+    ----------
+    name : (n,) object
+    wanted : str
+
+    Returns
+    -------
+    (n,) bool
+    """
+    found: NDArray[np.bool_] = np.asarray(name == wanted, bool)
+    if not found.any():
+        matches = re.compile(translate(wanted)).match
+        found = np.fromiter((matches(n) is not None for n in name), bool, len(name))
+    return found
 
 
 def match_paths(parent: NDArray[np.int32], name: Iterable[str], pattern: str) -> NDArray[np.bool_]:

@@ -51,6 +51,7 @@ KINDS_OF_FACTS: dict[str, type] = {
     "of": list,
     "whole": dict,
     "left_out": list,
+    "narrowed": dict,
 }
 
 

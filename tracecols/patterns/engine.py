@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import difflib
-import fnmatch
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.arguments import as_locations, as_seconds, as_texts, check_locations, did_you_mean, show
 from tracecols.enhance.compound import CompoundTable
 from tracecols.enhance.exchange import Exchange
 from tracecols.enhance.grouping import lookup
 from tracecols.enhance.model import Model
+from tracecols.enhance.paths import named
 from tracecols.enhance.topologies import given_topology
 from tracecols.errors import AnalysisError, TracecolsError
 from tracecols.patterns.base import Conventions, Family, Findings, Instances, Matches, Property
 from tracecols.patterns.counters import counter_properties
 from tracecols.patterns.plugins import installed
 from tracecols.patterns.profile import TeamTimes, displaced_call_paths
-from tracecols.patterns.registry import CONVENTIONS, needed, properties
+from tracecols.patterns.registry import CONVENTIONS, find_declared, needed, properties
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.cube import SeverityCube
@@ -123,16 +122,35 @@ class Choice:
         A region, or a shell pattern: only its instances and what they call.
     locations : tuple of int, optional
         Rows of locations; all by default.
+    start, stop : float, optional
+        Seconds: the model is that of the piece of the trace between them (`tracecols.pieces`), which this only says.
     """
 
     properties: tuple[str, ...] | None = None
     parameters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     within: str | None = None
     locations: tuple[int, ...] | None = None
+    start: float | None = None
+    stop: float | None = None
+
+    def resolved(self, declared: list[Property]) -> Choice:
+        """Return the same choice with ids instead of titles of properties.
+
+        Raises
+        ------
+        AnalysisError
+            If there is no such property, or several have a title.
+        """
+        names = self.properties
+        return replace(
+            self,
+            properties=None if names is None else tuple(find_declared(declared, name) for name in names),
+            parameters={find_declared(declared, name): values for name, values in self.parameters.items()},
+        )
 
     def facts(self) -> dict[str, Any]:
         """Say what is not as usual, for the cube."""
-        return {k: v for k, v in asdict(self).items() if v}
+        return {k: v for k, v in asdict(self).items() if v is not None and v != {}}
 
     def cells(self, model: Model, cells: Cells) -> Cells:
         """Keep the cells of the chosen call paths and locations."""
@@ -149,15 +167,17 @@ class Choice:
         if self.within is None:
             return np.ones(len(tree), bool)
         names = model.regions.name
-        fits = names == self.within
-        if not fits.any():
-            matches = re.compile(fnmatch.translate(self.within)).match
-            fits = np.fromiter((matches(n) is not None for n in names), bool, len(names))
-        heads = np.flatnonzero(fits[tree.region])
+        heads = np.flatnonzero(named(names, self.within)[tree.region])
         if not heads.size:
-            near = difflib.get_close_matches(self.within, set(names[tree.region].tolist()), 3)
-            hint = f"did you mean {', '.join(near)}?" if near else "see trace.call_paths"
-            raise AnalysisError(f"no call path enters a region {self.within!r}\n  {hint}")
+            entered = names[tree.region].tolist()
+            hint, in_shell = (
+                did_you_mean(self.within, entered, otherwise)
+                for otherwise in (
+                    "see trace.call_paths",
+                    "tracecols show CUBE -p visits shows where regions are entered",
+                )
+            )
+            raise AnalysisError(f"no call path enters a region {show(self.within)}\n  {hint}", in_shell=in_shell)
         change = np.zeros(len(tree) + 1, np.int64)
         np.add.at(change, heads, 1)
         np.add.at(change, tree.end[heads], -1)
@@ -166,11 +186,7 @@ class Choice:
     def _locations(self, model: Model) -> NDArray[np.bool_]:
         if self.locations is None:
             return np.ones(model.n_locations, bool)
-        for location in self.locations:
-            if not 0 <= location < model.n_locations:
-                raise AnalysisError(
-                    f"no location {location}\n  there are {model.n_locations}, numbered from 0 (see trace.locations)"
-                )
+        check_locations(self.locations, model.n_locations, AnalysisError)
         mask = np.zeros(model.n_locations, bool)
         mask[list(self.locations)] = True
         return mask
@@ -180,16 +196,55 @@ EVERYTHING = Choice()
 
 
 def choose(
-    properties: Iterable[str] | None,
+    properties: str | Iterable[str] | None,
     parameters: Mapping[str, Mapping[str, float]] | None,
     within: str | None,
-    locations: Iterable[int] | None,
+    locations: int | Iterable[int] | None,
+    start: float | None = None,
+    stop: float | None = None,
 ) -> Choice:
-    """Make a choice of what a caller gave."""
+    """Make a choice of what a caller gave.
+
+    Raises
+    ------
+    AnalysisError
+        If it is of another kind than it should be.
+    """
+    if within is not None and not isinstance(within, str):
+        raise AnalysisError(
+            f"a region is given by its name, not as {show(within)}\n  give one name, or a shell pattern"
+        )
     return Choice(
-        None if properties is None else tuple(properties), parameters or {}, within,
-        None if locations is None else tuple(locations),
-    )  # fmt: skip
+        None if properties is None else tuple(as_texts(properties, "properties", AnalysisError)),
+        _parameters(parameters or {}),
+        within,
+        None if locations is None else tuple(as_locations(locations, AnalysisError)),
+        as_seconds(start, "start of the piece", AnalysisError),
+        as_seconds(stop, "end of the piece", AnalysisError),
+    )
+
+
+def _parameters(given: object) -> dict[str, dict[str, float]]:
+    """Return parameters by property and name.
+
+    Raises
+    ------
+    AnalysisError
+        If they are no numbers by property and name.
+    """
+    if not isinstance(given, Mapping) or not all(isinstance(values, Mapping) for values in given.values()):
+        raise AnalysisError(
+            f"parameters are given by property and name, not as {show(given)}\n"
+            "  such as parameters={'late_big': {'threshold': 1e6}}"
+        )
+    for of, values in given.items():
+        for name, value in values.items():
+            is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+            if not is_number or math.isnan(value):
+                raise AnalysisError(
+                    f"parameter {name!r} of property {of!r} is no number: {show(value)}\n  give a number"
+                )
+    return {of: dict(values) for of, values in given.items()}
 
 
 def arguments(p: Property, parameters: Mapping[str, Mapping[str, float]], resolution: int) -> dict[str, Any]:
@@ -384,10 +439,12 @@ def declared_for(model: Model, conventions: str, patterns: Iterable[Family]) -> 
     return properties(conventions, [*counter_properties(model, conventions), *more], model)
 
 
-def with_topologies(model: Model, topologies: Sequence[Mapping[str, Any]]) -> Model:
+def with_topologies(model: Model, topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Model:
     """Return a model that has more topologies than its trace; itself if there are none."""
     if not topologies:
         return model
+    if isinstance(topologies, Mapping):
+        topologies = [topologies]
     axis = SystemAxis.of(model.store)
     return model.with_topologies([given_topology(t, axis.rank, axis.thread) for t in topologies])
 
@@ -397,7 +454,7 @@ def analyze_model(
     conventions: str = "scalasca",
     patterns: Iterable[Family] = (),
     choice: Choice = EVERYTHING,
-    topologies: Sequence[Mapping[str, Any]] = (),
+    topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
 ) -> SeverityCube:
     """Compute the severity cube of an enhanced model.
 
@@ -421,6 +478,7 @@ def analyze_model(
     """
     model = with_topologies(model, topologies)
     declared = shown = declared_for(model, conventions, patterns)
+    choice = choice.resolved(declared)
     if choice.properties is not None:
         computed, asked = needed(declared, choice.properties)
         declared, shown = ([p for p in declared if p.id in ids] for ids in (computed, asked))
@@ -455,7 +513,7 @@ def find_matches(
     conventions: str = "scalasca",
     patterns: Iterable[Family] = (),
     choice: Choice = EVERYTHING,
-    topologies: Sequence[Mapping[str, Any]] = (),
+    topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, NDArray[Any]]:
     """Find every instance of a pattern.
 
@@ -479,9 +537,10 @@ def find_matches(
     """
     model = with_topologies(model, topologies)
     declared = declared_for(model, conventions, patterns)
+    choice = choice.resolved(declared)
     computed, _ = needed(declared, [name])
     by_id = {p.id: p for p in declared}
-    p = by_id[name] if name in by_id else next(p for p in declared if p.title.lower() == name.lower())
+    p = by_id[find_declared(declared, name)]
     if p.match is None:
         below = [q.id for q in declared if q.match is not None and q.parent == p.id]
         hint = f"below it there are {', '.join(below)}" if below else "tracecols patterns says which are"

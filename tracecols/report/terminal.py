@@ -244,7 +244,9 @@ class Display:
                     line.append(*self._position(value, whole, largest, unit, fits))
                 yield line
         if len(planes) > PLANES:
-            yield Text(f"and {len(planes) - PLANES} more planes; cube.on_topology has them all", "dim")
+            yield Text(
+                f"and {len(planes) - PLANES} more planes, which are not printed; tracecols report shows all", "dim"
+            )
 
     def _position(self, value: float, whole: float, largest: float, unit: str, fits: bool) -> tuple[str, str]:
         """Return what stands at a position of a grid, and its style: by its share of the largest value."""
@@ -288,7 +290,9 @@ class Display:
             if above is None:
                 trees.append(branches[i])
         if not trees:
-            raise SeverityError("nothing is above the threshold\n  lower it with --threshold 0")
+            raise SeverityError(
+                "nothing is above the threshold\n  give a lower one", in_shell="lower it with --threshold 0"
+            )
         yield from trees
         deeper = large[depth[large] >= self.depth]
         if deeper.size:

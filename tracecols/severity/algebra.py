@@ -260,6 +260,9 @@ def _result(operation: str, cubes: Sequence[SeverityCube], cells: dict[str, Cell
         **more,
     }
     first = cubes[0]
+    narrowed = first.facts.get("narrowed")
+    if narrowed and all(cube.facts.get("narrowed") == narrowed for cube in cubes):
+        facts["narrowed"] = narrowed
     return SeverityCube(first.properties, first.call_paths, first.system, cells, facts, first.topologies)
 
 
