@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tracecols.cli.options import numbers, parameters
+from tracecols.cli.options import finite, numbers, parameters
 from tracecols.schema.severity import CONVENTIONS
 
 
@@ -59,8 +59,15 @@ from tracecols.schema.severity import CONVENTIONS
 )
 @click.option("--within", metavar="REGION", help="Only instances of this region, or pattern, and what they call.")
 @click.option("--locations", callback=numbers, metavar="0,1,4-7", help="Only severities of these locations.")
-@click.option("--from", "start", type=float, metavar="SECONDS", help="Only the piece of the trace from this time on.")
-@click.option("--to", "stop", type=float, metavar="SECONDS", help="Only the piece before this time.")
+@click.option(
+    "--from",
+    "start",
+    type=float,
+    callback=finite,
+    metavar="SECONDS",
+    help="Only the piece of the trace from this time on.",
+)
+@click.option("--to", "stop", type=float, callback=finite, metavar="SECONDS", help="Only the piece before this time.")
 @click.option("--force", is_flag=True, help="Replace an output that was made in another way.")
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
 def analyze(

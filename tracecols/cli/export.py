@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tracecols.cli.options import numbers
+from tracecols.cli.options import finite, numbers
 
 TIMELINES = (".pftrace", ".perfetto-trace", ".trace.json")
 PIECES = (".otf2", *TIMELINES)
@@ -18,8 +18,17 @@ PIECES = (".otf2", *TIMELINES)
 @click.argument("output", type=click.Path(path_type=Path))
 @click.option("--table", metavar="NAME", help="Of a store: events, messages, collectives, ...  [default: events]")
 @click.option("--wide", is_flag=True, help=".csv, .parquet of severities: a column per property, not a row per value.")
-@click.option("--from", "start", type=float, metavar="SECONDS", help="Archive, timeline: events from this time on.")
-@click.option("--to", "stop", type=float, metavar="SECONDS", help="Archive, timeline: events before this time.")
+@click.option(
+    "--from",
+    "start",
+    type=float,
+    callback=finite,
+    metavar="SECONDS",
+    help="Archive, timeline: events from this time on.",
+)
+@click.option(
+    "--to", "stop", type=float, callback=finite, metavar="SECONDS", help="Archive, timeline: events before this time."
+)
 @click.option("--locations", callback=numbers, metavar="0,1,4-7", help="Archive, timeline: events of these locations.")
 @click.option("--waits", metavar="PROPERTY,...", help="Timeline: wait states of these properties.")
 @click.option("--force", is_flag=True, help="Replace an output that was made in another way.")

@@ -7,6 +7,8 @@ from shutil import get_terminal_size
 
 import click
 
+from tracecols.cli.options import finite
+
 
 @click.command()
 @click.argument("severity", type=click.Path(path_type=Path))
@@ -30,6 +32,7 @@ import click
 @click.option(
     "--threshold",
     type=click.FloatRange(0, 100),
+    callback=finite,
     default=0.5,
     show_default=True,
     metavar="PERCENT",

@@ -158,7 +158,8 @@ def evaluate(
 def _finding(evidence: Evidence, rule: Rule, whole: float) -> Finding:
     can = rule.needs == "cube" or evidence.trace is not None
     result = evidence.result(rule) if can else Result(np.nan, note=NEEDS_TRACE)
-    share = result.severity / whole if whole else 0.0
+    # of changes the whole may shrink while a severity grows
+    share = result.severity / abs(whole) if whole else 0.0
     values = evidence.settings[rule.id]
     return Finding(
         rule.id, rule.title, result.severity, share, rule.confidence, tuple(result.statements), values, result.note

@@ -10,6 +10,7 @@ import numpy as np
 from tracecols.arguments import as_texts, show
 from tracecols.errors import SeverityError
 from tracecols.severity import algebra
+from tracecols.severity.cells import without_residue
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.narrowed import in_words
 
@@ -145,8 +146,9 @@ class Comparison:
 
     def _with_change(self, frame: pd.DataFrame) -> pd.DataFrame:
         first, last = frame[self.names[0]].to_numpy(), frame[self.names[-1]].to_numpy()
+        change = without_residue(last - first, np.abs(last) + np.abs(first))
         with np.errstate(divide="ignore", invalid="ignore"):
-            return frame.assign(change=last - first, ratio=last / first)
+            return frame.assign(change=change, ratio=last / first)
 
     def changes(self, *properties: str) -> pd.DataFrame:
         """Return what changed, by property and call path, largest changes first.

@@ -16,7 +16,7 @@ from tracecols.enhance.topologies import Topology, given_topology
 from tracecols.errors import MissingExtraError, SeverityError, StoreError
 from tracecols.schema.severity import FORMAT_VERSION, SEVERITY_TABLES
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
-from tracecols.severity.cells import Cells
+from tracecols.severity.cells import Cells, sum_at, without_residue
 from tracecols.severity.narrowed import in_words
 from tracecols.severity.resolve import find_property
 from tracecols.store.arrow import read_table, write_table
@@ -138,8 +138,7 @@ class SeverityCube:
         name = self.find_property(name)
         cells = self.cells[name]
         if aggregation[0] == "e":
-            for child in self.properties.parts(name):
-                cells = cells - self.cells[child]
+            cells = cells.without([self.cells[child] for child in self.properties.parts(name)])
         if aggregation[1] == "i":
             cells = self._up(cells, self.call_paths)
         return cells
@@ -167,12 +166,21 @@ class SeverityCube:
     def total(self, name: str) -> float:
         """Return the sum over all call paths and locations, in seconds, occurrences or bytes."""
         name = self.find_property(name)
-        return float(self.cells[name].value.sum() * self.scale(name))
+        value = self.cells[name].value
+        return float(sum_at(np.zeros(value.size, np.int64), value, 1)[0] * self.scale(name))
+
+    @property
+    def is_difference(self) -> bool:
+        """Whether its values are changes: positive where the first operand is larger, which is the later run of a comparison."""
+        return bool(self.facts.get("operation") == "difference")
 
     def whole(self, name: str) -> float:
-        """Return what shares of a property refer to: the total of its root, for a difference that of the cube subtracted."""
+        """Return what shares of a property refer to: the total of its root, for a difference that of the cube subtracted.
+
+        It has no sign, so that shares have that of their values: what grows is positive though the whole shrinks.
+        """
         root = self.properties.root_of(self.find_property(name))
-        return float(self.facts.get("whole", {}).get(root, 0.0)) or self.total(root)
+        return abs(float(self.facts.get("whole", {}).get(root, 0.0)) or self.total(root))
 
     def by_call_path(self, name: str, aggregation: str = "iee") -> NDArray[np.float64]:
         """Return the sum over locations per call path; (n_call_paths,) float64."""
@@ -180,15 +188,24 @@ class SeverityCube:
         axis = self.call_paths
         # along call paths locations need not be told apart
         cells = self.cells_of(name, aggregation if aggregation[1] != "i" else f"{aggregation[0]}e{aggregation[2]}")
-        sums = np.zeros(len(axis), cells.value.dtype)
-        np.add.at(sums, cells.call_path, cells.value)
+        sums = sum_at(cells.call_path, cells.value, len(axis))
         if aggregation[1] == "i":
-            order = np.argsort(axis.depth, kind="stable")
-            starts = np.searchsorted(axis.depth[order], np.arange(axis.depth.max(initial=0) + 2))
+            sums = self._inclusive(sums)
+        return sums * self.scale(self.find_property(name))
+
+    def _inclusive(self, own: NDArray[Any]) -> NDArray[Any]:
+        """Add what is called to every call path."""
+        axis = self.call_paths
+        order = np.argsort(axis.depth, kind="stable")
+        starts = np.searchsorted(axis.depth[order], np.arange(axis.depth.max(initial=0) + 2))
+
+        def up(sums: NDArray[Any]) -> NDArray[Any]:
             for at in range(starts.size - 2, 0, -1):
                 level = order[starts[at] : starts[at + 1]]
                 np.add.at(sums, axis.parent[level], sums[level])
-        return sums * self.scale(self.find_property(name))
+            return sums
+
+        return without_residue(up(own.copy()), up(np.abs(own)) if own.dtype.kind == "f" else own)
 
     def by_location(self, name: str, call_paths: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
         """Return the sum over call paths, or over some given as a mask, per location; (n_locations,) float64."""
@@ -201,9 +218,7 @@ class SeverityCube:
                     "  find_call_paths returns one"
                 )
         cells = self.cells[name] if call_paths is None else self.cells[name].on(call_paths)
-        sums = np.zeros(self.system.n_locations, cells.value.dtype)
-        np.add.at(sums, cells.location, cells.value)
-        return sums * self.scale(name)
+        return sum_at(cells.location, cells.value, self.system.n_locations) * self.scale(name)
 
     def by_system(
         self, name: str, call_paths: NDArray[np.bool_] | None = None, aggregation: str = "iei"
@@ -212,11 +227,13 @@ class SeverityCube:
         check_aggregation(aggregation)
         of_location = self.by_location(name, call_paths)
         values = np.array([of_location[row] if row >= 0 else 0.0 for row in self.system.location])
+        sizes = np.abs(values)
         if aggregation[2] == "i":
             for i in range(len(values) - 1, -1, -1):
                 if self.system.parent[i] >= 0:
                     values[self.system.parent[i]] += values[i]
-        return values
+                    sizes[self.system.parent[i]] += sizes[i]
+        return without_residue(values, sizes)
 
     # -- topologies ------------------------------------------------------------------------------------------------
 
@@ -279,8 +296,7 @@ class SeverityCube:
         cells = self.cells_of(name, aggregation)
         if call_path is not None:
             cells = cells.on(self.find_call_paths(call_path))
-        values = np.zeros(self.system.n_locations, cells.value.dtype)
-        np.add.at(values, cells.location, cells.value)
+        values = sum_at(cells.location, cells.value, self.system.n_locations)
         if aggregation[2] == "i":
             at = self._stand_ins(t.location)
             away = np.flatnonzero((at >= 0) & (at != np.arange(at.size)))
@@ -504,9 +520,8 @@ class SeverityCube:
                 continue
             for label, aggregation in ((name, "iee"), (f"{name} (inc)", "iie")):
                 cells = self.cells_of(name, aggregation)
-                sums = np.zeros(len(self.call_paths), cells.value.dtype)
                 kept = at[cells.location]
-                np.add.at(sums, cells.call_path[kept], cells.value[kept])
+                sums = sum_at(cells.call_path[kept], cells.value[kept], len(self.call_paths))
                 columns[label] = (sums * self.scale(name)).tolist()
         c = self.call_paths
         nodes: list[dict[str, Any]] = []
@@ -560,6 +575,11 @@ class SeverityCube:
         of = f"{self.facts['operation']} of {len(self.facts['of'])} cubes" if "operation" in self.facts else ""
         return ", ".join(filter(None, (size, conventions, of, in_words(self.facts))))
 
+    def own_total(self, name: str) -> float:
+        """Return the total of a property without those below it."""
+        value = self.cells_of(name, "eee").value
+        return float(sum_at(np.zeros(value.size, np.int64), value, 1)[0] * self.scale(name))
+
     def __repr__(self) -> str:
         lines = [f"<SeverityCube {self.summary()}>"]
         trace = self.facts.get("trace")
@@ -568,14 +588,15 @@ class SeverityCube:
         whole = self.whole("time") if "time" in self.cells else 0.0
         if whole:
             shares = [
-                (float(self.cells_of(n, "eee").value.sum()) * self.scale(n), n)
+                (self.own_total(n), n)
                 for i, n in enumerate(self.properties.id)
                 if self.properties.root_of(n) == "time" and not self.properties.overlaps[i]
             ]
             for value, name in sorted(shares, key=lambda share: -abs(share[0]))[:5]:
                 if value:
+                    sign = "+" if self.is_difference else ""
                     lines.append(
-                        f"  {value / whole:7.2%} {value:12.6f} s  {self.properties.title[self.properties.number[name]]} ({name})"
+                        f"  {value / whole:{sign}7.2%} {value:{sign}12.6f} s  {self.properties.title[self.properties.number[name]]} ({name})"
                     )
         return "\n".join(lines)
 
@@ -648,9 +669,7 @@ class SeverityCube:
             told = [(f"the children of {name} exceed it", parts)]
             told += [(f"{child} exceeds {name}", [child]) for child in children if child not in parts]
             for words, some in told:
-                left = self.cells[name]
-                for child in some:
-                    left = left - self.cells[child]
+                left = self.cells[name].without([self.cells[child] for child in some])
                 below = left.value < 0
                 if below.any():
                     i = int(left.value.argmin())
