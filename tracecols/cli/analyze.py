@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 import click
@@ -99,7 +100,7 @@ def analyze(
       {"name": "grid", "sizes": [2, 2], "order": "F"}           C: the last coordinate runs fastest; F: the first
       {"name": "grid", "sizes": [2, 2], "coordinates": [[0, 0], [1, 0], [0, 1], [1, 1]]}
     """
-    from tracecols.cli.progress import progress
+    from tracecols.cli.progress import SCAN, phases, progress
     from tracecols.cli.sources import is_store, opened
     from tracecols.conversion import store_name
     from tracecols.enhance.model import Model
@@ -122,12 +123,14 @@ def analyze(
         name = source if is_store(source) else store_name(source)
         output = Path(".".join(filter(None, (name.with_suffix("").name, in_a_name(conventions, facts), "severity"))))
     check_output(output, facts, force=force)
-    with (
-        opened(source, jobs) as store,
-        progress("analyzing") as report,
-        piece_of(store, choice.start, choice.stop, n_jobs(jobs)) as piece,
-    ):
-        cube = analyze_model(Model(piece, n_jobs(jobs), report), conventions, families, choice, described)
+    with opened(source, jobs) as store, ExitStack() as stack:
+        is_piece = choice.start is not None or choice.stop is not None
+        with progress("cutting") if is_piece else nullcontext() as report:
+            piece = stack.enter_context(piece_of(store, choice.start, choice.stop, n_jobs(jobs), report))
+        with progress("analyzing") as report:
+            scanning, searching = phases(report, piece.manifest["n_events"], SCAN, 1 - SCAN)
+            model = Model(piece, n_jobs(jobs), scanning)
+            cube = analyze_model(model, conventions, families, choice, described, searching)
     cube.save(output)
     click.echo(f"{output}: {cube.summary()}")
     for what, n in cube.facts["counts"].items():

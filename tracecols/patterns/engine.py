@@ -65,9 +65,16 @@ WITHIN, RECEIVED, SENT, BY_RANGE, AT_ONCE = range(len(STEPS))
 
 Result = TypeVar("Result")
 
+Progress = Callable[[int, int], None]
+"""Called with what is done and what is to be done."""
+
 
 def run_in_parts(
-    exchange: Exchange, run: Callable[[Model, int], Result], pool: ThreadPoolExecutor, steps: Iterable[int]
+    exchange: Exchange,
+    run: Callable[[Model, int], Result],
+    pool: ThreadPoolExecutor,
+    steps: Iterable[int],
+    progress: Progress | None = None,
 ) -> Iterator[Result]:
     """Run steps of an analysis: each on every part of the trace with what that sees, parts side by side.
 
@@ -80,6 +87,8 @@ def run_in_parts(
     pool : ThreadPoolExecutor
     steps : iterable of int
         Which are wanted.
+    progress : callable, optional
+        Called with what is done and what is to be done, in thousandths of steps.
 
     Yields
     ------
@@ -97,15 +106,23 @@ def run_in_parts(
             exchange.post(view)
         return result
 
-    for step in wanted:
+    def results(step: int) -> tuple[int, Iterator[Result]]:
+        """Return how many results a step has, and the results."""
         if step == WITHIN:
-            yield from pool.map(within, parts)
-        elif step == AT_ONCE:
-            yield run(exchange.model.whole, step)
-        elif step == BY_RANGE:
-            yield from pool.map(lambda of: run(exchange.range_view(of), BY_RANGE), range(len(exchange.ranges)))
-        else:
-            yield from pool.map(lambda part, step=step: run(exchange.view(part), step), parts)
+            return len(parts), pool.map(within, parts)
+        if step == AT_ONCE:
+            return 1, map(run, [exchange.model.whole], [step])
+        if step == BY_RANGE:
+            ranges = range(len(exchange.ranges))
+            return len(ranges), pool.map(lambda of: run(exchange.range_view(of), BY_RANGE), ranges)
+        return len(parts), pool.map(lambda part: run(exchange.view(part), step), parts)
+
+    for i, step in enumerate(wanted):
+        n, found = results(step)
+        for k, result in enumerate(found, 1):
+            if progress is not None:
+                progress(1000 * i + 1000 * k // n, 1000 * len(wanted))
+            yield result
 
 
 @dataclass(frozen=True)
@@ -361,8 +378,13 @@ class Search:
         ):  # fmt: skip
             raise IndexError(f"rows, locations or call paths lie beyond {table}")
 
-    def run(self) -> tuple[dict[str, Cells], dict[str, int]]:
+    def run(self, progress: Progress | None = None) -> tuple[dict[str, Cells], dict[str, int]]:
         """Search the whole trace.
+
+        Parameters
+        ----------
+        progress : callable, optional
+            As for `run_in_parts`.
 
         Returns
         -------
@@ -385,7 +407,7 @@ class Search:
 
         cells = self.findings.cells
         with ThreadPoolExecutor(self.model.jobs) as pool:
-            for part in run_in_parts(self.model.divided(), search, pool, steps):
+            for part in run_in_parts(self.model.divided(), search, pool, steps, progress):
                 self.findings.teams += part.teams
                 counts.update(part.counts)
                 for name, more in part.cells.items():
@@ -455,6 +477,7 @@ def analyze_model(
     patterns: Iterable[Family] = (),
     choice: Choice = EVERYTHING,
     topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
+    progress: Progress | None = None,
 ) -> SeverityCube:
     """Compute the severity cube of an enhanced model.
 
@@ -470,6 +493,8 @@ def analyze_model(
 
     topologies : sequence of mapping, optional
         Topologies given by hand (see `enhance.topologies.given_topology`), besides those of the trace.
+    progress : callable, optional
+        Called with what is done and what is to be done of the search; the scan of a trace is in its model.
 
     Raises
     ------
@@ -483,7 +508,7 @@ def analyze_model(
         computed, asked = needed(declared, choice.properties)
         declared, shown = ([p for p in declared if p.id in ids] for ids in (computed, asked))
     search = Search(model, declared, CONVENTIONS[conventions], choice.parameters)
-    cells, counts = search.run()
+    cells, counts = search.run(progress)
     clock = model.store.manifest["clock"]
     found = {k: int(v) for k, v in (counts_by_location(model) | counts).items() if v}
     displaced = displaced_call_paths(model, search.findings) if conventions == "scalasca" else 0

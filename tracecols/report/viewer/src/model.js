@@ -254,12 +254,15 @@ export class Model {
   openCalls() {
     const { calls } = this.trees;
     const expanded = new Set();
+    // a change may go in either direction
+    const size = this.cube.isDifference ? Math.abs : (v) => v;
+    const inclusive = this.calls.inclusive.map(size);
     let nodes = calls.children(-1);
     for (;;) {
-      const next = nodes.reduce((best, i) => (best < 0 || this.calls.inclusive[i] > this.calls.inclusive[best] ? i : best), -1);
-      if (next < 0 || calls.forest.isLeaf(next) || !(this.calls.inclusive[next] > 0)) break;
+      const next = nodes.reduce((best, i) => (best < 0 || inclusive[i] > inclusive[best] ? i : best), -1);
+      if (next < 0 || calls.forest.isLeaf(next) || !(inclusive[next] > 0)) break;
       expanded.add(next);
-      if (this.calls.own[next] >= Math.max(...calls.children(next).map((i) => this.calls.inclusive[i]))) {
+      if (size(this.calls.own[next]) >= Math.max(...calls.children(next).map((i) => inclusive[i]))) {
         expanded.delete(next);
         break;
       }
