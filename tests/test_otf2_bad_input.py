@@ -154,7 +154,7 @@ def test_output__below_a_file(tmp_path):
     archive = make(tmp_path / "a")
     archive.write()
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match=r"cannot write .*\n.*-o"):
+    with pytest.raises(StoreError, match=r"cannot write .*\n  choose a folder"):
         tracecols.convert(archive.path, tmp_path / "file" / "x.trace")
 
 

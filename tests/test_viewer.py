@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from browser import Report, chromium, link
 from click.testing import CliRunner
+from small_cubes import small_cube
 
 import tracecols
 from tracecols.cli import group
@@ -341,11 +342,11 @@ def random_selection(rng, cube):
 def check_shown(report, cube, properties, call_paths):
     """Every row on the screen has the cube's value, and shows it."""
     own, inclusive, at = expected(cube, properties, call_paths or None)
-    time = cube.total("time")
+    time = cube.whole("time")
     base = (
         time
         if cube.properties.unit[cube.properties.number[properties[0][0]]] == "sec"
-        else cube.total(cube.properties.root_of(properties[0][0]))
+        else cube.whole(properties[0][0])
     )
     tolerance = {"rel": 1e-12, "abs": 1e-12 * abs(base)}
     rows = report.rows("calls")
@@ -367,7 +368,7 @@ def check_shown(report, cube, properties, call_paths):
     for node, (number, value, _, opened, _) in report.rows("properties").items():
         id_ = cube.properties.id[node]
         wanted = float(cube.cells_of(id_, "eee" if opened else "iee").value.sum() * cube.scale(id_))
-        whole = time if cube.properties.unit[node] == "sec" else cube.total(cube.properties.root_of(id_))
+        whole = time if cube.properties.unit[node] == "sec" else cube.whole(id_)
         assert value == pytest.approx(wanted, rel=1e-12, abs=1e-12 * abs(whole)), id_
         assert same_percent(number, wanted, whole)
 
@@ -742,6 +743,20 @@ def test_names__are_text_and_nothing_else(browser, tmp_path):
     assert report.page.evaluate("() => window.harm") is None
     assert report.page.locator("img").count() == 0
     assert "<img src=x" in report.pane("calls").inner_text()
+    assert report.trouble == []
+    report.context.close()
+
+
+def test_difference__growth_is_positive_though_the_whole_shrinks(browser, tmp_path):
+    """Issue 13, number 13: shares of a difference referred to its own total, whose minus sign they took."""
+    before = small_cube({"time": {("main", 0, 0): 300, ("main/f", 0, 0): 100}})
+    after = small_cube({"time": {("main", 0, 0): 100, ("main/f", 0, 0): 150}})
+    report = Report(browser, (after - before).report(tmp_path / "d.html"))
+    report.page.evaluate("document.getElementById('tracecols').view.model.trees.calls.expandAll()")
+    rows = report.rows("calls")
+    # of 0.4 s: -0.2 s are -50 %, +0.05 s are +12.5 %
+    assert {name: number for number, _, name, *_ in rows.values()} == {"main": "\u221250.00", "f": "+12.50"}
+    assert report.rows("properties")[0][0] == "\u221237.50"
     assert report.trouble == []
     report.context.close()
 

@@ -18,7 +18,25 @@ from __future__ import annotations
 
 
 class TracecolsError(Exception):
-    """The root of all errors raised on purpose; its text says what, where and what to do."""
+    """The root of all errors raised on purpose; its text says what, where and what to do.
+
+    Parameters
+    ----------
+    text : str
+        What failed and where in the first line, what to do in those below.
+    in_shell : str, optional
+        What to do instead for somebody at the command line, to whom names of Python say nothing.
+    """
+
+    def __init__(self, text: str = "", *, in_shell: str = "") -> None:
+        super().__init__(text)
+        self.in_shell = in_shell
+
+    @property
+    def for_shell(self) -> str:
+        """The text as the command line prints it."""
+        text = str(self)
+        return f"{text.partition(chr(10))[0]}\n  {self.in_shell}" if self.in_shell else text
 
 
 class SourceError(TracecolsError):

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from tracecols.arguments import as_seconds, as_texts, clock_reading
 from tracecols.enhance.model import Model
 from tracecols.enhance.order import EventOrder
 from tracecols.enhance.pointers import POINTERS, region_instances, scan_pointers
@@ -19,8 +20,9 @@ from tracecols.jobs import n_jobs
 from tracecols.once import once
 from tracecols.patterns.base import Family
 from tracecols.patterns.engine import analyze_model, choose, find_matches
-from tracecols.patterns.plugins import load
+from tracecols.patterns.plugins import load_all
 from tracecols.pieces.piece import piece_of
+from tracecols.pieces.stored import chosen_locations
 from tracecols.schema import EVENTS, NAMES, SIDE_TABLES
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
@@ -36,7 +38,10 @@ class Trace:
     """A trace, opened from its store.
 
     Nothing is read until it is asked for. Data frames have the row of their table as index; columns named like a table in
-    the singular hold rows of that table; -1 is null. Times are integer ticks; `seconds` converts them.
+    the singular hold rows of that table; -1 is null. Times are integer ticks: `seconds` converts readings of the clock
+    (`enter_time`), `duration` differences of them (`exit_time - enter_time`, severities).
+
+    A trace can be pickled: it is its path and its number of threads, and is opened again where it arrives.
 
     Parameters
     ----------
@@ -56,8 +61,14 @@ class Trace:
         self, path: str | Path, *, jobs: int | None = None, progress: Callable[[int, int], None] | None = None
     ) -> None:
         self.store = Store(path)
-        self._jobs = n_jobs(jobs)
+        self._given_jobs, self._jobs = jobs, n_jobs(jobs)
         self._progress = progress
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"path": self.path.absolute(), "jobs": self._given_jobs}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["path"], jobs=state["jobs"])  # type: ignore[misc]
 
     @property
     def path(self) -> Path:
@@ -81,15 +92,68 @@ class Trace:
             f"{(m['last_time'] - m['first_time']) / m['clock']['resolution']:.6f} s, {m['source']['format']}>"
         )
 
-    def seconds(self, ticks: Any) -> Any:
-        """Convert clock readings to seconds since the start of the recording."""
-        clock = self.manifest["clock"]
-        return (np.asarray(ticks) - clock["origin"]) / clock["resolution"]
+    def seconds(self, times: Any) -> Any:
+        """Convert clock readings to seconds since the start of the recording.
+
+        A difference of two readings is no reading: `duration` converts it.
+
+        Parameters
+        ----------
+        times : int, array_like of int, or Series
+            Ticks: what columns called `time` or `..._time` hold.
+
+        Returns
+        -------
+        float64, ndarray of float64, or Series
+            A Series keeps its index and name.
+
+        Examples
+        --------
+        >>> trace.seconds(trace.messages.send_time)  # doctest: +SKIP
+        """
+        return self._in_seconds(times, int(self.manifest["clock"]["origin"]))
+
+    def duration(self, ticks: Any) -> Any:
+        """Convert differences of clock readings to seconds: durations, waiting times, severities in ticks.
+
+        Parameters
+        ----------
+        ticks : int, array_like of int, or Series
+
+        Returns
+        -------
+        float64, ndarray of float64, or Series
+            A Series keeps its index and name.
+
+        Examples
+        --------
+        >>> m = trace.messages  # doctest: +SKIP
+        >>> trace.duration(m.recv_exit_time - m.recv_enter_time)  # doctest: +SKIP
+        """
+        return self._in_seconds(ticks, 0)
+
+    def _in_seconds(self, ticks: Any, origin: int) -> Any:
+        if not isinstance(ticks, pd.Series | pd.Index | pd.DataFrame):
+            ticks = np.asarray(ticks)
+        return (ticks - origin) / self.manifest["clock"]["resolution"]
 
     def ticks(self, seconds: float) -> int:
-        """Convert seconds since the start of the recording to a clock reading."""
-        clock = self.manifest["clock"]
-        return round(seconds * clock["resolution"]) + int(clock["origin"])
+        """Convert seconds since the start of the recording to a clock reading.
+
+        Raises
+        ------
+        StoreError
+            If they are no finite number.
+        """
+        found = as_seconds(seconds, "time", StoreError)
+        if found is None:
+            raise StoreError("no time was given\n  give seconds since the start of the recording")
+        return clock_reading(found, self.manifest["clock"])
+
+    def _chosen(self, locations: int | Iterable[int] | None) -> list[int]:
+        """Return the locations that are asked for, all if none are."""
+        chosen = chosen_locations(self.store, locations)
+        return list(range(int(self.manifest["n_locations"]))) if chosen is None else chosen
 
     # -- definitions -----------------------------------------------------------------------------------------------
 
@@ -158,7 +222,7 @@ class Trace:
         locations: int | Iterable[int] | None = None,
         start: float | None = None,
         stop: float | None = None,
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
         *,
         names: bool = False,
     ) -> pd.DataFrame:
@@ -171,7 +235,7 @@ class Trace:
         start, stop : float, optional
             Seconds since the start of the recording: events with start <= time < stop. An event that was recorded behind a later
             one of its location comes along with that.
-        columns : sequence of str, optional
+        columns : str or sequence of str, optional
             Of `location`, `time`, `kind`, `region`, `enterptr`, `exitptr`, `sendptr`, `lockptr`, `forkptr`, `cnodeptr`,
             `cedgeptr`, `call_path`, `pos`; all by default. Pointers cost a pass over the whole of each chosen location,
             `pos` (place in global time order, thesis 3.1) a sort of all times of the trace.
@@ -183,25 +247,14 @@ class Trace:
         DataFrame
             One row per event, the event's row as index.
         """
-        wanted = list(EVENT_COLUMNS if columns is None else columns)
+        wanted = list(EVENT_COLUMNS) if columns is None else as_texts(columns, "columns", StoreError)
         unknown = set(wanted) - set(EVENT_COLUMNS)
         if unknown:
             raise StoreError(
                 f"events have no column {', '.join(sorted(unknown))}\n  there are {', '.join(EVENT_COLUMNS)}"
             )
-        n_locations = int(self.manifest["n_locations"])
-        chosen = (
-            list(range(n_locations))
-            if locations is None
-            else [locations]
-            if isinstance(locations, int)
-            else list(locations)
-        )
-        for location in chosen:
-            if not 0 <= location < n_locations:
-                raise StoreError(
-                    f"no location {location}\n  there are {n_locations}, numbered from 0 (see trace.locations)"
-                )
+        chosen = self._chosen(locations)
+        first, last = (None if at is None else self.ticks(at) for at in (start, stop))
         first_rows = self.store.definitions["locations"].column("first_row").to_pylist()
         order = EventOrder(self.store, np.array(first_rows, np.int64)) if self.store.decreases else None
         pointed = [c for c in wanted if c in POINTERS]
@@ -216,8 +269,8 @@ class Trace:
                 part.update({c: v for c, v in scan_pointers(self.model, location).items() if c in pointed})
             if start is not None or stop is not None:
                 time = part["time"] if order is None else order.times_of(first_rows[location], part["time"])
-                low = 0 if start is None else int(np.searchsorted(time, self.ticks(start)))
-                high = n if stop is None else int(np.searchsorted(time, self.ticks(stop)))
+                low = 0 if first is None else int(np.searchsorted(time, first))
+                high = n if last is None else int(np.searchsorted(time, last))
                 part = {c: v[low:high] for c, v in part.items()}
             part["location"] = np.full(part["row"].size, location, np.int32)
             if position is not None:
@@ -295,16 +348,12 @@ class Trace:
             raise StoreError(
                 f"no side table {name!r}\n  this trace has {', '.join(t for t in self.store.tables if t != 'events')}"
             )
-        n = int(self.manifest["n_locations"])
-        chosen = range(n) if locations is None else [locations] if isinstance(locations, int) else locations
-        parts = [self.store.read(name, i) for i in chosen]
+        parts = [self.store.read(name, i) for i in self._chosen(locations)]
         return pd.DataFrame({c: np.concatenate([p[c] for p in parts]) for c in parts[0]} if parts else {})
 
     def region_instances(self, locations: int | Iterable[int] | None = None) -> pd.DataFrame:
         """Return one row per execution of a region, of all or of some locations."""
-        n = int(self.manifest["n_locations"])
-        chosen = range(n) if locations is None else [locations] if isinstance(locations, int) else locations
-        return region_instances(self.model, chosen).frame()
+        return region_instances(self.model, self._chosen(locations)).frame()
 
     # -- compound events -------------------------------------------------------------------------------------------
 
@@ -374,14 +423,14 @@ class Trace:
         self,
         conventions: str = "scalasca",
         *,
-        patterns: Iterable[Family | str | Path] = (),
-        properties: Sequence[str] | None = None,
+        patterns: Family | str | Path | Iterable[Family | str | Path] = (),
+        properties: str | Sequence[str] | None = None,
         parameters: Mapping[str, Mapping[str, float]] | None = None,
         within: str | None = None,
-        locations: Iterable[int] | None = None,
+        locations: int | Iterable[int] | None = None,
         start: float | None = None,
         stop: float | None = None,
-        topologies: Sequence[Mapping[str, Any]] = (),
+        topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
     ) -> SeverityCube:
         """Search for all patterns, or for some.
 
@@ -389,20 +438,20 @@ class Trace:
         ----------
         conventions : str
             Whose rules to follow where analysers differ.
-        patterns : iterable of Family, str or Path, optional
+        patterns : Family, str or Path, or iterable of them, optional
             More patterns: what `tracecols.pattern` returns, or files that declare some. Those of installed packages come
             along by themselves.
-        properties : sequence of str, optional
-            Ids or titles of what to search for; their ancestors come along.
+        properties : str or sequence of str, optional
+            Ids of what to search for, or titles that only one property has; their ancestors come along.
         parameters : mapping, optional
-            By property id the values of its parameters, `{"late_big": {"threshold": 1e6}}`.
+            By property id or title the values of its parameters, `{"late_big": {"threshold": 1e6}}`.
         within : str, optional
             A region, or a shell pattern: only its instances and what they call.
-        locations : iterable of int, optional
+        locations : int or iterable of int, optional
             Rows of the locations whose cells to keep; joins still see all.
         start, stop : float, optional
             Seconds since the start of the recording. The piece between is analysed as a trace by itself (docs/store.md).
-        topologies : sequence of mapping, optional
+        topologies : mapping or sequence of mapping, optional
             Grids the trace does not know of: `{"name": "grid", "sizes": [4, 2], "coordinates": [[0, 0], [1, 0], ...]}`, one list per
             rank, or `"order": "F"` instead of coordinates (see `tracecols.enhance.topologies.given_topology`). Wavefronts are looked
             for on the first two-dimensional grid a location stands on, those given by hand before those of the trace.
@@ -414,21 +463,19 @@ class Trace:
         Raises
         ------
         AnalysisError
-            If something named does not exist, a topology does not fit, or a pattern fails.
+            If something named does not exist or fits several, a topology does not fit, or a pattern fails.
 
         Examples
         --------
         >>> cube = trace.analyze(topologies=[{"name": "grid", "sizes": [2, 2], "order": "F"}])  # doctest: +SKIP
         >>> cube.on_topology("grid", "mpi_latesender_wavefront_nw")  # doctest: +SKIP
         """
-        choice = choose(properties, parameters, within, locations)
-        families = [family for what in patterns for family in load(what)]
-        if start is None and stop is None:
+        choice = choose(properties, parameters, within, locations, start, stop)
+        families = load_all(patterns)
+        if choice.start is None and choice.stop is None:
             return analyze_model(self.model, conventions, families, choice, topologies)
-        with self.piece(start, stop) as piece:
-            cube = analyze_model(piece.model, conventions, families, choice, topologies)
-        cube.facts["narrowed"] = {**cube.facts.get("narrowed", {}), "start": start, "stop": stop}
-        return cube
+        with self.piece(choice.start, choice.stop) as piece:
+            return analyze_model(piece.model, conventions, families, choice, topologies)
 
     @contextmanager
     def piece(self, start: float | None = None, stop: float | None = None) -> Iterator[Trace]:
@@ -449,11 +496,11 @@ class Trace:
         name: str,
         conventions: str = "scalasca",
         *,
-        patterns: Iterable[Family | str | Path] = (),
+        patterns: Family | str | Path | Iterable[Family | str | Path] = (),
         parameters: Mapping[str, Mapping[str, float]] | None = None,
         within: str | None = None,
-        locations: Iterable[int] | None = None,
-        topologies: Sequence[Mapping[str, Any]] = (),
+        locations: int | Iterable[int] | None = None,
+        topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
         names: bool = False,
     ) -> pd.DataFrame:
         """Return every instance of a pattern, the worst first.
@@ -470,10 +517,10 @@ class Trace:
         Returns
         -------
         DataFrame
-            severity (ticks, occurrences or bytes), call_path and location it is charged to, begin_time and end_time of the
+            severity (ticks, which `duration` converts, occurrences or bytes), call_path and location it is charged to, begin_time and end_time of the
             waiting (ticks), and the columns of the compound table, with their rows there as index.
         """
-        families = [family for what in patterns for family in load(what)]
+        families = load_all(patterns)
         choice = choose(None, parameters, within, locations)
         columns = find_matches(self.model, name, conventions, families, choice, topologies)
         index = pd.Index(columns.pop("row"), name="row")

@@ -79,7 +79,7 @@ class LazyGroup(click.Group):
                 warnings.showwarning = self._show_warning
                 return super().invoke(ctx)
         except TracecolsError as error:
-            click.echo(f"error: {error}", err=True)
+            click.echo(f"error: {error.for_shell}", err=True)
             ctx.exit(1)
         except KeyboardInterrupt as reason:
             click.echo("interrupted; nothing was left behind", err=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 import click
 
-from tracecols.cli.options import numbers, parameters
+from tracecols.cli.options import finite, numbers, parameters
 from tracecols.schema.severity import CONVENTIONS
 
 
@@ -17,7 +18,7 @@ from tracecols.schema.severity import CONVENTIONS
     "--output",
     type=click.Path(path_type=Path),
     metavar="NAME.severity",
-    help="The cube to make.  [default: the trace's name, here]",
+    help="The cube to make.  [default: the trace's name and what the cube is narrowed to, here]",
 )
 @click.option(
     "--conventions",
@@ -59,8 +60,16 @@ from tracecols.schema.severity import CONVENTIONS
 )
 @click.option("--within", metavar="REGION", help="Only instances of this region, or pattern, and what they call.")
 @click.option("--locations", callback=numbers, metavar="0,1,4-7", help="Only severities of these locations.")
-@click.option("--from", "start", type=float, metavar="SECONDS", help="Only the piece of the trace from this time on.")
-@click.option("--to", "stop", type=float, metavar="SECONDS", help="Only the piece before this time.")
+@click.option(
+    "--from",
+    "start",
+    type=float,
+    callback=finite,
+    metavar="SECONDS",
+    help="Only the piece of the trace from this time on.",
+)
+@click.option("--to", "stop", type=float, callback=finite, metavar="SECONDS", help="Only the piece before this time.")
+@click.option("--force", is_flag=True, help="Replace an output that was made in another way.")
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
 def analyze(
     source: Path,
@@ -74,6 +83,7 @@ def analyze(
     start: float | None,
     stop: float | None,
     topologies: tuple[Path, ...],
+    force: bool,
     jobs: int | None,
 ) -> None:
     """Find wait states in SOURCE, a store or a trace archive, and write the severity cube.
@@ -81,45 +91,47 @@ def analyze(
     An archive is converted to a temporary store first; to analyze it more than once, convert it once. A piece between two
     times (seconds since the start of the recording) is analyzed as a trace by itself.
 
+    The name of a cube tells how it was made: NAME.severity of the whole trace, NAME.expert.severity by the rules of EXPERT,
+    NAME.mpi_latesender.within-solve.severity of one property in one region. An older cube of that name is replaced if it was made
+    in the same way; else --force does.
+
     \b
     A topology given by hand says where ranks stand, all of them in an order or each by itself:
       {"name": "grid", "sizes": [2, 2], "order": "F"}           C: the last coordinate runs fastest; F: the first
       {"name": "grid", "sizes": [2, 2], "coordinates": [[0, 0], [1, 0], [0, 1], [1, 1]]}
     """
-    from tracecols.cli.progress import progress
-    from tracecols.conversion import convert, store_name
+    from tracecols.cli.progress import SCAN, phases, progress
+    from tracecols.cli.sources import is_store, opened
+    from tracecols.conversion import store_name
     from tracecols.enhance.model import Model
     from tracecols.enhance.topologies import load_descriptions
-    from tracecols.errors import StoreError
+    from tracecols.export.replace import check_output
     from tracecols.jobs import n_jobs
     from tracecols.patterns.engine import analyze_model, choose
-    from tracecols.patterns.plugins import load
+    from tracecols.patterns.plugins import installed, load_all
     from tracecols.patterns.point_to_point import NOTES
+    from tracecols.patterns.registry import ids_of
     from tracecols.pieces.piece import piece_of
-    from tracecols.scratch import temporary_folder
-    from tracecols.store import Store
-    from tracecols.store.layout import MANIFEST
+    from tracecols.severity.narrowed import in_a_name
 
-    if (source / MANIFEST).exists() or (not source.exists() and source.suffix == ".trace"):
-        name, archive = source.with_suffix(".severity").name, None
-    else:
-        name, archive = store_name(source).with_suffix(".severity").name, source
-    output = output or Path(name)
-    choice = choose(properties or None, given, within, locations)
-    families = [family for file in patterns for family in load(file)]
+    families = load_all(patterns)
+    known = ids_of(conventions, (*installed(), *families))
+    given = {known(name): values for name, values in given.items()}
+    choice = choose([known(p) for p in properties] or None, given, within, locations, start, stop)
     described = [d for file in topologies for d in load_descriptions(file)]
-    with temporary_folder() as scratch:
-        if archive is not None:
-            try:
-                with progress("converting") as report:
-                    source = convert(archive, scratch / "converted.trace", jobs=jobs, progress=report)
-            except StoreError as error:
-                raise StoreError(
-                    f"{str(error).splitlines()[0]}\n"
-                    "  make room there, or set TMPDIR to a folder with more, or convert the trace to a store first"
-                ) from error
-        with progress("analyzing") as report, piece_of(Store(source), start, stop, n_jobs(jobs)) as store:
-            cube = analyze_model(Model(store, n_jobs(jobs), report), conventions, families, choice, described)
+    facts = {"conventions": conventions, "narrowed": choice.facts()}
+    if output is None:
+        name = source if is_store(source) else store_name(source)
+        output = Path(".".join(filter(None, (name.with_suffix("").name, in_a_name(conventions, facts), "severity"))))
+    check_output(output, facts, force=force)
+    with opened(source, jobs) as store, ExitStack() as stack:
+        is_piece = choice.start is not None or choice.stop is not None
+        with progress("cutting") if is_piece else nullcontext() as report:
+            piece = stack.enter_context(piece_of(store, choice.start, choice.stop, n_jobs(jobs), report))
+        with progress("analyzing") as report:
+            scanning, searching = phases(report, piece.manifest["n_events"], SCAN, 1 - SCAN)
+            model = Model(piece, n_jobs(jobs), scanning)
+            cube = analyze_model(model, conventions, families, choice, described, searching)
     cube.save(output)
     click.echo(f"{output}: {cube.summary()}")
     for what, n in cube.facts["counts"].items():

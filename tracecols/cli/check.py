@@ -8,7 +8,7 @@ import click
 
 
 @click.command()
-@click.argument("store", type=click.Path(path_type=Path))
+@click.argument("source", type=click.Path(path_type=Path))
 @click.option(
     "--first",
     type=click.IntRange(0),
@@ -19,8 +19,8 @@ import click
 )
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
 @click.pass_context
-def check(ctx: click.Context, store: Path, first: int, jobs: int | None) -> None:
-    """Look for what contradicts itself in a STORE; exit code 1 if anything is found.
+def check(ctx: click.Context, source: Path, first: int, jobs: int | None) -> None:
+    """Look for what contradicts itself in SOURCE, a store or a trace archive; exit code 1 if anything is found.
 
     \b
     What a valid trace satisfies:
@@ -33,15 +33,15 @@ def check(ctx: click.Context, store: Path, first: int, jobs: int | None) -> None
 
     Each violation is counted, and the first ones are told with time, location and names.
     """
-    from tracecols.cli.progress import progress
+    from tracecols.cli.progress import SCAN, phases, progress
+    from tracecols.cli.sources import opened
     from tracecols.enhance.model import Model
     from tracecols.jobs import n_jobs
     from tracecols.report.check import tell_violations
-    from tracecols.store import Store
 
-    with progress("checking") as report:
-        model = Model(Store(store), n_jobs(jobs), report)
-    lines = list(tell_violations(model, first))
+    with opened(source, jobs) as store, progress("checking") as report:
+        scanning, searching = phases(report, store.manifest["n_events"], SCAN, 1 - SCAN)
+        lines = list(tell_violations(Model(store, n_jobs(jobs), scanning), first, searching))
     for line in lines:
         click.echo(line)
     if lines:

@@ -64,6 +64,7 @@ def percentage(_ctx: click.Context, _param: click.Parameter, value: str | None) 
 )
 @click.option("--scaling", is_flag=True, help="The scaling table also for two runs.")
 @click.option("--rows", type=click.IntRange(0), default=15, show_default=True, help="Call paths to print.")
+@click.option("--force", is_flag=True, help="Replace an output that was made in another way.")
 @click.option("--json", "as_json", is_flag=True, help="Print all numbers as JSON.")
 @click.pass_context
 def compare(
@@ -76,6 +77,7 @@ def compare(
     operation: str | None,
     scaling: bool,
     rows: int,
+    force: bool,
     as_json: bool,
 ) -> None:
     """Compare severity cubes (.severity, .cubex, .cube); the first is what the others are compared with.
@@ -91,6 +93,7 @@ def compare(
       tracecols compare 1.severity 2.severity 4.severity 8.severity -o scaling.csv
     """
     from tracecols.export.cube_read import read_cube
+    from tracecols.export.replace import check_output
     from tracecols.export.tables import TABLES, new_file, write_cube
     from tracecols.severity.comparison import Comparison
 
@@ -98,6 +101,7 @@ def compare(
         raise click.UsageError("give at least two cubes to compare.")
     if operation == "difference" and len(cubes) > 2:
         raise click.UsageError("a difference is of two cubes; of more there are mean, minimum, maximum and merge.")
+    operation = operation or ("difference" if len(cubes) == 2 else "mean")
     runs = Comparison([read_cube(path) for path in cubes], run_names(cubes), by)
     head = runs.united[0]
     chosen = [head.find_property(name) for name in names]
@@ -105,6 +109,9 @@ def compare(
     regressed = runs.regressions(threshold, chosen or ["time"]).property.tolist() if threshold is not None else []
     table = runs.scaling() if series else runs.changes(*chosen or head.properties.roots)
     plain = as_plain(runs, "scaling" if series else "changes", table, regressed)
+    made = getattr(runs, operation)() if any(o.suffix not in (".json", *TABLES) for o in outputs) else None
+    for output in outputs:
+        check_output(output, None if output.suffix in (".json", *TABLES) or made is None else made.facts, force=force)
     for output in outputs:
         if output.suffix == ".json":
             with new_file(output) as file:
@@ -112,8 +119,8 @@ def compare(
         elif output.suffix in TABLES:
             with new_file(output) as file:
                 TABLES[output.suffix](table, file)
-        else:
-            write_cube(getattr(runs, operation or ("difference" if len(cubes) == 2 else "mean"))(), output)
+        elif made is not None:
+            write_cube(made, output)
     if as_json:
         click.echo(plain, nl=False)
     else:

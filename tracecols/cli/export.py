@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tracecols.cli.options import numbers
+from tracecols.cli.options import finite, numbers
 
 TIMELINES = (".pftrace", ".perfetto-trace", ".trace.json")
 PIECES = (".otf2", *TIMELINES)
@@ -18,10 +18,20 @@ PIECES = (".otf2", *TIMELINES)
 @click.argument("output", type=click.Path(path_type=Path))
 @click.option("--table", metavar="NAME", help="Of a store: events, messages, collectives, ...  [default: events]")
 @click.option("--wide", is_flag=True, help=".csv, .parquet of severities: a column per property, not a row per value.")
-@click.option("--from", "start", type=float, metavar="SECONDS", help="Archive, timeline: events from this time on.")
-@click.option("--to", "stop", type=float, metavar="SECONDS", help="Archive, timeline: events before this time.")
+@click.option(
+    "--from",
+    "start",
+    type=float,
+    callback=finite,
+    metavar="SECONDS",
+    help="Archive, timeline: events from this time on.",
+)
+@click.option(
+    "--to", "stop", type=float, callback=finite, metavar="SECONDS", help="Archive, timeline: events before this time."
+)
 @click.option("--locations", callback=numbers, metavar="0,1,4-7", help="Archive, timeline: events of these locations.")
 @click.option("--waits", metavar="PROPERTY,...", help="Timeline: wait states of these properties.")
+@click.option("--force", is_flag=True, help="Replace an output that was made in another way.")
 @click.option(
     "--jobs", type=click.IntRange(1), metavar="N", help="Archive, timeline: threads.  [default: one per core]"
 )
@@ -34,6 +44,7 @@ def export(
     stop: float | None,
     locations: list[int] | None,
     waits: str | None,
+    force: bool,
     jobs: int | None,
 ) -> None:
     """Write a SEVERITY cube, or a table of a STORE, to OUTPUT; its ending says the format: .parquet, .csv, .json.
@@ -75,7 +86,7 @@ def export(
         return
     from tracecols.export.tables import export as run
 
-    run(source, output, table or "events", wide)
+    run(source, output, table or "events", wide, force=force)
     click.echo(f"{output}")
 
 

@@ -8,12 +8,26 @@ import click
 
 
 @click.command()
-@click.argument("store", type=click.Path(path_type=Path))
-def info(store: Path) -> None:
-    """Print what a STORE holds: source, span, locations, events by kind, regions, communicators, topologies, counters."""
+@click.argument("source", type=click.Path(path_type=Path))
+@click.option(
+    "--jobs", type=click.IntRange(1), metavar="N", help="Threads to convert an archive.  [default: one per core]"
+)
+def info(source: Path, jobs: int | None) -> None:
+    """Print what SOURCE holds, a store, a trace archive or a severity cube.
+
+    Of a trace: source, span, locations, events by kind, regions, communicators, topologies, counters. An archive is converted to a
+    temporary store first. Of a cube: the trace, the conventions, what it is narrowed to, and what could not be matched.
+    """
     from rich.console import Console
 
-    from tracecols.report.info import describe
-    from tracecols.store import Store
+    from tracecols.cli.sources import opened
+    from tracecols.report.info import describe, describe_cube
+    from tracecols.severity.cube import SeverityCube
+    from tracecols.store.layout import is_made_here
 
-    Console(highlight=False).print(describe(Store(store)))
+    console = Console(highlight=False)
+    if is_made_here(source, "a severity cube"):
+        console.print(describe_cube(SeverityCube.load(source)))
+        return
+    with opened(source, jobs) as store:
+        console.print(describe(store))

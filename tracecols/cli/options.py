@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 
 import click
 
 from tracecols.quantities import ALL_UNITS, quantity
+
+MOST = 10_000_000
+"""Numbers in a range, at most."""
 
 
 def numbers(_ctx: click.Context, _param: click.Parameter, value: str | None) -> list[int] | None:
@@ -15,11 +19,21 @@ def numbers(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
         return None
     found: set[int] = set()
     for part in value.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdigit() or (dash and not (last.isdigit() and int(first) <= int(last))):
+        ends = re.fullmatch(r"\s*([0-9]{1,9})(?:-([0-9]{1,9}))?\s*", part)
+        first, last = (int(ends[1]), int(ends[2] or ends[1])) if ends else (1, 0)
+        if first > last:
             raise click.BadParameter(f"{part.strip()!r} is neither a number nor a range like 4-7")
-        found.update(range(int(first), int(last or first) + 1))
+        if last - first >= MOST:
+            raise click.BadParameter(f"{part.strip()!r} are more locations than any trace has")
+        found.update(range(first, last + 1))
     return sorted(found)
+
+
+def finite(_ctx: click.Context, _param: click.Parameter, value: float | None) -> float | None:
+    """Return a number that is neither nan nor infinite."""
+    if value is not None and not math.isfinite(value):
+        raise click.BadParameter(f"{value} is no finite number")
+    return value
 
 
 def parameters(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, dict[str, float]]:

@@ -5,11 +5,73 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Lock
+from typing import Any
+
+Report = Callable[[int, int], None]
+"""Called with what is done and what is to be done."""
+
+SCAN = 0.6
+"""Share of an analysis that its scan takes: 0.53 to 0.64 on a recorded and two generated traces of 2 to 10 M events; the rest is the search."""
+
+COMPILING = "compiling kernels, once after an installation"
+
+
+def phases(report: Report | None, total: int, *shares: float) -> list[Report | None]:
+    """Divide a bar among phases that follow each other and count in units of their own.
+
+    Parameters
+    ----------
+    report : callable, optional
+        What draws the bar.
+    total : int
+        What the bar counts up to.
+    *shares : float
+        Of every phase; together 1.
+
+    Returns
+    -------
+    list of callable
+        One for every phase; None if nobody watches.
+    """
+    if report is None:
+        return [None] * len(shares)
+
+    def part(before: float, share: float) -> Report:
+        return lambda done, of: report(int(total * (before + share * done / max(of, 1))), total)
+
+    return [part(sum(shares[:i]), share) for i, share in enumerate(shares)]
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Show a bar on the terminal's error stream; yield None when nobody watches."""
+def told_of_compiling(tell: Callable[[bool], None]) -> Iterator[None]:
+    """Call a function when kernels begin to be compiled, and when no more are; kernels that are in the cache are not."""
+    from numba.core import event
+
+    class Listener(event.Listener):  # type: ignore[misc]
+        """Count the kernels that are being compiled, in whatever thread."""
+
+        running = 0
+        lock = Lock()
+
+        def _change(self, by: int) -> None:
+            with self.lock:
+                self.running += by
+                tell(self.running > 0)
+
+        def on_start(self, _event: Any) -> None:
+            self._change(1)
+
+        def on_end(self, _event: Any) -> None:
+            self._change(-1)
+
+    with event.install_listener("numba:compile", Listener()):
+        yield
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Report | None]:
+    """Show a bar on the terminal's error stream, and when kernels are compiled; yield None when nobody watches."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -30,4 +92,8 @@ def progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
             speed = bar.tasks[0].speed
             bar.update(task, completed=done, total=total, rate=f"{speed / 1e6:.1f} M events/s" if speed else "")
 
-        yield report
+        def tell(is_compiling: bool) -> None:
+            bar.update(task, description=f"{what}: {COMPILING}" if is_compiling else what)
+
+        with told_of_compiling(tell):
+            yield report

@@ -11,12 +11,16 @@ import click
 @click.argument("severity", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to write.  [default: NAME.html]")
 @click.option("--title", help="What stands above the trees.  [default: the name of the trace]")
-def report(severity: Path, output: Path | None, title: str | None) -> None:
+@click.option("--force", is_flag=True, help="Replace a file that is no report.")
+def report(severity: Path, output: Path | None, title: str | None, force: bool) -> None:
     """Write a SEVERITY cube as one HTML file: three coupled trees, topologies and distributions.
 
     The file needs no network and no server: open it with a browser, copy it, send it by mail.
     """
+    from tracecols.export.replace import check_output
     from tracecols.severity.cube import SeverityCube
 
-    path = SeverityCube.load(severity).report(output or Path(f"{severity.resolve().stem}.html"), title)
+    output = output or Path(f"{severity.resolve().stem}.html")
+    check_output(output, force=force)
+    path = SeverityCube.load(severity).report(output, title)
     click.echo(f"{path}: {path.stat().st_size:,} bytes")

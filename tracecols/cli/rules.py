@@ -24,7 +24,9 @@ def settings(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ..
 @click.argument("source", metavar="[SEVERITY|STORE]", type=click.Path(path_type=Path), required=False)
 @click.option("--set", "given", multiple=True, callback=settings, metavar="RULE.PARAMETER=VALUE", help="A parameter.")
 @click.option("--rule", "names", multiple=True, metavar="RULE", help="Only this rule; may be given several times.")
-@click.option("-c", "--call-path", metavar="C", help="Look at this region and what it calls: a call path or pattern.")
+@click.option(
+    "-c", "--call-path", metavar="C", help="Look at this region and what it calls: a call path, region or pattern."
+)
 @click.option(
     "--conventions",
     type=click.Choice(list(CONVENTIONS)),

@@ -7,6 +7,8 @@ from shutil import get_terminal_size
 
 import click
 
+from tracecols.cli.options import finite
+
 
 @click.command()
 @click.argument("severity", type=click.Path(path_type=Path))
@@ -16,7 +18,7 @@ import click
     "--call-path",
     "call_path",
     metavar="C",
-    help="A call path, or a pattern such as '*/MPI_Recv': print its locations.",
+    help="A call path, a region, or a pattern such as '*/MPI_Recv': print its locations.",
 )
 @click.option(
     "--topology",
@@ -30,6 +32,7 @@ import click
 @click.option(
     "--threshold",
     type=click.FloatRange(0, 100),
+    callback=finite,
     default=0.5,
     show_default=True,
     metavar="PERCENT",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,6 +94,25 @@ def _check_size(above: list[int], name: Sequence[str] | NDArray[np.object_], cho
             "  select fewer properties or call paths (cube.frame), or export to .json, .cubex or .severity, which hold the "
             "call tree instead of paths"
         )
+
+
+def named(name: NDArray[np.object_], wanted: str) -> NDArray[np.bool_]:
+    """Find the regions of a name; if there is none, those that match it as a shell pattern.
+
+    Parameters
+    ----------
+    name : (n,) object
+    wanted : str
+
+    Returns
+    -------
+    (n,) bool
+    """
+    found: NDArray[np.bool_] = np.asarray(name == wanted, bool)
+    if not found.any():
+        matches = re.compile(translate(wanted)).match
+        found = np.fromiter((matches(n) is not None for n in name), bool, len(name))
+    return found
 
 
 def match_paths(parent: NDArray[np.int32], name: Iterable[str], pattern: str) -> NDArray[np.bool_]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.arguments import is_whole_number, show
 from tracecols.enhance.locations import Locations
 from tracecols.errors import AnalysisError
 from tracecols.files import read_json
@@ -177,16 +179,18 @@ def given_topology(description: Mapping[str, Any], rank: NDArray[np.int32], thre
 
     unknown = sorted(map(str, set(description) - {*KEYS, "is_artificial"}))
     if unknown:
-        raise refuse(f"no key is called {', '.join(unknown)}", f"there are {', '.join(KEYS)}")
+        raise refuse(f"no key is called {show(', '.join(unknown))}", f"there are {', '.join(KEYS)}")
     sizes = description.get("sizes")
     if sizes is None or not _are_numbers(sizes) or len(sizes) == 0 or min(sizes) < 1 or max(sizes) >= 1 << 31:
-        raise refuse(f"the sizes {sizes!r} are not positive numbers, one per dimension", 'give them as "sizes": [4, 2]')
+        raise refuse(
+            f"the sizes {show(sizes)} are not positive numbers, one per dimension", 'give them as "sizes": [4, 2]'
+        )
     sizes, n = list(sizes), len(sizes)
     dimensions = description.get("dimensions") or [""] * n
     periodic = description.get("periodic") or [False] * n
     for key, values in (("dimensions", dimensions), ("periodic", periodic)):
         if not isinstance(values, Sequence) or isinstance(values, str) or len(values) != n:
-            raise refuse(f"{key} {values!r} does not fit {n} sizes", "give one value per dimension")
+            raise refuse(f"{key} {show(values)} does not fit {n} sizes", "give one value per dimension")
     first = {int(rank[i]): int(i) for i in np.lexsort((-thread, rank)).tolist()}
     ranks = sorted(r for r in first if r >= 0)
     locations = description.get("locations")
@@ -196,7 +200,7 @@ def given_topology(description: Mapping[str, Any], rank: NDArray[np.int32], thre
         what = "locations"
         if not _are_numbers(locations) or not all(0 <= i < rank.size for i in locations):
             raise refuse(
-                f"locations are numbers from 0 to {rank.size - 1}", "their order is that of the trace (trace.locations)"
+                f"locations are numbers from 0 to {rank.size - 1}", "they are those of the trace, in its order"
             )
         if len(set(locations)) != len(locations):
             raise refuse("a location is listed twice", "a location stands at one position")
@@ -208,9 +212,9 @@ def given_topology(description: Mapping[str, Any], rank: NDArray[np.int32], thre
     if coordinates is None:
         if order not in ("C", "F"):
             raise refuse(
-                f"the order {order!r} is neither 'C' nor 'F'", "C: the last coordinate runs fastest; F: the first"
+                f"the order {show(order)} is neither 'C' nor 'F'", "C: the last coordinate runs fastest; F: the first"
             )
-        room = int(np.prod(sizes))
+        room = math.prod(sizes)
         if room != len(locations):
             raise refuse(
                 f"{' x '.join(map(str, sizes))} positions for {len(locations)} {what}",
@@ -228,7 +232,7 @@ def given_topology(description: Mapping[str, Any], rank: NDArray[np.int32], thre
             continue
         if not _are_numbers(at) or len(at) != n or not all(0 <= x < size for x, size in zip(at, sizes, strict=True)):
             raise refuse(
-                f"{what[:-1]} {locations[i] if what == 'locations' else ranks[i]} stands at {at!r}",
+                f"{what[:-1]} {locations[i] if what == 'locations' else ranks[i]} stands at {show(at)}",
                 f"coordinates count from 0, below the sizes {sizes}",
             )
         positions.append((int(locations[i]), [int(x) for x in at]))
@@ -247,7 +251,8 @@ def load_descriptions(file: Path) -> list[Any]:
         found = read_json(file)
     except OSError as error:
         raise AnalysisError(f"cannot read {file}: {error.strerror or error}\n  give a JSON file") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
+        # of a list that is nested too deeply the parser gives up
         raise AnalysisError(
             f'{file} is no JSON: {error}\n  describe a topology as {{"name": ..., "sizes": [...], "coordinates": [[...], ...]}}'
         ) from error
@@ -259,15 +264,12 @@ def _name_of(description: Any) -> str:
         raise AnalysisError(
             f'a topology is no {type(description).__name__}\n  describe it as {{"name": ..., "sizes": [...], "coordinates": [[...], ...]}}'
         )
-    return str(description.get("name", "by hand"))
+    name = description.get("name", "by hand")
+    return name if isinstance(name, str) else show(name)
 
 
 def _are_numbers(values: Any) -> bool:
     """Whether something is a list of whole numbers."""
     if isinstance(values, np.ndarray):
         return values.ndim == 1 and values.dtype.kind in "iu"
-    return (
-        isinstance(values, Sequence)
-        and not isinstance(values, str)
-        and all(isinstance(v, int | np.integer) and not isinstance(v, bool) for v in values)
-    )
+    return isinstance(values, Sequence) and not isinstance(values, str) and all(map(is_whole_number, values))

@@ -26,6 +26,8 @@ from tracecols.files import open_regular
 from tracecols.severity.cells import Cells
 from tracecols.severity.cube import SeverityCube
 
+LARGEST = 1e30
+"""No severity is so large; sums of such numbers would leave float64."""
 MAX_XML = 4 << 30
 """Bytes of XML, unpacked."""
 MAX_CELLS = 1 << 29
@@ -54,6 +56,7 @@ KINDS_OF_FACTS: dict[str, type] = {
     "of": list,
     "whole": dict,
     "left_out": list,
+    "narrowed": dict,
 }
 
 
@@ -165,7 +168,8 @@ def _read_cube3(path: Path, packed: bool) -> SeverityCube:
 
     def cells_of(metric: Element) -> Cells:
         cells = rows.cells(metric.number)
-        if NUMPY_TYPES[metric.texts.get("dtype", "FLOAT").strip()][0] != "f" and (cells.value % 1 == 0).all():
+        is_integer = NUMPY_TYPES[metric.texts.get("dtype", "FLOAT").strip()][0] != "f"
+        if is_integer and (np.abs(cells.value) < 1 << 62).all() and (cells.value % 1 == 0).all():
             return Cells(cells.key, cells.value.astype(np.int64))
         return cells
 
@@ -353,7 +357,7 @@ def _check_facts(facts: Any) -> None:
     missing = {"conventions", "resolution"} - set(facts)
     if missing or not 0 < facts["resolution"] < 1 << 62 or ("operation" in facts) != ("of" in facts):
         raise ValueError("there are no conventions, resolution or operands that make sense")
-    if not all(isinstance(total, int | float) for total in facts.get("whole", {}).values()):
+    if not all(isinstance(total, int | float) and abs(total) < LARGEST for total in facts.get("whole", {}).values()):
         raise ValueError("a total is no number")
     if "trace" in facts and not (
         isinstance(facts["trace"]["n_events"], int) and isinstance(facts["trace"]["source"]["path"], str)
@@ -386,9 +390,18 @@ def _cube_of(path: Path, parser: CubeParser, tool: str, cells_of: Callable[[Elem
         if dtype not in NUMPY_TYPES or kind not in STORED:
             raise SeverityError(f"{path}: metric {metric.name!r} is {kind!r} of {dtype!r}, which are no types of Cube")
         found = cells_of(metric)
-        if not np.isfinite(found.value).all():
-            (at,) = call_paths.paths_of([int(found.call_path[~np.isfinite(found.value)][0])])
-            raise SeverityError(f"{path}: metric {metric.name!r} has a value that is no number, at {at}")
+        # NaN is not less, either
+        wrong = np.flatnonzero(~(np.abs(found.value.astype(np.float64)) < LARGEST))
+        if wrong.size:
+            at, value = call_paths.paths_of([int(found.call_path[wrong[0]])])[0], float(found.value[wrong[0]])
+            what = (
+                f"the value {value:g}, which is beyond all bounds"
+                if np.isfinite(value)
+                else "a value that is no number"
+            )
+            raise SeverityError(
+                f"{path}: metric {metric.name!r} has {what}, at {at}\n  the file is damaged; make it again"
+            )
         cells[metric.name] = _in_ticks(found, int(facts["resolution"])) if ours and unit == "sec" else found
     if left_out:
         facts["left_out"] = left_out

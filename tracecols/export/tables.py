@@ -14,6 +14,7 @@ from tracecols.errors import ExportError, StoreError
 from tracecols.export.cube3 import write_cube3
 from tracecols.export.cube_read import read_cube
 from tracecols.export.cubex import write_cubex
+from tracecols.export.replace import check_output
 from tracecols.schema import EVENTS
 from tracecols.schema.compound import COMPOUND_TABLES
 from tracecols.severity.cube import SeverityCube
@@ -142,7 +143,7 @@ def trees(cube: SeverityCube) -> dict[str, Any]:
     }
 
 
-def export(source: Path, output: Path, table: str = "events", wide: bool = False) -> None:
+def export(source: Path, output: Path, table: str = "events", wide: bool = False, *, force: bool = False) -> None:
     """Write a severity cube, or a table of a store; the output's ending says the format.
 
     Parameters
@@ -155,11 +156,13 @@ def export(source: Path, output: Path, table: str = "events", wide: bool = False
         Of a store: `events` (with pointer columns), a compound table, a side table or a definition table.
     wide : bool
         Of a cube, as .parquet or .csv: a column per property instead of a row per value.
+    force : bool
+        Replace a cube that was made in another way, or a cube of another tool (`tracecols.export.replace`).
 
     Raises
     ------
     ExportError
-        If the format is not known or the file cannot be written.
+        If the format is not known, the file cannot be written, or is to be kept.
     """
     whole = {".severity", *CUBES}
     if output.suffix not in {*TABLES, *whole}:
@@ -170,6 +173,7 @@ def export(source: Path, output: Path, table: str = "events", wide: bool = False
     if (source.exists() and not source.is_dir()) or is_made_here(source, "a severity cube"):
         cube = read_cube(source)
         if output.suffix in whole:
+            check_output(output, cube.facts, force=force)
             write_cube(cube, output)
             return
         with new_file(output) as file:

@@ -19,12 +19,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.arguments import as_texts
 from tracecols.converters.base import Columns
 from tracecols.enhance.model import Model
 from tracecols.enhance.regions import Regions
+from tracecols.errors import ExportError
 from tracecols.export.drawing import EVER, Nanoseconds, Pen, divide_intervals
 from tracecols.export.flows import Flows, Marks
-from tracecols.export.waits import Waits, find_waits
+from tracecols.export.waits import Waits, find_waits, properties_of_waits
 from tracecols.jobs import n_jobs
 from tracecols.kernels import timeline as kernels
 from tracecols.pieces.stored import ROWS, SideReader
@@ -156,12 +158,13 @@ class Timeline:
 
         self._total = store.n_rows("events")
         self._progress = progress
-        waits = list(waits)
-        self.n_waits = dict.fromkeys(waits, 0)
+        waits = as_texts(waits, "properties", ExportError)
         needs_model = bool(waits) or store.n_rows("p2p") + store.n_rows("collectives") > 0
         self._before = self._total if needs_model else 0
         model = Model(store, n_jobs(jobs), self._report_scan) if needs_model else None
-        self._waits: list[Waits] = find_waits(model, waits) if model is not None and waits else []
+        ids = properties_of_waits(model, waits) if model is not None and waits else []
+        self.n_waits = dict.fromkeys(ids, 0)
+        self._waits: list[Waits] = find_waits(model, ids) if model is not None and ids else []
         self._flows = Flows(self, model)
 
         regions = model.regions if model is not None else Regions(store)

@@ -11,7 +11,7 @@ from tracecols.export.chrome import ChromeWriter
 from tracecols.export.perfetto import PerfettoWriter
 from tracecols.export.tables import new_file
 from tracecols.export.timeline import Samples, Strip, Timeline
-from tracecols.pieces.stored import check_locations, open_store, window_ticks
+from tracecols.pieces.stored import chosen_locations, open_store, window_ticks
 
 WRITERS: dict[str, type[PerfettoWriter] | type[ChromeWriter]] = {
     ".pftrace": PerfettoWriter,
@@ -83,8 +83,7 @@ def export_timeline(
         raise ExportError(f"no timeline ends like {output.name}\n  there are {', '.join(WRITERS)}")
     store = open_store(source)
     first, last = window_ticks(store, start, stop)
-    chosen = None if locations is None else list(locations)
-    check_locations(store, chosen)
+    chosen = chosen_locations(store, locations)
     timeline = Timeline(store, locations=chosen, start=first, stop=last, waits=waits, jobs=jobs, progress=progress)
     with new_file(output) as path, path.open("wb") as file:
         writer = WRITERS[ending](file, timeline)

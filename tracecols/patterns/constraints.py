@@ -21,7 +21,7 @@ from tracecols.enhance.messages import RECEIVES
 from tracecols.enhance.model import Model
 from tracecols.enhance.pointers import scan_stacks
 from tracecols.patterns.collective import BARRIER, N_TO_N, N_TO_ONE, ONE_TO_N
-from tracecols.patterns.engine import AT_ONCE, BY_RANGE, RECEIVED, SENT, STEPS, WITHIN, run_in_parts
+from tracecols.patterns.engine import AT_ONCE, BY_RANGE, RECEIVED, SENT, STEPS, WITHIN, Progress, run_in_parts
 from tracecols.schema import NAMES
 from tracecols.schema import EventKind as K
 from tracecols.schema.enums import COLLECTIVE_OPS
@@ -145,7 +145,7 @@ class Names:
         return COLLECTIVE_OPS[number] if 0 <= number < len(COLLECTIVE_OPS) else f"operation {number}"
 
 
-def find_violations(model: Model, first: int = 3) -> list[Violation]:
+def find_violations(model: Model, first: int = 3, progress: Progress | None = None) -> list[Violation]:
     """Check all constraints.
 
     Parameters
@@ -153,6 +153,8 @@ def find_violations(model: Model, first: int = 3) -> list[Violation]:
     model : Model
     first : int
         How many instances to tell of each; the earliest ones.
+    progress : callable, optional
+        Called with what is done and what is to be done.
 
     Returns
     -------
@@ -174,7 +176,8 @@ def find_violations(model: Model, first: int = 3) -> list[Violation]:
     counts: dict[str, int] = {}
     told: dict[str, list[tuple[int, int, str]]] = {}
     with model.divided() as exchange, ThreadPoolExecutor(model.jobs) as pool:
-        for part in [check(model, ALONE), *run_in_parts(exchange, check, pool, range(len(STEPS)))]:
+        everywhere = run_in_parts(exchange, check, pool, range(len(STEPS)), progress)
+        for part in [check(model, ALONE), *everywhere]:
             for name, count, here in part:
                 counts[name] = counts.get(name, 0) + count
                 told[name] = sorted([*told.get(name, []), *here])[:first]

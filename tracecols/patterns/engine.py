@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
-import fnmatch
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.arguments import as_locations, as_seconds, as_texts, check_locations, did_you_mean, show
 from tracecols.enhance.compound import CompoundTable
 from tracecols.enhance.exchange import Exchange
 from tracecols.enhance.grouping import lookup
 from tracecols.enhance.locations import PIECE_CALLS, PIECE_LEFT_OUT
 from tracecols.enhance.model import Model
+from tracecols.enhance.paths import named
 from tracecols.enhance.topologies import given_topology
 from tracecols.errors import AnalysisError, SeverityError, TracecolsError
 from tracecols.patterns.base import Conventions, Family, Findings, Instances, Matches, Property
@@ -27,7 +26,7 @@ from tracecols.patterns.bounds import check_bounds
 from tracecols.patterns.counters import counter_properties
 from tracecols.patterns.plugins import installed
 from tracecols.patterns.profile import TeamTimes, displaced_call_paths, overbooked_threads
-from tracecols.patterns.registry import CONVENTIONS, needed, properties
+from tracecols.patterns.registry import CONVENTIONS, find_declared, needed, properties
 from tracecols.schema import not_analysed
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
@@ -70,9 +69,16 @@ WITHIN, RECEIVED, SENT, BY_RANGE, AT_ONCE = range(len(STEPS))
 
 Result = TypeVar("Result")
 
+Progress = Callable[[int, int], None]
+"""Called with what is done and what is to be done."""
+
 
 def run_in_parts(
-    exchange: Exchange, run: Callable[[Model, int], Result], pool: ThreadPoolExecutor, steps: Iterable[int]
+    exchange: Exchange,
+    run: Callable[[Model, int], Result],
+    pool: ThreadPoolExecutor,
+    steps: Iterable[int],
+    progress: Progress | None = None,
 ) -> Iterator[Result]:
     """Run steps of an analysis: each on every part of the trace with what that sees, parts side by side.
 
@@ -85,6 +91,8 @@ def run_in_parts(
     pool : ThreadPoolExecutor
     steps : iterable of int
         Which are wanted.
+    progress : callable, optional
+        Called with what is done and what is to be done, in thousandths of steps.
 
     Yields
     ------
@@ -102,15 +110,23 @@ def run_in_parts(
             exchange.post(view)
         return result
 
-    for step in wanted:
+    def results(step: int) -> tuple[int, Iterator[Result]]:
+        """Return how many results a step has, and the results."""
         if step == WITHIN:
-            yield from pool.map(within, parts)
-        elif step == AT_ONCE:
-            yield run(exchange.model.whole, step)
-        elif step == BY_RANGE:
-            yield from pool.map(lambda of: run(exchange.range_view(of), BY_RANGE), range(len(exchange.ranges)))
-        else:
-            yield from pool.map(lambda part, step=step: run(exchange.view(part), step), parts)
+            return len(parts), pool.map(within, parts)
+        if step == AT_ONCE:
+            return 1, map(run, [exchange.model.whole], [step])
+        if step == BY_RANGE:
+            ranges = range(len(exchange.ranges))
+            return len(ranges), pool.map(lambda of: run(exchange.range_view(of), BY_RANGE), ranges)
+        return len(parts), pool.map(lambda part: run(exchange.view(part), step), parts)
+
+    for i, step in enumerate(wanted):
+        n, found = results(step)
+        for k, result in enumerate(found, 1):
+            if progress is not None:
+                progress(1000 * i + 1000 * k // n, 1000 * len(wanted))
+            yield result
 
 
 @dataclass(frozen=True)
@@ -127,16 +143,35 @@ class Choice:
         A region, or a shell pattern: only its instances and what they call.
     locations : tuple of int, optional
         Rows of locations; all by default.
+    start, stop : float, optional
+        Seconds: the model is that of the piece of the trace between them (`tracecols.pieces`), which this only says.
     """
 
     properties: tuple[str, ...] | None = None
     parameters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     within: str | None = None
     locations: tuple[int, ...] | None = None
+    start: float | None = None
+    stop: float | None = None
+
+    def resolved(self, declared: list[Property]) -> Choice:
+        """Return the same choice with ids instead of titles of properties.
+
+        Raises
+        ------
+        AnalysisError
+            If there is no such property, or several have a title.
+        """
+        names = self.properties
+        return replace(
+            self,
+            properties=None if names is None else tuple(find_declared(declared, name) for name in names),
+            parameters={find_declared(declared, name): values for name, values in self.parameters.items()},
+        )
 
     def facts(self) -> dict[str, Any]:
         """Say what is not as usual, for the cube."""
-        return {k: v for k, v in asdict(self).items() if v}
+        return {k: v for k, v in asdict(self).items() if v is not None and v != {}}
 
     def cells(self, model: Model, cells: Cells) -> Cells:
         """Keep the cells of the chosen call paths and locations."""
@@ -153,15 +188,17 @@ class Choice:
         if self.within is None:
             return np.ones(len(tree), bool)
         names = model.regions.name
-        fits = names == self.within
-        if not fits.any():
-            matches = re.compile(fnmatch.translate(self.within)).match
-            fits = np.fromiter((matches(n) is not None for n in names), bool, len(names))
-        heads = np.flatnonzero(fits[tree.region])
+        heads = np.flatnonzero(named(names, self.within)[tree.region])
         if not heads.size:
-            near = difflib.get_close_matches(self.within, set(names[tree.region].tolist()), 3)
-            hint = f"did you mean {', '.join(near)}?" if near else "see trace.call_paths"
-            raise AnalysisError(f"no call path enters a region {self.within!r}\n  {hint}")
+            entered = names[tree.region].tolist()
+            hint, in_shell = (
+                did_you_mean(self.within, entered, otherwise)
+                for otherwise in (
+                    "see trace.call_paths",
+                    "tracecols show CUBE -p visits shows where regions are entered",
+                )
+            )
+            raise AnalysisError(f"no call path enters a region {show(self.within)}\n  {hint}", in_shell=in_shell)
         change = np.zeros(len(tree) + 1, np.int64)
         np.add.at(change, heads, 1)
         np.add.at(change, tree.end[heads], -1)
@@ -170,11 +207,7 @@ class Choice:
     def _locations(self, model: Model) -> NDArray[np.bool_]:
         if self.locations is None:
             return np.ones(model.n_locations, bool)
-        for location in self.locations:
-            if not 0 <= location < model.n_locations:
-                raise AnalysisError(
-                    f"no location {location}\n  there are {model.n_locations}, numbered from 0 (see trace.locations)"
-                )
+        check_locations(self.locations, model.n_locations, AnalysisError)
         mask = np.zeros(model.n_locations, bool)
         mask[list(self.locations)] = True
         return mask
@@ -184,16 +217,55 @@ EVERYTHING = Choice()
 
 
 def choose(
-    properties: Iterable[str] | None,
+    properties: str | Iterable[str] | None,
     parameters: Mapping[str, Mapping[str, float]] | None,
     within: str | None,
-    locations: Iterable[int] | None,
+    locations: int | Iterable[int] | None,
+    start: float | None = None,
+    stop: float | None = None,
 ) -> Choice:
-    """Make a choice of what a caller gave."""
+    """Make a choice of what a caller gave.
+
+    Raises
+    ------
+    AnalysisError
+        If it is of another kind than it should be.
+    """
+    if within is not None and not isinstance(within, str):
+        raise AnalysisError(
+            f"a region is given by its name, not as {show(within)}\n  give one name, or a shell pattern"
+        )
     return Choice(
-        None if properties is None else tuple(properties), parameters or {}, within,
-        None if locations is None else tuple(locations),
-    )  # fmt: skip
+        None if properties is None else tuple(as_texts(properties, "properties", AnalysisError)),
+        _parameters(parameters or {}),
+        within,
+        None if locations is None else tuple(as_locations(locations, AnalysisError)),
+        as_seconds(start, "start of the piece", AnalysisError),
+        as_seconds(stop, "end of the piece", AnalysisError),
+    )
+
+
+def _parameters(given: object) -> dict[str, dict[str, float]]:
+    """Return parameters by property and name.
+
+    Raises
+    ------
+    AnalysisError
+        If they are no numbers by property and name.
+    """
+    if not isinstance(given, Mapping) or not all(isinstance(values, Mapping) for values in given.values()):
+        raise AnalysisError(
+            f"parameters are given by property and name, not as {show(given)}\n"
+            "  such as parameters={'late_big': {'threshold': 1e6}}"
+        )
+    for of, values in given.items():
+        for name, value in values.items():
+            is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+            if not is_number or math.isnan(value):
+                raise AnalysisError(
+                    f"parameter {name!r} of property {of!r} is no number: {show(value)}\n  give a number"
+                )
+    return {of: dict(values) for of, values in given.items()}
 
 
 def arguments(p: Property, parameters: Mapping[str, Mapping[str, float]], resolution: int) -> dict[str, Any]:
@@ -322,8 +394,13 @@ class Search:
         ):  # fmt: skip
             raise IndexError(f"rows, locations or call paths lie beyond {table}")
 
-    def run(self) -> tuple[dict[str, Cells], dict[str, int]]:
+    def run(self, progress: Progress | None = None) -> tuple[dict[str, Cells], dict[str, int]]:
         """Search the whole trace.
+
+        Parameters
+        ----------
+        progress : callable, optional
+            As for `run_in_parts`.
 
         Returns
         -------
@@ -346,7 +423,7 @@ class Search:
 
         cells = self.findings.cells
         with self.model.divided() as exchange, ThreadPoolExecutor(self.model.jobs) as pool:
-            for part in run_in_parts(exchange, search, pool, steps):
+            for part in run_in_parts(exchange, search, pool, steps, progress):
                 self.findings.teams += part.teams
                 counts.update(part.counts)
                 for name, more in part.cells.items():
@@ -412,10 +489,12 @@ def declared_for(model: Model, conventions: str, patterns: Iterable[Family]) -> 
     return properties(conventions, [*counter_properties(model, conventions), *more], model)
 
 
-def with_topologies(model: Model, topologies: Sequence[Mapping[str, Any]]) -> Model:
+def with_topologies(model: Model, topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Model:
     """Return a model that has more topologies than its trace; itself if there are none."""
     if not topologies:
         return model
+    if isinstance(topologies, Mapping):
+        topologies = [topologies]
     axis = SystemAxis.of(model.store)
     return model.with_topologies([given_topology(t, axis.rank, axis.thread) for t in topologies])
 
@@ -425,7 +504,8 @@ def analyze_model(
     conventions: str = "scalasca",
     patterns: Iterable[Family] = (),
     choice: Choice = EVERYTHING,
-    topologies: Sequence[Mapping[str, Any]] = (),
+    topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
+    progress: Progress | None = None,
 ) -> SeverityCube:
     """Compute the severity cube of an enhanced model.
 
@@ -441,6 +521,8 @@ def analyze_model(
 
     topologies : sequence of mapping, optional
         Topologies given by hand (see `enhance.topologies.given_topology`), besides those of the trace.
+    progress : callable, optional
+        Called with what is done and what is to be done of the search; the scan of a trace is in its model.
 
     Raises
     ------
@@ -449,11 +531,12 @@ def analyze_model(
     """
     model = with_topologies(model, topologies)
     declared = shown = declared_for(model, conventions, patterns)
+    choice = choice.resolved(declared)
     if choice.properties is not None:
         computed, asked = needed(declared, choice.properties)
         declared, shown = ([p for p in declared if p.id in ids] for ids in (computed, asked))
     search = Search(model, declared, CONVENTIONS[conventions], choice.parameters)
-    cells, counts = search.run()
+    cells, counts = search.run(progress)
     clock = model.store.manifest["clock"]
     call_paths, system = CallAxis.of(model.call_paths, model.regions), SystemAxis.of(model.store)
     excused = check_bounds(model, CONVENTIONS[conventions], declared, cells, search.largest, call_paths, system)
@@ -496,7 +579,7 @@ def find_matches(
     conventions: str = "scalasca",
     patterns: Iterable[Family] = (),
     choice: Choice = EVERYTHING,
-    topologies: Sequence[Mapping[str, Any]] = (),
+    topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, NDArray[Any]]:
     """Find every instance of a pattern.
 
@@ -520,9 +603,10 @@ def find_matches(
     """
     model = with_topologies(model, topologies)
     declared = declared_for(model, conventions, patterns)
+    choice = choice.resolved(declared)
     computed, _ = needed(declared, [name])
     by_id = {p.id: p for p in declared}
-    p = by_id[name] if name in by_id else next(p for p in declared if p.title.lower() == name.lower())
+    p = by_id[find_declared(declared, name)]
     if p.match is None:
         below = [q.id for q in declared if q.match is not None and q.parent == p.id]
         hint = f"below it there are {', '.join(below)}" if below else "tracecols patterns says which are"

@@ -65,10 +65,25 @@ def load(what: Family | str | Path) -> list[Family]:
             ) from error
         try:
             names = runpy.run_path(str(path))
-        except Exception as error:
-            raise AnalysisError(f"{path} cannot be run: {type(error).__name__}: {error}") from error
+        except (Exception, SystemExit) as error:
+            # a file that ends the interpreter would end the analysis, as if all were well
+            raise AnalysisError(
+                f"{path} cannot be run: {type(error).__name__}: {error}\n  it is run as a module that declares patterns"
+            ) from error
         return families_in(names, str(path))
     return families_in(what, f"{what!r}")
+
+
+def load_all(given: Family | str | Path | Iterable[Family | str | Path]) -> list[Family]:
+    """Return the families of one plug-in or of several (`load`).
+
+    Raises
+    ------
+    AnalysisError
+        If one cannot be loaded.
+    """
+    several = [given] if isinstance(given, Family | str | Path) or not isinstance(given, Iterable) else given
+    return [family for what in several for family in load(what)]
 
 
 def installed() -> list[Family]:
@@ -84,7 +99,7 @@ def installed() -> list[Family]:
         where = f"the plug-in {point.name!r} ({point.value})"
         try:
             found = point.load()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise AnalysisError(
                 f"{where} cannot be loaded: {type(error).__name__}: {error}\n  mend or uninstall the package that brings it"
             ) from error

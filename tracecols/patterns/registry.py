@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable
 
 from tracecols.enhance.model import Model
 from tracecols.errors import AnalysisError
 from tracecols.patterns import collective, mpi, point_to_point, profile, shmem, threads, wavefront, windows
 from tracecols.patterns.base import Conventions, Family, Property
+from tracecols.severity.axes import PropertyAxis
+from tracecols.severity.resolve import find_property, fitting
 
 FAMILIES: tuple[Family, ...] = (
     profile.FAMILY, mpi.FAMILY, point_to_point.FAMILY, wavefront.FAMILY, collective.FAMILY, windows.FAMILY, threads.FAMILY, shmem.FAMILY,
@@ -90,23 +91,56 @@ def properties(conventions: str, more: Iterable[Property] = (), model: Model | N
     return list(exist.values())
 
 
-def needed(declared: list[Property], chosen: Iterable[str]) -> tuple[set[str], set[str]]:
-    """Find what has to be computed for some properties, and what of it is asked for: they and their ancestors.
+def ids_of(conventions: str, patterns: Iterable[Family]) -> Callable[[str], str]:
+    """Return a function that turns the title of a property into its id before a trace is opened.
+
+    Names it does not know it leaves as they are: the trace may have counters of that name.
 
     Raises
     ------
     AnalysisError
-        If one does not exist, with the nearest ids.
+        By that function, if several properties have a title.
+    """
+    axis = PropertyAxis.of(properties(conventions, [p for family in patterns for p in family.properties]))
+
+    def id_of(name: str) -> str:
+        if not fitting(axis, name):
+            return name
+        return find_property(axis, name, f"under the {conventions} conventions", AnalysisError, "")
+
+    return id_of
+
+
+def find_declared(declared: Iterable[Property], name: str) -> str:
+    """Return the id of a property of a trace that is given by id or title (`find_property`).
+
+    Raises
+    ------
+    AnalysisError
+        If there is none, with the nearest ids; if several have the title, with all of them.
+    """
+    where = "in this trace under these conventions"
+    return find_property(PropertyAxis.of(declared), name, where, AnalysisError, "tracecols patterns lists all")
+
+
+def needed(declared: list[Property], chosen: Iterable[str]) -> tuple[set[str], set[str]]:
+    """Find what has to be computed for some properties, and what of it is asked for: they and their ancestors.
+
+    Parameters
+    ----------
+    declared : list of Property
+    chosen : iterable of str
+        Ids or titles.
+
+    Raises
+    ------
+    AnalysisError
+        If one does not exist, or several have the title.
     """
     by_id = {p.id: p for p in declared}
-    by_title = {p.title.lower(): p.id for p in declared}
     shown: set[str] = set()
     for name in chosen:
-        at = name if name in by_id else by_title.get(name.lower(), "")
-        if not at:
-            near = difflib.get_close_matches(name, by_id, 3)
-            hint = f"did you mean {', '.join(near)}?" if near else "tracecols patterns lists all"
-            raise AnalysisError(f"no property {name!r} in this trace under these conventions\n  {hint}")
+        at = find_declared(declared, name)
         while at:
             shown.add(at)
             at = by_id[at].parent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tracecols.conversion import write_store
+from tracecols.conversion import Progress, write_store
 from tracecols.errors import AnalysisError
 from tracecols.pieces.stored import StoreSource, window_ticks
 from tracecols.scratch import temporary_folder
@@ -13,7 +13,9 @@ from tracecols.store import Store
 
 
 @contextmanager
-def piece_of(store: Store, start: float | None, stop: float | None, jobs: int) -> Iterator[Store]:
+def piece_of(
+    store: Store, start: float | None, stop: float | None, jobs: int, progress: Progress | None = None
+) -> Iterator[Store]:
     """Open what lies between two times as a store that exists until the context ends; the store itself if neither is given.
 
     Parameters
@@ -24,6 +26,8 @@ def piece_of(store: Store, start: float | None, stop: float | None, jobs: int) -
         there, what is open at the end is closed there (`tracecols.pieces.cut`).
     jobs : int
         Threads.
+    progress : callable, optional
+        Called with the number of events done and the number of all.
 
     Raises
     ------
@@ -37,7 +41,7 @@ def piece_of(store: Store, start: float | None, stop: float | None, jobs: int) -
     window = window_ticks(store, start, stop)
     with temporary_folder() as folder:
         source = StoreSource(store, None, *window, jobs=jobs, keeps_unmatched=True)
-        write_store(source, folder, jobs=jobs, salvage=False, progress=None)
+        write_store(source, folder, jobs=jobs, salvage=False, progress=progress)
         piece = Store(folder)
         if not piece.manifest["n_events"]:
             whole = (store.manifest["last_time"] - clock["origin"]) / clock["resolution"]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.arguments import as_locations, as_seconds, check_locations, clock_reading
 from tracecols.converters.base import Batch, Clock, Columns, Report
 from tracecols.converters.sides import ranges
 from tracecols.enhance.locations import PIECE, PIECE_CALLS, PIECE_CPUS, PIECE_LEFT_OUT, Locations
@@ -50,32 +51,31 @@ def window_ticks(store: Store, start: float | None, stop: float | None) -> tuple
     Raises
     ------
     AnalysisError
-        If nothing lies between them.
+        If nothing lies between them, or one is no finite number.
     """
+    start, stop = as_seconds(start, "start", AnalysisError), as_seconds(stop, "end", AnalysisError)
     if start is not None and stop is not None and stop <= start:
         raise AnalysisError(
             f"nothing lies between {start:g} s and {stop:g} s\n  the end has to be later than the start"
         )
     clock = store.manifest["clock"]
-
-    def ticks(seconds: float | None) -> int | None:
-        return None if seconds is None else round(seconds * clock["resolution"]) + int(clock["origin"])
-
-    return ticks(start), ticks(stop)
+    first, last = (None if seconds is None else clock_reading(seconds, clock) for seconds in (start, stop))
+    return first, last
 
 
-def check_locations(store: Store, chosen: Iterable[int] | None) -> None:
-    """Refuse locations that a store does not have.
+def chosen_locations(store: Store, given: int | Iterable[int] | None) -> list[int] | None:
+    """Return the locations of a store that are asked for; None, which means all, stays.
 
     Raises
     ------
     StoreError
-        If there is one.
+        If they are no whole numbers, or there is no such location.
     """
-    n = int(store.manifest["n_locations"])
-    unknown = [i for i in chosen or () if not 0 <= i < n]
-    if unknown:
-        raise StoreError(f"no location {unknown[0]}\n  there are {n}, numbered from 0 (see tracecols info)")
+    if given is None:
+        return None
+    found = as_locations(given, StoreError)
+    check_locations(found, int(store.manifest["n_locations"]), StoreError)
+    return found
 
 
 class SideReader:
@@ -194,8 +194,7 @@ class StoreSource:
         self._start, self._stop = start, stop
         if locations is None and start is None and stop is None:
             return
-        chosen = None if locations is None else list(locations)
-        check_locations(store, chosen)
+        chosen = chosen_locations(store, locations)
         if start is not None and stop is not None and stop <= start:
             raise StoreError(
                 f"nothing lies between the ticks {start} and {stop}\n  the end has to be later than the start"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tracecols.enhance.model import Model
@@ -17,7 +17,7 @@ def recording_losses(manifest: dict[str, Any]) -> dict[str, int]:
     return found
 
 
-def tell_violations(model: Model, first: int = 3) -> Iterator[str]:
+def tell_violations(model: Model, first: int = 3, progress: Callable[[int, int], None] | None = None) -> Iterator[str]:
     """Check all constraints of a trace and tell what violates them, line by line; nothing if nothing does.
 
     Parameters
@@ -25,9 +25,11 @@ def tell_violations(model: Model, first: int = 3) -> Iterator[str]:
     model : Model
     first : int
         Instances to tell of each violated constraint; the earliest ones.
+    progress : callable, optional
+        Called with what is done and what is to be done.
     """
     names, clock = Names(model), model.store.manifest["clock"]
-    for violation in find_violations(model, first):
+    for violation in find_violations(model, first, progress):
         yield f"{violation.count:>12,}  {violation.constraint.name}"
         for ticks, location, words in violation.first:
             seconds = (ticks - clock["origin"]) / clock["resolution"]

@@ -9,6 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from tracecols.schema import NAMES, not_analysed
+from tracecols.severity.cube import SeverityCube
+from tracecols.severity.narrowed import how_in_words
 from tracecols.store import Store
 
 
@@ -136,6 +138,31 @@ def describe(store: Store) -> RenderableType:
         if trouble
         else "Everything was understood.",
     ]
+    return Group(*parts)
+
+
+def describe_cube(cube: SeverityCube) -> RenderableType:
+    """Describe a severity cube: its trace, how it was made, its size, what could not be matched."""
+    trace = cube.facts.get("trace") or {}
+    source = (trace.get("source") or cube.facts.get("source") or {}).get("path", "")
+    n_cells = sum(len(cells) for cells in cube.cells.values())
+    rows = [("source", str(source))] if source else []
+    if trace:
+        rows.append(("events", f"{trace['n_events']:,}"))
+    rows += [
+        ("made", how_in_words(cube.facts)),
+        (
+            "size",
+            f"{len(cube.properties.id):,} properties x {len(cube.call_paths):,} call paths x "
+            f"{cube.system.n_locations:,} locations, {n_cells:,} cells that are not zero",
+        ),
+        ("times", f"{cube.resolution:,} ticks per second"),
+    ]
+    notes = [[n, what] for what, n in (cube.facts.get("counts") or {}).items()]
+    parts: list[RenderableType] = [_pairs(rows), ""]
+    parts.append(_listing("Topologies", ["name"], shorten([[repr(t)] for t in cube.topologies])))
+    if notes:
+        parts += ["", _listing("Notes of the analysis", ["number", "what"], notes, 1)]
     return Group(*parts)
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 from rich.tree import Tree
 
+from tracecols.arguments import as_texts
 from tracecols.errors import AnalysisError
 from tracecols.patterns.base import Family, Property
 from tracecols.patterns.engine import CHARGED
 from tracecols.patterns.plugins import installed
 from tracecols.patterns.registry import properties
 from tracecols.schema.severity import CONVENTIONS
+from tracecols.severity.axes import PropertyAxis
+from tracecols.severity.resolve import fitting, nearest
 
 
 def how(p: Property) -> str:
@@ -73,17 +75,16 @@ def about(names: Iterable[str], conventions: Iterable[str], patterns: Iterable[F
     """
     given = list(patterns)
     found = {c: declared(c, given) for c in conventions}
-    for name in names:
-        fits = {
-            c: [p for p in all_of if name in (p.id, p.title) or p.title.lower() == name.lower()]
-            for c, all_of in found.items()
-        }
+    axes = {c: PropertyAxis.of(all_of) for c, all_of in found.items()}
+    for name in as_texts(names, "properties", AnalysisError):
+        # a title is that of several properties: all are told
+        fits = {c: set(fitting(axis, name)) for c, axis in axes.items()}
         if not any(fits.values()):
-            near = difflib.get_close_matches(name, {p.id for all_of in found.values() for p in all_of}, 3)
+            near = list(dict.fromkeys(i for axis in axes.values() for i in nearest(axis, name)))
             hint = f"did you mean {', '.join(near)}?" if near else "tracecols patterns lists all"
             raise AnalysisError(f"no property {name!r}\n  {hint}")
-        for c, those in fits.items():
-            for p in those:
+        for c, ids in fits.items():
+            for p in (p for p in found[c] if p.id in ids):
                 text = Text.assemble(
                     (p.title, "bold"), ("  " + p.id, "cyan"), (f"  {c} conventions\n", "dim"), f"  {p.summary}\n"
                 )

@@ -37,6 +37,11 @@ PLANES = 12
 """Planes of a grid with more than two dimensions that are shown, at most."""
 
 
+def _style(share: float) -> str:
+    """Return the style of a share; that of nothing for what is no number."""
+    return next((style for limit, style in COLOURS if abs(share) >= limit), COLOURS[-1][1])
+
+
 class Display:
     """Turn a cube into trees of text.
 
@@ -58,9 +63,8 @@ class Display:
         depth: int = DEPTH,
     ) -> None:  # fmt: skip
         self.cube, self.relative, self.plain, self.threshold = cube, relative, plain, threshold
-        is_difference = cube.facts.get("operation") == "difference"
-        self.sign = "+" if is_difference else ""
-        self.of = " of what was subtracted" if is_difference else ""
+        self.sign = "+" if cube.is_difference else ""
+        self.of = " of what was subtracted" if cube.is_difference else ""
         self.depth = depth
 
     def render(self, name: str | None, call_path: str | None) -> Iterator[RenderableType]:
@@ -76,7 +80,7 @@ class Display:
 
     def _label(self, value: float, whole: float, unit: str, name: str, own: float | None = None) -> Text:
         share = value / whole if whole else 0.0
-        style = next(s for limit, s in COLOURS if abs(share) >= limit)
+        style = _style(share)
         text = Text(self._number(value, unit) if self.plain else self._share(share), style)
         if own is not None:
             text.append(
@@ -219,11 +223,11 @@ class Display:
         name = cube.find_property(name)
         number = cube.properties.number[name]
         unit = cube.properties.unit[number]
-        t = cube.find_topology(int(topology) if topology.isdigit() else topology)
+        t = cube.find_topology(int(topology) if topology.isdecimal() else topology)
         values = cube.on_topology(t, name, call_path)
-        selected, largest = float(np.nansum(values)), float(np.nanmax(values, initial=0.0))
-        whole = selected if self.relative else self._whole(name)
-        base = "the selection" if self.relative else cube.properties.root_of(name)
+        selected, largest = float(np.nansum(values)), float(np.nanmax(np.abs(values), initial=0.0))
+        whole = abs(selected) if self.relative else self._whole(name)
+        base = "the selection" if self.relative else self._base(name)
         yield Text(f"{cube.properties.title[number]} ({name})", "bold").append(
             "  " + self._number(selected, unit).strip() + ("" if self.plain else f", percent of {base}"), ""
         )
@@ -245,19 +249,22 @@ class Display:
                     line.append(*self._position(value, whole, largest, unit, fits))
                 yield line
         if len(planes) > PLANES:
-            yield Text(f"and {len(planes) - PLANES} more planes; cube.on_topology has them all", "dim")
+            yield Text(
+                f"and {len(planes) - PLANES} more planes, which are not printed; tracecols report shows all", "dim"
+            )
 
     def _position(self, value: float, whole: float, largest: float, unit: str, fits: bool) -> tuple[str, str]:
         """Return what stands at a position of a grid, and its style: by its share of the largest value."""
         if np.isnan(value):
             return ("        -" if fits else "-"), "bright_black"
         share = value / largest if largest else 0.0
-        style = next(s for limit, s in COLOURS if abs(share) >= limit)
+        style = _style(share)
         if not fits:
-            return SHADES[int(np.ceil(max(share, 0) * (len(SHADES) - 1)))], ""
+            # of changes the style tells apart what shrinks
+            return SHADES[int(np.ceil(abs(share) * (len(SHADES) - 1)))], "" if share >= 0 else "reverse"
         if not self.plain:
-            return f"{value / whole if whole else 0.0:9.2%}", style
-        return (f"{value:9.4f}" if unit == "sec" else f"{value:9.3g}"), style
+            return f"{value / whole if whole else 0.0:{self.sign}9.2%}", style
+        return (f"{value:{self.sign}9.4f}" if unit == "sec" else f"{value:{self.sign}9.3g}"), style
 
     def _forest(
         self,
@@ -289,7 +296,9 @@ class Display:
             if above is None:
                 trees.append(branches[i])
         if not trees:
-            raise SeverityError("nothing is above the threshold\n  lower it with --threshold 0")
+            raise SeverityError(
+                "nothing is above the threshold\n  give a lower one", in_shell="lower it with --threshold 0"
+            )
         yield from trees
         deeper = large[depth[large] >= self.depth]
         if deeper.size:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tracecols.arguments import did_you_mean, show
 from tracecols.errors import AnalysisError, RuleError
 from tracecols.rules import costs, waits
 from tracecols.rules.base import Evidence, Finding, Parameter, Result, Rule
@@ -53,8 +53,8 @@ def find_rule(name: str) -> Rule:
         If there is none, with the nearest ids.
     """
     if name not in RULES:
-        near = difflib.get_close_matches(name, RULES, 3)
-        raise RuleError(f"no rule {name!r}\n  {'did you mean' if near else 'there are'} {', '.join(near or RULES)}")
+        hint = did_you_mean(name, RULES, f"there are {', '.join(RULES)}")
+        raise RuleError(f"no rule {show(name)}\n  {hint}")
     return RULES[name]
 
 
@@ -109,7 +109,7 @@ def evaluate(
     settings : mapping, optional
         Parameters that differ from their defaults (see `read_settings`).
     call_path : str, optional
-        A path or shell pattern: look at this region and all that it calls only.
+        A path, a region or a shell pattern: look at this region and all that it calls only.
     conventions : str, optional
         Of a trace: whose rules to follow where analysers differ.
 
@@ -158,7 +158,8 @@ def evaluate(
 def _finding(evidence: Evidence, rule: Rule, whole: float) -> Finding:
     can = rule.needs == "cube" or evidence.trace is not None
     result = evidence.result(rule) if can else Result(np.nan, note=NEEDS_TRACE)
-    share = result.severity / whole if whole else 0.0
+    # of changes the whole may shrink while a severity grows
+    share = result.severity / abs(whole) if whole else 0.0
     values = evidence.settings[rule.id]
     return Finding(
         rule.id, rule.title, result.severity, share, rule.confidence, tuple(result.statements), values, result.note

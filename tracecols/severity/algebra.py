@@ -6,6 +6,7 @@ value may be negative. A ratio is not additive, so no cube can hold it; `traceco
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -195,6 +196,63 @@ def _one_location(cubes: Sequence[SeverityCube]) -> tuple[SystemAxis, list[NDArr
     return axis, [np.zeros(cube.system.n_locations, np.int64) for cube in cubes]
 
 
+FINEST = 10**15
+"""Ticks per second of the clock into which times of different clocks are converted, at most: sums stay exact in float64, too."""
+
+
+def _times(cube: SeverityCube) -> list[str]:
+    """Return the ids of the properties in seconds."""
+    return [i for i, unit in zip(cube.properties.id, cube.properties.unit, strict=True) if unit == "sec"]
+
+
+def _common_clock(cubes: Sequence[SeverityCube]) -> int:
+    """Return the resolution of a clock that holds the times of all cubes as integer ticks; 1 if some have none, but float64.
+
+    That is their common multiple, which is exact, if sums of its ticks fit into 64 bits; else the largest power of ten that does,
+    up to `FINEST`: times are rounded to it, equal ones to the same tick.
+    """
+    resolutions = {cube.resolution for cube in cubes}
+    if len(resolutions) == 1:
+        return resolutions.pop()
+    values = [(cube.cells[name].value, cube.resolution) for cube in cubes for name in _times(cube)]
+    if any(value.dtype.kind == "f" for value, _ in values):
+        return 1
+    longest = max((float(np.abs(value).sum(dtype=np.float64)) / of for value, of in values), default=0.0)
+    # room for the sums of all cubes
+    room = 2.0**62 / max(longest * len(cubes), 1e-9)
+    multiple = math.lcm(*resolutions)
+    if multiple <= min(room, 10**18):
+        return multiple
+    power = 10 ** int(math.log10(min(room, max(FINEST, *resolutions))))
+    return power if power >= min(resolutions) else 1
+
+
+def _converted(cube: SeverityCube, resolution: int) -> dict[str, Cells]:
+    """Return the cells of a cube with times in ticks of another clock; with 1 in float64 seconds.
+
+    What each property has of its own is rounded, and added up to those above it: what is zero stays zero.
+    """
+    axis, result = cube.properties, dict(cube.cells)
+
+    def convert(cells: Cells) -> Cells:
+        if resolution == 1:
+            # rounded once, so that clocks of different resolutions agree on times that are equal
+            return Cells(cells.key, cells.value / cube.resolution)
+        seconds, rest = np.divmod(cells.value, cube.resolution)
+        value = seconds * resolution + np.rint(rest / cube.resolution * resolution).astype(np.int64)
+        return Cells(cells.key, value).where(value != 0)
+
+    for name in reversed(_times(cube)):
+        parts = (
+            [child for child in axis.parts(name) if axis.unit[axis.number[child]] == "sec"] if resolution > 1 else []
+        )
+        cells = convert(cube.cells[name].without([cube.cells[child] for child in parts]))
+        for child in parts:
+            cells = cells + result[child]
+        result[name] = cells
+    return result
+
+
 def unify(cubes: Sequence[SeverityCube], by: str = "position") -> list[SeverityCube]:
     """Bring cubes onto the same three trees, by names.
 
@@ -211,7 +269,9 @@ def unify(cubes: Sequence[SeverityCube], by: str = "position") -> list[SeverityC
     Returns
     -------
     list of SeverityCube
-        With common axes. Times stay integer ticks if the clocks have the same resolution; else they are float64 seconds.
+        With common axes. Times stay integer ticks: those of the clock if all have the same, else those of a clock into which all
+        are converted (`_common_clock`). Where a cube has times as float64, as those of other tools do, all are float64 seconds
+        unless the resolutions are the same.
 
     Raises
     ------
@@ -223,17 +283,14 @@ def unify(cubes: Sequence[SeverityCube], by: str = "position") -> list[SeverityC
     properties = _united_properties(cubes)
     call_paths, path_numbers = _united_call_paths(cubes)
     system, rows = _united_systems(cubes) if by == "position" else _one_location(cubes)
-    resolutions = {cube.resolution for cube in cubes}
-    resolution = resolutions.pop() if len(resolutions) == 1 else 1
+    resolution = _common_clock(cubes)
     result = []
     for cube, paths, locations in zip(cubes, path_numbers, rows, strict=True):
+        given = cube.cells if cube.resolution == resolution else _converted(cube, resolution)
         cells = {}
         for name in properties.id:
-            found = cube.cells.get(name, Cells.empty())
+            found = given.get(name, Cells.empty())
             value = found.value
-            if cube.resolution != resolution and properties.unit[properties.number[name]] == "sec":
-                # rounded once, so that clocks of different resolutions agree on times that are equal
-                value = value / cube.resolution
             cells[name] = Cells.sum(paths[found.call_path], locations[found.location], value)
         # one location for all has no place on a grid
         topologies = [t.of_locations(locations) for t in cube.topologies] if by == "position" else []
@@ -260,6 +317,9 @@ def _result(operation: str, cubes: Sequence[SeverityCube], cells: dict[str, Cell
         **more,
     }
     first = cubes[0]
+    narrowed = first.facts.get("narrowed")
+    if narrowed and all(cube.facts.get("narrowed") == narrowed for cube in cubes):
+        facts["narrowed"] = narrowed
     return SeverityCube(first.properties, first.call_paths, first.system, cells, facts, first.topologies)
 
 

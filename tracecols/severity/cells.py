@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,26 @@ from numpy.typing import NDArray
 from tracecols.enhance.grouping import combine, number
 from tracecols.errors import SeverityError
 from tracecols.kernels import groups
+
+RESIDUE = 2.0**-50
+"""Of the sizes of the terms: what is left of floating-point numbers that cancel except for their rounding."""
+
+
+def without_residue(sums: NDArray[Any], sizes: NDArray[Any]) -> NDArray[Any]:
+    """Take for zero what rounding leaves of sums whose terms cancel; integers are exact and stay.
+
+    Parameters
+    ----------
+    sums : (n,) int64 or float64
+    sizes : (n,) int64 or float64
+        Of every sum what its terms amount to without their signs.
+
+    Returns
+    -------
+    (n,) int64 or float64
+    """
+    return sums if sums.dtype.kind != "f" else np.where(np.abs(sums) <= RESIDUE * sizes, 0.0, sums)
+
 
 LARGEST = int(np.iinfo(np.int64).max)
 """The largest severity a cell can hold: ticks, occurrences or bytes."""
@@ -37,7 +58,7 @@ def widened(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def sum_at(index: NDArray[Any], values: NDArray[Any], n: int) -> NDArray[Any]:
-    """Add up values that share an index, exactly.
+    """Add up values that share an index: integers exactly; floating-point numbers that cancel except for their rounding are zero.
 
     Parameters
     ----------
@@ -56,7 +77,11 @@ def sum_at(index: NDArray[Any], values: NDArray[Any], n: int) -> NDArray[Any]:
     values = widened(values)
     sums = np.zeros(n, values.dtype)
     np.add.at(sums, index, values)
-    return sums
+    if values.dtype.kind != "f" or not (values < 0).any():
+        return sums
+    sizes = np.zeros(n, values.dtype)
+    np.add.at(sizes, index, np.abs(values))
+    return without_residue(sums, sizes)
 
 
 def _narrowed(sums: NDArray[Any]) -> NDArray[Any]:
@@ -115,6 +140,10 @@ class Cells:
         elif first.size < group.size:
             sums = np.zeros(key.size, value.dtype)
             groups.reduce_groups(group, value, sums, groups.SUM)
+            if value.dtype.kind == "f":
+                sizes = np.zeros(key.size, value.dtype)
+                groups.reduce_groups(group, np.abs(value), sizes, groups.SUM)
+                sums = without_residue(sums, sizes)
             value = sums
         return cls._sorted(key, value)
 
@@ -129,23 +158,33 @@ class Cells:
             key, value = key[order], value[order]
         return cls(key, value)
 
-    def _with(self, other: Cells, sign: int) -> Cells:
-        """Add the cells of another, or subtract them; both are in order, and stable sorting merges what is."""
-        if not len(other):
+    def _with(self, others: Sequence[Cells], sign: int) -> Cells:
+        """Add the cells of others, or subtract them; all are in order, and stable sorting merges what is."""
+        others = [other for other in others if len(other)]
+        if not others:
             return self
-        key = np.concatenate([self.key, other.key])
+        key = np.concatenate([self.key, *(other.key for other in others)])
         order = np.argsort(key, kind="stable")
         key = key[order]
-        value = np.concatenate([self.value, other.value if sign > 0 else -other.value])[order]
+        value = np.concatenate([self.value, *(other.value if sign > 0 else -other.value for other in others)])[order]
         starts = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
         if starts.size < key.size:
-            key, value = key[starts], _narrowed(np.add.reduceat(widened(value), starts))
+            key, sums = key[starts], np.add.reduceat(widened(value), starts)
+            value = (
+                without_residue(sums, np.add.reduceat(np.abs(value), starts))
+                if value.dtype.kind == "f"
+                else _narrowed(sums)
+            )
         return self._sorted(key, value)
+
+    def without(self, others: Sequence[Cells]) -> Cells:
+        """Subtract the cells of others, all at once: what rounding leaves is measured by the largest of them."""
+        return self._with(others, -1)
 
     @property
     def total(self) -> Any:
         """Exact sum of all values: int, or float where the values are."""
-        return widened(self.value).sum()
+        return sum_at(np.zeros(len(self), np.int64), self.value, 1)[0]
 
     @property
     def call_path(self) -> NDArray[np.int32]:
@@ -161,10 +200,10 @@ class Cells:
         return self.key.size
 
     def __add__(self, other: Cells) -> Cells:
-        return self._with(other, 1)
+        return self._with([other], 1)
 
     def __sub__(self, other: Cells) -> Cells:
-        return self._with(other, -1)
+        return self._with([other], -1)
 
     def where(self, mask: NDArray[np.bool_]) -> Cells:
         """Keep the cells a mask selects."""

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tracecols.arguments import as_texts, show
 from tracecols.errors import SeverityError
 from tracecols.severity import algebra
+from tracecols.severity.cells import without_residue
 from tracecols.severity.cube import SeverityCube
+from tracecols.severity.narrowed import in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,10 +55,16 @@ class Comparison:
     """
 
     def __init__(self, cubes: Sequence[SeverityCube], names: Sequence[str] | None = None, by: str = "position") -> None:
-        if len(cubes) < 2:
+        if isinstance(cubes, SeverityCube) or len(cubes) < 2:
             raise SeverityError("there is nothing to compare\n  give at least two cubes")
+        for cube in cubes:
+            if not isinstance(cube, SeverityCube):
+                raise SeverityError(
+                    f"cannot compare {show(cube)}\n  give cubes; tracecols.read_cube reads them from files"
+                )
         self.cubes, self.by = list(cubes), by
-        self.names = list(names) if names is not None else [_letter(i) for i in range(len(cubes))]
+        letters = [_letter(i) for i in range(len(cubes))]
+        self.names = as_texts(names, "names of runs", SeverityError) if names is not None else letters
         if len(set(self.names) - set(COLUMNS)) != len(cubes):
             raise SeverityError(
                 f"{len(cubes)} cubes need as many different names, not {', '.join(self.names)}\n"
@@ -79,6 +88,10 @@ class Comparison:
             found.append(f"programs of different names are taken as the same: {', '.join(sorted(roots))}")
         if len(conventions) > 1:
             found.append(f"the rules of the analyses differ: {', '.join(sorted(conventions))}")
+        narrowed = [in_words(c.facts) for c in self.cubes]
+        if len(set(narrowed)) > 1:
+            told = (f"{name}: {words or 'not narrowed'}" for name, words in zip(self.names, narrowed, strict=True))
+            found.append(f"the analyses look at different things: {'; '.join(told)}")
         return found
 
     def below(self, *properties: str) -> list[str]:
@@ -133,8 +146,9 @@ class Comparison:
 
     def _with_change(self, frame: pd.DataFrame) -> pd.DataFrame:
         first, last = frame[self.names[0]].to_numpy(), frame[self.names[-1]].to_numpy()
+        change = without_residue(last - first, np.abs(last) + np.abs(first))
         with np.errstate(divide="ignore", invalid="ignore"):
-            return frame.assign(change=last - first, ratio=last / first)
+            return frame.assign(change=change, ratio=last / first)
 
     def changes(self, *properties: str) -> pd.DataFrame:
         """Return what changed, by property and call path, largest changes first.
@@ -219,18 +233,28 @@ class Comparison:
         runs = np.array([t not in ("metric", "gpu") for t in s.location_type], bool)
         return int(np.unique(s.rank[runs]).size), max(int(runs.sum()), 1)
 
-    def regressions(self, threshold: float, properties: Sequence[str] = ("time",)) -> pd.DataFrame:
+    def regressions(self, threshold: float, properties: str | Sequence[str] = ("time",)) -> pd.DataFrame:
         """Return the rows of `totals` whose last value exceeds the first by more than a share of the first.
 
         Parameters
         ----------
         threshold : float
-            0.05 for 5 %.
-        properties : sequence of str
+            0.05 for 5 %; not negative.
+        properties : str or sequence of str
             Which to look at, by id or title.
+
+        Raises
+        ------
+        SeverityError
+            If the share is none, or a property does not exist.
         """
+        is_number = isinstance(threshold, int | float | np.number) and not isinstance(threshold, bool)
+        if not is_number or not 0 <= threshold < np.inf:
+            raise SeverityError(
+                f"{show(threshold)} is no share by which something may grow\n  give a number such as 0.05"
+            )
         totals = self.totals()
-        chosen = [self.united[0].find_property(p) for p in properties]
+        chosen = self.united[0].find_properties(properties)
         grown = totals.change > threshold * totals[self.names[0]].abs()
         return totals[totals.property.isin(chosen) & grown].reset_index(drop=True)
 

@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.paths import match_paths
+from tracecols.arguments import as_texts, did_you_mean, is_whole_number, show
+from tracecols.enhance.paths import match_paths, named
 from tracecols.enhance.topologies import Topology, given_topology
 from tracecols.errors import MissingExtraError, SeverityError, StoreError
 from tracecols.schema.severity import FORMAT_VERSION, SEVERITY_TABLES
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
-from tracecols.severity.cells import Cells, sum_at
+from tracecols.severity.cells import Cells, sum_at, without_residue
+from tracecols.severity.narrowed import in_words
+from tracecols.severity.resolve import find_property
 from tracecols.store.arrow import read_table, write_table
 from tracecols.store.layout import MANIFEST, checksum, identity, new_folder, read_manifest, reason, write_manifest
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+
+
+def check_aggregation(aggregation: object) -> None:
+    """Refuse what is not three letters `i` or `e`.
+
+    Raises
+    ------
+    SeverityError
+        If it is something else.
+    """
+    if not isinstance(aggregation, str) or len(aggregation) != 3 or set(aggregation) - set("ie"):
+        raise SeverityError(
+            f"aggregation {show(aggregation)} is not three letters i or e\n"
+            "  the default is 'iee': property inclusive, call path and system exclusive"
+        )
 
 
 def inclusive(cells: Cells, call_paths: CallAxis) -> Cells:
@@ -116,20 +134,20 @@ class SeverityCube:
         Raises
         ------
         SeverityError
-            If there is none, with the nearest ids.
+            If there is none, with the nearest ids; if several have the title, with all of them.
         """
-        if name in self.properties.number:
-            return name
-        titles = [
-            i for i, t in zip(self.properties.id, self.properties.title, strict=True) if t.lower() == name.lower()
-        ]
-        if len(titles) == 1:
-            return titles[0]
-        import difflib
+        hint, in_shell = "cube.properties.id has all", "tracecols show --threshold 0 prints all that have values"
+        return find_property(self.properties, name, "in this cube", SeverityError, hint, in_shell)
 
-        near = difflib.get_close_matches(name, self.properties.id, 3)
-        hint = f"did you mean {', '.join(near)}?" if near else "see cube.properties.id"
-        raise SeverityError(f"no property {name!r} in this cube\n  {hint}")
+    def find_properties(self, names: str | Iterable[str]) -> list[str]:
+        """Return the ids of properties given by id or title; a single text is one of them.
+
+        Raises
+        ------
+        SeverityError
+            If there is none, or several have a title.
+        """
+        return [self.find_property(name) for name in as_texts(names, "properties", SeverityError)]
 
     def scale(self, name: str) -> float:
         """Return what one unit inside is worth outside: seconds per tick for times, else 1."""
@@ -150,15 +168,11 @@ class SeverityCube:
         SeverityError
             If there is no such property, or the letters are others.
         """
-        if len(aggregation) != 3 or set(aggregation) - set("ie"):
-            raise SeverityError(
-                f"aggregation {aggregation!r} is not three letters i or e\n  the default is 'iee': property inclusive, call path and system exclusive"
-            )
+        check_aggregation(aggregation)
         name = self.find_property(name)
         cells = self.cells[name]
         if aggregation[0] == "e":
-            for child in self.properties.parts(name):
-                cells = cells - self.cells[child]
+            cells = cells.without([self.cells[child] for child in self.properties.parts(name)])
         if aggregation[1] == "i":
             cells = inclusive(cells, self.call_paths)
         return cells
@@ -168,28 +182,54 @@ class SeverityCube:
         name = self.find_property(name)
         return float(self.cells[name].total * self.scale(name))
 
+    @property
+    def is_difference(self) -> bool:
+        """Whether its values are changes: positive where the first operand is larger, which is the later run of a comparison."""
+        return bool(self.facts.get("operation") == "difference")
+
     def whole(self, name: str) -> float:
-        """Return what shares of a property refer to: the total of its root, for a difference that of the cube subtracted."""
+        """Return what shares of a property refer to: the total of its root, for a difference that of the cube subtracted.
+
+        It has no sign, so that shares have that of their values: what grows is positive though the whole shrinks.
+        """
         root = self.properties.root_of(self.find_property(name))
-        return float(self.facts.get("whole", {}).get(root, 0.0)) or self.total(root)
+        return abs(float(self.facts.get("whole", {}).get(root, 0.0)) or self.total(root))
 
     def by_call_path(self, name: str, aggregation: str = "iee") -> NDArray[np.float64]:
         """Return the sum over locations per call path; (n_call_paths,) float64."""
+        check_aggregation(aggregation)
         axis = self.call_paths
         # along call paths locations need not be told apart
-        cells = self.cells_of(name, aggregation if aggregation[1:2] != "i" else f"{aggregation[:1]}e{aggregation[2:]}")
+        cells = self.cells_of(name, aggregation if aggregation[1] != "i" else f"{aggregation[0]}e{aggregation[2]}")
         sums = sum_at(cells.call_path, cells.value, len(axis))
-        if aggregation[1:2] == "i":
-            order = np.argsort(axis.depth, kind="stable")
-            starts = np.searchsorted(axis.depth[order], np.arange(axis.depth.max(initial=0) + 2))
+        if aggregation[1] == "i":
+            sums = self._inclusive(sums)
+        return (sums * self.scale(self.find_property(name))).astype(np.float64)
+
+    def _inclusive(self, own: NDArray[Any]) -> NDArray[Any]:
+        """Add what is called to every call path."""
+        axis = self.call_paths
+        order = np.argsort(axis.depth, kind="stable")
+        starts = np.searchsorted(axis.depth[order], np.arange(axis.depth.max(initial=0) + 2))
+
+        def up(sums: NDArray[Any]) -> NDArray[Any]:
             for at in range(starts.size - 2, 0, -1):
                 level = order[starts[at] : starts[at + 1]]
                 np.add.at(sums, axis.parent[level], sums[level])
-        return (sums * self.scale(self.find_property(name))).astype(np.float64)
+            return sums
+
+        return without_residue(up(own.copy()), up(np.abs(own)) if own.dtype.kind == "f" else own)
 
     def by_location(self, name: str, call_paths: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
         """Return the sum over call paths, or over some given as a mask, per location; (n_locations,) float64."""
         name = self.find_property(name)
+        if call_paths is not None:
+            call_paths = np.asarray(call_paths)
+            if call_paths.dtype != bool or call_paths.shape != (len(self.call_paths),):
+                raise SeverityError(
+                    f"a mask of call paths is {len(self.call_paths)} truth values, not {show(call_paths)}\n"
+                    "  find_call_paths returns one"
+                )
         cells = self.cells[name] if call_paths is None else self.cells[name].on(call_paths)
         return (sum_at(cells.location, cells.value, self.system.n_locations) * self.scale(name)).astype(np.float64)
 
@@ -197,13 +237,16 @@ class SeverityCube:
         self, name: str, call_paths: NDArray[np.bool_] | None = None, aggregation: str = "iei"
     ) -> NDArray[np.float64]:
         """Return values per node of the system tree, inclusive or exclusive; (n_system,) float64."""
+        check_aggregation(aggregation)
         of_location = self.by_location(name, call_paths)
         values = np.array([of_location[row] if row >= 0 else 0.0 for row in self.system.location])
+        sizes = np.abs(values)
         if aggregation[2] == "i":
             for i in range(len(values) - 1, -1, -1):
                 if self.system.parent[i] >= 0:
                     values[self.system.parent[i]] += values[i]
-        return values
+                    sizes[self.system.parent[i]] += sizes[i]
+        return without_residue(values, sizes)
 
     # -- topologies ------------------------------------------------------------------------------------------------
 
@@ -222,8 +265,8 @@ class SeverityCube:
                 how = "no topology is" if not found else f"{len(found)} topologies are"
                 raise SeverityError(f"{how} called {topology!r}; give a number\n{listed}")
             topology = found[0]
-        if not 0 <= topology < len(self.topologies):
-            raise SeverityError(f"no topology {topology} in this cube; there are\n{listed}")
+        if not is_whole_number(topology) or not 0 <= topology < len(self.topologies):
+            raise SeverityError(f"no topology {show(topology)} in this cube; there are\n{listed}")
         return self.topologies[topology]
 
     def on_topology(
@@ -238,7 +281,7 @@ class SeverityCube:
         name : str, optional
             Id or title of a property.
         call_path : str, optional
-            A path or shell pattern; all call paths by default.
+            A path, a region or a shell pattern; all call paths by default.
         aggregation : str, optional
             Along property and call path (see `cells_of`). For the system, `i`: threads without a position of their own
             count where the first thread of their process stands that has one; `e`: they are left out.
@@ -329,25 +372,50 @@ class SeverityCube:
     # -- selecting -------------------------------------------------------------------------------------------------
 
     def find_call_paths(self, *patterns: str) -> NDArray[np.bool_]:
-        """Select call paths by their whole path, or by shell patterns (``*`` also matches slashes).
+        """Select call paths by their whole path, by shell patterns (``*`` also matches slashes), or by the region they enter.
+
+        A text is tried as a whole path, as a pattern of whole paths, as a region, and as a pattern of regions, in this order.
 
         Raises
         ------
         SeverityError
-            If a pattern matches nothing.
+            If a text fits nothing.
         """
         axis = self.call_paths
         mask = np.zeros(len(axis), bool)
-        for pattern in patterns:
+        for pattern in as_texts(patterns, "call paths", SeverityError):
             found = match_paths(axis.parent, axis.name, re.sub(r"([*?[])", r"[\1]", pattern))
             if not found.any():
                 found = match_paths(axis.parent, axis.name, pattern)
             if not found.any():
-                raise SeverityError(
-                    f"no call path matches {pattern!r}\n  give a whole path, or a pattern such as '*/MPI_Recv'"
-                )
+                found = named(axis.name, pattern)
+            if not found.any():
+                hint = "give a whole path, a region, or a pattern such as '*/MPI_Recv'"
+                hint = did_you_mean(pattern.rpartition("/")[2], axis.name.tolist(), hint)
+                raise SeverityError(f"no call path matches {show(pattern)}\n  {hint}")
             mask |= found
         return mask
+
+    def _at(self, rank: int | None, thread: int | None) -> NDArray[np.bool_]:
+        """Select the locations of a rank, of a thread number, or of both; (n_locations,) bool.
+
+        Raises
+        ------
+        SeverityError
+            If there are none.
+        """
+        at = np.ones(self.system.n_locations, bool)
+        for what, given, column in (("rank", rank, self.system.rank), ("thread", thread, self.system.thread)):
+            if given is None:
+                continue
+            if not is_whole_number(given) or not (column == given).any():
+                there_are = np.unique(column)
+                known = (
+                    f"they go from {there_are[0]} to {there_are[-1]}" if there_are.size else "there are no locations"
+                )
+                raise SeverityError(f"no location of this cube has {what} {show(given)}\n  {known}")
+            at &= column == given
+        return at
 
     def frame(
         self,
@@ -364,7 +432,7 @@ class SeverityCube:
         properties : str or sequence of str, optional
             Ids or titles; all by default.
         call_path : str, optional
-            A path or shell pattern.
+            A path, a region or a shell pattern.
         rank, thread : int, optional
             Locations.
         aggregation : str, optional
@@ -378,15 +446,9 @@ class SeverityCube:
         """
         import pandas as pd
 
-        if isinstance(properties, str):
-            properties = [properties]
-        names = [self.find_property(p) for p in properties] if properties is not None else self.properties.id
+        names = self.find_properties(properties) if properties is not None else self.properties.id
         keep = self.find_call_paths(call_path) if call_path is not None else None
-        at = np.ones(self.system.n_locations, bool)
-        if rank is not None:
-            at &= self.system.rank == rank
-        if thread is not None:
-            at &= self.system.thread == thread
+        at = self._at(rank, thread)
         parts = []
         for name in names:
             cells = self.cells_of(name, aggregation)
@@ -409,12 +471,12 @@ class SeverityCube:
 
     to_frame = frame
 
-    def wide(self, properties: Sequence[str] | None = None, aggregation: str = "iee") -> pd.DataFrame:
+    def wide(self, properties: str | Sequence[str] | None = None, aggregation: str = "iee") -> pd.DataFrame:
         """Return severities as a wide table: a row per call path and location, a column per property.
 
         Parameters
         ----------
-        properties : sequence of str, optional
+        properties : str or sequence of str, optional
             Ids or titles; all that have values by default.
         aggregation : str, optional
             Along property and call path (see `cells_of`).
@@ -428,7 +490,7 @@ class SeverityCube:
         import pandas as pd
 
         names = (
-            [self.find_property(p) for p in properties]
+            self.find_properties(properties)
             if properties is not None
             else [p for p in self.properties.id if len(self.cells[p])]
         )
@@ -468,11 +530,7 @@ class SeverityCube:
             One per root: frame (name, type, file, line), metrics (for every property that has values its id and `id (inc)`,
             without and with what is called) and children.
         """
-        at = np.ones(self.system.n_locations, bool)
-        if rank is not None:
-            at &= self.system.rank == rank
-        if thread is not None:
-            at &= self.system.thread == thread
+        at = self._at(rank, thread)
         columns: dict[str, list[float]] = {}
         for name in self.properties.id:
             if not len(self.cells[name]):
@@ -498,7 +556,7 @@ class SeverityCube:
 
         return difference(self, other) if isinstance(other, SeverityCube) else NotImplemented
 
-    def to_xarray(self, properties: Sequence[str] | None = None) -> xr.DataArray:
+    def to_xarray(self, properties: str | Sequence[str] | None = None) -> xr.DataArray:
         """Return a dense array over property, call_path and location (extra `xarray`).
 
         Call paths are numbered, since two may have the same names; their paths are a coordinate.
@@ -507,7 +565,7 @@ class SeverityCube:
             import xarray as xr
         except ImportError as error:
             raise MissingExtraError("xarray", "xarray", "SeverityCube.to_xarray") from error
-        names = [self.find_property(p) for p in properties] if properties is not None else self.properties.id
+        names = self.find_properties(properties) if properties is not None else self.properties.id
         values = np.zeros((len(names), len(self.call_paths), self.system.n_locations))
         for i, name in enumerate(names):
             cells = self.cells[name]
@@ -527,12 +585,16 @@ class SeverityCube:
         )
 
     def summary(self) -> str:
-        """Return one line: size, conventions, waiting."""
+        """Return one line: size, conventions, and what it is narrowed to."""
         found = sum(len(self.cells[n]) > 0 for n in self.properties.id)
         size = f"{found} properties x {len(self.call_paths)} call paths x {self.system.n_locations} locations"
         conventions = f"{self.facts['conventions']} conventions" if self.facts["conventions"] else ""
         of = f"{self.facts['operation']} of {len(self.facts['of'])} cubes" if "operation" in self.facts else ""
-        return ", ".join(filter(None, (size, conventions, of)))
+        return ", ".join(filter(None, (size, conventions, of, in_words(self.facts))))
+
+    def own_total(self, name: str) -> float:
+        """Return the total of a property without those below it."""
+        return float(self.cells_of(name, "eee").total * self.scale(name))
 
     def __repr__(self) -> str:
         lines = [f"<SeverityCube {self.summary()}>"]
@@ -542,14 +604,15 @@ class SeverityCube:
         whole = self.whole("time") if "time" in self.cells else 0.0
         if whole:
             shares = [
-                (float(self.cells_of(n, "eee").total) * self.scale(n), n)
+                (self.own_total(n), n)
                 for i, n in enumerate(self.properties.id)
                 if self.properties.root_of(n) == "time" and not self.properties.overlaps[i]
             ]
             for value, name in sorted(shares, key=lambda share: -abs(share[0]))[:5]:
                 if value:
+                    sign = "+" if self.is_difference else ""
                     lines.append(
-                        f"  {value / whole:7.2%} {value:12.6f} s  {self.properties.title[self.properties.number[name]]} ({name})"
+                        f"  {value / whole:{sign}7.2%} {value:{sign}12.6f} s  {self.properties.title[self.properties.number[name]]} ({name})"
                     )
         return "\n".join(lines)
 
@@ -622,9 +685,7 @@ class SeverityCube:
             told = [(f"the children of {name} exceed it", parts)]
             told += [(f"{child} exceeds {name}", [child]) for child in children if child not in parts]
             for words, some in told:
-                left = self.cells[name]
-                for child in some:
-                    left = left - self.cells[child]
+                left = self.cells[name].without([self.cells[child] for child in some])
                 below = left.value < 0
                 if below.any():
                     i = int(left.value.argmin())

@@ -114,7 +114,7 @@ def new_folder(path: Path, what: str, error: type[TracecolsError] = StoreError) 
 
     def check() -> None:
         if (path.exists() or path.is_symlink()) and not is_made_here(path, what):
-            raise error(f"{path} exists and is not {what}\n  give another name with -o, or remove it")
+            raise error(f"{path} exists and is not {what}\n  give another name, or remove it")
 
     def rescue(left: Path) -> None:
         """Put back an older folder that a killed process had just moved away."""
@@ -127,7 +127,7 @@ def new_folder(path: Path, what: str, error: type[TracecolsError] = StoreError) 
         path.parent.mkdir(parents=True, exist_ok=True)
         scratch = ScratchFolder(path.parent, f".{path.name}.", ".partial", rescue)
     except OSError as e:
-        raise error(f"cannot write {path}: {e.strerror}\n  choose a folder you may write to with -o") from e
+        raise error(f"cannot write {path}: {e.strerror}\n  choose a folder you may write to") from e
     with scratch as building:
         new, old = building / "new", building / "old"
         try:

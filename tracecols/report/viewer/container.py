@@ -1,6 +1,6 @@
 """A cube as the viewer reads it: a header, and two compressed blocks per property.
 
-The header is JSON: the three trees, totals, and what each block holds. A property has two blocks, which the viewer reads
+The header is JSON: the three trees, totals, what shares refer to, and what each block holds. A property has two blocks, which the viewer reads
 when somebody selects it:
 
 ``sums``
@@ -117,6 +117,7 @@ def pack(cube: SeverityCube) -> Container:
                 "kind": "large" if large else "small" if kind == "i" else "float",
                 "scale": cube.resolution if cube.properties.unit[cube.properties.number[name]] == "sec" else 1,
                 "total": total,
+                "whole": whole if np.isfinite(whole := cube.whole(name)) else 0.0,
                 "rows": int(first.size),
                 "cells": int(call_path.size),
                 "widths": [sum_widths, cell_widths],
@@ -132,6 +133,9 @@ def start_of(cube: SeverityCube) -> int:
     axis = cube.properties
     first = [i for i, name in enumerate(axis.id) if axis.root_of(name) == axis.roots[0]]
     own = {i: cube.total(axis.id[i]) - sum(map(cube.total, axis.children[axis.id[i]])) for i in first}
+    if cube.is_difference:
+        # what grew most; if nothing did, what changed most
+        return max(own, key=lambda i: (own[i] > 0, abs(own[i])), default=-1)
     return max(own, key=own.__getitem__, default=-1)
 
 
@@ -147,6 +151,7 @@ def _header(cube: SeverityCube, stored: list[dict[str, Any]]) -> dict[str, Any]:
         "version": CONTAINER_VERSION,
         "writer": f"tracecols {__version__}",
         "summary": cube.summary(),
+        "difference": cube.is_difference,
         "source": (trace.get("source") or {}).get("path", ""),
         "n_events": trace.get("n_events", 0),
         "notes": {str(what): int(n) for what, n in (cube.facts.get("counts") or {}).items()},

@@ -25,15 +25,16 @@ def html_table(cube: SeverityCube, most: int = 12) -> str:
     rows = []
     for name in axis.id:
         root = axis.root_of(name)
-        whole = cube.total(root)
+        whole = cube.whole(root)
         if axis.unit[axis.number[root]] != "sec" or not whole:
             continue
-        own = float(cube.cells_of(name, "eee").total) * cube.scale(name)
+        own = cube.own_total(name)
         if own:
-            rows.append((abs(own) / abs(whole), own, own / whole, axis.title[axis.number[name]], name))
+            rows.append((abs(own) / whole, own, own / whole, axis.title[axis.number[name]], name))
     rows.sort(key=lambda row: -row[0])
+    sign = "+" if cube.is_difference else ""
     body = "".join(
-        f'<tr><td style="text-align: right">{share:.2%}</td><td style="text-align: right">{own:.6f} s</td>'
+        f'<tr><td style="text-align: right">{share:{sign}.2%}</td><td style="text-align: right">{own:{sign}.6f} s</td>'
         f'<td style="text-align: left">{html.escape(title)} <small>{html.escape(name)}</small></td></tr>'
         for _, own, share, title, name in rows[:most]
     )

@@ -299,7 +299,7 @@ export function App({ model, title, links, page }) {
           <Strip model={model} />
           <span>100 %</span>
         </span>
-        <span class="tc-muted">{settings.mode === "plain" ? "colours: percent of the total" : MODES[settings.mode].hint}</span>
+        <span class="tc-muted">{model.hint()}</span>
         <span class="tc-gap" />
         <span role="status" class="tc-message">
           {model.busy ? "Reading values\u2026" : model.message}

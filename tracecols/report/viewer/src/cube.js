@@ -1,4 +1,5 @@
 import { Forest } from "./forest.js";
+import { withoutResidue } from "./numbers.js";
 
 const VERSION = 1;
 const UPPER = 4294967296;
@@ -113,12 +114,20 @@ export class Cube {
     });
     const integers = this.stored.map((s) => (s.kind === "float" ? Number(s.total) : BigInt(s.total)));
     const own = integers.slice();
+    const sizes = integers.map((v) => Math.abs(Number(v)));
     this.properties.parent.forEach((above, i) => {
-      if (above >= 0)
-        own[above] = typeof own[above] === typeof integers[i] ? own[above] - integers[i] : Number(own[above]) - Number(integers[i]);
+      if (above < 0) return;
+      own[above] = typeof own[above] === typeof integers[i] ? own[above] - integers[i] : Number(own[above]) - Number(integers[i]);
+      sizes[above] += Math.abs(Number(integers[i]));
+    });
+    own.forEach((v, i) => {
+      if (typeof v === "number") [own[i]] = withoutResidue([v], [sizes[i]]);
     });
     this.total = integers.map((v, i) => Number(v) / this.stored[i].scale);
     this.ownTotal = own.map((v, i) => Number(v) / this.stored[i].scale);
+    // what 100 percent are, without sign: of a difference the total of what was subtracted
+    this.whole = this.stored.map((s, i) => s.whole || Math.abs(this.total[this.properties.root(i)]));
+    this.isDifference = Boolean(header.difference);
     this.cache = new Cache(512 << 20);
     this.flat = this.flatten();
   }
@@ -219,12 +228,15 @@ export class Cube {
     const terms = this.terms(selection);
     const kind = this.kind(terms);
     const own = kind === "large" ? new BigInt64Array(this.calls.length) : new Float64Array(this.calls.length);
+    const sizes = kind === "float" ? new Float64Array(this.calls.length) : null;
     for (const [property, sign] of terms) {
       const { rows, sum } = await this.sums(property, this.form(property, kind));
       if (sign > 0) for (let i = 0; i < rows.length; i++) own[rows[i]] += sum[i];
       else for (let i = 0; i < rows.length; i++) own[rows[i]] -= sum[i];
+      if (sizes) for (let i = 0; i < rows.length; i++) sizes[rows[i]] += Math.abs(sum[i]);
     }
-    return { own: this.scaled(own, terms), inclusive: this.scaled(this.calls.inclusive(own), terms) };
+    if (sizes) withoutResidue(own, sizes);
+    return { own: this.scaled(own, terms), inclusive: this.scaled(this.calls.inclusive(own, kind === "float"), terms) };
   }
 
   /**
@@ -236,6 +248,7 @@ export class Cube {
     const terms = this.terms(selection);
     const kind = this.kind(terms);
     const sums = kind === "large" ? new BigInt64Array(this.nLocations) : new Float64Array(this.nLocations);
+    const sizes = kind === "float" ? new Float64Array(this.nLocations) : null;
     for (const [property, sign] of terms) {
       const form = this.form(property, kind);
       const { rows, starts } = await this.sums(property, form);
@@ -245,8 +258,10 @@ export class Cube {
         if (!mask[rows[r]]) continue;
         if (sign > 0) for (let i = starts[r]; i < starts[r + 1]; i++) sums[location[i]] += value[i];
         else for (let i = starts[r]; i < starts[r + 1]; i++) sums[location[i]] -= value[i];
+        if (sizes) for (let i = starts[r]; i < starts[r + 1]; i++) sizes[location[i]] += Math.abs(value[i]);
       }
     }
+    if (sizes) withoutResidue(sums, sizes);
     return this.scaled(sums, terms);
   }
 

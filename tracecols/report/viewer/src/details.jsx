@@ -1,13 +1,13 @@
 import { full, percent, withUnit } from "./numbers.js";
 
 /** A value and its share of the whole, as the tree shows them. */
-function Amount({ value, whole, unit, of }) {
+function Amount({ model, value, whole, unit, of }) {
   return (
     <p class="tc-amount" title={full(value, unit)}>
-      <b>{withUnit(value, unit)}</b>
+      <b>{model.number(value, withUnit(value, unit))}</b>
       {whole ? (
         <span>
-          {percent(value / whole)} %{of ? ` of ${of}` : ""}
+          {model.number(value, percent(value / whole))} %{of ? ` of ${of}` : ""}
         </span>
       ) : null}
     </p>
@@ -29,7 +29,7 @@ export function PropertyDetails({ model }) {
   const whole = model.whole("properties", node);
   const base =
     properties.title[
-      whole === model.cube.total[model.time(node)] && model.isTime(model.cube.properties.root(node))
+      whole === model.cube.whole[model.time(node)] && model.isTime(model.cube.properties.root(node))
         ? model.time(node)
         : model.cube.properties.root(node)
     ];
@@ -42,7 +42,7 @@ export function PropertyDetails({ model }) {
           {properties.title[node]} <small>{properties.id[node]}</small>
         </h3>
       )}
-      <Amount value={total} whole={whole} unit={properties.unit[node]} of={base} />
+      <Amount model={model} value={total} whole={whole} unit={properties.unit[node]} of={base} />
       {selection.length > 1 ? (
         <p>{selection.map(([i]) => properties.title[i]).join(", ")}</p>
       ) : (
@@ -75,6 +75,7 @@ export function CallDetails({ model }) {
       <section class="tc-details" aria-label="Selected call path">
         <h3>All call paths</h3>
         <Amount
+          model={model}
           value={model.selectedTotal()}
           whole={model.whole("system", 0, model.settings.mode === "relative" ? "absolute" : model.settings.mode)}
           unit={unit}
@@ -105,7 +106,7 @@ export function CallDetails({ model }) {
           </small>
         </h3>
       )}
-      <Amount value={model.selectedValue()} whole={whole} unit={unit} />
+      <Amount model={model} value={model.selectedValue()} whole={whole} unit={unit} />
       {selection.length === 1 && (
         <>
           {!flat && !cube.calls.isLeaf(node) && (
@@ -156,7 +157,7 @@ export function SystemDetails({ model }) {
       ) : (
         <h3>All {cube.nLocations.toLocaleString("en")} locations</h3>
       )}
-      <Amount value={value} whole={whole} unit={unit} />
+      <Amount model={model} value={value} whole={whole} unit={unit} />
       {values.length > 1 && sum !== 0 && (
         <p class="tc-muted">
           mean {withUnit(sum / values.length, unit)} per location, largest {withUnit(values[most], unit)} at {model.locationLabel(most)}

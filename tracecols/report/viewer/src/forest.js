@@ -1,3 +1,5 @@
+import { withoutResidue } from "./numbers.js";
+
 /** Trees in depth-first order: the subtree of node i is i .. end[i] - 1. */
 export class Forest {
   /** @param {ArrayLike<number>} parent node above each node, -1 for roots; parents come before their children */
@@ -38,10 +40,13 @@ export class Forest {
     return found;
   }
 
-  /** Sums over subtrees; works on numbers and on 64-bit integers. */
-  inclusive(own) {
-    const sums = own.slice();
-    for (let i = this.length - 1; i >= 0; i--) if (this.parent[i] >= 0) sums[this.parent[i]] += sums[i];
-    return sums;
+  /** Sums over subtrees, of 64-bit integers or numbers; of those that are rounded nothing is left where they cancel. */
+  inclusive(own, isRounded) {
+    const up = (sums) => {
+      for (let i = this.length - 1; i >= 0; i--) if (this.parent[i] >= 0) sums[this.parent[i]] += sums[i];
+      return sums;
+    };
+    const sums = up(own.slice());
+    return isRounded && own.some((v) => v < 0) ? withoutResidue(sums, up(own.map(Math.abs))) : sums;
   }
 }

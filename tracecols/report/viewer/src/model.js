@@ -1,3 +1,4 @@
+import { signed } from "./numbers.js";
 import { Tree } from "./tree.js";
 
 export const MODES = {
@@ -87,7 +88,7 @@ export class Model {
     if (hot < 0) return;
     const first = cube.properties.root(hot);
     const expanded = new Set(cube.properties.ancestors(hot));
-    const limit = this.settings.threshold * Math.abs(cube.total[first]);
+    const limit = this.settings.threshold * cube.whole[first];
     // what is worth a look is open, but not the selected property: closed, it stands for all of it
     for (let i = first; i < cube.properties.end[first]; i++)
       if (Math.abs(cube.total[i]) >= limit && cube.properties.depth[i] < 3) expanded.add(i);
@@ -231,13 +232,13 @@ export class Model {
     const { flat } = this.cube;
     const ownFlat = Float64Array.from(flat.call, (i) => (i >= 0 ? own[i] : 0));
     this.calls = { own, inclusive };
-    this.flat = { own: ownFlat, inclusive: flat.inclusive(ownFlat) };
+    this.flat = { own: ownFlat, inclusive: flat.inclusive(ownFlat, true) };
   }
 
   setLocations(byLocation) {
     const own = this.cube.overSystem(byLocation);
     this.byLocation = byLocation;
-    this.system = { own, inclusive: this.cube.system.inclusive(own) };
+    this.system = { own, inclusive: this.cube.system.inclusive(own, true) };
   }
 
   arrange() {
@@ -253,12 +254,15 @@ export class Model {
   openCalls() {
     const { calls } = this.trees;
     const expanded = new Set();
+    // a change may go in either direction
+    const size = this.cube.isDifference ? Math.abs : (v) => v;
+    const inclusive = this.calls.inclusive.map(size);
     let nodes = calls.children(-1);
     for (;;) {
-      const next = nodes.reduce((best, i) => (best < 0 || this.calls.inclusive[i] > this.calls.inclusive[best] ? i : best), -1);
-      if (next < 0 || calls.forest.isLeaf(next) || !(this.calls.inclusive[next] > 0)) break;
+      const next = nodes.reduce((best, i) => (best < 0 || inclusive[i] > inclusive[best] ? i : best), -1);
+      if (next < 0 || calls.forest.isLeaf(next) || !(inclusive[next] > 0)) break;
       expanded.add(next);
-      if (this.calls.own[next] >= Math.max(...calls.children(next).map((i) => this.calls.inclusive[i]))) {
+      if (size(this.calls.own[next]) >= Math.max(...calls.children(next).map((i) => inclusive[i]))) {
         expanded.delete(next);
         break;
       }
@@ -299,15 +303,15 @@ export class Model {
     return this.selection().reduce((sum, [node, open]) => sum + (open ? this.cube.ownTotal : this.cube.total)[node], 0);
   }
 
-  /** What 100 percent are for a node. */
+  /** What 100 percent are for a node; without sign, so that shares have that of their values. */
   whole(pane, node, mode = this.settings.mode) {
     const { cube } = this;
     const property = pane === "properties" ? node : this.property();
     const root = cube.properties.root(property);
-    if (pane === "properties") return cube.total[mode === "root" || mode === "relative" || !this.isTime(root) ? root : this.time(root)];
-    if (mode === "relative") return pane === "calls" ? this.selectedTotal() : this.selectedValue();
-    if (mode === "root") return this.values(pane).inclusive[this.tree(pane).forest.root(node)];
-    return cube.total[this.isTime(root) ? this.time(root) : root];
+    if (pane === "properties") return cube.whole[mode === "root" || mode === "relative" || !this.isTime(root) ? root : this.time(root)];
+    if (mode === "relative") return Math.abs(pane === "calls" ? this.selectedTotal() : this.selectedValue());
+    if (mode === "root") return Math.abs(this.values(pane).inclusive[this.tree(pane).forest.root(node)]);
+    return cube.whole[this.isTime(root) ? this.time(root) : root];
   }
 
   isTime(root) {
@@ -332,6 +336,18 @@ export class Model {
   share(pane, node) {
     const whole = this.whole(pane, node);
     return whole === 0 ? 0 : this.value(pane, node) / whole;
+  }
+
+  /** What shares refer to, in words. */
+  hint() {
+    const { mode } = this.settings;
+    if (mode === "plain") return "colours: percent of the total";
+    return MODES[mode].hint + (this.cube.isDifference && mode !== "relative" ? "; changes: of what was subtracted" : "");
+  }
+
+  /** The number of a node as it is shown. */
+  number(value, text) {
+    return signed(text, value, this.cube.isDifference);
   }
 
   look() {

@@ -45,3 +45,15 @@ export function percent(share) {
 }
 
 export const count = (n, one, many = `${one}s`) => `${grouped.format(n)} ${n === 1 ? one : many}`;
+
+/** A text of a value; of changes, what grows has a plus. */
+export const signed = (text, value, isDifference) => (isDifference && value > 0 ? `+${text}` : text);
+
+/** Of the sizes of the terms: what is left of floating-point numbers that cancel except for their rounding. */
+const RESIDUE = 2 ** -50;
+
+/** Take for zero what rounding leaves of sums whose terms, without their signs, amount to sizes. */
+export function withoutResidue(sums, sizes) {
+  for (let i = 0; i < sums.length; i++) if (Math.abs(sums[i]) <= RESIDUE * sizes[i]) sums[i] = 0;
+  return sums;
+}

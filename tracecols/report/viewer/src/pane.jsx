@@ -51,8 +51,8 @@ function Row({ model, pane, tree, node, top, wanted }) {
   const base = pane === "properties" && tree.forest.parent[node] < 0 && share === 1;
   const grey = !(Math.abs(share) >= model.settings.threshold);
   const { name, more, source } = describe(model, pane, node);
-  const number = plain ? short(value, unit) : percent(share);
-  const spoken = plain ? withUnit(value, unit) : `${number} percent`;
+  const number = model.number(value, plain ? short(value, unit) : percent(share));
+  const spoken = plain ? model.number(value, withUnit(value, unit)) : `${number} percent`;
   const { ref: _ref, ...props } = item.getProps();
   return (
     <div

@@ -1,0 +1,124 @@
+"""What callers give: names, numbers of locations, times. Checked in one place, with errors that say what is expected."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import reprlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tracecols.errors import TracecolsError
+
+FARTHEST = 1 << 62
+"""Clock readings beyond are taken as this far: nothing is recorded there, and differences of two still are 64-bit integers."""
+
+
+def show(given: object) -> str:
+    """Return what was given as text for an error message, shortened."""
+    return reprlib.repr(given)
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
+    """Return a hint: up to three names like the one that was not found, or what to do if none is like it."""
+    near = difflib.get_close_matches(name, list(dict.fromkeys(known)), 3)
+    return f"did you mean {', '.join(near)}?" if near else otherwise
+
+
+def is_whole_number(given: object) -> bool:
+    """Say whether something is an integer, of Python or of numpy; a truth value is none."""
+    return isinstance(given, int | np.integer) and not isinstance(given, bool)
+
+
+def as_texts(given: object, what: str, error: type[TracecolsError]) -> list[str]:
+    """Return texts as a list; a single one stands for itself.
+
+    Parameters
+    ----------
+    given : str or iterable of str
+    what : str
+        What they are, in the plural, for the error.
+    error : type
+        The error to raise if they are none.
+    """
+    found = [given] if isinstance(given, str) else list(given) if isinstance(given, Iterable) else None
+    if found is None or not all(isinstance(text, str) for text in found):
+        raise error(f"{what} are given as texts, not as {show(given)}\n  give one text, or a list of them")
+    return found
+
+
+def as_locations(given: object, error: type[TracecolsError]) -> list[int]:
+    """Return numbers of locations as a list; a single one stands for itself.
+
+    Parameters
+    ----------
+    given : int or iterable of int
+    error : type
+        The error to raise if they are no whole numbers.
+    """
+    found: list[Any] | None = None
+    if is_whole_number(given):
+        found = [given]
+    elif isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
+        found = list(given)
+    if found is None or not all(map(is_whole_number, found)):
+        raise error(
+            f"locations are given as whole numbers, not as {show(given)}\n  give one, or a list such as [0, 4, 5]"
+        )
+    return [int(location) for location in found]
+
+
+def check_locations(chosen: Iterable[int], n_locations: int, error: type[TracecolsError]) -> None:
+    """Refuse locations that a trace does not have.
+
+    Parameters
+    ----------
+    chosen : iterable of int
+    n_locations : int
+        How many there are.
+    error : type
+        The error to raise.
+    """
+    for location in chosen:
+        if not 0 <= location < n_locations:
+            there_are = f"there are {n_locations}, numbered from 0"
+            raise error(
+                f"no location {location}\n  {there_are} (see trace.locations)",
+                in_shell=f"{there_are} (see tracecols info)",
+            )
+
+
+def as_seconds(given: object, what: str, error: type[TracecolsError]) -> float | None:
+    """Return a time in seconds; None stays.
+
+    Parameters
+    ----------
+    given : float, optional
+    what : str
+        Which time it is, for the error.
+    error : type
+        The error to raise if it is no finite number.
+    """
+    if given is None:
+        return None
+    if isinstance(given, str | bytes | bool) or not np.isscalar(given):
+        seconds = math.nan
+    else:
+        try:
+            seconds = float(given)  # type: ignore[arg-type]
+        except (TypeError, ValueError, OverflowError):
+            seconds = math.nan
+    if not math.isfinite(seconds):
+        raise error(
+            f"the {what} is no time: {show(given)}\n  give seconds since the start of the recording as a finite number"
+        )
+    return seconds
+
+
+def clock_reading(seconds: float, clock: Mapping[str, Any]) -> int:
+    """Convert seconds since the start of the recording to a clock reading; what lies beyond all clocks is taken as their end."""
+    if abs(seconds) * clock["resolution"] >= FARTHEST:
+        return int(math.copysign(FARTHEST, seconds))
+    return round(seconds * clock["resolution"]) + int(clock["origin"])

@@ -1,0 +1,48 @@
+"""What several commands look at: a store, or an archive that is converted for the time being."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tracecols.store import Store
+
+
+def is_store(source: Path) -> bool:
+    """Say whether a source is a store, or was meant to be one that is not there."""
+    from tracecols.store.layout import MANIFEST
+
+    return (source / MANIFEST).is_file() or (not source.exists() and source.suffix == ".trace")
+
+
+@contextmanager
+def opened(source: Path, jobs: int | None) -> Iterator[Store]:
+    """Open a store, or an archive as a temporary store that exists until the context ends.
+
+    Raises
+    ------
+    SourceError, StoreError
+        If it is neither, is damaged, or there is no room for the temporary store.
+    """
+    from tracecols.cli.progress import progress
+    from tracecols.conversion import convert
+    from tracecols.errors import StoreError
+    from tracecols.scratch import temporary_folder
+    from tracecols.store import Store
+
+    if is_store(source):
+        yield Store(source)
+        return
+    with temporary_folder() as scratch:
+        try:
+            with progress("converting") as report:
+                store = convert(source, scratch / "converted.trace", jobs=jobs, progress=report)
+        except StoreError as error:
+            raise StoreError(
+                f"{str(error).splitlines()[0]}\n"
+                "  make room there, or set TMPDIR to a folder with more, or convert the trace to a store first"
+            ) from error
+        yield Store(store)

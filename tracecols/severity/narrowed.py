@@ -1,0 +1,123 @@
+"""What a severity cube was narrowed to, in words and in the names of files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+PLAIN = "scalasca"
+"""The conventions of a cube whose name does not tell them."""
+
+LONGEST = 80
+"""Characters that the narrowing takes in the name of a file, at most."""
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Write whole numbers with ranges: 0,4-7."""
+    found: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if found and number == found[-1][1] + 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in found)
+
+
+def _read(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a cube was narrowed to; what makes no sense, as files of others may hold, is left out."""
+    given = facts.get("narrowed")
+    found: dict[str, Any] = {}
+    for key, value in given.items() if isinstance(given, Mapping) else ():
+        is_list = isinstance(value, list | tuple)
+        if (
+            (key == "properties" and is_list and all(isinstance(v, str) for v in value))
+            or (key == "locations" and is_list and all(isinstance(v, int) for v in value))
+            or (key == "within" and isinstance(value, str))
+            or (key in ("start", "stop") and isinstance(value, int | float))
+            or (
+                key == "parameters"
+                and isinstance(value, Mapping)
+                and all(isinstance(v, Mapping) for v in value.values())
+            )
+        ):
+            found[key] = value
+    return found
+
+
+def _parameters(found: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{of}.{name}={value}" for of, values in found.get("parameters", {}).items() for name, value in values.items()
+    ]
+
+
+def in_words(facts: Mapping[str, Any]) -> str:
+    """Say what a cube was narrowed to: its properties, region, time, locations, and parameters that were given; empty if nothing.
+
+    Examples
+    --------
+    >>> in_words({"narrowed": {"properties": ["mpi"], "within": "foo", "start": 0.3}})
+    'narrowed: mpi, within foo, from 0.3 s'
+    """
+    found = _read(facts)
+    parts = []
+    if "properties" in found:
+        parts.append(", ".join(found["properties"]) or "no property")
+    if "within" in found:
+        parts.append(f"within {found['within']}")
+    if "start" in found:
+        parts.append(f"from {found['start']:.9g} s")
+    if "stop" in found:
+        parts.append(f"to {found['stop']:.9g} s")
+    if "locations" in found:
+        parts.append(f"locations {ranges(found['locations']) or 'none'}")
+    words = [f"narrowed: {', '.join(parts)}"] if parts else []
+    return ", ".join(words + [f"with {p}" for p in _parameters(found)])
+
+
+def in_a_name(conventions: str, facts: Mapping[str, Any]) -> str:
+    """Return what the name of a cube tells of how it was made, `expert.within-foo`; empty for a plain analysis of the whole trace.
+
+    Every file system takes it: what is no letter, digit or one of ``_.+,=-`` becomes a hyphen, and what is long is cut, with a
+    checksum of the whole behind it.
+    """
+    found = _read(facts)
+    parts = [conventions] if conventions != PLAIN else []
+    if "properties" in found:
+        parts.append("+".join(found["properties"]) or "nothing")
+    if "within" in found:
+        parts.append(f"within-{found['within']}")
+    if "start" in found or "stop" in found:
+        times = [f"{word}-{found[key]:.9g}" for word, key in (("from", "start"), ("to", "stop")) if key in found]
+        parts.append("-".join(times))
+    if "locations" in found:
+        parts.append(f"locations-{ranges(found['locations'])}")
+    parts += _parameters(found)
+    text = ".".join(re.sub(r"[^A-Za-z0-9_.+,=-]+", "-", part).strip("-.") for part in parts)
+    if len(text) > LONGEST:
+        text = f"{text[: LONGEST - 9]}-{hashlib.blake2b(text.encode(), digest_size=4).hexdigest()}"
+    return text
+
+
+def made_how(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what distinguishes a cube from another one of the same trace: conventions, narrowing, and operation on cubes."""
+    how = {
+        "conventions": facts.get("conventions", ""),
+        "narrowed": _read(facts),
+        "operation": facts.get("operation", ""),
+    }
+    # as it is read from a file: lists are lists there
+    result: dict[str, Any] = json.loads(json.dumps(how))
+    return result
+
+
+def how_in_words(facts: Mapping[str, Any]) -> str:
+    """Say how a cube was made, for an error message."""
+    operation = f"{facts['operation']} of cubes" if facts.get("operation") else ""
+    conventions = f"{facts['conventions']} conventions" if facts.get("conventions") else ""
+    plain = "" if operation else "not narrowed"
+    return ", ".join(
+        filter(None, (conventions or ("" if operation else "another tool"), operation, in_words(facts) or plain))
+    )

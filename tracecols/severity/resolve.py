@@ -1,0 +1,77 @@
+"""One way to find a property by its name: its id, or a title that no other property has."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+from tracecols.arguments import show
+from tracecols.errors import TracecolsError
+
+if TYPE_CHECKING:
+    from tracecols.severity.axes import PropertyAxis
+
+
+def title_path(axis: PropertyAxis, name: str) -> str:
+    """Return the titles from the root down to a property: Time / Execution / MPI."""
+    titles = []
+    while name:
+        number = axis.number[name]
+        titles.append(axis.title[number])
+        name = axis.parent[number]
+    return " / ".join(reversed(titles))
+
+
+def fitting(axis: PropertyAxis, name: object) -> list[str]:
+    """Return the ids of the properties a name means: the one of this id, else all of this title in any letter case."""
+    if not isinstance(name, str):
+        return []
+    if name in axis.number:
+        return [name]
+    return [i for i, title in zip(axis.id, axis.title, strict=True) if title.lower() == name.lower()]
+
+
+def nearest(axis: PropertyAxis, name: object) -> list[str]:
+    """Return the ids of up to three properties whose id or title is like a name."""
+    if not isinstance(name, str):
+        return []
+    words: dict[str, str] = {title.lower(): i for i, title in reversed(list(zip(axis.id, axis.title, strict=True)))}
+    words |= {i.lower(): i for i in axis.id}
+    return list(dict.fromkeys(words[word] for word in difflib.get_close_matches(name.lower(), words, 3)))
+
+
+def find_property(
+    axis: PropertyAxis, name: object, where: str, error: type[TracecolsError], hint: str, in_shell: str = ""
+) -> str:
+    """Return the id of the property that a name means.
+
+    Parameters
+    ----------
+    axis : PropertyAxis
+        The properties there are.
+    name : str
+        An id, or a title in any letter case.
+    where : str
+        Where they are, for errors: in this cube.
+    error : type
+        The error to raise.
+    hint : str
+        What to do if nothing is like the name.
+    in_shell : str, optional
+        The same at the command line.
+
+    Raises
+    ------
+    TracecolsError
+        Of the type `error`. If there is no such property, with the nearest ids; if several have the title, with all of them.
+    """
+    found = fitting(axis, name)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        width = max(map(len, found))
+        listed = "\n".join(f"  {i:{width}}  {title_path(axis, i)}" for i in found)
+        raise error(f"{len(found)} properties {where} have the title {show(name)}; give the id of one\n{listed}")
+    if near := nearest(axis, name):
+        hint = in_shell = f"did you mean {', '.join(near)}?"
+    raise error(f"no property {show(name)} {where}\n  {hint}", in_shell=in_shell)
