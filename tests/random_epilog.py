@@ -1049,8 +1049,6 @@ def with_late_events(recording: Recording, seed: int, share: float = 0.1) -> Rec
         placed.append((begin, i, 0, Event(0, CODE["ENTER"], e.location, begin, {"region": region}, e.metrics)))
         placed.append((stop, i, 1, Event(0, CODE["EXIT"], e.location, stop, {}, e.metrics)))
         placed.append((stop, i, 2, e))
-    recording.events = [
-        replace(e, pos=n) for n, (_, _, _, e) in enumerate(sorted(placed, key=lambda x: x[:3]), 1)
-    ]
+    recording.events = [replace(e, pos=n) for n, (_, _, _, e) in enumerate(sorted(placed, key=lambda x: x[:3]), 1)]
     recording.n_events = len(recording.events)
     return recording

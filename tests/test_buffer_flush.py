@@ -36,6 +36,7 @@ def test_flush__is_overhead_also_when_the_next_event_took_its_time_before(tmp_pa
     assert ticks(cube, "overhead") == {"TRACE BUFFER FLUSH": 20}
     assert ticks(cube, "visits") == {"main": 1, "TRACE BUFFER FLUSH": 1, "foo": 1}
 
+
 # -- a flush with the time of the event that caused it (issue 13, item 9) --------------------------------------------------
 
 ENTER, EXIT, FLUSH, METRIC = (int(k) for k in (K.ENTER, K.EXIT, K.BUFFER_FLUSH, K.METRIC))
@@ -85,7 +86,7 @@ def test_flush__goes_behind_the_enter_with_the_counters_of_that(tmp_path, metric
     color = archive.attribute("color", "uint32")
     with archive.location("thread", archive.process("p")) as thread:
         thread.enter(0, "main")
-        for what in (("metric", "flush") if metric_first else ("flush", "metric")):
+        for what in ("metric", "flush") if metric_first else ("flush", "metric"):
             if what == "flush":
                 thread.record(40, "BufferFlush", stop_time=60, attributes=[(color, "uint32", 1)])
             else:
@@ -106,7 +107,12 @@ def test_flush__stays_in_front_of_all_others(tmp_path, between):
     with archive.location("thread", archive.process("p")) as thread:
         thread.enter(0, "main").record(40, "BufferFlush", stop_time=60)
         if between == "parameter":
-            thread.record(40, "ParameterInt", parameter=archive.define("Parameter", name=archive.string("n"), parameter_type=1), value=5)
+            thread.record(
+                40,
+                "ParameterInt",
+                parameter=archive.define("Parameter", name=archive.string("n"), parameter_type=1),
+                value=5,
+            )
         thread.call(40 if between != "time" else 41, 70, "tiny").leave(100, "main")
     trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
     at = kinds_of(trace).index(FLUSH)

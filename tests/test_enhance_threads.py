@@ -405,7 +405,9 @@ def test_created_threads__keep_their_place_behind_teams_of_their_own(archive, en
     thread = created(archive)[0]
     team = archive.comm("", [1], paradigm="openmp")
     # outside of all regions, which the recording has behind the end of the thread
-    thread.fork(61, 1).team_begin(62, team).call(63, 64, "in the team").team_end(65, team).join(66).call(67, 68, "after")
+    thread.fork(61, 1).team_begin(62, team).call(63, 64, "in the team").team_end(65, team).join(66).call(
+        67, 68, "after"
+    )
     found = paths(enhance(archive))
     assert f"{found[0]}/THREADS/in the team" in found
     assert f"{found[0]}/THREADS/after" in found
@@ -417,7 +419,9 @@ def test_created_threads__of_a_piece_stand_where_they_stood(archive, tmp_path):
     trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
     whole = paths(trace.model)
     clock = trace.manifest["clock"]
-    with trace.piece((25 - clock["origin"]) / clock["resolution"], (35 - clock["origin"]) / clock["resolution"]) as piece:
+    with trace.piece(
+        (25 - clock["origin"]) / clock["resolution"], (35 - clock["origin"]) / clock["resolution"]
+    ) as piece:
         assert set(paths(piece.model)) <= set(whole)
         assert f"{whole[0]}/THREADS/work/g" in paths(piece.model)
         assert all(s.bad_exits == 0 and s.open == 0 for s in piece.model.scans)

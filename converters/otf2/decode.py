@@ -485,11 +485,15 @@ def decode_events(
         if raw < 0:
             ends = NO_TIME
             break
-        if code == BUFFER_FLUSH and ne > 0 and (
-            ne + FLUSH_ROOM > time.size
-            or ns + FLUSH_ROOM > side_event.size
-            or nx + FLUSH_ROOM * 255 > extra.size
-            or na + FLUSH_ROOM * 255 > attribute.size
+        if (
+            code == BUFFER_FLUSH
+            and ne > 0
+            and (
+                ne + FLUSH_ROOM > time.size
+                or ns + FLUSH_ROOM > side_event.size
+                or nx + FLUSH_ROOM * 255 > extra.size
+                or na + FLUSH_ROOM * 255 > attribute.size
+            )
         ):
             ends = BUFFERS_FULL
             q = start

@@ -77,7 +77,11 @@ def merge_call_paths(
     local = np.where(local == stacks.ROOT_IN_TEAM, -1, local)
     in_program = np.flatnonzero(local == stacks.IN_PROGRAM)
     if in_program.size:
-        programs = {p: FOREIGN - (i << 32 | scans[i].program) for i, p in reversed([*enumerate(process.tolist())]) if scans[i].program >= 0}
+        programs = {
+            p: FOREIGN - (i << 32 | scans[i].program)
+            for i, p in reversed([*enumerate(process.tolist())])
+            if scans[i].program >= 0
+        }
         local[in_program] = [programs.get(p, -1) for p in process[location[in_program]].tolist()]
     place = order_of.place(row)
     code = FOREIGN - local

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.compound import CompoundTable, pick
-from tracecols.enhance.grouping import Segments, combine, lookup, mask_of
+from tracecols.enhance.grouping import Segments, combine, mask_of
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import LOCK_ACQUISITIONS
 

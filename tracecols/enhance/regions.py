@@ -54,7 +54,9 @@ class Regions:
         self.paradigm = texts("paradigm", "measurement_system", "measurement_system")
         self.file = texts("file", "", "")
         self.description = texts(
-            "description", "tasks, whose times are also shown where they were scheduled", "threads that the program creates"
+            "description",
+            "tasks, whose times are also shown where they were scheduled",
+            "threads that the program creates",
         )
         self.begin_line = np.array([*table.column("begin_line").to_pylist(), 0, 0], np.int64)
         self.end_line = np.array([*table.column("end_line").to_pylist(), 0, 0], np.int64)

@@ -230,7 +230,9 @@ class LocationScan:
             return
         at = int(rows[0]) - self.first_row
         time = self.store.read("events", self.location, ["time"], at, at + 1)["time"]
-        for column, value in zip(self._nodes, (stacks.IN_PROGRAM, self.regions.threads, rows[0], time[0], -1), strict=False):
+        for column, value in zip(
+            self._nodes, (stacks.IN_PROGRAM, self.regions.threads, rows[0], time[0], -1), strict=False
+        ):
             column[0] = value
         stacks.index_call_paths(self._nodes[0], self._nodes[1], 1, self._table)
         self.state[stacks.N_NODES] = 1
