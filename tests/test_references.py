@@ -16,6 +16,13 @@ What of the reference is known to be odd, and reproduced:
   a negative execution time.
 * Late receivers are counted (mpi_clr_count) at the call that completes the send, sends (comms_send) at the call that
   starts it: the child exceeds the parent there.
+* Where time decreases exclusive times may be negative (epilog/flush_4_300it, test_decreasing_times).
+
+What of the reference is wrong, and not reproduced:
+
+* Of Late Senders on different call paths that one receive shows to be in wrong order it books source and number (mpi_lswo_*,
+  mpi_*lswo_count) on the call path of the first, where the child then exceeds its parent (docs/decisions/wrong-order.md), see
+  `test_wrong_order__...` below. None of the traces here has such receives.
 """
 
 from __future__ import annotations
@@ -27,6 +34,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import DATA, SHARED
+from otf2_writer import Archive
 from severities import cells
 
 import tracecols
@@ -187,6 +195,35 @@ def test_late_receivers__are_counted_where_the_send_completes(shared_traces, ana
     number = cube.call_paths.path.index(path)
     assert on_call_path(cube, "mpi_clr_count", number).sum() == at.value.sum() > 0
     assert on_call_path(cube, "comms_send", number).sum() == 0
+
+
+# -- what is wrong in the reference --------------------------------------------------------------------------------------
+
+
+def test_wrong_order__of_several_late_senders_is_booked_on_the_call_path_of_each(tmp_path):
+    """One receive shows that two Late Senders were in wrong order; the reference counts both at the first (issue 13, item 28)."""
+    archive = Archive(tmp_path / "traces.otf2")
+    mpi = archive.mpi(4)
+    for rank, enter in ((0, 30), (2, 55), (3, 5)):
+        mpi.ranks[rank].enter(enter, "MPI_Send").send(enter + 1, 1, mpi.world, length=8).leave(enter + 2, "MPI_Send")
+    receiver = mpi.ranks[1]
+    # f waits from 10 to 30, g from 40 to 55; what h receives was sent at 6, before both
+    for name, source, enter, leave in (("f", 0, 10, 35), ("g", 2, 40, 60), ("h", 3, 70, 75)):
+        receiver.enter(enter - 1, name).enter(enter, "MPI_Recv").recv(leave - 1, source, mpi.world, length=8)
+        receiver.leave(leave, "MPI_Recv").leave(leave + 1, name)
+    cube = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace")).analyze()
+
+    def at(name):
+        return {
+            cube.call_paths.path[c]: int(v)
+            for c, v in zip(cube.cells[name].call_path, cube.cells[name].value, strict=True)
+        }
+
+    assert at("mpi_latesender_wo") == {"f/MPI_Recv": 20, "g/MPI_Recv": 15}
+    # the reference has {"f/MPI_Recv": 35} and {"f/MPI_Recv": 2}: more than the Late Senders of f are
+    assert at("mpi_lswo_different") == {"f/MPI_Recv": 20, "g/MPI_Recv": 15}
+    assert at("mpi_clswo_count") == {"f/MPI_Recv": 1, "g/MPI_Recv": 1}
+    assert cube.violations() == []
 
 
 # -- traces the reference analyser refuses -------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ def check(ctx: click.Context, source: Path, first: int, jobs: int | None) -> Non
       threads of a team execute constructs in the same order, all of them
       locks are acquired and released in turn
       clocks agree: nothing is received before it was sent, nobody leaves a barrier before all have entered it
+      time does not decrease at a location
 
     Each violation is counted, and the first ones are told with time, location and names.
     """

@@ -254,12 +254,12 @@ def decreasing_times(model: Model, _names: Names) -> Found:
         locations.append(np.full(at.size, of))
         back.append(columns["time"][at - 1] - columns["time"][at])
         kinds.append(columns["kind"][at])
-    time, location, earlier, kind = (np.concatenate(v) for v in (times, locations, back, kinds))
+    earlier, kind = np.concatenate(back), np.concatenate(kinds)
 
     def tell(i: int) -> str:
         return f"records {NAMES.get(int(kind[i]), 'an event')} {earlier[i] / model.resolution:.9f} s before the event in front of it"
 
-    return Found(sum(counts.values()), time, location, tell)
+    return Found(sum(counts.values()), np.concatenate(times), np.concatenate(locations), tell)
 
 
 # -- threads of a process ------------------------------------------------------------------------------------------

@@ -353,16 +353,19 @@ class CutPlanner:
 
         So every event lies in one of the windows that divide a trace, also where time decreases.
         """
-        bounds = [0 if self._start is None else -1, n if self._stop is None else -1]
+        first, last = 0 if self._start is None else n, n
+        wanted = [at for at in (self._start, self._stop) if at is not None]
         for base in range(0, n, BATCH):
-            if min(bounds) >= 0:
+            if not wanted:
                 break
             time = self.store.read("events", location, ["time"], base, min(base + BATCH, n))["time"]
-            for i, at in enumerate((self._start, self._stop)):
-                found = np.flatnonzero(time >= at) if bounds[i] < 0 and at is not None else np.zeros(0, np.int64)
-                if found.size:
-                    bounds[i] = base + int(found[0])
-        first, last = (n if bound < 0 else bound for bound in bounds)
+            latest = time.max()
+            while wanted and latest >= wanted[0]:
+                found = base + int(np.argmax(time >= wanted[0]))
+                if wanted.pop(0) == self._start:
+                    first = found
+                else:
+                    last = found
         return LocationCut(first, max(first, last))
 
     # -- what was counted before the window --------------------------------------------------------------------------
