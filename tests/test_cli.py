@@ -119,6 +119,28 @@ def test_non_blocking_collectives__are_said_to_be_passed_over(tmp_path, archive)
     assert "note: 1 receives without send (they and their bytes, as far as recorded, count as received;" in told
 
 
+@pytest.mark.parametrize("command", ["info", "check"])
+def test_archives__are_taken_where_stores_are(command, work, data, tmp_path, monkeypatch):
+    """Issue 13, number 24: "convert the trace again" was said to somebody who has an archive."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    of_store = run(command, work / "h.trace")
+    for source in (data / "hybrid_2x3", data / "hybrid_2x3" / "traces.otf2"):
+        of_archive = run(command, source)
+        assert of_archive.exit_code == 0, of_archive.output
+        assert of_archive.output == of_store.output
+    assert not list(tmp_path.iterdir())
+    result = run(command, tmp_path / "nothing")
+    assert result.exit_code == 1
+    assert "no such file or folder" in result.output
+
+
+def test_info__of_a_cube_tells_how_it_was_made(work):
+    output = run("info", work / "h.severity").output
+    for words in ("6,708", "scalasca conventions, not narrowed", "56 call paths x 6 locations", "Process x Thread"):
+        assert words in output, output
+
+
 def test_check__finds_nothing_in_a_sound_trace(work):
     result = run("check", work / "h.trace")
     assert (result.exit_code, result.output) == (0, "nothing contradicts itself\n")

@@ -463,3 +463,143 @@ def test_two_runs__of_one_program(data, tmp_path):
     assert runs.changes().change.sum() == pytest.approx(cube.total("mpi_latereceiver"))
     assert set(runs.changes()[lambda t: t.change != 0].property) == {"mpi_latereceiver"}
     assert runs.totals().set_index("property").ratio["mpi_latereceiver"] == pytest.approx(2)
+
+
+# -- signs and residue (issue 13, number 13) -----------------------------------------------------------------------------
+
+SHRUNK = {
+    "time": {("main", 0, 0): 1000, ("main/f", 0, 0): 400},
+    "mpi": {("main/f", 0, 0): 100},
+}, {
+    "time": {("main", 0, 0): 500, ("main/f", 0, 0): 450},
+    "mpi": {("main/f", 0, 0): 240},
+}  # fmt: skip
+
+
+def test_difference__growth_is_positive_though_the_whole_shrinks(tmp_path):
+    """Of 1.4 s: time -0.45 s, -32.14 %; MPI +0.14 s, +10 %; shares referred to the change of the root, which has a minus sign."""
+    first, last = (small_cube(values, parents={"mpi": "time"}) for values in SHRUNK)
+    change = tracecols.compare([first, last]).difference()
+    assert change.total("mpi") == pytest.approx(0.14)
+    assert change.whole("mpi") == pytest.approx(1.4)
+    assert "  -42.14%    -0.590000 s  Time (time)\n  +10.00%    +0.140000 s  Mpi (mpi)" in repr(change)
+    table = change._repr_html_()
+    assert "+10.00%" in table
+    assert "-42.14%" in table
+    change.save(tmp_path / "change.severity")
+    for arguments, words in (
+        ((), "+10.00%  Mpi"),
+        (("-p", "time"), "+3.57%"),
+        (("-p", "mpi", "--relative"), "+100.00%"),
+        (("-p", "mpi", "-c", "f"), "+10.00%"),
+        (("-p", "mpi", "--seconds"), "+0.140000 s"),
+    ):
+        shown = CliRunner().invoke(group, ["show", str(tmp_path / "change.severity"), *arguments])
+        assert words in shown.output, shown.output
+
+
+def test_difference__on_a_grid_has_signs():
+    from tracecols.report.terminal import Display
+
+    first, last = (small_cube({"time": {("main", r, 0): v for r, v in enumerate(vs)}}) for vs in ((8, 2), (4, 3)))
+    change = (last - first).with_topology("line", [2], order="C")
+    assert "percent of time of what was subtracted" in "\n".join(
+        map(str, Display(change).grid("time", None, "line", 80))
+    )
+    rows = [str(line) for line in Display(change).grid("time", None, "line", 80)]
+    assert rows[-1].split() == ["0", "-40.00%", "+10.00%"]
+    assert [str(line) for line in Display(change).grid("time", None, "line", 10)][-1] == "     0  \u2588\u2591"
+
+
+def test_difference__without_what_was_subtracted_has_shares_of_its_size():
+    """A root that only one of them has."""
+    first = small_cube({"visits": {("main", 0, 0): 1}}, units={"visits": "occ"})
+    change = first - small_cube({"time": {("main", 0, 0): 500}})
+    assert change.whole("visits") == 1
+    assert change.whole("time") == 0.5
+
+
+@pytest.mark.parametrize(
+    ("a", "b"), [(1000, 1_000_000), (2_596_145_201, 10**9), (2_596_140_085, 2_596_145_201), (3, 7)]
+)
+def test_difference__of_equal_runs_with_other_clocks_is_nothing(a, b):
+    """No residue like 1.1e-16 s: of values per cell, of what properties have of their own, and of sums over locations."""
+    rng = np.random.default_rng(3)
+    places = [("main", 0, 0), ("main/f", 0, 0), ("main/f", 1, 0), ("main/f/g", 1, 0)]
+
+    def run(resolution):
+        # whole seconds are the same number on every clock
+        part = {p: int(v) * resolution for p, v in zip(places, seconds, strict=True)}
+        return small_cube(
+            {"time": {p: 3 * v for p, v in part.items()}, "mpi": part, "omp": part},
+            parents={"mpi": "time", "omp": "time"}, resolution=resolution,
+        )  # fmt: skip
+
+    seconds = rng.integers(1, 1000, len(places))
+    for by in algebra.BY:
+        change = algebra.difference(run(a), run(b), by)
+        for name in change.properties.id:
+            for aggregation in ("iee", "eee", "iie", "eie"):
+                assert len(change.cells_of(name, aggregation)) == 0
+            assert change.total(name) == 0
+    runs = tracecols.compare([run(a), run(b)])
+    assert not runs.totals().change.any()
+    assert len(runs.changes("time")[lambda t: t.change != 0]) == 0
+
+
+def test_unify__of_clocks_without_a_common_multiple_rounds_what_is_own():
+    """At 2,596,145,201 and 2,596,140,085 Hz: to femtoseconds, and parents stay the sum of their children."""
+    rng = np.random.default_rng(5)
+    resolutions = (2_596_145_201, 2_596_140_085)
+    cubes = []
+    for resolution in resolutions:
+        mpi, omp = rng.integers(1, 10**9, 2).tolist()
+        values = {"time": {("main", 0, 0): mpi + omp}, "mpi": {("main", 0, 0): mpi}, "omp": {("main", 0, 0): omp}}
+        cubes.append(small_cube(values, parents={"mpi": "time", "omp": "time"}, resolution=resolution))
+    united = algebra.unify(cubes)
+    assert {cube.resolution for cube in united} == {10**15}
+    for given, cube in zip(cubes, united, strict=True):
+        assert len(cube.cells_of("time", "eee")) == 0
+        for name in ("time", "mpi", "omp"):
+            assert cube.cells[name].value.dtype == np.int64
+            assert cube.total(name) == pytest.approx(given.total(name), abs=1e-15)
+    change = united[1] - united[0]
+    assert len(change.cells_of("time", "eee")) == 0
+
+
+def test_difference__of_foreign_times_leaves_no_residue(tmp_path):
+    """Times of other tools are float64 seconds: 0.3 less 0.1 and 0.2 is 5.6e-17 s, and nothing."""
+    from tracecols.severity import Cells
+
+    theirs = small_cube({"time": {("main", 0, 0): 3}, "a": {("main", 0, 0): 1}, "b": {("main", 0, 0): 2}},
+                        parents={"a": "time", "b": "time"}, resolution=1)  # fmt: skip
+    for name, seconds in (("time", 0.1 + 0.2), ("a", 0.1), ("b", 0.2)):
+        theirs.cells[name] = Cells(theirs.cells[name].key, np.array([seconds]))
+    ours = small_cube({"time": {("main", 0, 0): 300}, "a": {("main", 0, 0): 100}, "b": {("main", 0, 0): 200}},
+                      parents={"a": "time", "b": "time"})  # fmt: skip
+    assert 0.3 != 0.1 + 0.2
+    assert len(theirs.cells_of("time", "eee")) == 0
+    change = theirs - ours
+    assert change.total("time") == 0
+    assert not tracecols.compare([ours, theirs]).totals().change.any()
+    assert len(tracecols.compare([ours, theirs]).changes("time")) == 2
+
+
+def test_sums__that_do_not_cancel_stay():
+    from tracecols.severity.cells import sum_at, without_residue
+
+    at = np.array([0, 0, 0, 1, 1])
+    assert sum_at(at, np.array([0.1, 0.2, -0.3, 1e20, 1.0]), 2).tolist() == [0, 1e20]
+    assert sum_at(at, np.array([1, 2, -4, 5, 6]), 2).tolist() == [-1, 11]
+    large = np.array([1.0, -1.0 + 2**-40])
+    assert without_residue(np.array([large.sum()]), np.array([2.0])).tolist() == [2**-40]
+    integers = np.array([1], np.int64)
+    assert without_residue(integers, np.array([1 << 62])) is integers
+
+
+def test_rules__of_changes_have_the_sign_of_their_severity():
+    from tracecols.rules import evaluate
+
+    first, last = (small_cube(values, parents={"mpi": "time"}) for values in SHRUNK)
+    found = evaluate(last - first, "communication_costs")[0]
+    assert (found.severity > 0) == (found.share > 0)

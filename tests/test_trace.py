@@ -181,3 +181,37 @@ def test_analyze__knows_its_conventions(trace):
 def test_seconds__count_from_the_start_of_the_recording(trace):
     assert trace.seconds(trace.manifest["first_time"]) == 0
     assert trace.seconds(trace.ticks(0.25)) == pytest.approx(0.25, abs=1e-9)
+
+
+# -- seconds (issue 13, number 12) ---------------------------------------------------------------------------------------
+
+
+def test_duration__of_differences_does_not_depend_on_the_origin_of_the_clock(trace):
+    """`seconds` of a difference of times is wrong by the origin of the clock."""
+    clock, m = trace.manifest["clock"], trace.messages
+    assert clock["origin"] > 0
+    waiting = m.recv_exit_time - m.recv_enter_time
+    assert (trace.duration(waiting) == waiting / clock["resolution"]).all()
+    difference = trace.seconds(m.recv_exit_time) - trace.seconds(m.recv_enter_time)
+    assert np.allclose(trace.duration(waiting), difference, rtol=0, atol=1e-12)
+    worst = trace.matches("mpi_latebroadcast")
+    assert trace.duration(worst.severity).sum() == pytest.approx(trace.analyze().total("mpi_latebroadcast"))
+    assert trace.duration(clock["resolution"]) == 1
+    assert trace.duration([0, 2 * clock["resolution"]]).tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("convert", ["seconds", "duration"])
+def test_seconds__of_a_series_are_a_series(convert, trace):
+    """They came back as arrays, which have no index."""
+    times = trace.messages.send_time.iloc[[4, 2]].rename("sent")
+    found = getattr(trace, convert)(times)
+    assert found.index.tolist() == [4, 2]
+    assert found.name == "sent"
+    assert found.dtype == np.float64
+    array = getattr(trace, convert)(times.to_numpy())
+    assert isinstance(array, np.ndarray)
+    assert (array == found.to_numpy()).all()
+    one = getattr(trace, convert)(int(times.iloc[0]))
+    assert one == array[0]
+    assert np.ndim(one) == 0
+    assert getattr(trace, convert)(times.iloc[:0]).size == 0

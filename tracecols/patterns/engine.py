@@ -481,10 +481,21 @@ class Found:
     counts: dict[str, int]
 
 
+def check_conventions(conventions: object) -> None:
+    """Refuse what names no conventions.
+
+    Raises
+    ------
+    AnalysisError
+        If there are none of this name.
+    """
+    if not isinstance(conventions, str) or conventions not in CONVENTIONS:
+        raise AnalysisError(f"no conventions {show(conventions)}\n  there are {', '.join(CONVENTIONS)}")
+
+
 def declared_for(model: Model, conventions: str, patterns: Iterable[Family]) -> list[Property]:
     """Return all properties that can exist in a trace: built in, counters, from installed packages, and given ones."""
-    if conventions not in CONVENTIONS:
-        raise AnalysisError(f"no conventions {conventions!r}\n  there are {', '.join(CONVENTIONS)}")
+    check_conventions(conventions)
     more = [p for family in (*installed(), *patterns) for p in family.properties]
     return properties(conventions, [*counter_properties(model, conventions), *more], model)
 

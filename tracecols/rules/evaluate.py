@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tracecols.arguments import did_you_mean, show
-from tracecols.errors import AnalysisError, RuleError
+from tracecols.arguments import as_texts, did_you_mean, show
+from tracecols.errors import RuleError
 from tracecols.rules import costs, waits
 from tracecols.rules.base import Evidence, Finding, Parameter, Result, Rule
 from tracecols.severity import SeverityCube
@@ -92,7 +92,7 @@ def read_settings(settings: Mapping[str, float | str]) -> dict[str, dict[str, fl
 
 def evaluate(
     source: SeverityCube | Trace,
-    rules: Iterable[str] | None = None,
+    rules: str | Iterable[str] | None = None,
     settings: Mapping[str, float | str] | None = None,
     *,
     call_path: str | None = None,
@@ -104,7 +104,7 @@ def evaluate(
     ----------
     source : SeverityCube or Trace
         With a cube, rules that need tables of the trace are not evaluated, and say so.
-    rules : iterable of str, optional
+    rules : str or iterable of str, optional
         Their ids; all by default.
     settings : mapping, optional
         Parameters that differ from their defaults (see `read_settings`).
@@ -128,18 +128,17 @@ def evaluate(
     >>> found = tracecols.rules.evaluate(trace, settings={"big_messages.threshold": "1MB"})  # doctest: +SKIP
     >>> tracecols.rules.frame(found).sort_values("severity")  # doctest: +SKIP
     """
-    chosen = [find_rule(name) for name in rules] if rules is not None else list(RULES.values())
+    names = as_texts(rules, "rules", RuleError) if rules is not None else list(RULES)
+    chosen = [find_rule(name) for name in names]
     chosen = [r for r in RULES.values() if r in chosen]
     parameters = read_settings(settings or {})
     if isinstance(source, SeverityCube):
         cube, trace = source, None
     else:
         from tracecols.patterns.base import Family
-        from tracecols.patterns.engine import analyze_model
-        from tracecols.patterns.registry import CONVENTIONS
+        from tracecols.patterns.engine import analyze_model, check_conventions
 
-        if conventions not in CONVENTIONS:
-            raise AnalysisError(f"no conventions {conventions!r}\n  there are {', '.join(CONVENTIONS)}")
+        check_conventions(conventions)
         family = Family("rules")
         more = [p for r in chosen if r.properties for p in r.properties(**parameters[r.id])]
         family.properties = [replace(p, conventions=conventions, family=family.name) for p in more]

@@ -1,0 +1,234 @@
+"""What callers give by mistake is refused with a clear error, whichever function they call (issue 13, number 21)."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from small_cubes import small_cube
+
+import tracecols
+from tracecols.cli import group
+from tracecols.errors import AnalysisError, SeverityError, StoreError, TracecolsError
+from tracecols.export.tables import write_cube
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory, data):
+    return tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("arguments") / "h.trace"))
+
+
+@pytest.fixture(scope="module")
+def cube(trace):
+    return trace.analyze()
+
+
+def run(*arguments):
+    return CliRunner().invoke(group, [str(a) for a in arguments])
+
+
+NO_TIMES = ["0.1", math.nan, math.inf, -math.inf, True, [0.1], b"1", 1j]
+
+
+@pytest.mark.parametrize("given", NO_TIMES, ids=repr)
+def test_times__that_are_none_are_refused(given, trace):
+    """`start="0.1"` repeated the text 2,596,145,201 times; nan and inf were tracebacks."""
+    for call in (
+        lambda: trace.analyze(start=given),
+        lambda: trace.analyze(stop=given),
+        lambda: trace.read_events(start=given),
+        lambda: trace.read_events(stop=given),
+        lambda: trace.ticks(given),
+        lambda: trace.piece(given).__enter__(),
+    ):
+        with pytest.raises(TracecolsError, match=r"is no time: .*\n  give seconds"):
+            call()
+
+
+def test_times__beyond_all_clocks_are_before_or_behind_the_recording(trace):
+    n = len(trace.read_events(columns="time"))
+    assert len(trace.read_events(start=-1e300, stop=1e300, columns="time")) == n
+    assert len(trace.read_events(start=1e300, columns="time")) == 0
+    whole = trace.analyze(properties="time").total("time")
+    assert trace.analyze(properties="time", start=-1e300, stop=1e300).total("time") == pytest.approx(whole)
+    with pytest.raises(AnalysisError, match="no event lies between"):
+        trace.analyze(start=1e300)
+
+
+@pytest.mark.parametrize("given", [1.5, [1.5], [True], "a", True, {0: 1}, ["0"], object()], ids=repr)
+def test_locations__that_are_no_numbers_are_refused(given, trace, tmp_path):
+    from tracecols.export.archive import export_archive
+    from tracecols.export.viewers import export_timeline
+
+    for call in (
+        lambda: trace.analyze(locations=given),
+        lambda: trace.matches("mpi_latebroadcast", locations=given),
+        lambda: trace.read_events(given),
+        lambda: trace.table("p2p", given),
+        lambda: trace.region_instances(given),
+        lambda: export_archive(trace.path, tmp_path / "x.otf2", locations=given),
+        lambda: export_timeline(trace.path, tmp_path / "x.pftrace", locations=given),
+    ):
+        with pytest.raises(TracecolsError, match="locations are given as whole numbers"):
+            call()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("given", [6, -1, [0, 7], np.array([99])])
+def test_locations__that_do_not_exist_are_refused(given, trace):
+    for call in (
+        lambda: trace.analyze(locations=given),
+        lambda: trace.read_events(given),
+        lambda: trace.table("p2p", given),
+        lambda: trace.region_instances(given),
+    ):
+        with pytest.raises(TracecolsError, match=r"no location -?\d+\n  there are 6"):
+            call()
+
+
+def test_locations__are_a_number_or_any_sequence_of_numbers(trace):
+    wanted = trace.analyze(properties="time", locations=[2]).total("time")
+    for given in (2, np.int64(2), (2,), np.array([2]), {2}, trace.locations.index[[2]]):
+        assert trace.analyze(properties="time", locations=given).total("time") == wanted
+
+
+def test_single_values__stand_for_lists_of_one(trace, cube, tmp_path):
+    """`properties="mpi_latesender"` gave "no property 'm'"."""
+    assert trace.analyze(properties="mpi_latesender").properties.id[-1] == "mpi_latesender"
+    assert trace.read_events(columns="time").columns.tolist() == ["time"]
+    assert cube.wide("time").columns.tolist() == ["call_path", "rank", "thread", "time"]
+    grid = {"sizes": [2], "order": "C", "name": "line"}
+    assert trace.analyze(properties="time", topologies=grid).topologies[0].name == "line"
+    (tmp_path / "p.py").write_text("import tracecols\n@tracecols.pattern('mine', 'mpi_latesender', 'Mine', table='messages', summary='Mine.')\n"
+                                   "def mine(model, m, parent):\n    return parent\n")  # fmt: skip
+    assert "mine" in trace.analyze(patterns=str(tmp_path / "p.py")).properties.id
+    runs = tracecols.compare([cube, cube])
+    assert len(runs.regressions(0.05, "time")) == 0
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t, c: t.analyze(properties=3),
+        lambda t, c: t.analyze(properties=[1]),
+        lambda t, c: t.analyze(within=3),
+        lambda t, c: t.analyze(parameters={"mpi": 3}),
+        lambda t, c: t.analyze(parameters="mpi"),
+        lambda t, c: t.analyze(parameters={"mpi": {"x": "3"}}),
+        lambda t, c: t.analyze(parameters={"mpi": {"x": math.nan}}),
+        lambda t, c: t.analyze([]),
+        lambda t, c: t.analyze(topologies="x"),
+        lambda t, c: t.analyze(patterns=3),
+        lambda t, c: t.matches(3),
+        lambda t, c: t.read_events(columns=[1]),
+        lambda t, c: tracecols.open(t.path, jobs=0),
+        lambda t, c: tracecols.open(t.path, jobs="2"),
+        lambda t, c: c.total(3),
+        lambda t, c: c.frame(3),
+        lambda t, c: c.frame("time", call_path=3),
+        lambda t, c: c.frame("time", rank=9),
+        lambda t, c: c.frame("time", rank="0"),
+        lambda t, c: c.frame("time", thread=True),
+        lambda t, c: c.to_hatchet(rank=9),
+        lambda t, c: c.cells_of("time", None),
+        lambda t, c: c.by_call_path("time", "i"),
+        lambda t, c: c.by_system("time", aggregation="i"),
+        lambda t, c: c.on_topology(0, "time", aggregation=3),
+        lambda t, c: c.by_location("time", [True]),
+        lambda t, c: c.find_topology(1.0),
+        lambda t, c: c.find_topology(None),
+        lambda t, c: c.with_topology("x", "ab"),
+        lambda t, c: tracecols.compare(c),
+        lambda t, c: tracecols.compare([c, 3]),
+        lambda t, c: tracecols.compare([c, c], names=[1, 2]),
+        lambda t, c: tracecols.compare([c, c]).regressions("5%"),
+        lambda t, c: tracecols.compare([c, c]).regressions(math.nan),
+    ],
+)
+def test_nonsense__is_refused_with_what_to_do(call, trace, cube):
+    with pytest.raises(TracecolsError, match=r"\n  \S"):
+        call(trace, cube)
+
+
+@pytest.mark.parametrize("option", ["--from", "--to"])
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+def test_commands__refuse_times_that_are_none(option, value, trace, tmp_path):
+    for command in ("analyze", "export"):
+        output = ["-o", tmp_path / "x.severity"] if command == "analyze" else [tmp_path / "x.pftrace"]
+        result = run(command, trace.path, *output, option, value)
+        assert result.exit_code == 2
+        assert "is no finite number" in result.output
+    assert run("analyze", trace.path, "--from", "1e300", "-o", tmp_path / "x.severity").exit_code == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("value", ["0-99999999999", "0-999999999", "\u00b2", "1-", "4-2", ""])
+def test_commands__refuse_numbers_of_locations_that_are_none(value, trace):
+    assert run("analyze", trace.path, "--locations", value).exit_code == 2
+
+
+def test_patterns_file__that_ends_the_interpreter_is_an_error(trace, tmp_path):
+    (tmp_path / "exit.py").write_text("import sys\nsys.exit(0)\n")
+    result = run("analyze", trace.path, "--patterns", tmp_path / "exit.py", "-o", tmp_path / "x.severity")
+    assert result.exit_code == 1
+    assert "exit.py cannot be run: SystemExit: 0" in result.output
+    assert not (tmp_path / "x.severity").exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[" * 100_000 + "]" * 100_000,
+        '{"sizes": ' + "[" * 900 + "]" * 900 + "}",
+        '{"sizes": [2], "coordinates": [' + "[" * 900 + "]" * 900 + ", [1]]}",
+        '{"sizes": [4294967296, 4294967296], "order": "C"}',
+        '{"sizes": [1073741824, 1073741824, 16], "order": "C"}',
+    ],
+)
+def test_topology__that_is_nested_or_large_beyond_reason_is_refused(content, trace, tmp_path):
+    (tmp_path / "grid.json").write_text(content)
+    result = run("analyze", trace.path, "--topology", tmp_path / "grid.json", "-o", tmp_path / "x.severity")
+    assert result.exit_code == 1
+    assert result.output.startswith("error: ")
+    assert len(result.output) < 1000
+
+
+@pytest.mark.parametrize("ending", ["cube", "cubex"])
+@pytest.mark.parametrize("value", [1e308, -1e308, 1e34])
+def test_cube__with_a_value_beyond_all_bounds_is_refused(ending, value, tmp_path):
+    cube = small_cube({"time": {("main", 0, 0): 200.0, ("main/f", 0, 0): value}, "n": {("main", 0, 0): 1}})
+    path = tmp_path / f"x.{ending}"
+    write_cube(cube, path)
+    with pytest.raises(
+        SeverityError, match=r"metric 'time' has the value .*e\+\d+, which is beyond all bounds, at main/f"
+    ):
+        tracecols.read_cube(path)
+    result = run("show", path)
+    assert result.exit_code == 1
+    assert "Traceback" not in result.output
+
+
+def test_trace__can_be_pickled(trace, monkeypatch, tmp_path):
+    """Its path, wherever the other process stands, and its options."""
+    two = tracecols.open(trace.path, jobs=2)
+    two.messages  # noqa: B018 what was computed stays here
+    found = pickle.dumps(two)
+    assert len(found) < 1000
+    monkeypatch.chdir(tmp_path)
+    again = pickle.loads(found)
+    assert again.messages.equals(two.messages)
+    assert again.model.jobs == 2
+    assert pickle.loads(pickle.dumps(again.analyze())).frame().equals(two.analyze().frame())
+    monkeypatch.chdir(trace.path.parent)
+    relative = pickle.dumps(tracecols.open(trace.path.name))
+    monkeypatch.chdir(tmp_path)
+    assert len(pickle.loads(relative).locations) == 6
+
+
+def test_errors__of_the_store_are_of_its_own_type(trace):
+    for call in (lambda: trace.read_events("a"), lambda: trace.table("nothing"), lambda: trace.ticks(math.nan)):
+        with pytest.raises(StoreError):
+            call()

@@ -1,0 +1,126 @@
+"""What a person who watches is shown of long work (issue 13, number 23)."""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+
+import pytest
+
+import tracecols
+from tracecols.cli.progress import COMPILING, SCAN, phases, progress, told_of_compiling
+from tracecols.enhance import model as enhanced
+from tracecols.patterns.constraints import find_violations
+from tracecols.patterns.engine import analyze_model
+from tracecols.store import Store
+
+
+class Terminal(io.StringIO):
+    """A stream that somebody watches."""
+
+    def isatty(self):
+        return True
+
+
+def watch(monkeypatch):
+    """Let somebody watch from now on; pytest takes the stream back between the phases of a test."""
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    for name, value in (("TERM", "xterm"), ("COLUMNS", "120")):
+        monkeypatch.setenv(name, value)
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    return stream
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory, data):
+    return Store(tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("progress") / "h.trace"))
+
+
+@pytest.mark.parametrize("part", [1 << 18, 64])
+def test_bar__goes_over_scan_and_search(part, store, monkeypatch):
+    """It stood at 100 % for the second half of the work: only the scan was reported."""
+    monkeypatch.setattr(enhanced, "PART", part)
+    for work in (
+        lambda model, report: analyze_model(model, progress=report),
+        lambda model, report: find_violations(model, progress=report),
+    ):
+        told = []
+        n = store.manifest["n_events"]
+        scanning, searching = phases(lambda *now, told=told: told.append(now), n, SCAN, 1 - SCAN)
+        model = enhanced.Model(store, 2, scanning)
+        assert {total for _, total in told} == {n}
+        assert told[-1][0] == pytest.approx(SCAN * n, abs=1)
+        n_scan = len(told)
+        work(model, searching)
+        done = [d for d, _ in told]
+        assert done == sorted(done)
+        assert done[-1] == n
+        assert len(told) > n_scan + 2
+
+
+def test_phases__of_nothing_and_of_nobody():
+    assert phases(None, 10, 0.5, 0.5) == [None, None]
+    told = []
+    first, last = phases(lambda *now: told.append(now), 0, 0.5, 0.5)
+    first(0, 0)
+    last(5, 5)
+    assert told == [(0, 0), (0, 0)]
+
+
+def test_bar__says_that_kernels_are_compiled(monkeypatch):
+    """A first run stood at 0 % for 13 s without a word."""
+    import numba
+
+    @numba.njit
+    def fresh(x):
+        return x + 1
+
+    watched = watch(monkeypatch)
+    with progress("analyzing") as report:
+        assert report is not None
+        report(1, 4)
+        time.sleep(0.3)
+        before = watched.getvalue()
+        fresh(1)
+        time.sleep(0.3)
+        fresh(2)
+    assert "analyzing" in before
+    assert COMPILING not in before
+    during, _, after = watched.getvalue()[len(before) :].rpartition(COMPILING)
+    assert during or after
+    assert "analyzing" in after
+
+
+def test_compiling__is_told_once_for_kernels_that_call_kernels():
+    import numba
+
+    @numba.njit
+    def inner(x):
+        return x + 1
+
+    @numba.njit
+    def outer(x):
+        return inner(x) + 1
+
+    told = []
+    with told_of_compiling(told.append):
+        outer(1)
+        assert told[0] is True
+        assert told[-1] is False
+        assert told.index(False) == len(told) - 1
+        n = len(told)
+        outer(2)
+        assert len(told) == n
+    outer(1.5)
+    assert len(told) == n
+
+
+def test_progress__is_nothing_when_nobody_watches(monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with progress("analyzing") as report:
+        assert report is None
+    assert stream.getvalue() == ""
