@@ -110,7 +110,7 @@ def digest(values: Any) -> str:
 
 def content(store_path: Path) -> tuple[dict[str, str], str]:
     """Return digests of everything in a store and of its severities, and what it says to be wrong."""
-    from tracecols.enhance.model import Model
+    from tracecols.enhance.model import enhance
     from tracecols.patterns.engine import analyze_model
     from tracecols.store import Store
 
@@ -127,7 +127,7 @@ def content(store_path: Path) -> tuple[dict[str, str], str]:
     found["clock"] = digest(store.manifest["clock"])
     missing = store.manifest["source"].get("definitions missing among others")
     told = repr((store.manifest["lost"], store.manifest["not_understood"], missing))
-    model = Model(store, 1)
+    model = enhance(store, 1)
     for conventions in ("scalasca", "expert"):
         cube = analyze_model(model, conventions)
         told += repr(cube.facts["counts"])

@@ -5,7 +5,7 @@ A step does what it needs beforehand, and then what is measured under its stopwa
     @step("scan", "scan (stacks, call paths, profile), one thread", "analysis", in_series=True)
     def scan(subject, watch):
         with watch:
-            Model(Store(subject.store), 1)
+            enhance(Store(subject.store), 1)
 
 The engine is called here and nowhere else in the benchmarks.
 """
@@ -98,10 +98,10 @@ class Subject:
 
     def model(self, jobs: int = 1) -> Any:
         """Scan the store: return a model in which no compound table is made yet."""
-        from tracecols.enhance.model import Model
+        from tracecols.enhance.model import enhance
         from tracecols.store import Store
 
-        return Model(Store(self.store), jobs)
+        return enhance(Store(self.store), jobs)
 
     def convert(self, jobs: int) -> Path:
         """Convert the archive; the same place each time."""
@@ -329,12 +329,12 @@ def analyze(subject: Subject, watch: Watch) -> Items:
 @step("analyze_archive", "archive to severities, all threads", "analysis", in_series=True)
 def analyze_archive(subject: Subject, watch: Watch) -> Items:
     """Go from an archive to severities."""
-    from tracecols.enhance.model import Model
+    from tracecols.enhance.model import enhance
     from tracecols.patterns.engine import analyze_model
     from tracecols.store import Store
 
     with watch:
-        cube = analyze_model(Model(Store(subject.convert(subject.jobs)), subject.jobs), subject.conventions)
+        cube = analyze_model(enhance(Store(subject.convert(subject.jobs)), subject.jobs), subject.conventions)
     return "cells", sum(len(c) for c in cube.cells.values())
 
 
@@ -354,7 +354,7 @@ def table_calls(subject: Subject, watch: Watch) -> Items:
     """Put the region instances of all locations together, which other tables refer to."""
     model = subject.model()
     with watch:
-        calls = model.calls
+        calls = model.call_instances
     return "calls", calls.enter.size
 
 
@@ -374,7 +374,7 @@ def _make_table(name: str, family: str) -> None:
     @step(f"table_{name}", f"table {name}", "tables", family=family, in_series=True, most_events=LARGEST)
     def make(subject: Subject, watch: Watch) -> Items:
         model = subject.model()
-        _ = model.calls
+        _ = model.call_instances
         with watch:
             table = getattr(model, name)
         return name.replace("_", " "), len(table)

@@ -7,11 +7,13 @@ import numpy as np
 from tracecols.kernels.kernel import kernel
 
 # what an event kind does to the stack
-NOTHING, PUSH, POP, ON_OFF, FLUSH, NOTE, NOTE_CALL, TEAM_BEGIN, TEAM_END, TASK_SWITCH, TASK_COMPLETE = range(11)
+NOTHING, PUSH, POP, ON_OFF, FLUSH, ATTRIBUTE, ATTRIBUTE_CALL, TEAM_BEGIN, TEAM_END, TASK_SWITCH, TASK_COMPLETE = range(
+    11
+)
 
 # state carried from batch to batch
 (
-    LAST, TOP, FREE, N_NODES, N_CALLS, N_NOTES, N_TEAMS, TEAM_DEPTH, BASE, PROGRAM, TASK, TASKS_DONE, N_FLUSHES, N_SWITCHES,
+    LAST, TOP, FREE, N_NODES, N_CALLS, N_ATTRIBUTED, N_TEAMS, TEAM_DEPTH, BASE, PROGRAM, TASK, TASKS_DONE, N_FLUSHES, N_SWITCHES,
     BAD_EXITS, FIRST_BAD_EXIT, OPEN, ROW, PROGRAM_ROW, FLUSHED, HOME, DISORDERED, N_STATE,
 ) = range(23)  # fmt: skip
 
@@ -70,11 +72,11 @@ def index_call_paths(node_parent, node_region, n, table):
 @kernel
 def scan_events(
     time, kind, entry, start, state, action, entry_region, region_flags, tasks_region,
-    stop_times, team_parents, team_programs, n_known_teams, window_start, window_stop, task_slots,
+    stop_times, team_parents, team_programs, n_known_teams, interval_start, interval_stop, task_slots,
     frame_parent, frame_node, frame_time, frame_row, frame_call,
     node_parent, node_region, node_row, node_time, node_recent, exclusive, visits, table,
-    call_node, call_enter_row, call_exit_row, call_enter, call_exit, call_team, call_tasks,
-    note_kind, note_time, note_call, note_node,
+    call_node, call_enter, call_exit, call_enter_time, call_exit_time, call_team, call_tasks,
+    event_kind, event_time, event_call, event_node,
     team_stack, task_top, task_time, task_stub,
     enterptr, exitptr, call_path,
 ):  # fmt: skip
@@ -104,7 +106,7 @@ def scan_events(
         the implicit task).
     n_known_teams : int
         How many of `team_parents` are known; a thread without a stack cannot begin in one that is not.
-    window_start, window_stop : (n_teams,) int64
+    interval_start, interval_stop : (n_teams,) int64
         Where teams are not begun by events of their own: rows between which the thread belongs to each. Empty otherwise.
     frame_* : (capacity,)
         Pool of stack frames, linked by `frame_parent`.
@@ -113,7 +115,7 @@ def scan_events(
     call_* : (capacity,)
         Region instances that matter to joins: call path, rows of ENTER and EXIT, their times, number of the team begin
         the thread is in, ticks of explicit tasks completed inside.
-    note_* : (capacity,)
+    event_* : (capacity,)
         Events of side tables: kind, time, enclosing call, call path.
     team_stack, task_* : (capacity,)
         Teams the thread is in; per task the top frame, its ticks, its stub call path.
@@ -199,13 +201,13 @@ def scan_events(
                     parent, r, base_row + i, t, state, node_parent, node_region, node_row, node_time, node_recent, table
                 )
             else:
-                if window_start.size:
+                if interval_start.size:
                     # the team whose fork and join enclose this event
                     j = state[N_TEAMS]
-                    while j < window_start.size and window_stop[j] <= base_row + i:
+                    while j < interval_start.size and interval_stop[j] <= base_row + i:
                         j += 1
                     state[N_TEAMS] = j
-                    inside = j < window_start.size and window_start[j] <= base_row + i
+                    inside = j < interval_start.size and interval_start[j] <= base_row + i
                     state[TEAM_DEPTH] = 1 if inside else 0
                     team_stack[1] = j
                     state[BASE] = team_parents[j] if inside else state[HOME]
@@ -245,10 +247,10 @@ def scan_events(
                 c = state[N_CALLS]
                 state[N_CALLS] = c + 1
                 call_node[c] = node
-                call_enter_row[c] = base_row + i
-                call_enter[c] = t
+                call_enter[c] = base_row + i
+                call_enter_time[c] = t
+                call_exit_time[c] = -1
                 call_exit[c] = -1
-                call_exit_row[c] = -1
                 call_team[c] = team_stack[state[TEAM_DEPTH]]
                 call_tasks[c] = state[TASKS_DONE]
                 frame_call[frame] = c
@@ -270,8 +272,8 @@ def scan_events(
                 last = now
                 c = frame_call[top]
                 if c >= 0:
-                    call_exit[c] = t
-                    call_exit_row[c] = base_row + i
+                    call_exit_time[c] = t
+                    call_exit[c] = base_row + i
                     call_tasks[c] = state[TASKS_DONE] - call_tasks[c]
                 if pointers:
                     enterptr[i] = frame_row[top]
@@ -321,7 +323,7 @@ def scan_events(
                 last = flushed = stop
                 i += 1
                 continue
-            if state[N_NOTES] >= note_kind.size or state[N_CALLS] >= call_node.size:
+            if state[N_ATTRIBUTED] >= event_kind.size or state[N_CALLS] >= call_node.size:
                 why = GROW
                 break
             if what == TEAM_BEGIN:
@@ -366,28 +368,28 @@ def scan_events(
                 else:
                     task = slot
                 top = task_top[task]
-            m = state[N_NOTES]
-            state[N_NOTES] = m + 1
-            note_kind[m] = k
-            note_time[m] = t
+            m = state[N_ATTRIBUTED]
+            state[N_ATTRIBUTED] = m + 1
+            event_kind[m] = k
+            event_time[m] = t
             c = np.int64(-1)
             if top >= 0:
-                note_node[m] = frame_node[top]
+                event_node[m] = frame_node[top]
                 c = frame_call[top]
-                if c < 0 and what == NOTE_CALL:
+                if c < 0 and what == ATTRIBUTE_CALL:
                     c = state[N_CALLS]
                     state[N_CALLS] = c + 1
                     call_node[c] = frame_node[top]
-                    call_enter_row[c] = frame_row[top]
-                    call_enter[c] = frame_time[top]
+                    call_enter[c] = frame_row[top]
+                    call_enter_time[c] = frame_time[top]
+                    call_exit_time[c] = -1
                     call_exit[c] = -1
-                    call_exit_row[c] = -1
                     call_team[c] = team_stack[state[TEAM_DEPTH]]
                     call_tasks[c] = state[TASKS_DONE]
                     frame_call[top] = c
             else:
-                note_node[m] = -1
-            note_call[m] = c
+                event_node[m] = -1
+            event_call[m] = c
         i += 1
     state[LAST] = last
     state[FLUSHED] = flushed
@@ -397,7 +399,7 @@ def scan_events(
 
 
 @kernel
-def close_frames(end, state, frame_parent, frame_node, frame_call, exclusive, call_exit, task_time, task_stub):
+def close_frames(end, state, frame_parent, frame_node, frame_call, exclusive, call_exit_time, task_time, task_stub):
     """End what is still open when a location's events end, at the time of its last event.
 
     Explicit tasks that were not completed count where they were scheduled with what was executed of them.
@@ -414,5 +416,5 @@ def close_frames(end, state, frame_parent, frame_node, frame_call, exclusive, ca
     while top >= 0:
         state[OPEN] += 1
         if frame_call[top] >= 0:
-            call_exit[frame_call[top]] = end
+            call_exit_time[frame_call[top]] = end
         top = frame_parent[top]

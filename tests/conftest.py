@@ -28,12 +28,12 @@ def shared_traces() -> Path:
 def enhance(tmp_path):
     """Convert an archive of `otf2_writer` and return its enhanced model."""
     import tracecols
-    from tracecols.enhance.model import Model
+    from tracecols.enhance.model import enhance
     from tracecols.store import Store
 
     def run(archive, jobs=1):
         number = len(list(tmp_path.glob("*.trace")))
-        return Model(Store(tracecols.convert(archive.write(), tmp_path / f"{number}.trace", jobs=1)), jobs)
+        return enhance(Store(tracecols.convert(archive.write(), tmp_path / f"{number}.trace", jobs=1)), jobs)
 
     return run
 

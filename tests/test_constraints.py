@@ -11,7 +11,7 @@ from random_programs import RandomProgram
 
 import tracecols
 from tracecols.cli import group
-from tracecols.enhance.model import Model
+from tracecols.enhance.model import enhance
 from tracecols.patterns.constraints import CONSTRAINTS, find_violations
 from tracecols.patterns.engine import counts
 from tracecols.report.check import tell_violations
@@ -211,12 +211,12 @@ def test_random_programs__violate_nothing_but_what_was_cut(tmp_path_factory, see
     ],
 )
 def test_recorded__violations_are_counted(name, expected, tmp_path):
-    model = Model(Store(tracecols.convert(SHARED / name, tmp_path / "x.trace")), 1)
+    model = enhance(Store(tracecols.convert(SHARED / name, tmp_path / "x.trace")), 1)
     assert {v.constraint.name: v.count for v in find_violations(model)} == expected
 
 
 def test_parts__do_not_change_what_is_found(archive, enhance, monkeypatch):
-    from tracecols.enhance import model as model_module
+    from tracecols.enhance import partitions as model_module
 
     mpi = archive.mpi(2, 2)
     for threads, team in zip(mpi.threads, mpi.teams, strict=True):
@@ -227,7 +227,7 @@ def test_parts__do_not_change_what_is_found(archive, enhance, monkeypatch):
         b.team_begin(1, team).enter(2, PARALLEL).acquire(4, 1, 2).call(5, 6, LOOP).leave(9, PARALLEL).team_end(9, team)
         a.enter(20, "MPI_Send").send(21, 0, mpi.world, 3).leave(22, "MPI_Send")
     whole = find_violations(enhance(archive))
-    monkeypatch.setattr(model_module, "PART", 1)
+    monkeypatch.setattr(model_module, "PARTITION_ROWS", 1)
     assert find_violations(enhance(archive)) == whole
     assert len(whole) == 4
 
@@ -248,7 +248,7 @@ def test_command__tells_count_time_and_names(archive, tmp_path):
         "'MPI_COMM_WORLD', tag 7, in 'MPI_Send'\n"
         "                              and 4 more\n"
     )
-    assert list(tell_violations(Model(Store(store), 1), 0)) == ["           5  sends without receive"]
+    assert list(tell_violations(enhance(Store(store), 1), 0)) == ["           5  sends without receive"]
 
 
 def test_command__of_no_store_is_an_error(tmp_path):

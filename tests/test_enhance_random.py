@@ -12,7 +12,7 @@ from oracles import queues, stacks
 from random_programs import CONSTRUCT_NAMES, RandomProgram
 
 from tracecols.enhance import scan
-from tracecols.enhance.model import Model
+from tracecols.enhance.model import enhance
 from tracecols.enhance.pointers import scan_pointers
 
 SEEDS = st.integers(0, 1 << 32)
@@ -196,7 +196,7 @@ def test_model__does_not_depend_on_batches_and_jobs(fresh, monkeypatch, seed, ba
     frames, tree = tables(model)
     with monkeypatch.context() as patch:
         patch.setattr(scan, "BATCH", batch)
-        again, same = tables(Model(model.store, jobs))
+        again, same = tables(enhance(model.store, jobs))
     assert tree == same
     for name, frame in frames.items():
         assert frame.equals(again[name]), name
@@ -208,7 +208,7 @@ def test_scan__does_not_depend_on_the_order_of_locations(fresh, seed, order):
     _program, model = make(fresh, seed, 45)
     first_rows = model.store.definitions["locations"].column("first_row").to_pylist()
     scans = [
-        scan.LocationScan(model.store, model.regions, model.teams_of, model.order, i, r)
+        scan.LocationScan(model.store, model.regions, model.team_instances, model.order, i, r)
         for i, r in enumerate(first_rows)
     ]
     # any location may be taken up at any time: it stops where it needs another that has not come that far

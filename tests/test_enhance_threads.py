@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from otf2_workload import everything
 
 import tracecols
-from tracecols.enhance import spool
-from tracecols.enhance.model import Model
+from tracecols.enhance import spill
+from tracecols.enhance.columns import Columns
+from tracecols.enhance.model import enhance
 from tracecols.errors import AnalysisError
 from tracecols.store import Store
 
@@ -240,15 +239,15 @@ def test_constructs__outside_a_team_are_none(archive, enhance):
     assert len(enhance(archive).constructs) == 0
 
 
-def test_spool__says_where_there_is_no_room(monkeypatch):
-    monkeypatch.setattr(spool, "BUDGET", 0)
-    keeper = spool.Spool()
-    kept = keeper.keep(SimpleNamespace(a=np.arange(3), b=np.zeros(0, np.int32)))
+def test_spill__says_where_there_is_no_room(monkeypatch):
+    monkeypatch.setattr(spill, "BUDGET", 0)
+    keeper = spill.ColumnSpill()
+    kept = keeper.keep(Columns(3, {"a": np.arange(3), "b": np.zeros(0, np.int32)}))
     assert (kept.a.tolist(), kept.b.dtype) == ([0, 1, 2], np.int32)
     assert not hasattr(kept, "c")
     keeper._folder.remove()
     with pytest.raises(AnalysisError, match=r"cannot write the temporary file .*\n  make room there, or set TMPDIR"):
-        keeper.keep(SimpleNamespace(a=np.arange(3)))
+        keeper.keep(Columns(3, {"a": np.arange(3)}))
 
 
 def test_locks__are_those_of_the_process(archive, enhance):
@@ -347,7 +346,7 @@ def test_programs__are_inherited_as_of_the_fork(tmp_path):
     store = Store(
         tracecols.convert(everything(tmp_path / "source" / "traces.otf2", rounds=30).write(), tmp_path / "x.trace")
     )
-    found = [Model(store, jobs) for jobs in (1, 4, 4, 4)]
+    found = [enhance(store, jobs) for jobs in (1, 4, 4, 4)]
     paths = [m.call_paths.names(m.regions.name) for m in found]
     assert all(p == paths[0] for p in paths)
     for m in found:

@@ -14,7 +14,7 @@ from random_programs import RandomProgram
 import tracecols
 from tracecols import conversion
 from tracecols.enhance import scan
-from tracecols.enhance.model import Model
+from tracecols.enhance.model import Model, enhance
 from tracecols.patterns.engine import analyze_model
 from tracecols.store import Store
 
@@ -47,7 +47,7 @@ def analyzed(tmp_path_factory):
     def run(folder: Path):
         if folder not in known:
             store = Store(tracecols.convert(folder, tmp_path_factory.mktemp("invariants") / f"{folder.name}.trace"))
-            model = Model(store, 1)
+            model = enhance(store, 1)
             known[folder] = model, analyze_model(model)
         return known[folder]
 
@@ -143,10 +143,10 @@ def test_results__do_not_depend_on_jobs_and_batches(folder, analyzed, monkeypatc
     monkeypatch.setattr(scan, "BATCH", batch)
     # as if the trace were too large for memory
     monkeypatch.setattr(scan, "WAVE", batch)
-    monkeypatch.setattr("tracecols.enhance.model.PART", batch)
-    monkeypatch.setattr("tracecols.enhance.exchange.ROOM", 10)
-    monkeypatch.setattr("tracecols.enhance.spool.BUDGET", 4 * batch)
-    same(cube, analyze_model(Model(model.store, 2)))
+    monkeypatch.setattr("tracecols.enhance.partitions.PARTITION_ROWS", batch)
+    monkeypatch.setattr("tracecols.enhance.collectives.BUCKET_ROWS", 10)
+    monkeypatch.setattr("tracecols.enhance.spill.BUDGET", 4 * batch)
+    same(cube, analyze_model(enhance(model.store, 2)))
 
 
 @every_trace
@@ -160,7 +160,7 @@ def test_results__do_not_depend_on_the_parts_of_the_store(folder, analyzed, monk
     monkeypatch.setattr(conversion, "plan_parts", lambda counts: plan)
     store = Store(tracecols.convert(folder, tmp_path / "parts.trace", jobs=2))
     assert len(list((store.path / "events").iterdir())) == len(plan)
-    same(cube, analyze_model(Model(store, 1)))
+    same(cube, analyze_model(enhance(store, 1)))
 
 
 @settings(

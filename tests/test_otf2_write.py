@@ -22,7 +22,7 @@ from tracecols.cli import group
 from tracecols.converters.base import Batch, Clock, Report
 from tracecols.converters.otf2.write import WriteError, write_archive
 from tracecols.converters.registry import open_source
-from tracecols.enhance.model import Model
+from tracecols.enhance.model import enhance
 from tracecols.export.archive import export_archive
 from tracecols.patterns.engine import analyze_model, counts
 from tracecols.pieces import cut, stored
@@ -479,9 +479,9 @@ def profile(model):
 def test_piece_by_time__is_a_trace_by_itself(seed, anchor, tmp_path):
     store = convert(anchor, tmp_path)
     start, stop = window(store, seed)
-    whole = Model(store, 1)
+    whole = enhance(store, 1)
     path, piece = piece_of(store, tmp_path, start=start, stop=stop)
-    model = Model(piece, 1)
+    model = enhance(piece, 1)
     assert all(s.bad_exits == 0 and s.open == 0 for s in model.scans)
     assert analyze_model(model).violations() == [] or analyze_model(whole).violations()
     assert profile(model) == clipped(store, start, stop)
@@ -542,7 +542,7 @@ def test_piece_of_a_random_epilog_trace__is_a_trace_by_itself(seed, tmp_path):
     store = convert(tmp_path / "x.elg", tmp_path)
     start, stop = window(store, seed)
     _, piece = piece_of(store, tmp_path, start=start, stop=stop)
-    model = Model(piece, 1)
+    model = enhance(piece, 1)
     assert all(s.bad_exits == 0 and s.open == 0 for s in model.scans)
     assert "receives without send" not in counts(model)
 
@@ -618,7 +618,7 @@ def test_piece_by_time__with_suspended_tasks(archive, tmp_path):
     for start, stop in ((7, 12), (12, 25), (12, 35), (20, 21), (25, 31), (23, 28), (3, 41)):
         path = write_archive(StoreSource(store, start=start, stop=stop), tmp_path / f"{start}-{stop}.otf2")
         piece = convert(path, tmp_path, f"{start}-{stop}")
-        model = Model(piece, 1)
+        model = enhance(piece, 1)
         scan = model.scans[0]
         assert (scan.bad_exits, scan.open) == (0, 0), (start, stop)
         e = piece.read("events", 0)
@@ -637,7 +637,7 @@ def test_piece_by_locations__leaves_their_severities_alone(name, tmp_path, data)
     process = store.definition("locations").column("process").to_pylist()
     chosen = [i for i in range(n) if process[i] == process[-1]]
     _, piece = piece_of(store, tmp_path, locations=chosen)
-    whole, part = analyze_model(Model(store, 1)), analyze_model(Model(piece, 1))
+    whole, part = analyze_model(enhance(store, 1)), analyze_model(enhance(piece, 1))
     for location in range(n):
         if location not in chosen:
             assert piece.n_rows("events", location) == 0

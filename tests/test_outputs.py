@@ -154,13 +154,13 @@ def test_temporary_files__have_no_folder(made, tmp_path, monkeypatch):
 
 
 def test_temporary_files__of_the_analysis_find_no_room(made, tmp_path, monkeypatch):
-    from tracecols.enhance import spool
+    from tracecols.enhance import spill
 
     def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(spool, "BUDGET", 0)
-    monkeypatch.setattr(spool.Spilled, "__init__", fail)
+    monkeypatch.setattr(spill, "BUDGET", 0)
+    monkeypatch.setattr(spill.SpilledColumns, "__init__", fail)
     with pytest.raises(TracecolsError, match=r"cannot write the temporary file .*: No space .*\n  make room there"):
         tracecols.open(made["store"]).analyze()
 

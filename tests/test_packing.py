@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracecols.enhance import spool
-from tracecols.enhance.shipment import Shipment
+from tracecols.enhance import spill
+from tracecols.enhance.columns import Columns
+from tracecols.enhance.outgoing import OutgoingRows
 from tracecols.kernels import packing
 
 SMALL = st.integers(-300, 300)
@@ -40,13 +39,17 @@ def test_packing__gives_back_every_value(compiled, data):
 
 @pytest.fixture
 def spilling(monkeypatch):
-    monkeypatch.setattr(spool, "BUDGET", 0)
-    return spool.Spool()
+    monkeypatch.setattr(spill, "BUDGET", 0)
+    return spill.ColumnSpill()
+
+
+def table(**arrays):
+    return Columns(max(a.size for a in arrays.values()), arrays)
 
 
 def columns():
     time = np.cumsum(np.arange(1000)) + 10**15
-    return SimpleNamespace(
+    return table(
         row=np.arange(1000) + 2**40,
         time=time,
         enter=np.arange(1000) + 2**40 - 3,
@@ -62,20 +65,21 @@ def columns():
 RELATIVE = {"enter": "row", "enter_time": "time"}
 
 
-def test_spool__reads_what_it_wrote(spilling):
+def test_spill__reads_what_it_wrote(spilling):
     given, kept = columns(), spilling.keep(columns(), RELATIVE)
-    for name, array in vars(given).items():
+    for name in given.names:
+        array = given[name]
         assert getattr(kept, name).dtype == array.dtype
         assert getattr(kept, name).tolist() == array.tolist()
         for start, stop in ((0, 0), (3, 4), (990, 1000), (7, 700)):
             stop = min(stop, array.size)
             if start <= stop:
-                assert spool.rows(kept, name, start, stop).tolist() == array[start:stop].tolist()
+                assert kept.rows(name, start, stop).tolist() == array[start:stop].tolist()
 
 
-def test_spool__writes_narrow_columns(spilling):
+def test_spill__writes_narrow_columns(spilling):
     kept = spilling.keep(columns(), RELATIVE)
-    stored = {name: place.stored for name, place in kept._places.items()}
+    stored = {name: column.stored for name, column in kept._stored.items()}
     assert stored == {
         "row": np.uint16, "time": np.uint32, "enter": np.uint8, "enter_time": np.uint8, "wide": np.int64,
         "nothing": np.uint8, "kind": np.uint8, "flag": np.bool_, "empty": np.int64,
@@ -84,20 +88,18 @@ def test_spool__writes_narrow_columns(spilling):
 
 
 @pytest.mark.parametrize("name", ["row", "wide"])
-def test_shipment__finds_rows_wherever_they_are(spilling, name):
+def test_outgoing_rows__finds_rows_wherever_they_are(spilling, name):
     given = columns()
     values = getattr(given, name)
-    shipment = Shipment(_table(given, ["row", "wide"]), ["row", "wide"], spilling)
-    assert isinstance(shipment._kept, spool.Spilled)
+    outgoing = OutgoingRows(_table(given, ["row", "wide"]), ["row", "wide"], spilling)
+    assert isinstance(outgoing._kept, spill.SpilledColumns)
     low, high = int(values[100]), int(values[900])
     end = np.iinfo(np.int64).max
-    assert shipment.between(name, low, high) == (100, 900)
-    assert shipment.between(name, low + 1, end) == (101, 1000)
-    assert shipment.between(name, 0, low) == (0, 100)
-    assert shipment.between(name, -(2**62), 0) == (0, 0)
+    assert outgoing.between(name, low, high) == (100, 900)
+    assert outgoing.between(name, low + 1, end) == (101, 1000)
+    assert outgoing.between(name, 0, low) == (0, 100)
+    assert outgoing.between(name, -(2**62), 0) == (0, 0)
 
 
 def _table(given, names):
-    from tracecols.enhance.compound import Columns
-
     return Columns(len(given.row), {name: getattr(given, name) for name in names})

@@ -10,7 +10,8 @@ import pytest
 
 import tracecols
 from tracecols.cli.progress import COMPILING, SCAN, phases, progress, told_of_compiling
-from tracecols.enhance import model as enhanced
+from tracecols.enhance import partitions
+from tracecols.enhance.model import enhance
 from tracecols.patterns.constraints import find_violations
 from tracecols.patterns.engine import analyze_model
 from tracecols.store import Store
@@ -42,7 +43,7 @@ def store(tmp_path_factory, data):
 @pytest.mark.parametrize("part", [1 << 18, 64])
 def test_bar__goes_over_scan_and_search(part, store, monkeypatch):
     """It stood at 100 % for the second half of the work: only the scan was reported."""
-    monkeypatch.setattr(enhanced, "PART", part)
+    monkeypatch.setattr(partitions, "PARTITION_ROWS", part)
     for work in (
         lambda model, report: analyze_model(model, progress=report),
         lambda model, report: find_violations(model, progress=report),
@@ -50,7 +51,7 @@ def test_bar__goes_over_scan_and_search(part, store, monkeypatch):
         told = []
         n = store.manifest["n_events"]
         scanning, searching = phases(lambda *now, told=told: told.append(now), n, SCAN, 1 - SCAN)
-        model = enhanced.Model(store, 2, scanning)
+        model = enhance(store, 2, scanning)
         assert {total for _, total in told} == {n}
         assert told[-1][0] == pytest.approx(SCAN * n, abs=1)
         n_scan = len(told)

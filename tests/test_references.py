@@ -38,7 +38,7 @@ from otf2_writer import Archive
 from severities import cells
 
 import tracecols
-from tracecols.enhance.model import Model
+from tracecols.enhance.model import enhance
 from tracecols.patterns.engine import analyze_model
 from tracecols.store import Store
 
@@ -69,7 +69,7 @@ def analyzed(tmp_path_factory):
     def run(folder: Path):
         if folder not in known:
             store = Store(tracecols.convert(folder, tmp_path_factory.mktemp("references") / f"{folder.name}.trace"))
-            model = Model(store, 2)
+            model = enhance(store, 2)
             conventions = "expert" if store.manifest["source"]["format"].startswith("EPILOG") else "scalasca"
             known[folder] = model, analyze_model(model, conventions)
         return known[folder]

@@ -10,7 +10,6 @@ import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,8 +19,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import tracecols
 from benchmarks import generate
 from tracecols.enhance import exchange as exchange_module
-from tracecols.enhance import spool
-from tracecols.enhance.model import Model
+from tracecols.enhance import spill
+from tracecols.enhance.columns import Columns
+from tracecols.enhance.model import enhance
 from tracecols.errors import AnalysisError
 from tracecols.once import once
 from tracecols.patterns.engine import counts, run_in_parts
@@ -42,7 +42,7 @@ def scratch(tmp_path, monkeypatch) -> Path:
     folder = tmp_path / "scratch"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    monkeypatch.setattr("tracecols.enhance.model.PART", 1)
+    monkeypatch.setattr("tracecols.enhance.partitions.PARTITION_ROWS", 1)
     return folder
 
 
@@ -57,7 +57,7 @@ def files(folder: Path) -> list[str]:
 @pytest.mark.parametrize("budget", [0, 1 << 29])
 def test_fifty_analyses__of_one_trace_hold_and_leave_nothing(budget, store, scratch, monkeypatch):
     """Issue 13, item 18: what an analysis puts aside is released when it ends, in memory and in files."""
-    monkeypatch.setattr(spool, "BUDGET", budget)
+    monkeypatch.setattr(spill, "BUDGET", budget)
     trace = tracecols.open(store, jobs=2)
     expected = severities(trace.analyze())
     # of every step of an analysis something; all properties take five times as long
@@ -65,7 +65,7 @@ def test_fifty_analyses__of_one_trace_hold_and_leave_nothing(budget, store, scra
     counts(trace.model)
     left = files(scratch)
     assert bool(left) == (budget < 1 << 20)
-    held = trace.model.spool._budget.size
+    held = trace.model.scan_spill._budget._size
     gc.collect()
     if budget:
         # it triples the time, and where nothing fits into the budget files tell
@@ -86,7 +86,7 @@ def test_fifty_analyses__of_one_trace_hold_and_leave_nothing(budget, store, scra
     finally:
         tracemalloc.stop()
     assert files(scratch) == left
-    assert trace.model.spool._budget.size == held
+    assert trace.model.scan_spill._budget._size == held
     # one analysis posts 100 kB; 45 of them may leave what Python itself keeps
     assert after - before < 100_000, after - before
     assert severities(trace.analyze()) == expected
@@ -101,17 +101,17 @@ def test_narrowed_analyses__leave_nothing(store, scratch):
     assert files(scratch) == []
 
 
-def test_spool__gives_back_what_it_kept_beside_another(scratch, monkeypatch):
-    monkeypatch.setattr(spool, "BUDGET", 1000)
-    first = spool.Spool()
-    first.keep(SimpleNamespace(a=np.zeros(50)))
+def test_spill__gives_back_what_it_kept_beside_another(scratch, monkeypatch):
+    monkeypatch.setattr(spill, "BUDGET", 1000)
+    first = spill.ColumnSpill()
+    first.keep(Columns(50, {"a": np.zeros(50)}))
     for _ in range(3):
-        with spool.Spool(first) as second:
-            assert not isinstance(second.keep(SimpleNamespace(a=np.zeros(70))), spool.Spilled)
-            assert isinstance(second.keep(SimpleNamespace(a=np.zeros(10))), spool.Spilled)
+        with spill.ColumnSpill(first) as second:
+            assert not isinstance(second.keep(Columns(70, {"a": np.zeros(70)})), spill.SpilledColumns)
+            assert isinstance(second.keep(Columns(10, {"a": np.zeros(10)})), spill.SpilledColumns)
             assert len(files(scratch)) == 2
         assert files(scratch) == []
-        assert first._budget.size == 400
+        assert first._budget._size == 400
 
 
 # -- threads -----------------------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ def test_once__tries_again_after_an_error():
 
 @pytest.mark.parametrize("part", [1, 1 << 18])
 def test_threads__let_every_part_post_once(part, store, monkeypatch):
-    monkeypatch.setattr("tracecols.enhance.model.PART", part)
+    monkeypatch.setattr("tracecols.enhance.partitions.PARTITION_ROWS", part)
     posted = []
     post_messages = exchange_module.post_messages
 
@@ -194,7 +194,7 @@ def test_threads__let_every_part_post_once(part, store, monkeypatch):
         return post_messages(view, exchange)
 
     monkeypatch.setattr(exchange_module, "post_messages", post)
-    model = Model(Store(store), 1)
+    model = enhance(Store(store), 1)
     expected = sorted(model.messages.recv.tolist()), sorted(model.sent_messages.send.tolist())
     posted.clear()
     with model.divided() as exchange:
@@ -220,7 +220,7 @@ def test_threads__ask_one_trace_for_everything(store):
 
 @pytest.mark.parametrize("part", [1, 1 << 18])
 def test_narrowed_analyses__are_the_same_for_any_number_of_threads(part, store, monkeypatch):
-    monkeypatch.setattr("tracecols.enhance.model.PART", part)
+    monkeypatch.setattr("tracecols.enhance.partitions.PARTITION_ROWS", part)
     narrowed = {
         "properties": ["mpi_latesender", "mpi_latereceiver", "bytes_rcvd", "mpi_wait_nxn"],
         "locations": [0, 3, 5],
@@ -233,8 +233,8 @@ def test_narrowed_analyses__are_the_same_for_any_number_of_threads(part, store, 
 
 def test_run_in_parts__without_the_step_within(store, monkeypatch):
     """Steps that need posts make them, from as many threads as there are."""
-    monkeypatch.setattr("tracecols.enhance.model.PART", 1)
-    model = Model(Store(store), 8)
+    monkeypatch.setattr("tracecols.enhance.partitions.PARTITION_ROWS", 1)
+    model = enhance(Store(store), 8)
     whole = sorted(model.messages.recv.tolist())
     with model.divided() as exchange, ThreadPoolExecutor(8) as pool:
         found = list(run_in_parts(exchange, lambda view, _step: view.messages.recv.tolist(), pool, [1]))

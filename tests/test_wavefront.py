@@ -17,7 +17,7 @@ from sweep_simulation import CORNERS, refill_truth, simulate
 
 import tracecols
 from tracecols.cli import group
-from tracecols.enhance.compound import CompoundTable
+from tracecols.enhance.columns import CompoundTable
 from tracecols.enhance.topologies import given_topology
 from tracecols.errors import AnalysisError
 from tracecols.patterns import wavefront

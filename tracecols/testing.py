@@ -384,7 +384,10 @@ def assert_severities(
     violations = cube.violations()
     if violations:
         raise AssertionError("properties contradict each other\n  " + "\n  ".join(violations))
-    with mock.patch("tracecols.enhance.model.PART", 1), mock.patch("tracecols.enhance.exchange.ROOM", 1):
+    with (
+        mock.patch("tracecols.enhance.partitions.PARTITION_ROWS", 1),
+        mock.patch("tracecols.enhance.collectives.BUCKET_ROWS", 1),
+    ):
         divided = severities(analyze(), name)
     if divided != found:
         raise AssertionError(

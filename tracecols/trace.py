@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,9 +13,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tracecols.arguments import as_seconds, as_texts, clock_reading
-from tracecols.enhance.model import Model
+from tracecols.enhance.columns import CompoundTable
+from tracecols.enhance.instances import region_instances
+from tracecols.enhance.model import Model, enhance
 from tracecols.enhance.order import EventOrder
-from tracecols.enhance.pointers import POINTERS, region_instances, scan_pointers
+from tracecols.enhance.pointers import POINTERS, scan_pointers
+from tracecols.enhance.tables import TABLES
 from tracecols.errors import MissingExtraError, StoreError
 from tracecols.jobs import n_jobs
 from tracecols.once import once
@@ -83,7 +87,7 @@ class Trace:
     @once
     def model(self) -> Model:
         """The enhanced model: made by one pass over all events when first needed."""
-        return Model(self.store, self._jobs, self._progress)
+        return enhance(self.store, self._jobs, self._progress)
 
     def __repr__(self) -> str:
         m = self.manifest
@@ -353,69 +357,22 @@ class Trace:
 
     def region_instances(self, locations: int | Iterable[int] | None = None) -> pd.DataFrame:
         """Return one row per execution of a region, of all or of some locations."""
-        return region_instances(self.model, self._chosen(locations)).frame()
+        model = self.model
+        return region_instances(model.facts, model.scans, self._chosen(locations), model.team_instances).frame()
 
     # -- compound events -------------------------------------------------------------------------------------------
 
-    @property
-    def profile(self) -> pd.DataFrame:
-        """Exclusive time and visits per call path and location."""
-        return self.model.profile.frame()
+    def __getattr__(self, name: str) -> pd.DataFrame:
+        """Return a compound table by name (`tracecols.enhance.tables.TABLES`, docs/schema.md): `messages`, `collectives`, `profile`, ..."""
+        if name in TABLES:
+            table: CompoundTable = self.model.get(name)
+            return table.frame()
+        near = difflib.get_close_matches(name, [*TABLES, *dir(type(self))], 1)
+        hint = f"; did you mean {near[0]!r}?" if near and not name.startswith("_") else ""
+        raise AttributeError(f"a trace has no attribute {name!r}{hint}")
 
-    @property
-    def messages(self) -> pd.DataFrame:
-        """Point-to-point messages, with the calls that start and complete both sides."""
-        return self.model.messages.frame()
-
-    @property
-    def sends(self) -> pd.DataFrame:
-        """All sends, received or not."""
-        return self.model.sends.frame()
-
-    @property
-    def receives(self) -> pd.DataFrame:
-        """All receives, whether or not they found their send."""
-        return self.model.receives.frame()
-
-    @property
-    def collectives(self) -> pd.DataFrame:
-        """MPI collective operations."""
-        return self.model.collectives.frame()
-
-    @property
-    def collective_members(self) -> pd.DataFrame:
-        """Participants of MPI collective operations."""
-        return self.model.collective_members.frame()
-
-    @property
-    def teams(self) -> pd.DataFrame:
-        """Team instances: fork, threads, join."""
-        return self.model.teams.frame()
-
-    @property
-    def constructs(self) -> pd.DataFrame:
-        """OpenMP constructs that a team executed together."""
-        return self.model.constructs.frame()
-
-    @property
-    def construct_members(self) -> pd.DataFrame:
-        """Threads in OpenMP constructs."""
-        return self.model.construct_members.frame()
-
-    @property
-    def lock_acquisitions(self) -> pd.DataFrame:
-        """Acquisitions of locks."""
-        return self.model.lock_acquisitions.frame()
-
-    @property
-    def window_members(self) -> pd.DataFrame:
-        """Processes in collective operations on windows."""
-        return self.model.window_members.frame()
-
-    @property
-    def epochs(self) -> pd.DataFrame:
-        """Access epochs of one-sided communication and the exposure epochs they access."""
-        return self.model.epochs.frame()
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *TABLES})
 
     # -- analysis --------------------------------------------------------------------------------------------------
 

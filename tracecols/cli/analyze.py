@@ -103,7 +103,7 @@ def analyze(
     from tracecols.cli.progress import SCAN, phases, progress
     from tracecols.cli.sources import is_store, opened
     from tracecols.conversion import store_name
-    from tracecols.enhance.model import Model
+    from tracecols.enhance.model import enhance
     from tracecols.enhance.topologies import load_descriptions
     from tracecols.export.replace import check_output
     from tracecols.jobs import n_jobs
@@ -130,7 +130,7 @@ def analyze(
             piece = stack.enter_context(piece_of(store, choice.start, choice.stop, n_jobs(jobs), report))
         with progress("analyzing") as report:
             scanning, searching = phases(report, piece.manifest["n_events"], SCAN, 1 - SCAN)
-            model = Model(piece, n_jobs(jobs), scanning)
+            model = enhance(piece, n_jobs(jobs), scanning)
             cube = analyze_model(model, conventions, families, choice, described, searching)
     cube.save(output)
     click.echo(f"{output}: {cube.summary()}")

@@ -36,13 +36,13 @@ def check(ctx: click.Context, source: Path, first: int, jobs: int | None) -> Non
     """
     from tracecols.cli.progress import SCAN, phases, progress
     from tracecols.cli.sources import opened
-    from tracecols.enhance.model import Model
+    from tracecols.enhance.model import enhance
     from tracecols.jobs import n_jobs
     from tracecols.report.check import tell_violations
 
     with opened(source, jobs) as store, progress("checking") as report:
         scanning, searching = phases(report, store.manifest["n_events"], SCAN, 1 - SCAN)
-        lines = list(tell_violations(Model(store, n_jobs(jobs), scanning), first, searching))
+        lines = list(tell_violations(enhance(store, n_jobs(jobs), scanning), first, searching))
     for line in lines:
         click.echo(line)
     if lines:

@@ -241,7 +241,7 @@ class Builder:
 
     def events(self) -> None:
         """Write time, kind, type, region, enterptr and call path, location by location."""
-        from tracecols.enhance.pointers import scan_stacks
+        from tracecols.enhance.instances import scan_stacks
 
         model = self.model
         dtypes: dict[str, np.dtype[Any]] = {
@@ -257,7 +257,7 @@ class Builder:
         with ExitStack() as stack:
             files = {name: stack.enter_context(self.begin(name, dtype, self.n)) for name, dtype in dtypes.items()}
             for location, first in enumerate(self.first_rows.tolist()):
-                columns = scan_stacks(model, location)
+                columns = scan_stacks(model.facts, model.scans, model.team_instances, location)
                 exits = self.find_ends(columns, first)
                 ends.append(exits)
                 columns["type"] = self.types(columns, location, first, *exits)
@@ -451,7 +451,7 @@ class Builder:
 
     def threads(self) -> None:
         """Write forkptr, lockptr, and when which thread inherits the stack of which FORK."""
-        model, teams, of = self.model, self.model.teams, self.model.teams_of
+        model, teams, of = self.model, self.model.teams, self.model.team_instances
         order = np.argsort(teams.join, kind="stable")
         order = order[teams.join[order] >= 0]
         # a team instance per FORK, or several where threads begin in teams one by one

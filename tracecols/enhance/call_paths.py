@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.compound import pick
+from tracecols.enhance.columns import pick
 from tracecols.enhance.order import EventOrder
 from tracecols.enhance.paths import path_names
 from tracecols.enhance.regions import Regions

@@ -1,7 +1,7 @@
 """Match the participants of MPI collective operations (thesis 3.8, 3.9).
 
-Scope: exchange. One equality join on (communicator, k), where k numbers the collective operations of a process on it. With
-several parts each puts its participants in that order, so that a range of operations is a slice of every part.
+One equality join on (communicator, k), where k numbers the collective operations of a process on it. With several partitions
+each puts its participants in that order (`outgoing_members`), so that a range of operations is a slice of every partition.
 """
 
 from __future__ import annotations
@@ -9,27 +9,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.compound import Columns, CompoundTable, pick
+from tracecols.enhance.columns import Columns, CompoundTable, joined, pick
+from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import Segments, combine, number, number_chronologically, occurrence
-from tracecols.enhance.shipment import Shipment, joined
+from tracecols.enhance.instances import CallInstances, attributed_events
+from tracecols.enhance.outgoing import OutgoingRows
+from tracecols.enhance.partitions import BUCKET_ROWS, EVERYTHING, Bucket, Division
+from tracecols.enhance.scan import LocationScan
+from tracecols.enhance.spill import ColumnSpill
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import COLLECTIVE_MEMBERS, COLLECTIVES, STARTUPS
-
-if TYPE_CHECKING:
-    from tracecols.enhance.exchange import Exchange
-    from tracecols.enhance.model import Model
-
 
 MEMBER = (
     "key", "communicator", "rank", "location", "end", "begin_time", "end_time", "sent", "received", "root", "op",
     "enter", "exit", "enter_time", "exit_time", "call_path",
 )  # fmt: skip
-"""What a part tells of its participants."""
+"""What a partition states of its participants."""
 
 _RELATIVE = {
     "enter": "end", "exit": "end", "begin_time": "end_time", "enter_time": "end_time", "exit_time": "end_time",
@@ -39,20 +39,24 @@ _K = 32
 """Bits of a key for the number of an operation among those of its communicator."""
 
 
-class CollectivePost:
-    """The participants of collective operations in a part.
+class OutgoingMembers:
+    """The participants of collective operations in a partition.
 
     Attributes
     ----------
-    members : Shipment
-        `MEMBER`; with more than one part in the order of the keys, which number communicators and in each its operations.
+    members : OutgoingRows
+        `MEMBER`; with more than one partition in the order of the keys, which number communicators and in each its operations.
     communicator, size, length : (n,) int64
-        Communicators that are used, by their numbers; how many participants the part has on each; how many operations.
+        Communicators that are used, by their numbers; how many participants the partition has on each; how many operations.
     """
 
-    def __init__(self, view: Model, exchange: Exchange) -> None:
-        calls, comm = view.calls, view.communicators
-        e = view.notes("collectives", ["op", "communicator", "root", "sent", "received"])
+    def __init__(
+        self, facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances,
+        division: Division, spill: ColumnSpill | None,
+    ) -> None:  # fmt: skip
+        comm = facts.communicators
+        columns = ["op", "communicator", "root", "sent", "received"]
+        e = attributed_events(facts, scans, members, calls, "collectives", columns)
         # the begin of an operation is the event before its end in the same call
         is_begin, is_end = e.kind == K.MPI_COLLECTIVE_BEGIN, e.kind == K.MPI_COLLECTIVE_END
         end = np.flatnonzero(is_end)
@@ -67,22 +71,24 @@ class CollectivePost:
             if end.size
             else np.zeros(0, bool)
         )
-        begin_time = np.where(begun, e.time[before], pick(calls.enter, call)) if end.size else np.zeros(0, np.int64)
+        begin_time = (
+            np.where(begun, e.time[before], pick(calls.enter_time, call)) if end.size else np.zeros(0, np.int64)
+        )
         location, end_time = e.location[end], e.time[end]
-        process = view.process[location] if end.size else np.zeros(0, np.int32)
+        process = facts.process[location] if end.size else np.zeros(0, np.int32)
         communicator = e.communicator[end]
         channel = comm.channel(communicator, process)
         # threads of one process may take part one after the other
         threads = np.flatnonzero(location[1:] != location[:-1])
         of_process = combine(process, channel)
         if (process[threads] == process[threads + 1]).any():
-            by_time = view.order.argsort(e.row[end], end_time, process)
+            by_time = facts.order.argsort(e.row[end], end_time, process)
             k = np.empty(end.size, np.int64)
             k[by_time] = occurrence(of_process[by_time])
         else:
             k = occurrence(of_process)
         key = channel << _K | k
-        if exchange.n_parts > 1:
+        if len(division) > 1:
             order = np.argsort(key, kind="stable")
             key, end, call, begin_time, end_time = (
                 key[order],
@@ -92,7 +98,7 @@ class CollectivePost:
                 end_time[order],
             )
             communicator, process, location = communicator[order], process[order], location[order]
-        columns = Columns(
+        rows = Columns(
             end.size,
             {
                 "key": key,
@@ -106,53 +112,66 @@ class CollectivePost:
                 "received": partial(np.take, e.received, end),
                 "root": partial(np.take, e.root, end),
                 "op": partial(np.take, e.op, end),
-                "enter": partial(pick, calls.enter_row, call),
-                "exit": partial(pick, calls.exit_row, call),
-                "enter_time": partial(pick, calls.enter, call),
-                "exit_time": partial(pick, calls.exit, call),
+                "enter": partial(pick, calls.enter, call),
+                "exit": partial(pick, calls.exit, call),
+                "enter_time": partial(pick, calls.enter_time, call),
+                "exit_time": partial(pick, calls.exit_time, call),
                 "call_path": partial(pick, calls.call_path, call),
             },
         )
-        self.members = Shipment(columns, MEMBER, exchange.spool, _RELATIVE)
+        self.members = OutgoingRows(rows, MEMBER, spill, _RELATIVE)
         group, first = number(channel)
         of = Segments(group, first.size)
         self.communicator, self.size, self.length = channel[first], of.count(), of.max(k) + 1
 
 
-def plan_ranges(posts: Sequence[CollectivePost], room: int) -> list[tuple[int, int]]:
-    """Divide collective operations into ranges of keys, first and one past the last, with about `room` participants each."""
-    if len(posts) == 1:
-        return [(0, np.iinfo(np.int64).max)]
-    channel = np.concatenate([p.communicator for p in posts])
+def outgoing_members(
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances, division: Division,
+    spill: ColumnSpill | None,
+) -> OutgoingMembers:  # fmt: skip
+    """Find the participants of collective operations in a partition, and put them in the order of the operations."""
+    return OutgoingMembers(facts, scans, members, calls, division, spill)
+
+
+def plan_buckets(outgoing: Sequence[OutgoingMembers]) -> list[Bucket]:
+    """Divide collective operations into ranges of keys with about `BUCKET_ROWS` participants each."""
+    if len(outgoing) == 1:
+        return [EVERYTHING]
+    channel = np.concatenate([p.communicator for p in outgoing])
     group, first = number(channel)
     of = Segments(group, first.size)
-    size, length = of.sum(np.concatenate([p.size for p in posts])), of.max(np.concatenate([p.length for p in posts]))
+    size, length = (
+        of.sum(np.concatenate([p.size for p in outgoing])),
+        of.max(np.concatenate([p.length for p in outgoing])),
+    )
     bounds, filled = [0], 0
     for c in np.argsort(channel[first]).tolist():
-        step = max(1, room * int(length[c]) // int(size[c]))
+        step = max(1, BUCKET_ROWS * int(length[c]) // int(size[c]))
         for k in range(0, int(length[c]), step):
             n = int(size[c]) * min(step, int(length[c]) - k) // int(length[c])
-            if filled and filled + n > room:
+            if filled and filled + n > BUCKET_ROWS:
                 bounds.append(int(channel[first[c]]) << _K | k)
                 filled = 0
             filled += n
-    return list(pairwise([*bounds, np.iinfo(np.int64).max]))
+    edges = pairwise([*bounds, EVERYTHING.high])
+    return [Bucket(number, low, high) for number, (low, high) in enumerate(edges)]
 
 
 def match_collectives(
-    model: Model, posts: Sequence[CollectivePost], low: int, high: int
+    facts: Facts, bucket: Bucket, outgoing: Sequence[OutgoingMembers]
 ) -> tuple[CompoundTable, CompoundTable]:
     """Build the tables of the collective operations in a range of keys, and of their participants."""
-    spans = [p.members.between("key", low, high) if len(posts) > 1 else (0, p.members.n) for p in posts]
+    several = len(outgoing) > 1
+    spans = [o.members.between("key", bucket.low, bucket.high) if several else (0, o.members.n) for o in outgoing]
 
     def member(name: str) -> NDArray[Any]:
-        return joined([p.members.rows(name, *span) for p, span in zip(posts, spans, strict=True)])
+        return joined([o.members.rows(name, *span) for o, span in zip(outgoing, spans, strict=True)])
 
     # operations are numbered by the time of their first end
     end_time, communicator, op, root = member("end_time"), member("communicator"), member("op"), member("root")
     instance, head = number_chronologically(member("key"), end_time)
     segments = Segments(instance, head.size)
-    size = model.communicators.size_of(communicator[head])
+    size = facts.communicators.size_of(communicator[head])
     n_members = segments.count()
     counts = {
         "collective operations that lack participants": int((n_members < size).sum()),
@@ -189,13 +208,12 @@ def match_collectives(
     return table, members
 
 
-def find_startups(model: Model) -> CompoundTable:
+def find_startups(facts: Facts, calls: CallInstances) -> CompoundTable:
     """Build the table of processes in MPI_Init and MPI_Finalize."""
-    calls = model.calls
-    region = model.call_paths.region[calls.call_path] if calls.call_path.size else np.zeros(0, np.int32)
-    is_init, is_finalize = model.regions.is_init[region], model.regions.is_finalize[region]
+    region = facts.call_paths.region[calls.call_path] if calls.call_path.size else np.zeros(0, np.int32)
+    is_init, is_finalize = facts.regions.is_init[region], facts.regions.is_finalize[region]
     rows = np.flatnonzero(is_init | is_finalize)
-    enter, leave, init = calls.enter[rows], calls.exit[rows], is_init[rows]
+    enter, leave, init = calls.enter_time[rows], calls.exit_time[rows], is_init[rows]
     latest, earliest = np.zeros(rows.size, np.int64), np.zeros(rows.size, np.int64)
     for which in (init, ~init):
         if which.any():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.compound import pick
+from tracecols.enhance.columns import pick
 from tracecols.enhance.grouping import lookup
 from tracecols.store import Store
 

@@ -1,37 +1,37 @@
 """Team instances and the OpenMP constructs their threads execute together (thesis 3.13, 3.19).
 
-Scope: exchange, within a process. One equality join on (team instance, role, k).
+Within a process. One equality join on (team instance, role, k).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
-from tracecols.enhance.compound import CompoundTable, pick
+from tracecols.enhance.columns import CompoundTable, pick
+from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import Segments, combine, number_chronologically, occurrence
+from tracecols.enhance.instances import CallInstances
 from tracecols.enhance.regions import CONSTRUCTS as ROLES
+from tracecols.enhance.scan import LocationScan
+from tracecols.enhance.teams import Teams
 from tracecols.schema.compound import CONSTRUCT_MEMBERS, CONSTRUCTS, TEAMS
 
-if TYPE_CHECKING:
-    from tracecols.enhance.model import Model
 
-
-def match_teams(model: Model) -> CompoundTable:
+def match_teams(facts: Facts, scans: Sequence[LocationScan], teams: Teams) -> CompoundTable:
     """Build the table of team instances."""
-    teams = model.teams_of
     n = teams.n_instances
     master = pick(teams.location, teams.master).astype(np.int32)
     fork_row, join_row, fork_time, join_time = (np.full(n, -1, np.int64) for _ in range(4))
     call_path = np.full(n, -1, np.int32)
     for location in np.unique(master[master >= 0]).tolist():
         of = np.flatnonzero(master == location)
-        spans = model.scans[location].fork_spans()
+        spans = scans[location].fork_spans()
         fork = teams.fork[of]
         fork_row[of], join_row[of] = spans.fork_row[fork], spans.join_row[fork]
         fork_time[of], join_time[of] = spans.fork_time[fork], spans.join_time[fork]
-        call_path[of] = pick(model.call_paths.numbers[location].astype(np.int32), spans.node[fork])
+        call_path[of] = pick(facts.call_paths.numbers[location].astype(np.int32), spans.node[fork])
     head = np.zeros(n, np.int64)
     head[teams.instance[::-1]] = np.arange(teams.instance.size)[::-1]
     return CompoundTable(
@@ -54,16 +54,15 @@ def match_teams(model: Model) -> CompoundTable:
     )
 
 
-def match_constructs(model: Model) -> tuple[CompoundTable, CompoundTable]:
+def match_constructs(facts: Facts, calls: CallInstances, teams: Teams) -> tuple[CompoundTable, CompoundTable]:
     """Build the tables of OpenMP constructs and of the threads in them; `role_number` is the place in ROLES."""
-    calls, teams = model.calls, model.teams_of
-    region = model.call_paths.region[calls.call_path] if calls.call_path.size else np.zeros(0, np.int32)
-    role = model.regions.construct[region]
+    region = facts.call_paths.region[calls.call_path] if calls.call_path.size else np.zeros(0, np.int32)
+    role = facts.regions.construct[region]
     rows = np.flatnonzero((role >= 0) & (calls.begin >= 0))
-    # calls are numbered in the order of their ENTER unless a note came first; order them by row
-    rows = rows[np.argsort(calls.enter_row[rows], kind="stable")]
+    # calls are numbered in the order of their ENTER unless an attributed event came first; order them by row
+    rows = rows[np.argsort(calls.enter[rows], kind="stable")]
     role = role[rows]
-    begin, enter = calls.begin[rows], calls.enter[rows]
+    begin, enter = calls.begin[rows], calls.enter_time[rows]
     team = teams.instance[begin] if begin.size else begin
     k = occurrence(combine(begin, role))
     instance, head = number_chronologically(combine(team, role, k), enter)
@@ -94,10 +93,10 @@ def match_constructs(model: Model) -> tuple[CompoundTable, CompoundTable]:
             "role_number": role,
             "latest_enter_time": lambda: table.latest_enter_time[instance],
             "location": calls.location[rows],
-            "enter": calls.enter_row[rows],
-            "exit": calls.exit_row[rows],
+            "enter": calls.enter[rows],
+            "exit": calls.exit[rows],
             "enter_time": enter,
-            "exit_time": calls.exit[rows],
+            "exit_time": calls.exit_time[rows],
             "call_path": calls.call_path[rows],
             "task_time": calls.tasks[rows],
         },

@@ -9,30 +9,30 @@ Scope: exchange, within a process. Joins on (process, lock) in order of time and
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.compound import CompoundTable, pick
+from tracecols.enhance.columns import CompoundTable, pick
+from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import Segments, combine, mask_of
+from tracecols.enhance.instances import CallInstances, attributed_events
+from tracecols.enhance.scan import LocationScan
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import LOCK_ACQUISITIONS
-
-if TYPE_CHECKING:
-    from tracecols.enhance.model import Model
-
 
 ACQUIRE = mask_of((K.THREAD_ACQUIRE_LOCK, K.OMP_ACQUIRE_LOCK))
 
 
-def match_locks(model: Model) -> tuple[CompoundTable, tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def match_locks(
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances
+) -> tuple[CompoundTable, tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Build the table of lock acquisitions, and lockptr of all lock events: their rows and what they point to."""
-    calls = model.calls
-    e = model.notes("locks", ["lock", "acquisition"])
-    process = model.process[e.location] if e.location.size else np.zeros(0, np.int32)
+    e = attributed_events(facts, scans, members, calls, "locks", ["lock", "acquisition"])
+    process = facts.process[e.location] if e.location.size else np.zeros(0, np.int32)
     key = combine(process, e.lock)
-    order = model.order.argsort(e.row, e.time, key)
+    order = facts.order.argsort(e.row, e.time, key)
     same = key[order[1:]] == key[order[:-1]]
     lockptr = np.full(key.size, -1, np.int64)
     lockptr[order[1:][same]] = e.row[order[:-1][same]]
@@ -63,8 +63,8 @@ def match_locks(model: Model) -> tuple[CompoundTable, tuple[NDArray[np.int64], N
             "previous_release_time": pick(e.time, previous_release),
             "lockptr": lockptr[acquire],
             "lockptr_time": lockptr_time[acquire],
-            "enter": lambda: pick(calls.enter_row, e.call[acquire]),
-            "enter_time": lambda: pick(calls.enter, e.call[acquire]),
+            "enter": lambda: pick(calls.enter, e.call[acquire]),
+            "enter_time": lambda: pick(calls.enter_time, e.call[acquire]),
             "call_path": lambda: pick(calls.call_path, e.call[acquire]),
             "has_previous": previous_release >= 0,
         },

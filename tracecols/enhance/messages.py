@@ -1,8 +1,8 @@
 """Match sends with receives, and both with the calls that start and complete them (thesis 3.7, 3.11).
 
-Scope: exchange. One equality join on (source, destination, communicator, tag, k), where k numbers sends in order and
-receives in the order in which they were posted. Sends go to the part of the trace that receives them, and what became of
-them comes back.
+One equality join on (source, destination, communicator, tag, k), where k numbers sends in order and receives in the order in
+which they were posted. The rows of sends go to the partition that receives them (`outgoing_messages`), which matches them
+(`match_messages`); what they matched comes back to the senders (`gather_sent`).
 """
 
 from __future__ import annotations
@@ -10,25 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.compound import Column, Columns, CompoundTable, pick
+from tracecols.enhance.columns import Column, Columns, ColumnSource, CompoundTable, joined, pick
+from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import Segments, combine, join_occurrences, mask_of, number, pair_with_previous
-from tracecols.enhance.shipment import Shipment, joined
-from tracecols.enhance.spool import Spool, rows
+from tracecols.enhance.instances import CallInstances, attributed_events
+from tracecols.enhance.outgoing import OutgoingRows
+from tracecols.enhance.partitions import Division
+from tracecols.enhance.scan import LocationScan
+from tracecols.enhance.spill import ColumnSpill
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import MESSAGES, SENT_MESSAGES
 from tracecols.schema.compound import RECEIVES as RECEIVES_TABLE
 from tracecols.schema.compound import SENDS as SENDS_TABLE
-
-if TYPE_CHECKING:
-    from tracecols.enhance.exchange import Exchange
-    from tracecols.enhance.model import AllCalls, Model
-
 
 SENDS = mask_of((K.MPI_SEND, K.MPI_ISEND))
 RECEIVES = mask_of((K.MPI_RECV, K.MPI_IRECV, K.MPI_MRECV, K.MPI_IMRECV))
@@ -43,13 +41,13 @@ SEND_HALF = (
     "send", "send_location", "source_process", "destination_process", "communicator", "destination", "tag", "length",
     "send_time", *(f"{role}_{name}" for role in ("send", "send_done") for name in CALL),
 )  # fmt: skip
-"""What a receiver is told of a send."""
+"""What a receiver gets of a send."""
 KEY = ("source_process", "destination_process", "communicator", "tag")
 RECV_HALF = (
     "recv", "recv_location", "source", "recv_time",
     *(f"{role}_{name}" for role in ("recv_post", "recv") for name in CALL),
 )  # fmt: skip
-"""What a sender is told of a receive."""
+"""What a sender gets of a receive."""
 RELATIVE = {
     f"{role}_{name}": f"{event}_time" if name.endswith("time") else event
     for event, roles in (("send", ("send", "send_done")), ("recv", ("recv_post", "recv")))
@@ -59,9 +57,9 @@ RELATIVE = {
 """Calls are close to their event."""
 
 
-def call_columns(calls: AllCalls, role: str, call: NDArray[np.int64]) -> dict[str, Column]:
-    """Return the columns of the call an event stands in."""
-    values = calls.enter_row, calls.exit_row, calls.enter, calls.exit, calls.call_path
+def call_columns(calls: CallInstances, role: str, call: NDArray[np.int64]) -> dict[str, Column]:
+    """Return the columns of the call instance an event stands in."""
+    values = calls.enter, calls.exit, calls.enter_time, calls.exit_time, calls.call_path
     return {f"{role}_{name}": partial(pick, v, call) for name, v in zip(CALL, values, strict=True)}
 
 
@@ -75,39 +73,44 @@ def _pairs(key: NDArray[np.int64], first: NDArray[np.bool_], second: NDArray[np.
     return result
 
 
-@dataclass
-class MessagePost:
-    """The sends and receives of a part: what it sends to others, and what it waits for.
+@dataclass(frozen=True, eq=False)
+class PointToPoint:
+    """The point-to-point events of some processes, and which of them belong together.
 
     Attributes
     ----------
-    sends : Shipment
-        `SEND_HALF` of the sends that were not cancelled, by the part that receives them.
-    start : (n_parts + 1,) int64
-        Rows that each part gets; nobody gets what stands behind the last.
-    receives : Shipment
-        `RECV_HALF` and `KEY` of the receives, in the order in which they were posted.
-    n_cancelled : int
+    events : Columns
+        `attributed_events` of p2p, by process in order of time.
+    process : (n,) int32
+        Process of each.
+    partner : (n,) int64
+        Of what starts a request what completes it, and the other way round; -1 none.
+    cancelled : (n,) bool
+        Starts of requests that were cancelled.
+    probe : (n,) int64, optional
+        The matching probe before each event that posts the receive of the message it found; -1 none.
     """
 
-    sends: Shipment
-    start: NDArray[np.int64]
-    receives: Shipment
-    n_cancelled: int
+    events: Columns
+    process: NDArray[np.int32]
+    partner: NDArray[np.int64]
+    cancelled: NDArray[np.bool_]
+    probe: NDArray[np.int64] | None
 
 
-def post_messages(view: Model, exchange: Exchange) -> tuple[MessagePost, CompoundTable]:
-    """Find the sends and receives of a part; and the table of all its sends, cancelled or not."""
-    calls, process = view.calls, view.process
-    e = view.notes("p2p", ["peer", "communicator", "tag", "length", "request", "message"])
-    of_process = process[e.location] if e.location.size else np.zeros(0, np.int32)
+def pair_requests(
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances
+) -> PointToPoint:
+    """Find the point-to-point events of some processes, and which belong to one request."""
+    columns = ["peer", "communicator", "tag", "length", "request", "message"]
+    e = attributed_events(facts, scans, members, calls, "p2p", columns)
+    of_process = facts.process[e.location] if e.location.size else np.zeros(0, np.int32)
     # events of a process in order of time; threads of one process may share channels and requests
     changes = np.flatnonzero(e.location[1:] != e.location[:-1])
     if (of_process[changes] == of_process[changes + 1]).any():
-        order = view.order.argsort(e.row, e.time, of_process)
-        e.reorder(order)
+        order = facts.order.argsort(e.row, e.time, of_process)
+        e = e.take(order)
         of_process = of_process[order]
-
     kind = e.kind
     starts, ends = STARTS[kind], ENDS[kind]
     partner = _pairs(combine(of_process, e.request), starts, ends)
@@ -115,28 +118,78 @@ def post_messages(view: Model, exchange: Exchange) -> tuple[MessagePost, Compoun
     # a matched probe knows the envelope of the message that a later call receives
     posts = POSTS[kind]
     probe = _pairs(combine(of_process, e.message), PROBES[kind], posts) if posts.any() else None
+    return PointToPoint(e, of_process, partner, cancelled, probe)
 
+
+def list_sends(p2p: PointToPoint, calls: CallInstances) -> CompoundTable:
+    """Build the table of all sends, cancelled or not."""
+    e = p2p.events
+    every = np.flatnonzero(SENDS[e.kind])
+    every = every[np.argsort(e.row[every], kind="stable")]
+    return CompoundTable(
+        SENDS_TABLE,
+        every.size,
+        {
+            "send": partial(np.take, e.row, every),
+            "location": partial(np.take, e.location, every),
+            "communicator": partial(np.take, e.communicator, every),
+            "destination": partial(np.take, e.peer, every),
+            "tag": partial(np.take, e.tag, every),
+            "length": partial(np.take, e.length, every),
+            "send_time": partial(np.take, e.time, every),
+            "is_cancelled": partial(np.take, p2p.cancelled, every),
+            "call_path": partial(pick, calls.call_path, e.call[every]),
+        },
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class OutgoingMessages:
+    """The sends and receives of a partition: what it sends to others, and what it waits for.
+
+    Attributes
+    ----------
+    sends : OutgoingRows
+        `SEND_HALF` of the sends that were not cancelled, by the partition that receives them.
+    start : (n_partitions + 1,) int64
+        Rows that each partition gets; nobody gets what stands behind the last.
+    receives : OutgoingRows
+        `RECV_HALF` and `KEY` of the receives, in the order in which they were posted.
+    n_cancelled : int
+    """
+
+    sends: OutgoingRows
+    start: NDArray[np.int64]
+    receives: OutgoingRows
+    n_cancelled: int
+
+
+def outgoing_messages(
+    facts: Facts, division: Division, spill: ColumnSpill | None, p2p: PointToPoint, calls: CallInstances
+) -> OutgoingMessages:
+    """Put the sends of a partition in the order of the partitions that receive them, and its receives in that of their posts."""
+    e, of_process, partner, cancelled = p2p.events, p2p.process, p2p.partner, p2p.cancelled
+    kind = e.kind
     receives = np.flatnonzero(RECEIVES[kind])
     # where a receive was posted: by its request, by the probe that found the message, or by itself
     post = np.where(REQUESTED[kind[receives]], partner[receives], receives)
     post = np.where(post >= 0, post, receives)
     envelope, matching = receives, post
-    if probe is not None:
-        found_by = probe[post]
+    if p2p.probe is not None:
+        found_by = p2p.probe[post]
         envelope = np.where(found_by >= 0, found_by, receives)
         matching = np.where(found_by >= 0, found_by, post)
     by_post = np.argsort(matching, kind="stable")
     receives, post, envelope = receives[by_post], post[by_post], envelope[by_post]
 
-    c = view.communicators
-    is_send = SENDS[kind]
-    sends = np.flatnonzero(is_send & ~cancelled)
+    c = facts.communicators
+    sends = np.flatnonzero(SENDS[kind] & ~cancelled)
     destination = c.process_of(e.communicator[sends], e.peer[sends], of_process[sends])
-    n = exchange.n_parts
+    n = len(division)
     start = np.array([0, sends.size])
     if n > 1:
-        # in the order of the parts that get them
-        to = np.where(destination >= 0, exchange.part_of[destination], n).astype(np.min_scalar_type(n))
+        # in the order of the partitions that get them
+        to = np.where(destination >= 0, division.of_process[destination], n).astype(np.min_scalar_type(n))
         start = np.concatenate([[0], np.cumsum(np.bincount(to, minlength=n)[:n])])
         order = np.argsort(to, kind="stable")
         sends, destination = sends[order], destination[order]
@@ -157,7 +210,7 @@ def post_messages(view: Model, exchange: Exchange) -> tuple[MessagePost, Compoun
             **call_columns(calls, "send_done", pick(e.call, done)),
         },
     )
-    shipped = Shipment(columns, SEND_HALF, exchange.spool, RELATIVE)
+    outgoing = OutgoingRows(columns, SEND_HALF, spill, RELATIVE)
     columns = Columns(
         receives.size,
         {
@@ -173,61 +226,42 @@ def post_messages(view: Model, exchange: Exchange) -> tuple[MessagePost, Compoun
             **call_columns(calls, "recv", e.call[receives]),
         },
     )
-    received = Shipment(columns, [*KEY, *RECV_HALF], exchange.spool, RELATIVE)
-    every = np.flatnonzero(is_send)
-    every = every[np.argsort(e.row[every], kind="stable")]
-
-    all_sends = CompoundTable(
-        SENDS_TABLE,
-        every.size,
-        {
-            "send": partial(np.take, e.row, every),
-            "location": partial(np.take, e.location, every),
-            "communicator": partial(np.take, e.communicator, every),
-            "destination": partial(np.take, e.peer, every),
-            "tag": partial(np.take, e.tag, every),
-            "length": partial(np.take, e.length, every),
-            "send_time": partial(np.take, e.time, every),
-            "is_cancelled": partial(np.take, cancelled, every),
-            "call_path": partial(pick, calls.call_path, e.call[every]),
-        },
-    )
-    return MessagePost(shipped, start, received, int(cancelled.sum())), all_sends
+    received = OutgoingRows(columns, [*KEY, *RECV_HALF], spill, RELATIVE)
+    return OutgoingMessages(outgoing, start, received, int(cancelled.sum()))
 
 
-class Receipt:
-    """What became of the sends a part received from all others.
+class MatchResult:
+    """The receives that the sends to a partition matched.
 
     Parameters
     ----------
-    receives : Shipment
-        Receives of the part.
+    receives : OutgoingRows
+        Receives of the partition.
     matched : (n,) int64
         For each send its receive, -1 if it was never received.
-    start : (n_parts + 1,) int64
-        First of the sends of each part.
-    spool : Spool, optional
+    start : (n_partitions + 1,) int64
+        First of the sends of each partition.
+    spill : ColumnSpill, optional
         Keeps the columns, for senders that ask when the receives are no longer there.
     """
 
     def __init__(
-        self, receives: Shipment, matched: NDArray[np.int64], start: NDArray[np.int64], spool: Spool | None
+        self, receives: OutgoingRows, matched: NDArray[np.int64], start: NDArray[np.int64], spill: ColumnSpill | None
     ) -> None:
         def column(name: str) -> NDArray[Any]:
             return pick(receives.rows(name), matched)
 
         self._start = start
-        self._kept: Any = Columns(matched.size, {name: partial(column, name) for name in RECV_HALF})
-        if spool is not None:
-            self._kept = spool.keep(SimpleNamespace(**{name: column(name) for name in RECV_HALF}), RELATIVE)
+        columns = Columns(matched.size, {name: partial(column, name) for name in RECV_HALF})
+        self._kept: ColumnSource = columns if spill is None else spill.keep(columns, RELATIVE)
 
     def column(self, name: str, sender: int) -> NDArray[Any]:
-        """Return a column of the receives of what a part sent; null where there is none."""
-        return rows(self._kept, name, int(self._start[sender]), int(self._start[sender + 1]))
+        """Return a column of the receives of what a partition sent; null where there is none."""
+        return self._kept.rows(name, int(self._start[sender]), int(self._start[sender + 1]))
 
 
 class LateCalls:
-    """The calls of a part that wait for late senders.
+    """The calls of a partition that wait for late senders.
 
     Attributes
     ----------
@@ -255,28 +289,34 @@ class LateCalls:
         return np.where(self.enter[at] == enter, self.wait[at], 0)
 
 
+def find_late_calls(messages: CompoundTable) -> LateCalls:
+    """Find the calls of a partition that wait for late senders."""
+    return LateCalls(messages)
+
+
 def _one_before_is_lacking(
-    model: Model, group: NDArray[Any], row: NDArray[np.int64], time: NDArray[np.int64], lacks: NDArray[np.bool_]
+    facts: Facts, group: NDArray[Any], row: NDArray[np.int64], time: NDArray[np.int64], lacks: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     """Say for each send whether one of the same group that was sent before it is never received."""
     numbers, heads = number(group.astype(np.int64))
     lacking = np.flatnonzero(lacks)
-    lacking = lacking[model.order.argsort(row[lacking], time[lacking])][::-1]
+    lacking = lacking[facts.order.argsort(row[lacking], time[lacking])][::-1]
     first = np.full(heads.size, -1, np.int64)
     first[numbers[lacking]] = lacking
     at = first[numbers]
-    return (at >= 0) & model.order.precedes(row[at], time[at], row, time)
+    return (at >= 0) & facts.order.precedes(row[at], time[at], row, time)
 
 
 def match_messages(
-    exchange: Exchange, part: int, posts: Sequence[MessagePost]
-) -> tuple[CompoundTable, CompoundTable, Receipt]:
-    """Build the tables of the messages a part receives, of all its receives, and what senders are told."""
-    model, receives = exchange.model, posts[part].receives
-    spans = [(int(p.start[part]), int(p.start[part + 1])) for p in posts]
+    facts: Facts, partition: int, outgoing: Sequence[OutgoingMessages], spill: ColumnSpill | None
+) -> tuple[CompoundTable, CompoundTable, MatchResult]:
+    """Build the tables of the messages a partition receives and of all its receives, and find what every send matched."""
+    own = outgoing[partition]
+    receives = own.receives
+    spans = [(int(o.start[partition]), int(o.start[partition + 1])) for o in outgoing]
 
     def sent(name: str) -> NDArray[Any]:
-        return joined([p.sends.rows(name, *span) for p, span in zip(posts, spans, strict=True)])
+        return joined([o.sends.rows(name, *span) for o, span in zip(outgoing, spans, strict=True)])
 
     n = sum(stop - start for start, stop in spans)
     key = combine(*(np.concatenate([sent(name), receives.rows(name)]) for name in KEY))
@@ -295,7 +335,7 @@ def match_messages(
         return receives.rows(name)[r]
 
     def unreceived_before() -> NDArray[np.bool_]:
-        return _one_before_is_lacking(model, sent("destination_process"), sent("send"), sent("send_time"), matched < 0)[
+        return _one_before_is_lacking(facts, sent("destination_process"), sent("send"), sent("send_time"), matched < 0)[
             s
         ]
 
@@ -304,7 +344,6 @@ def match_messages(
         **{name: partial(received, name) for name in RECV_HALF},
         "unreceived_before": unreceived_before,
     }
-    own = posts[part]
     table = CompoundTable(MESSAGES, r.size, columns)
     table.counts = {
         "sends without receive": n - r.size + own.sends.n - int(own.start[-1]),
@@ -313,14 +352,14 @@ def match_messages(
         "messages received before they were sent": int((table.send_time > table.recv_time).sum()),
     }
     bounds = np.concatenate([[0], np.cumsum([stop - start for start, stop in spans])])
-    every = all_receives(model, table, receives, np.flatnonzero(match < 0))
-    return table, every, Receipt(receives, matched, bounds, exchange.spool)
+    every = all_receives(facts, table, receives, np.flatnonzero(match < 0))
+    return table, every, MatchResult(receives, matched, bounds, spill)
 
 
 def all_receives(
-    model: Model, messages: CompoundTable, receives: Shipment, unmatched: NDArray[np.int64]
+    facts: Facts, messages: CompoundTable, receives: OutgoingRows, unmatched: NDArray[np.int64]
 ) -> CompoundTable:
-    """Build the table of the receives of a part: those of its messages, and those that found no send."""
+    """Build the table of the receives of a partition: those of its messages, and those that found no send."""
     recv = np.concatenate([messages.recv, receives.rows("recv")[unmatched]])
     # where all found their sends the columns of the messages serve
     order = np.argsort(recv, kind="stable") if unmatched.size else None
@@ -337,7 +376,7 @@ def all_receives(
         rows, location = receives.rows("recv")[unmatched], receives.rows("recv_location")[unmatched]
         length = np.empty(rows.size, np.int64)
         for of in np.unique(location).tolist():
-            side, mine = model.store.read("p2p", of, ["row", "length"]), location == of
+            side, mine = facts.store.read("p2p", of, ["row", "length"]), location == of
             length[mine] = side["length"][np.searchsorted(side["row"], rows[mine])]
         return length
 
@@ -360,16 +399,16 @@ def all_receives(
 
 
 def gather_sent(
-    model: Model, post: MessagePost, receipts: Sequence[Receipt], part: int, late: Callable[[], LateCalls]
+    facts: Facts, partition: int, outgoing: OutgoingMessages, results: Sequence[MatchResult], late: LateCalls
 ) -> CompoundTable:
-    """Build the table of the messages a part sends, from what it posted and what the others tell it."""
-    sends = post.sends
-    n_nowhere = sends.n - int(post.start[-1])
+    """Build the table of the messages a partition sends, from its sends and what they matched elsewhere."""
+    sends = outgoing.sends
+    n_nowhere = sends.n - int(outgoing.start[-1])
 
-    def told(name: str) -> NDArray[Any]:
-        return joined([r.column(name, part) for r in receipts])
+    def matched(name: str) -> NDArray[Any]:
+        return joined([result.column(name, partition) for result in results])
 
-    recv = told("recv")
+    recv = matched("recv")
     send = sends.rows("send", 0, recv.size)
     s = np.flatnonzero(recv >= 0)
     s = s[np.argsort(send[s], kind="stable")]
@@ -378,12 +417,12 @@ def gather_sent(
         return sends.rows(name, 0, recv.size)[s]
 
     def received(name: str) -> NDArray[Any]:
-        return told(name)[s]
+        return matched(name)[s]
 
     def unreceived_before() -> NDArray[np.bool_]:
         lacks = np.concatenate([recv < 0, np.ones(n_nowhere, bool)])
         return _one_before_is_lacking(
-            model, sends.rows("send_location"), sends.rows("send"), sends.rows("send_time"), lacks
+            facts, sends.rows("send_location"), sends.rows("send"), sends.rows("send_time"), lacks
         )[s]
 
     columns: dict[str, Column] = {
@@ -391,7 +430,5 @@ def gather_sent(
         **{name: partial(received, name) for name in RECV_HALF},
         "unreceived_before": unreceived_before,
     }
-    table = CompoundTable(
-        SENT_MESSAGES, s.size, {**columns, "send_done_late": lambda: late().at(table.send_done_enter)}
-    )
+    table = CompoundTable(SENT_MESSAGES, s.size, {**columns, "send_done_late": lambda: late.at(table.send_done_enter)})
     return table

@@ -1,422 +1,279 @@
-"""The enhanced model of a trace: the scans of all locations put together, and the compound tables made of them."""
+"""The enhanced model of a trace, and the runs of its steps over the partitions of the trace."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from copy import copy
-from typing import Any
-from weakref import WeakKeyDictionary
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from threading import Lock, RLock
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.call_paths import CallPaths, merge_call_paths
-from tracecols.enhance.communicators import Communicators
-from tracecols.enhance.compound import CompoundTable
-from tracecols.enhance.exchange import Exchange
-from tracecols.enhance.grouping import Segments, combine, number
-from tracecols.enhance.locations import Locations
-from tracecols.enhance.messages import post_messages
-from tracecols.enhance.order import EventOrder
-from tracecols.enhance.regions import Regions
-from tracecols.enhance.scan import scan_locations
-from tracecols.enhance.shipment import joined
-from tracecols.enhance.spool import Spool
-from tracecols.enhance.teams import Teams
-from tracecols.enhance.topologies import Topology, read_topologies
+from tracecols.enhance.call_paths import merge_call_paths
+from tracecols.enhance.collectives import plan_buckets
+from tracecols.enhance.facts import Definitions, Facts
+from tracecols.enhance.partitions import EVERYTHING, Bucket, Partition, divide, undivided
+from tracecols.enhance.scan import LocationScan, scan_locations
+from tracecols.enhance.spill import ColumnSpill
+from tracecols.enhance.steps import BUCKET, GIVEN, GLOBAL, STAGES, Every
+from tracecols.enhance.tables import STEP_OF, STEPS
+from tracecols.enhance.topologies import Topology
 from tracecols.once import once
-from tracecols.schema import KINDS
-from tracecols.schema.compound import PROFILE
 from tracecols.store import Store
-from tracecols.store.arrow import to_numpy
 
-PART = 1 << 18
-"""Calls and notes of a part, at least, four times as many once there are 16 parts, and more if one process has them or there
-would be too many parts; a trace that has fewer is one part."""
+Result = TypeVar("Result")
 
-N_PARTS = 64
-"""Parts, at most, of processes of the same size."""
-
-_SHARED = (
-    "store", "regions", "n_locations", "locations", "communicators", "order", "scans", "call_paths", "spool", "jobs", "memo",
-    "topologies", "misplaced",
-)  # fmt: skip
-
-
-class AllCalls:
-    """The calls of all locations of a model, one after the other.
-
-    Attributes
-    ----------
-    location : (n,) int32
-    call_path : (n,) int32
-        In the merged call tree.
-    enter_row, exit_row, enter, exit, tasks : (n,) int64
-    begin : (n,) int64
-        Team begin (`Teams`) the thread was in; -1 none.
-    start : (n_locations + 1,) int64
-        First call of each location.
-    """
-
-    def __init__(self, model: Model) -> None:
-        scans, numbers = model.scans, model.call_paths.numbers
-        begin_start = model.teams_of.begin_start
-        members = model.members.tolist()
-        self._chosen = {i: scans[i].exchange_numbers for i in members} if model.is_exchange else {}
-        counts = np.zeros(len(scans), np.int64)
-        for i in members:
-            counts[i] = self._chosen[i].size if model.is_exchange else scans[i].n_calls
-        self.start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        self.location = np.repeat(np.arange(len(scans), dtype=np.int32), counts)
-
-        def column(
-            name: str, dtype: type, of: Callable[[int, NDArray[Any]], NDArray[Any]] | None = None
-        ) -> NDArray[Any]:
-            """Put a column of all locations together."""
-            parts = []
-            for i in members:
-                part = getattr(scans[i].exchange_calls if model.is_exchange else scans[i].calls, name)
-                parts.append(part if of is None else of(i, part))
-            return joined(parts) if parts else np.zeros(0, dtype)
-
-        self.call_path = column("node", np.int32, lambda i, node: numbers[i][node])
-        self.begin = column("team", np.int64, lambda i, team: np.where(team >= 0, team + begin_start[i], -1))
-        self.enter_row, self.exit_row = column("enter_row", np.int64), column("exit_row", np.int64)
-        self.enter, self.exit = column("enter", np.int64), column("exit", np.int64)
-        self.tasks: NDArray[np.int64] = np.broadcast_to(np.int64(0), self.enter.shape)
-        if any(scans[i].has_tasks for i in members):
-            self.tasks = column(
-                "tasks", np.int64, lambda i, tasks: tasks if tasks.size else np.zeros(int(counts[i]), np.int64)
-            )
-
-    def number(self, location: int, call: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Turn a location's own numbers of calls into numbers here; -1 stays."""
-        if self._chosen:
-            call = np.where(call >= 0, np.searchsorted(self._chosen[location], call), -1)
-        return np.where(call >= 0, call + self.start[location], -1)
-
-
-class FamilyNotes:
-    """The events of one family on all locations with their attributes, in the order of the event table.
-
-    Attributes
-    ----------
-    location, row, kind, time, call : (n,)
-        Location and row; kind; time in ticks; number of the enclosing call in `AllCalls`, -1 none.
-    """
-
-    def __init__(self, model: Model, family: str, columns: list[str]) -> None:
-        member = np.zeros(256, bool)
-        member[[k.number for k in KINDS if k.family == family]] = True
-        parts: list[dict[str, NDArray[Any]]] = []
-        for i in model.members.tolist():
-            side = model.store.read(family, i, ["row", *columns])
-            if not side["row"].size:
-                continue
-            notes = model.scans[i].notes
-            kind = notes.kind
-            mine = member[kind]
-            call = notes.call[mine]
-            parts.append(
-                {
-                    **side,
-                    "location": np.full(call.size, i, np.int32),
-                    "kind": kind[mine],
-                    "time": notes.time[mine],
-                    "call": model.calls.number(i, call),
-                }
-            )
-        for name in ("location", "row", "kind", "time", "call", *columns):
-            setattr(self, name, joined([p[name] for p in parts]) if parts else np.zeros(0, np.int64))
-
-    location: NDArray[np.int32]
-    row: NDArray[np.int64]
-    kind: NDArray[np.uint8]
-    time: NDArray[np.int64]
-    call: NDArray[np.int64]
-
-    def reorder(self, order: NDArray[np.int64]) -> None:
-        """Put the events in another order."""
-        for name, column in vars(self).items():
-            setattr(self, name, column[order])
-
-    def __getattr__(self, name: str) -> NDArray[Any]:
-        raise AttributeError(name)
+Progress = Callable[[int, int], None]
+"""Called with what is done and what is to be done."""
 
 
 class Model:
-    """The enhanced model of a trace.
+    """What one slice of a trace holds: values by name, each made by its step when it is first asked for.
+
+    Patterns and constraints get it as their first argument. Besides the values that steps make (`enhance.tables.STEPS`: compound
+    tables, call instances, ...) it has the attributes of `Facts`.
+
+    Parameters
+    ----------
+    jobs : int
+        Threads for analyses.
+    given : dict
+        The values `steps.GIVEN`.
+    stage : str, optional
+        The stage whose values it makes itself; by default all, for a trace in one partition.
+    run : Run, optional
+        Where values of other stages and partitions come from, unless the trace is in one partition.
+    scan_spill : ColumnSpill, optional
+        Where the columns of the scans are kept.
+
+    Attributes
+    ----------
+    facts : Facts
+    scans : sequence of LocationScan
+        By location.
+    members : (n,) int64
+        Locations of the slice.
+    """
+
+    def __init__(
+        self,
+        jobs: int,
+        given: dict[str, Any],
+        stage: str = "",
+        run: Run | None = None,
+        scan_spill: ColumnSpill | None = None,
+    ) -> None:
+        self.jobs, self._stage, self._run, self.scan_spill = jobs, stage, run, scan_spill
+        self.facts: Facts = given["facts"]
+        self.scans: Sequence[LocationScan] = given["scans"]
+        self.members: NDArray[np.int64] = given["members"]
+        self._values = dict(given)
+        self._lock = RLock()
+
+    def get(self, name: str) -> Any:
+        """Return a value by name; the step that makes it runs when it is first asked for.
+
+        Raises
+        ------
+        KeyError
+            If no step makes it.
+        """
+        with self._lock:
+            if name not in self._values:
+                step = STEP_OF[name]
+                if self._run is not None and name in step.keeps and step.stage != self._stage:
+                    return self._run.value(name, self._values["partition"])
+                made = step.function(*(self._read(what) for what in step.reads))
+                self._values.update(zip(step.makes, made if len(step.makes) > 1 else (made,), strict=True))
+            return self._values[name]
+
+    def _read(self, what: str | Every) -> Any:
+        if not isinstance(what, Every):
+            return self.get(what)
+        return [self.get(what.name)] if self._run is None else self._run.every(what.name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in STEP_OF:
+            return self.get(name)
+        if name.startswith("_") or name in GIVEN:
+            raise AttributeError(f"a model has no attribute {name!r}")
+        return getattr(self.facts, name)
+
+    def with_topologies(self, more: Sequence[Topology]) -> Model:
+        """Return a model of the same trace that knows further topologies, before its own; it shares what has been computed."""
+        facts = replace(self.facts, topologies=(*more, *self.facts.topologies))
+        return Model(self.jobs, {**self._values, "facts": facts}, scan_spill=self.scan_spill)
+
+    def divided(self) -> Run:
+        """Divide the trace for an analysis in bounded memory; use in a `with` statement."""
+        return Run(self)
+
+
+class _Once:
+    """A value that is made once, whichever thread asks for it first."""
+
+    def __init__(self) -> None:
+        self._lock, self._done, self._value = Lock(), False, None
+
+    def get(self, make: Callable[[], Any]) -> Any:
+        with self._lock:
+            if not self._done:
+                self._value, self._done = make(), True
+            return self._value
+
+
+class Run:
+    """The partitions of a trace during one analysis, and what they keep for each other; what it has in scratch files ends with it.
+
+    Parameters
+    ----------
+    model : Model
+        The trace in one partition.
+
+    Attributes
+    ----------
+    division : Division
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        sizes = np.array([scan.n_calls + scan.n_attributed for scan in model.scans], np.int64)
+        self.division = divide(model.facts.process, sizes)
+        self._spill = ColumnSpill(beside=model.scan_spill)
+        self._kept: dict[tuple[str, int], _Once] = {}
+        self._lock = Lock()
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._kept.clear()
+        self._spill.__exit__()
+
+    def model(self, stage: str, partition: int = -1, bucket: Bucket = EVERYTHING) -> Model:
+        """Return what a stage sees: a partition, a bucket or, in stage `global`, all calls that join processes; the trace itself if it is not divided."""
+        if len(self.division) == 1:
+            return self._model
+        members = self.division.partitions[partition].members if partition >= 0 else np.arange(0)
+        given = {
+            "facts": self._model.facts, "scans": self._model.scans, "only_global": stage == GLOBAL, "partition": partition,
+            "members": np.arange(self._model.facts.n_locations) if stage == GLOBAL else members,
+            "division": self.division, "bucket": bucket, "spill": self._spill,
+        }  # fmt: skip
+        return Model(self._model.jobs, given, stage, self)
+
+    def value(self, name: str, partition: int, model: Model | None = None) -> Any:
+        """Return a value that a partition keeps for others; it is made once, by `model` or where it is asked for."""
+        with self._lock:
+            once = self._kept.setdefault((name, partition), _Once())
+        return once.get(lambda: (model or self.model(STEP_OF[name].stage, partition)).get(name))
+
+    def every(self, name: str) -> list[Any]:
+        """Return a value of all partitions, in the order of their numbers."""
+        return [self.value(name, partition.number) for partition in self.division.partitions]
+
+    @once
+    def buckets(self) -> list[Bucket]:
+        """Ranges of collective operations that are matched together."""
+        return [EVERYTHING] if len(self.division) == 1 else plan_buckets(self.every("outgoing_members"))
+
+    def stages(
+        self,
+        visit: Callable[[Model, str], Result],
+        wanted: Iterable[str],
+        pool: ThreadPoolExecutor,
+        progress: Progress | None = None,
+    ) -> Iterator[Result]:
+        """Go through the stages of an analysis: in each visit all slices of the trace, side by side.
+
+        Parameters
+        ----------
+        visit : callable
+            `visit(model, stage)` gets a slice of the trace, in which the values of the stage are complete.
+        wanted : iterable of str
+            The stages to visit.
+        pool : ThreadPoolExecutor
+        progress : callable, optional
+            Called with what is done and what is to be done, in thousandths of stages.
+
+        Yields
+        ------
+        Result
+            In the same order for every number of threads.
+        """
+        chosen = set(wanted)
+        several = len(self.division) > 1
+        keeps = {s: kept_for(chosen & set(STAGES[i + 1 :]), s) if several else [] for i, s in enumerate(STAGES)}
+        needed = [s for s in STAGES if s in chosen or keeps[s]]
+
+        def one(partition: Partition, stage: str) -> list[Result]:
+            model = self.model(stage, partition.number)
+            result = [visit(model, stage)] if stage in chosen else []
+            for name in keeps[stage]:
+                self.value(name, partition.number, model)
+            return result
+
+        def results(stage: str) -> tuple[int, Iterator[list[Result]]]:
+            """Return how many slices a stage has, and their results."""
+            if stage == GLOBAL:
+                return 1, iter([[visit(self.model(GLOBAL), GLOBAL)]])
+            if stage == BUCKET:
+                buckets = self.buckets
+                return len(buckets), pool.map(lambda b: [visit(self.model(BUCKET, bucket=b), BUCKET)], buckets)
+            return len(self.division), pool.map(lambda p: one(p, stage), self.division.partitions)
+
+        for i, stage in enumerate(needed):
+            n, found = results(stage)
+            for k, result in enumerate(found, 1):
+                if progress is not None:
+                    progress(1000 * i + 1000 * k // n, 1000 * len(needed))
+                yield from result
+
+
+def kept_for(later: Iterable[str], stage: str) -> list[str]:
+    """Find the values of a stage that the steps of some later stages read, directly or through what is kept in between."""
+    needed: list[str] = []
+    waiting = [step for step in STEPS if step.stage in set(later)]
+    seen: set[str] = set()
+    while waiting:
+        step = waiting.pop()
+        for what in step.reads:
+            name = what.name if isinstance(what, Every) else what
+            if name in STEP_OF and name not in seen:
+                seen.add(name)
+                source = STEP_OF[name]
+                if source.stage == stage and name in source.keeps:
+                    needed.append(name)
+                else:
+                    waiting.append(source)
+    return sorted(needed)
+
+
+def enhance(store: Store, jobs: int, progress: Progress | None = None) -> Model:
+    """Scan all locations of a trace and merge their call trees.
 
     Parameters
     ----------
     store : Store
         The trace.
     jobs : int
-        Threads.
+        Threads, also for analyses.
     progress : callable, optional
         Called with the number of events scanned and of all.
 
-    Attributes
-    ----------
-    regions, communicators, order, teams, scans, call_paths, calls
-        See their classes.
-    locations : Locations
-        What every location is: a thread of a process, its master or a worker, or a stream of a device.
-    members : (n_members,) int64
-        Locations whose calls and notes it sees; of a part not all.
-    part : int
-        Number of the part it is; the collective operations it sees are those of the range with that number.
-    is_exchange : bool
-        Whether it sees only the calls that matter to all processes at once.
-    topologies : list of Topology
-        Those of the trace, and what is added by hand.
-    misplaced : int
-        Positions of the trace that do not fit their topology.
-    posted_sends : CompoundTable, optional
-        All sends of this part, once it has posted them.
-    spool : Spool
-        Where the columns of its scans stay.
-    memo : mapping
-        What steps remember of the whole trace, by the function that made it and as long as that exists.
+    Returns
+    -------
+    Model
+        The trace in one partition.
     """
-
-    def __init__(self, store: Store, jobs: int, progress: Callable[[int, int], None] | None = None) -> None:
-        self.store, self.jobs = store, jobs
-        self.memo: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-        self.regions = Regions(store)
-        self.locations = Locations.of(store)
-        self.n_locations = len(self.locations)
-        first_rows = to_numpy(store.definitions["locations"].column("first_row"))
-        self.communicators = Communicators(store, self.process)
-        self.order = EventOrder(store, first_rows)
-        self.topologies: list[Topology]
-        self.topologies, self.misplaced = read_topologies(store, self.locations)
-        self.members, self.part, self.is_exchange = np.arange(self.n_locations), 0, False
-        self.posted_sends: CompoundTable | None = None
-        self.spool = Spool()
-        self.scans = scan_locations(
-            store, self.regions, self.locations, self.order, first_rows, jobs, self.spool, progress
-        )
-        self.call_paths: CallPaths = merge_call_paths(self.scans, self.regions, self.order, self.process)
-
-    def _view(self, members: NDArray[np.int64]) -> Model:
-        view = object.__new__(Model)
-        for name in _SHARED:
-            setattr(view, name, getattr(self, name))
-        view.members, view.part, view.is_exchange, view.posted_sends = members, 0, False, None
-        return view
-
-    def view(self, members: NDArray[np.int64], exchange: Exchange, part: int) -> Model:
-        """Return a model of the same trace that sees the processes of one part only."""
-        view = self._view(members)
-        view.part, view.exchange = part, exchange
-        return view
-
-    @once
-    def whole(self) -> Model:
-        """A model for the tables that join all processes at once: one-sided communication, start and end of MPI; itself if small."""
-        if self.fits:
-            return self
-        view = self._view(self.members)
-        view.is_exchange = True
-        return view
-
-    def with_topologies(self, more: list[Topology]) -> Model:
-        """Return a model of the same trace that knows further topologies, before its own; it shares what has been computed."""
-        model = copy(self)
-        # it would hand out the model it was made for
-        model.__dict__.pop("exchange", None)
-        model.topologies = [*more, *self.topologies]
-        return model
-
-    @property
-    def fits(self) -> bool:
-        """Whether the compound tables of all locations may be made at the same time."""
-        return sum(scan.n_calls + scan.n_notes for scan in self.scans) <= PART
-
-    @once
-    def exchange(self) -> Exchange:
-        """What the processes tell each other, all at once."""
-        return Exchange(self, [self.members])
-
-    def divided(self) -> Exchange:
-        """Divide the model into parts of whole processes, for one analysis in bounded memory; one part if it is small.
-
-        Use it in a `with`, at whose end what the parts have told each other is given back.
-        """
-        if self.fits:
-            return self.exchange
-        sizes = np.array([scan.n_calls + scan.n_notes for scan in self.scans])
-        # as small as memory and caches like, but with many parts each costs more: they all talk to each other
-        total = int(sizes.sum())
-        room = max(PART, min(total // 16, 4 * PART), total // N_PARTS)
-        division: list[NDArray[np.int64]] = []
-        members: list[NDArray[np.int64]] = []
-        filled = 0
-        by_process = np.argsort(self.process, kind="stable")
-        for locations in np.split(by_process, np.flatnonzero(np.diff(self.process[by_process])) + 1):
-            n = int(sizes[locations].sum())
-            if members and filled + n > room:
-                division.append(np.concatenate(members))
-                members, filled = [], 0
-            members.append(locations)
-            filled += n
-        return Exchange(self, [*division, np.concatenate(members)])
-
-    @once
-    def teams_of(self) -> Teams:
-        """Team instances, as recorded."""
-        members = np.zeros(0, np.int64) if self.is_exchange else self.members
-        return Teams(self.store, self.locations, members)
-
-    @once
-    def calls(self) -> AllCalls:
-        """Region instances that matter to joins."""
-        return AllCalls(self)
-
-    @property
-    def process(self) -> NDArray[np.int32]:
-        """Process of every location."""
-        return self.locations.process
-
-    def notes(self, family: str, columns: list[str]) -> FamilyNotes:
-        """Return the events of a family with some of their attributes."""
-        return FamilyNotes(self, family, columns)
-
-    @property
-    def resolution(self) -> int:
-        """Ticks per second."""
-        return int(self.store.manifest["clock"]["resolution"])
-
-    @once
-    def profile(self) -> CompoundTable:
-        """Exclusive time and visits per call path and location."""
-        numbers = self.call_paths.numbers
-        location = np.repeat(np.arange(self.n_locations), [n.size for n in numbers])
-        call_path = np.concatenate([*numbers, np.zeros(0, np.int64)])
-        exclusive = np.concatenate([*(s.exclusive for s in self.scans), np.zeros(0, np.int64)])
-        visits = np.concatenate([*(s.visits for s in self.scans), np.zeros(0, np.int64)])
-        inherited = np.concatenate([*(s.inherited() for s in self.scans), np.zeros(0, bool)])
-        # a thread that inherits one call path from several masters has it several times
-        group, first = number(combine(location, call_path))
-        segments = Segments(group, first.size)
-        return CompoundTable(
-            PROFILE,
-            first.size,
-            {
-                "call_path": call_path[first].astype(np.int32),
-                "location": location[first].astype(np.int32),
-                "exclusive": segments.sum(exclusive),
-                "visits": segments.sum(visits),
-                "inherited": segments.any(inherited),
-            },
-        )
-
-    @once
-    def _received(self) -> tuple[CompoundTable, CompoundTable]:
-        return self.exchange.messages(self.part)
-
-    @property
-    def messages(self) -> CompoundTable:
-        """Point-to-point messages received here."""
-        return self._received[0]
-
-    @property
-    def receives(self) -> CompoundTable:
-        """All receives."""
-        return self._received[1]
-
-    @once
-    def sent_messages(self) -> CompoundTable:
-        """Point-to-point messages sent from here."""
-        return self.exchange.sent_messages(self.part)
-
-    @property
-    def sends(self) -> CompoundTable:
-        """All sends."""
-        self.exchange.post(self)
-        if self.posted_sends is None:
-            # another view of this part has posted them
-            self.posted_sends = post_messages(self, self.exchange)[1]
-        return self.posted_sends
-
-    @once
-    def _collectives(self) -> tuple[CompoundTable, CompoundTable]:
-        return self.exchange.collectives(self.part)
-
-    @property
-    def collectives(self) -> CompoundTable:
-        """MPI collective operations."""
-        return self._collectives[0]
-
-    @property
-    def collective_members(self) -> CompoundTable:
-        """Participants of MPI collective operations."""
-        return self._collectives[1]
-
-    @once
-    def region_instances(self) -> CompoundTable:
-        """Executions of regions."""
-        from tracecols.enhance.pointers import region_instances
-
-        return region_instances(self, self.members.tolist())
-
-    @once
-    def startups(self) -> CompoundTable:
-        """Processes in MPI_Init and MPI_Finalize."""
-        from tracecols.enhance.collectives import find_startups
-
-        return find_startups(self)
-
-    @once
-    def teams(self) -> CompoundTable:
-        """Team instances."""
-        from tracecols.enhance.constructs import match_teams
-
-        return match_teams(self)
-
-    @once
-    def _constructs(self) -> tuple[CompoundTable, CompoundTable]:
-        from tracecols.enhance.constructs import match_constructs
-
-        return match_constructs(self)
-
-    @property
-    def constructs(self) -> CompoundTable:
-        """OpenMP constructs."""
-        return self._constructs[0]
-
-    @property
-    def construct_members(self) -> CompoundTable:
-        """Threads in OpenMP constructs."""
-        return self._constructs[1]
-
-    @once
-    def window_members(self) -> CompoundTable:
-        """Processes in collective operations on windows."""
-        from tracecols.enhance.windows import match_window_collectives
-
-        return match_window_collectives(self)
-
-    @once
-    def epochs(self) -> CompoundTable:
-        """Access epochs and the exposure epochs they access."""
-        from tracecols.enhance.windows import match_epochs
-
-        return match_epochs(self)
-
-    @once
-    def _locks(self) -> tuple[CompoundTable, tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        from tracecols.enhance.locks import match_locks
-
-        return match_locks(self)
-
-    @property
-    def lock_acquisitions(self) -> CompoundTable:
-        """Acquisitions of locks."""
-        return self._locks[0]
-
-    @property
-    def lockptr(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Rows of all lock events and the lock events before them; -1 null."""
-        return self._locks[1]
+    d = Definitions.of(store)
+    spill = ColumnSpill()
+    scans = scan_locations(store, d.regions, d.locations, d.order, d.first_rows, jobs, spill, progress)
+    facts = Facts.with_call_paths(d, merge_call_paths(scans, d.regions, d.order, d.process))
+    given = {
+        "facts": facts, "scans": scans, "members": np.arange(facts.n_locations), "only_global": False, "partition": 0,
+        "division": undivided(facts.process), "bucket": EVERYTHING, "spill": None,
+    }  # fmt: skip
+    return Model(jobs, given, scan_spill=spill)

@@ -1,4 +1,4 @@
-"""The pass over each location's events: call paths, profile, and the calls and notes that joins need.
+"""The pass over each location's events: call paths, profile, and the call instances and attributed events that joins need.
 
 Scope: one location; the only thing it needs of another is the call path a thread inherits from the one that forked it
 (thesis 3.20). A location that meets a team whose master has not come that far stops there and is taken up again.
@@ -15,15 +15,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.compound import pick
+from tracecols.enhance.columns import Columns, ColumnSource, pick
 from tracecols.enhance.grouping import mask_of, pair_nested
 from tracecols.enhance.locations import Locations
 from tracecols.enhance.order import EventOrder
 from tracecols.enhance.regions import Regions
-from tracecols.enhance.spool import Spool
+from tracecols.enhance.spill import ColumnSpill
 from tracecols.enhance.teams import FORKS, IS_FORK, IS_JOIN, JOINS, Teams
 from tracecols.kernels import stacks
 from tracecols.schema import KINDS, EventKind
+from tracecols.schema.scans import ATTRIBUTED_EVENTS, CALL_INSTANCES
 from tracecols.store import Store
 
 BATCH = 1 << 20
@@ -32,8 +33,11 @@ BATCH = 1 << 20
 WAVE = 1 << 26
 """Events of processes that are scanned together; a process stays whole."""
 
-EXCHANGE = mask_of(k.number for k in KINDS if k.family == "rma")
-"""Kinds whose calls are joined with those of all processes at once."""
+JOINS_ALL = mask_of(k.number for k in KINDS if k.family == "rma")
+"""Kinds whose call instances are joined with those of all processes at once."""
+
+CLOSE_TO = {"exit": "enter", "exit_time": "enter_time"}
+"""Columns of call instances that are close to another one (see `ColumnSpill.keep`)."""
 
 FOREIGN = -2
 """Codes below refer to call paths of other locations: FOREIGN - (location << 32 | call path)."""
@@ -43,15 +47,15 @@ def _actions() -> NDArray[np.uint8]:
     action = np.zeros(256, np.uint8)
     for kind in KINDS:
         if kind.family in ("p2p", "collectives", "locks", "rma"):
-            action[kind.number] = stacks.NOTE_CALL
+            action[kind.number] = stacks.ATTRIBUTE_CALL
         elif kind.family == "metrics":
-            action[kind.number] = stacks.NOTE
+            action[kind.number] = stacks.ATTRIBUTE
     for k in (EventKind.ENTER, EventKind.PROGRAM_BEGIN, EventKind.CALLING_CONTEXT_ENTER):
         action[k] = stacks.PUSH
     for k in (EventKind.EXIT, EventKind.PROGRAM_END, EventKind.CALLING_CONTEXT_EXIT):
         action[k] = stacks.POP
     for k in (*FORKS, *JOINS):
-        action[k] = stacks.NOTE
+        action[k] = stacks.ATTRIBUTE
     action[EventKind.MEASUREMENT_ON_OFF] = stacks.ON_OFF
     action[EventKind.BUFFER_FLUSH] = stacks.FLUSH
     action[EventKind.THREAD_TEAM_BEGIN] = stacks.TEAM_BEGIN
@@ -68,43 +72,6 @@ FORKER_ACTION[list(FORKS)], FORKER_ACTION[list(JOINS)] = stacks.TEAM_BEGIN, stac
 
 
 @dataclass
-class Calls:
-    """Region instances that matter to joins.
-
-    Attributes
-    ----------
-    node : (n,) int32
-        Call path, the location's own number.
-    enter_row, exit_row : (n,) int64
-        Rows of ENTER and EXIT; -1 where it was never left.
-    enter, exit : (n,) int64
-        Their times, ticks.
-    team : (n,) int32
-        Number of the location's team begin the thread was in; -1 none.
-    tasks : (n,) int64
-        Ticks of explicit tasks completed inside (for regions that are calls by themselves); empty where there are none.
-    """
-
-    node: NDArray[np.int32]
-    enter_row: NDArray[np.int64]
-    exit_row: NDArray[np.int64]
-    enter: NDArray[np.int64]
-    exit: NDArray[np.int64]
-    team: NDArray[np.int32]
-    tasks: NDArray[np.int64]
-
-
-@dataclass
-class Notes:
-    """Events of side tables in order: kind, time (ticks), number of the enclosing call, call path."""
-
-    kind: NDArray[np.uint8]
-    time: NDArray[np.int64]
-    call: NDArray[np.int64]
-    node: NDArray[np.int32]
-
-
-@dataclass
 class ForkSpans:
     """The FORKs of a location in order: their rows and times, those of their JOINs (row -1 if there is none), call paths."""
 
@@ -115,24 +82,25 @@ class ForkSpans:
     node: NDArray[np.int32]
 
 
-class Room:
-    """Arrays that scans write calls and notes to, one scan after the other: fresh memory costs as much as writing to it."""
+class BufferPool:
+    """Arrays that scans write call instances and attributed events to, one scan after the other: fresh memory costs as much as writing to it."""
 
     def __init__(self) -> None:
         self._free: list[tuple[list[NDArray[Any]], list[NDArray[Any]]]] = []
 
     def take(self) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
-        """Return arrays for calls and for notes, in the order of `Calls` and `Notes`; they may hold anything."""
+        """Return one array for every column of `CALL_INSTANCES`, and of `ATTRIBUTED_EVENTS`; they may hold anything."""
         try:
             return self._free.pop()
         except IndexError:
-            calls = (np.int32, np.int64, np.int64, np.int64, np.int64, np.int32, np.int64)
-            notes = (np.uint8, np.int64, np.int64, np.int32)
-            return [np.empty(1 << 12, d) for d in calls], [np.empty(1 << 12, d) for d in notes]
+            calls, events = (
+                [np.empty(1 << 12, c.dtype) for c in t.columns] for t in (CALL_INSTANCES, ATTRIBUTED_EVENTS)
+            )
+            return calls, events
 
-    def give(self, calls: list[NDArray[Any]], notes: list[NDArray[Any]]) -> None:
+    def give(self, calls: list[NDArray[Any]], events: list[NDArray[Any]]) -> None:
         """Take back arrays, larger perhaps."""
-        self._free.append((calls, notes))
+        self._free.append((calls, events))
 
 
 class LocationScan:
@@ -143,14 +111,16 @@ class LocationScan:
     node_parent, node_entry, node_row, node_time, exclusive, visits
         The location's call paths after the pass: parent (own number, -1, or a FOREIGN code), entry (`Regions.of_entry`), row
         and time of the first ENTER, exclusive ticks, visits.
-    calls : Calls
-    notes : Notes
-    exchange_numbers : (n,) int64
-        The calls that matter to joins of all processes at once: one-sided communication, start and end of MPI.
-    exchange_calls : Calls
+    calls : Columns
+        `CALL_INSTANCES`; without `tasks` where no explicit task was executed.
+    events : Columns
+        `ATTRIBUTED_EVENTS`.
+    global_numbers : (n,) int64
+        The call instances that join all processes at once: one-sided communication, start and end of MPI.
+    global_calls : Columns
         These.
-    n_calls, n_notes : int
-        How many there are.
+    n_calls, n_attributed : int
+        How many call instances and attributed events there are.
     first_time, last_time : int
         Ticks of the first and last event.
     program : int
@@ -163,10 +133,10 @@ class LocationScan:
 
     def __init__(
         self, store: Store, regions: Regions, teams: Teams, order: EventOrder, location: int, first_row: int,
-        spool: Spool | None = None, room: Room | None = None,
+        spill: ColumnSpill | None = None, pool: BufferPool | None = None,
     ) -> None:  # fmt: skip
         self.store, self.regions, self.order, self.location = store, regions, order, location
-        self._spool, self._room = spool or Spool(), room or Room()
+        self._spill, self._pool = spill or ColumnSpill(), pool or BufferPool()
         self._thread_events = teams.events[location]
         self.n = store.n_rows("events", location)
         self.done = False
@@ -174,7 +144,7 @@ class LocationScan:
         self._master, self._fork = teams.masters_of(location)
         self._forker = int(teams.forker[location])
         self._spans: ForkSpans | None = None
-        self._window_start = self._window_stop = self._last_join = np.zeros(0, np.int64)
+        self._interval_start = self._interval_stop = self._last_join = np.zeros(0, np.int64)
         self._n_over = 0
         self._action = FORKER_ACTION if self._forker == location else ACTION
         self.depends = np.unique(self._master[self._master >= 0])
@@ -197,7 +167,7 @@ class LocationScan:
         self._table = np.zeros(512, np.int32)
         self._enter_threads()
         self._calls: list[NDArray[Any]] = []
-        self._notes: list[NDArray[Any]] = []
+        self._events: list[NDArray[Any]] = []
         self._team_stack = np.full(16, -1, np.int64)
         self._stop_times, self._task_slots = self._side_columns()
         sites = store.read("enter_sites", location) if store.n_rows("enter_sites", location) else None
@@ -286,21 +256,22 @@ class LocationScan:
 
     def fork_spans(self) -> ForkSpans:
         """Return the FORKs of this location and their JOINs, after the pass."""
-        mine = np.flatnonzero((IS_FORK | IS_JOIN)[self.notes.kind])
-        is_fork = IS_FORK[self.notes.kind[mine]]
+        kind = self.events.column("kind")
+        mine = np.flatnonzero((IS_FORK | IS_JOIN)[kind])
+        is_fork = IS_FORK[kind[mine]]
         join = pair_nested(is_fork, ~is_fork)[is_fork]
         events = self._thread_events
         row = events.row[(IS_FORK | IS_JOIN)[events.kind]]
-        time = self.order.time(row, self.notes.time[mine])
+        time = self.order.time(row, self.events.column("time")[mine])
         return ForkSpans(
             row[is_fork],
             pick(row, join),
             time[is_fork],
             pick(time, join, self.last_time),
-            self.notes.node[mine][is_fork],
+            self.events.column("node")[mine][is_fork],
         )
 
-    def _windows(self, time: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _team_intervals(self, time: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Find the rows between which this thread belongs to the teams another one forks, as far as a batch tells."""
         nothing = np.zeros(0, np.int64)
         if self._spans is None or not time.size:
@@ -308,7 +279,7 @@ class LocationScan:
         spans = self._spans
         base = int(self.state[stacks.ROW])
         time = self.order.times_of(base, time)
-        start, stop = self._window_start, self._window_stop
+        start, stop = self._interval_start, self._interval_stop
         # teams that were joined before this batch are over; nested ones are joined before those around them
         low = int(np.searchsorted(self._last_join, time[0]))
         high = int(np.searchsorted(spans.fork_time, time[-1], "right"))
@@ -338,7 +309,7 @@ class LocationScan:
                 self._spans = others[self._forker].fork_spans()
                 self._last_join = np.maximum.accumulate(self._spans.join_time)
                 n = self._spans.fork_row.size
-                self._window_start, self._window_stop = (np.full(n, np.iinfo(np.int64).max) for _ in range(2))
+                self._interval_start, self._interval_stop = (np.full(n, np.iinfo(np.int64).max) for _ in range(2))
                 self._n_over = 0
                 at = self._spans.node.astype(np.int64)
                 inherited = FOREIGN - (self._forker << 32 | np.maximum(at, 0))
@@ -365,7 +336,7 @@ class LocationScan:
     def prepare(self, others: Mapping[int, LocationScan] | Sequence[LocationScan], first_time: int) -> None:
         """Get ready for the first event; `others` say what can be inherited by now."""
         self._inherit(others, False)
-        self._calls, self._notes = self._room.take()
+        self._calls, self._events = self._pool.take()
         self.first_time = first_time
         self.state[stacks.LAST] = first_time
         self.state[stacks.ROW] = self.first_row
@@ -411,12 +382,12 @@ class LocationScan:
     ) -> int:
         """Scan a batch; -1, or the event at which the pass has to wait."""
         at = 0
-        windows = self._windows(time)
+        intervals = self._team_intervals(time)
         while True:
             why, at = stacks.scan_events(
                 time, kind, entry, at, self.state, self._action, self.regions.of_entry, self.regions.flags,
-                np.int32(self.regions.tasks), self._stop_times, self._parents, self._programs, self._known, *windows, self._task_slots,
-                *self._frames, *self._nodes, self._table, *self._calls, *self._notes,
+                np.int32(self.regions.tasks), self._stop_times, self._parents, self._programs, self._known, *intervals, self._task_slots,
+                *self._frames, *self._nodes, self._table, *self._calls, *self._events,
                 self._team_stack, *self._tasks, *pointers,
             )  # fmt: skip
             if why == stacks.DONE:
@@ -439,15 +410,15 @@ class LocationScan:
             stacks.index_call_paths(self._nodes[0], self._nodes[1], state[stacks.N_NODES], self._table)
         if state[stacks.N_CALLS] >= self._calls[0].size:
             self._calls = self._doubled(self._calls)
-        if state[stacks.N_NOTES] >= self._notes[0].size:
-            self._notes = self._doubled(self._notes)
+        if state[stacks.N_ATTRIBUTED] >= self._events[0].size:
+            self._events = self._doubled(self._events)
         if state[stacks.TEAM_DEPTH] + 1 >= self._team_stack.size:
             self._team_stack = np.concatenate([self._team_stack, np.full_like(self._team_stack, -1)])
 
     def _publish(self) -> None:
         """Let threads that were forked here know where: the call path of every FORK so far, and the program it belongs to."""
-        n = int(self.state[stacks.N_NOTES])
-        kind, _, _, node = (a[:n] for a in self._notes)
+        n = int(self.state[stacks.N_ATTRIBUTED])
+        kind, _, _, node = (a[:n] for a in self._events)
         nodes = node[IS_FORK[kind]].astype(np.int64)
         events = self._thread_events
         row = events.row[IS_FORK[events.kind]][: nodes.size]
@@ -466,41 +437,43 @@ class LocationScan:
         self.node_parent, self.node_entry, self.node_row, self.node_time, _, self.exclusive, self.visits = (
             a[: state[stacks.N_NODES]].copy() for a in self._nodes
         )
-        self.n_calls, self.n_notes = int(state[stacks.N_CALLS]), int(state[stacks.N_NOTES])
-        calls = Calls(*(a[: self.n_calls] for a in self._calls))
-        notes = Notes(*(a[: self.n_notes] for a in self._notes))
-        self.has_tasks = bool(calls.tasks.any())
+        self.n_calls, self.n_attributed = int(state[stacks.N_CALLS]), int(state[stacks.N_ATTRIBUTED])
+        columns = {c: a[: self.n_calls] for c, a in zip(CALL_INSTANCES.names, self._calls, strict=True)}
+        self.has_tasks = bool(columns["tasks"].any())
         if not self.has_tasks:
-            calls.tasks = calls.tasks[:0]
-        self.calls = self._spool.keep(calls, {"exit_row": "enter_row", "exit": "enter"}, borrowed=True)
-        self.notes = self._spool.keep(notes, borrowed=True)
-        self._choose(calls, notes)
-        self._room.give(self._calls, self._notes)
+            del columns["tasks"]
+        calls = Columns(self.n_calls, columns)
+        n = self.n_attributed
+        events = Columns(n, {c: a[:n] for c, a in zip(ATTRIBUTED_EVENTS.names, self._events, strict=True)})
+        self.calls: ColumnSource = self._spill.keep(calls, CLOSE_TO, borrowed=True)
+        self.events: ColumnSource = self._spill.keep(events, borrowed=True)
+        self._choose(calls, events)
+        self._pool.give(self._calls, self._events)
         self.program = int(state[stacks.PROGRAM])
         self.bad_exits, self.open = int(state[stacks.BAD_EXITS]), int(state[stacks.OPEN])
         self.disordered = int(state[stacks.DISORDERED])
         self.done = True
-        del self._frames, self._nodes, self._calls, self._notes, self._table, self._tasks
+        del self._frames, self._nodes, self._calls, self._events, self._table, self._tasks
         del self._master, self._fork, self._parents, self._programs, self._stop_times, self._task_slots
         self._spans = None
-        self._window_start = self._window_stop = self._last_join = np.zeros(0, np.int64)
+        self._interval_start = self._interval_stop = self._last_join = np.zeros(0, np.int64)
 
-    def _choose(self, calls: Calls, notes: Notes) -> None:
-        """Put aside the calls that matter to joins of all processes at once: one-sided communication, start and end of MPI."""
+    def _choose(self, calls: Columns, events: Columns) -> None:
+        """Put aside the call instances that join all processes at once: one-sided communication, start and end of MPI."""
         kept = np.zeros(self.n_calls, bool)
         regions = self.regions
         startup = (regions.is_init | regions.is_finalize)[regions.of_entry[self.node_entry]]
         if startup.any():
             kept = startup[calls.node]
-        call = notes.call[EXCHANGE[notes.kind]]
+        call = events.call[JOINS_ALL[events.kind]]
         kept[call[call >= 0]] = True
-        self.exchange_numbers = np.flatnonzero(kept)
-        chosen = Calls(*(a[self.exchange_numbers] if a.size else a for a in vars(calls).values()))
-        self.exchange_calls = self._spool.keep(chosen) if call.size else chosen
+        self.global_numbers = np.flatnonzero(kept)
+        chosen = calls.take(self.global_numbers)
+        self.global_calls: ColumnSource = self._spill.keep(chosen) if call.size else chosen
 
 
 def plan_waves(n_events: list[int], process: NDArray[np.int32]) -> list[NDArray[np.int64]]:
-    """Divide locations into waves of whole processes that are scanned together, so that not all need room at a time."""
+    """Divide locations into waves of whole processes that are scanned together, so that not all need memory at a time."""
     waves: list[NDArray[np.int64]] = []
     members: list[NDArray[np.int64]] = []
     filled = 0
@@ -522,7 +495,7 @@ def scan_locations(
     order: EventOrder,
     first_rows: NDArray[np.int64],
     jobs: int,
-    spool: Spool,
+    spill: ColumnSpill,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[LocationScan]:
     """Scan all locations, wave by wave; those that inherit from others after them.
@@ -535,12 +508,13 @@ def scan_locations(
     n_events = [store.n_rows("events", i) for i in range(first_rows.size)]
     total, done = sum(n_events), 0
     found: dict[int, LocationScan] = {}
-    room = Room()
+    buffers = BufferPool()
 
     def prepare(members: NDArray[np.int64]) -> dict[int, LocationScan]:
         teams = Teams(store, locations, members)
         return {
-            i: LocationScan(store, regions, teams, order, i, int(first_rows[i]), spool, room) for i in members.tolist()
+            i: LocationScan(store, regions, teams, order, i, int(first_rows[i]), spill, buffers)
+            for i in members.tolist()
         }
 
     with ThreadPoolExecutor(jobs) as pool:

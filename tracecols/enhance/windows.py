@@ -5,12 +5,14 @@ Scope: exchange. Equality joins on (window, k), and on (window, origin, target, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.compound import CompoundTable, pick
+from tracecols.enhance.columns import Columns, CompoundTable, pick
+from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import (
     Segments,
     combine,
@@ -20,13 +22,12 @@ from tracecols.enhance.grouping import (
     occurrence,
     pair_with_previous,
 )
+from tracecols.enhance.instances import CallInstances, attributed_events
+from tracecols.enhance.scan import LocationScan
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import EPOCHS, WINDOW_MEMBERS
 from tracecols.schema.enums import GROUPS_OF_LOCATIONS
 from tracecols.store.arrow import to_numpy
-
-if TYPE_CHECKING:
-    from tracecols.enhance.model import FamilyNotes, Model
 
 START, COMPLETE, POST, WAIT, TEST = range(5)
 _ROLES = {
@@ -39,29 +40,30 @@ _ROLES = {
 NOTHING, BY_START, BY_ACCESS, BY_COMPLETE = range(4)
 
 
-def match_window_collectives(model: Model) -> CompoundTable:
+def match_window_collectives(
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances
+) -> CompoundTable:
     """Build the table of processes that create, free or fence a window together."""
-    calls = model.calls
-    e = model.notes("rma", ["window"])
+    e = attributed_events(facts, scans, members, calls, "rma", ["window"])
     # nothing is joined on a window that is not defined
     undefined = mask_of((K.RMA_COLLECTIVE_END, K.RMA_GROUP_SYNC))[e.kind] & (e.window < 0)
     end = np.flatnonzero((e.kind == K.RMA_COLLECTIVE_END) & (e.window >= 0))
     location, window, call = e.location[end], e.window[end], e.call[end]
-    process = model.process[location] if location.size else np.zeros(0, np.int32)
-    by_time = model.order.argsort(e.row[end], e.time[end], process)
+    process = facts.process[location] if location.size else np.zeros(0, np.int32)
+    by_time = facts.order.argsort(e.row[end], e.time[end], process)
     k = np.empty(end.size, np.int64)
     k[by_time] = occurrence(combine(process, window)[by_time])
     instance, head = number(combine(window, k))
     n = head.size
     segments = Segments(instance, n)
-    enter = pick(calls.enter, call)
+    enter = pick(calls.enter_time, call)
     call_path = pick(calls.call_path, call)
-    rank = model.order.rank(e.row[end], e.time[end])
+    rank = facts.order.rank(e.row[end], e.time[end])
     first = np.empty(n, np.int64)
     order = np.argsort(rank)[::-1]
     first[instance[order]] = order
-    communicator = to_numpy(model.store.definitions["windows"].column("communicator"))
-    size = model.communicators.size_of(communicator[window[head]])
+    communicator = to_numpy(facts.store.definitions["windows"].column("communicator"))
+    size = facts.communicators.size_of(communicator[window[head]])
     complete = segments.count() == size
     return CompoundTable(
         WINDOW_MEMBERS,
@@ -72,7 +74,7 @@ def match_window_collectives(model: Model) -> CompoundTable:
             "location": location,
             "end": e.row[end],
             "enter_time": enter,
-            "exit_time": pick(calls.exit, call),
+            "exit_time": pick(calls.exit_time, call),
             "latest_enter_time": np.where(complete, segments.max(enter), -1)[instance],
             "call_path": call_path,
             "first_call_path": call_path[first][instance],
@@ -84,14 +86,15 @@ def match_window_collectives(model: Model) -> CompoundTable:
     )
 
 
-def match_epochs(model: Model) -> CompoundTable:
+def match_epochs(
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances
+) -> CompoundTable:
     """Build the table of access epochs, one row per exposure epoch that they access."""
-    e = model.notes("rma", ["window", "group", "level"])
-    calls = model.calls
+    e = attributed_events(facts, scans, members, calls, "rma", ["window", "group", "level"])
     sync = np.flatnonzero((e.kind == K.RMA_GROUP_SYNC) & (e.call >= 0) & (e.window >= 0))
-    role_of = np.array([_ROLES.get(n, -1) for n in model.regions.lower], np.int64)
+    role_of = np.array([_ROLES.get(n, -1) for n in facts.regions.lower], np.int64)
     call = e.call[sync]
-    role = role_of[model.call_paths.region[calls.call_path[call]]] if sync.size else np.zeros(0, np.int64)
+    role = role_of[facts.call_paths.region[calls.call_path[call]]] if sync.size else np.zeros(0, np.int64)
     # a test that has not completed the epoch does not end it
     role = np.where((role == TEST) & (e.level[sync] <= 0), -1, np.where(role == TEST, WAIT, role))
     key = combine(e.location[sync], e.window[sync])
@@ -103,12 +106,12 @@ def match_epochs(model: Model) -> CompoundTable:
 
     start, complete = pairs(START, COMPLETE)
     post, wait = pairs(POST, WAIT)
-    access, exposure = _meet(model, e, sync, start, post)
+    access, exposure = _meet(facts, e, sync, start, post)
     start, complete, post, wait = sync[start], sync[complete], sync[post], sync[wait]
 
-    n_expected = _group_sizes(model)[e.group[post]] if post.size else np.zeros(0, np.int64)
+    n_expected = _group_sizes(facts)[e.group[post]] if post.size else np.zeros(0, np.int64)
     is_complete = (np.bincount(exposure, minlength=post.size) == n_expected)[exposure]
-    rank = model.order.rank(e.row[sync], e.time[sync])
+    rank = facts.order.rank(e.row[sync], e.time[sync])
     position = np.zeros(e.row.size, np.int64)
     position[sync] = rank
     # the access epochs of an exposure in the order in which they were completed
@@ -120,17 +123,17 @@ def match_epochs(model: Model) -> CompoundTable:
     times: dict[str, NDArray[Any]] = {
         name: values[e.call[at]]
         for name, at, values in (
-            ("start_enter", start, calls.enter), ("start_exit", start, calls.exit), ("start_path", start, calls.call_path),
-            ("complete_enter", complete, calls.enter), ("complete_exit", complete, calls.exit),
-            ("complete_path", complete, calls.call_path), ("post_enter", post, calls.enter),
-            ("wait_enter", wait, calls.enter), ("wait_path", wait, calls.call_path),
+            ("start_enter", start, calls.enter_time), ("start_exit", start, calls.exit_time), ("start_path", start, calls.call_path),
+            ("complete_enter", complete, calls.enter_time), ("complete_exit", complete, calls.exit_time),
+            ("complete_path", complete, calls.call_path), ("post_enter", post, calls.enter_time),
+            ("wait_enter", wait, calls.enter_time), ("wait_path", wait, calls.call_path),
         )
     }  # fmt: skip
     epoch, access_call = _accesses(e, start, complete)
     posted = times["post_enter"][exposure]
-    held_by, held_enter, held_path = _held(model, times, access, posted, epoch, access_call)
+    held_by, held_enter, held_path = _held(calls, times, access, posted, epoch, access_call)
     last_access = np.full(start.size, -1, np.int64)
-    np.maximum.at(last_access, epoch, calls.exit[access_call])
+    np.maximum.at(last_access, epoch, calls.exit_time[access_call])
     return CompoundTable(
         EPOCHS,
         access.size,
@@ -156,23 +159,23 @@ def match_epochs(model: Model) -> CompoundTable:
     )
 
 
-def _group_members(model: Model) -> list[list[int]]:
+def _group_members(facts: Facts) -> list[list[int]]:
     """Return the locations in every group; groups of something else have none."""
-    groups = model.store.definitions["groups"]
+    groups = facts.store.definitions["groups"]
     kinds, members = groups.column("type").to_pylist(), groups.column("members").to_pylist()
     return [m if kind in GROUPS_OF_LOCATIONS else [] for kind, m in zip(kinds, members, strict=True)]
 
 
-def _group_sizes(model: Model) -> NDArray[np.int64]:
-    return np.array([len(m) for m in _group_members(model)] + [0], np.int64)
+def _group_sizes(facts: Facts) -> NDArray[np.int64]:
+    return np.array([len(m) for m in _group_members(facts)] + [0], np.int64)
 
 
 def _meet(
-    model: Model, e: FamilyNotes, sync: NDArray[np.int64], start: NDArray[np.int64], post: NDArray[np.int64]
+    facts: Facts, e: Columns, sync: NDArray[np.int64], start: NDArray[np.int64], post: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Join the k-th access epoch of an origin at a target with the target's k-th exposure epoch for that origin."""
-    members = _group_members(model)
-    sizes = _group_sizes(model)
+    members = _group_members(facts)
+    sizes = _group_sizes(facts)
     flat = np.array([m for group in members for m in group], np.int64)
     starts = np.concatenate([[0], np.cumsum(sizes[:-1])]).astype(np.int64)
 
@@ -183,12 +186,12 @@ def _meet(
         ends = np.cumsum(n)
         within = np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - n, n)
         at = np.repeat(starts[np.where(group >= 0, group, 0)], n) + within
-        return np.repeat(np.arange(of.size), n), pick(model.process, flat[at]).astype(np.int64)
+        return np.repeat(np.arange(of.size), n), pick(facts.process, flat[at]).astype(np.int64)
 
     access, target = partners(start)
     exposure, origin = partners(post)
-    own_access = model.process[e.location[sync[start]]][access] if start.size else target
-    own_exposure = model.process[e.location[sync[post]]][exposure] if post.size else origin
+    own_access = facts.process[e.location[sync[start]]][access] if start.size else target
+    own_exposure = facts.process[e.location[sync[post]]][exposure] if post.size else origin
     n = access.size
     key = combine(
         np.concatenate([e.window[sync[start]][access], e.window[sync[post]][exposure]]),
@@ -201,7 +204,7 @@ def _meet(
 
 
 def _accesses(
-    e: FamilyNotes, start: NDArray[np.int64], complete: NDArray[np.int64]
+    e: Columns, start: NDArray[np.int64], complete: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find the calls that access a window, and the access epoch of each."""
     is_access = mask_of((K.RMA_PUT, K.RMA_GET))[e.kind] & (e.call >= 0)
@@ -220,11 +223,10 @@ def _accesses(
 
 
 def _held(
-    model: Model, times: dict[str, NDArray[Any]], access: NDArray[np.int64], posted: NDArray[np.int64],
+    calls: CallInstances, times: dict[str, NDArray[Any]], access: NDArray[np.int64], posted: NDArray[np.int64],
     epoch: NDArray[np.int64], call: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:  # fmt: skip
     """Find the first call of each access epoch that was going on when the target posted: what, its ENTER, its call path."""
-    calls = model.calls
     by = np.full(access.size, NOTHING, np.int64)
     enter, path = posted.copy(), np.full(access.size, -1, np.int32)
 
@@ -234,15 +236,15 @@ def _held(
     # in reverse order: what comes first in the epoch has the last word
     for what, name in ((BY_COMPLETE, "complete"), (BY_ACCESS, ""), (BY_START, "start")):
         if what == BY_ACCESS:
-            order = np.lexsort((calls.enter[call], epoch))[::-1]
+            order = np.lexsort((calls.enter_time[call], epoch))[::-1]
             first = np.searchsorted(-epoch[order], -access)
             n = np.searchsorted(-epoch[order], -access, "right") - first
             row = np.repeat(np.arange(access.size), n)
             ends = np.cumsum(n)
             at = order[np.repeat(first, n) + np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - n, n)]
             at = call[at]
-            going_on = (calls.enter[at] <= posted[row]) & (posted[row] <= calls.exit[at])
-            hold(what, row[going_on], calls.enter[at[going_on]], calls.call_path[at[going_on]])
+            going_on = (calls.enter_time[at] <= posted[row]) & (posted[row] <= calls.exit_time[at])
+            hold(what, row[going_on], calls.enter_time[at[going_on]], calls.call_path[at[going_on]])
         else:
             since, until = times[f"{name}_enter"][access], times[f"{name}_exit"][access]
             row = np.flatnonzero((since <= posted) & (posted <= until))

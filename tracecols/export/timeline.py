@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from tracecols.arguments import as_texts
 from tracecols.converters.base import Columns
-from tracecols.enhance.model import Model
+from tracecols.enhance.model import enhance
 from tracecols.enhance.regions import Regions
 from tracecols.errors import ExportError
 from tracecols.export.drawing import EVER, Nanoseconds, Pen, divide_intervals
@@ -161,7 +161,7 @@ class Timeline:
         waits = as_texts(waits, "properties", ExportError)
         needs_model = bool(waits) or store.n_rows("p2p") + store.n_rows("collectives") > 0
         self._before = self._total if needs_model else 0
-        model = Model(store, n_jobs(jobs), self._report_scan) if needs_model else None
+        model = enhance(store, n_jobs(jobs), self._report_scan) if needs_model else None
         ids = properties_of_waits(model, waits) if model is not None and waits else []
         self.n_waits = dict.fromkeys(ids, 0)
         self._waits: list[Waits] = find_waits(model, ids) if model is not None and ids else []

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.compound import CompoundTable, pick, read_only
+from tracecols.enhance.columns import CompoundTable, pick, read_only
 from tracecols.once import once
 from tracecols.severity.cells import Cells
 

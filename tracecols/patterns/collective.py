@@ -14,7 +14,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.compound import CompoundTable, pick
+from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.grouping import Segments
 from tracecols.enhance.model import Model
 from tracecols.patterns.base import Family, Matches, RegionRule, called, region_of

@@ -15,24 +15,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.compound import CompoundTable, pick
+from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.grouping import Segments, combine
+from tracecols.enhance.instances import scan_stacks
 from tracecols.enhance.messages import RECEIVES
-from tracecols.enhance.model import Model
-from tracecols.enhance.pointers import scan_stacks
+from tracecols.enhance.model import Model, Progress
+from tracecols.enhance.steps import BUCKET, GLOBAL, RECEIVE, SEND, STAGES, WITHIN
 from tracecols.patterns.collective import BARRIER, N_TO_N, N_TO_ONE, ONE_TO_N
-from tracecols.patterns.engine import AT_ONCE, BY_RANGE, RECEIVED, SENT, STEPS, WITHIN, Progress, run_in_parts
 from tracecols.schema import NAMES
 from tracecols.schema import EventKind as K
 from tracecols.schema.enums import COLLECTIVE_OPS
 
-ALONE = -1
+ALONE = ""
 """All locations, each by itself."""
 
 SCOPES = {
-    "location": ALONE, "process": WITHIN, "receiver": RECEIVED, "sender": SENT, "range": BY_RANGE, "whole": AT_ONCE,
+    "location": ALONE, "process": WITHIN, "receiver": RECEIVE, "sender": SEND, "range": BUCKET, "whole": GLOBAL,
 }  # fmt: skip
-"""What is needed at the same time, and the step of an analysis that has it."""
+"""What is needed at the same time, and the stage of an analysis that has it."""
 
 SOME = 16
 """Violations within a location are told of so many locations, and so many of each; all are counted."""
@@ -163,10 +163,10 @@ def find_violations(model: Model, first: int = 3, progress: Progress | None = No
     """
     names = Names(model)
 
-    def check(view: Model, step: int) -> list[tuple[str, int, list[tuple[int, int, str]]]]:
+    def check(view: Model, stage: str) -> list[tuple[str, int, list[tuple[int, int, str]]]]:
         result = []
         for c in CONSTRAINTS:
-            if SCOPES[c.scope] == step:
+            if SCOPES[c.scope] == stage:
                 found = c.find(view, names)
                 chosen = np.lexsort((found.location, found.time))[:first].tolist()
                 here = [(int(found.time[i]), int(found.location[i]), found.tell(i)) for i in chosen]
@@ -175,8 +175,8 @@ def find_violations(model: Model, first: int = 3, progress: Progress | None = No
 
     counts: dict[str, int] = {}
     told: dict[str, list[tuple[int, int, str]]] = {}
-    with model.divided() as exchange, ThreadPoolExecutor(model.jobs) as pool:
-        everywhere = run_in_parts(exchange, check, pool, range(len(STEPS)), progress)
+    with model.divided() as run, ThreadPoolExecutor(model.jobs) as pool:
+        everywhere = run.stages(check, STAGES, pool, progress)
         for part in [check(model, ALONE), *everywhere]:
             for name, count, here in part:
                 counts[name] = counts.get(name, 0) + count
@@ -193,7 +193,7 @@ def _nesting(
     """Search some of the locations that have violations; time, location, and (region, call path) of the first ones of each."""
     times, locations, places = [], [], []
     for location in np.flatnonzero(counts)[:SOME].tolist():
-        columns = scan_stacks(model, location)
+        columns = scan_stacks(model.facts, model.scans, model.team_instances, location)
         at = find(columns, model.scans[location].first_row)[:SOME]
         times.append(columns["time"][at])
         locations.append(np.full(at.size, location))

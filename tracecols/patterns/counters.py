@@ -57,8 +57,7 @@ def counter_cells(model: Model, places: list[tuple[int, int]], mode: str) -> Cel
     """Add up a counter per call path and location."""
     found: list[Cells] = []
     for location, scan in enumerate(model.scans):
-        notes = scan.notes
-        node = notes.node[notes.kind == EventKind.METRIC]
+        node = scan.events.column("node")[scan.events.column("kind") == EventKind.METRIC]
         if not node.size:
             continue
         rows = metric_rows(model, location)

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.arguments import as_locations, as_seconds, as_texts, check_locations, did_you_mean, show
-from tracecols.enhance.compound import CompoundTable
-from tracecols.enhance.exchange import Exchange
+from tracecols.enhance.columns import CompoundTable
 from tracecols.enhance.grouping import lookup
 from tracecols.enhance.locations import PIECE_CALLS, PIECE_LEFT_OUT
-from tracecols.enhance.model import Model
+from tracecols.enhance.model import Model, Progress
 from tracecols.enhance.paths import named
+from tracecols.enhance.steps import STAGES, WITHIN
+from tracecols.enhance.tables import TABLES, tables_of
 from tracecols.enhance.topologies import given_topology
 from tracecols.errors import AnalysisError, SeverityError, TracecolsError
 from tracecols.patterns.base import Conventions, Family, Findings, Instances, Matches, Property
@@ -32,101 +33,14 @@ from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.cube import SeverityCube
 
-# Where the rows of a table are charged unless a pattern says otherwise: call path and location.
-CHARGED: dict[str, tuple[str, str]] = {
-    "messages": ("recv_call_path", "recv_location"),
-    "sent_messages": ("send_done_call_path", "send_location"),
-    "sends": ("call_path", "location"),
-    "receives": ("call_path", "location"),
-    "collective_members": ("call_path", "location"),
-    "construct_members": ("call_path", "location"),
-    "lock_acquisitions": ("call_path", "location"),
-    "startups": ("call_path", "location"),
-    "window_members": ("call_path", "location"),
-    "epochs": ("wait_call_path", "target"),
-    "region_instances": ("call_path", "location"),
-}
-
 
 def every_row(table: CompoundTable) -> Matches:
     """Match all rows of a table with severity 0, charged where the table says."""
-    call_path, location = CHARGED[table.table.name]
+    charged = TABLES[table.table.name].charged
+    assert charged is not None  # Search refuses patterns on other tables
+    call_path, location = charged
     n = len(table)
     return Matches(np.arange(n), np.zeros(n, np.int64), table[call_path], table[location])
-
-
-STEPS: tuple[tuple[str, ...], ...] = (
-    ("construct_members", "constructs", "teams", "lock_acquisitions", "sends", "region_instances"),
-    ("messages", "receives"),
-    ("sent_messages",),
-    ("collective_members", "collectives"),
-    ("startups", "window_members", "epochs"),
-)
-"""The compound tables by what they need: those within processes; messages by receiver; by sender; collective operations by
-ranges of them; those that join all processes. Tables of one step are complete at the same time."""
-
-WITHIN, RECEIVED, SENT, BY_RANGE, AT_ONCE = range(len(STEPS))
-
-Result = TypeVar("Result")
-
-Progress = Callable[[int, int], None]
-"""Called with what is done and what is to be done."""
-
-
-def run_in_parts(
-    exchange: Exchange,
-    run: Callable[[Model, int], Result],
-    pool: ThreadPoolExecutor,
-    steps: Iterable[int],
-    progress: Progress | None = None,
-) -> Iterator[Result]:
-    """Run steps of an analysis: each on every part of the trace with what that sees, parts side by side.
-
-    Parameters
-    ----------
-    exchange : Exchange
-        The trace, divided.
-    run : callable
-        `run(view, step)` gets a part of the trace, in which the tables `STEPS[step]` are complete.
-    pool : ThreadPoolExecutor
-    steps : iterable of int
-        Which are wanted.
-    progress : callable, optional
-        Called with what is done and what is to be done, in thousandths of steps.
-
-    Yields
-    ------
-    Result
-        In the same order for every number of threads.
-    """
-    parts = range(exchange.n_parts)
-    wanted = sorted(set(steps))
-
-    def within(part: int) -> Result:
-        view = exchange.view(part)
-        result = run(view, WITHIN)
-        if wanted[-1] > WITHIN:
-            # its calls are in memory now
-            exchange.post(view)
-        return result
-
-    def results(step: int) -> tuple[int, Iterator[Result]]:
-        """Return how many results a step has, and the results."""
-        if step == WITHIN:
-            return len(parts), pool.map(within, parts)
-        if step == AT_ONCE:
-            return 1, map(run, [exchange.model.whole], [step])
-        if step == BY_RANGE:
-            ranges = range(len(exchange.ranges))
-            return len(ranges), pool.map(lambda of: run(exchange.range_view(of), BY_RANGE), ranges)
-        return len(parts), pool.map(lambda part: run(exchange.view(part), step), parts)
-
-    for i, step in enumerate(wanted):
-        n, found = results(step)
-        for k, result in enumerate(found, 1):
-            if progress is not None:
-                progress(1000 * i + 1000 * k // n, 1000 * len(wanted))
-            yield result
 
 
 @dataclass(frozen=True)
@@ -320,15 +234,18 @@ class Search:
         """Refuse what cannot be computed."""
         if p.match is None:
             return
-        step = next((s for s in STEPS if p.table in s), None)
-        if step is None or p.table not in CHARGED:
+        spec = TABLES.get(p.table)
+        if spec is None or spec.charged is None:
+            known = ", ".join(t.name for t in TABLES.values() if t.charged is not None)
             raise AnalysisError(
-                f"property {p.id!r} is declared on {p.table!r}, which is no table patterns are matched on\n  there are {', '.join(CHARGED)}"
+                f"property {p.id!r} is declared on {p.table!r}, which is no table patterns are matched on\n  there are {known}"
             )
+        together = [t.name for t in tables_of(spec.stage)]
         for name, c in p.constituents.items():
-            if c.table not in step:
+            if c.table not in together:
                 raise AnalysisError(
-                    f"constituent {name!r} of property {p.id!r} is looked up in {c.table!r}\n  together with {p.table} there are {', '.join(step)}"
+                    f"constituent {name!r} of property {p.id!r} is looked up in {c.table!r}\n"
+                    f"  together with {p.table} there are {', '.join(together)}"
                 )
 
     def _mask(self, p: Property) -> NDArray[np.bool_]:
@@ -340,18 +257,18 @@ class Search:
             self._masks[p.id] = above & p.regions(self.model.regions) if p.regions is not None else above
         return self._masks[p.id]
 
-    def matches(self, view: Model, step: int) -> dict[str, Matches]:
-        """Match the patterns on the tables of a step in a part of the trace."""
+    def matches(self, view: Model, stage: str) -> dict[str, Matches]:
+        """Match the patterns on the tables of a stage in a slice of the trace."""
         matches: dict[str, Matches] = {}
         for p in self.declared:
-            if p.match is None or p.table not in STEPS[step]:
+            if p.match is None or TABLES[p.table].stage != stage:
                 continue
-            table: CompoundTable = getattr(view, p.table)
+            table: CompoundTable = view.get(p.table)
             parent = self.by_id.get(p.parent)
             inherited = parent is not None and parent.match is not None and parent.table == p.table
             start = matches[p.parent] if inherited else every_row(table).read_only()
             constituents = {
-                name: Instances(getattr(view, c.table), lookup(getattr(view, c.table)[c.column], table[c.pointer]))
+                name: Instances(view.get(c.table), lookup(view.get(c.table)[c.column], table[c.pointer]))
                 for name, c in p.constituents.items()
             }
             used = [matches[u] for u in p.uses]
@@ -400,7 +317,7 @@ class Search:
         Parameters
         ----------
         progress : callable, optional
-            As for `run_in_parts`.
+            As for `Run.stages`.
 
         Returns
         -------
@@ -410,34 +327,31 @@ class Search:
             What could not be matched or contradicts itself, in the tables that were looked at.
         """
         tables = {p.table for p in self.declared if p.match is not None}
-        steps = [WITHIN, *(i for i, step in enumerate(STEPS) if tables & set(step))]
+        stages = {WITHIN, *(TABLES[name].stage for name in tables)}
         counts: Counter[str] = Counter()
 
-        def search(view: Model, step: int) -> Found:
-            found = self.matches(view, step)
+        def search(view: Model, stage: str) -> Found:
+            found = self.matches(view, stage)
             return Found(
                 {name: self._cells_of(name, m) for name, m in found.items()},
-                TeamTimes.of(view) if step == WITHIN else TeamTimes.none(),
-                counts_of(view, step),
+                TeamTimes.of(view) if stage == WITHIN else TeamTimes.none(),
+                counts_of(view, stage),
             )
 
         cells = self.findings.cells
-        with self.model.divided() as exchange, ThreadPoolExecutor(self.model.jobs) as pool:
-            for part in run_in_parts(exchange, search, pool, steps, progress):
-                self.findings.teams += part.teams
-                counts.update(part.counts)
-                for name, more in part.cells.items():
+        with self.model.divided() as run, ThreadPoolExecutor(self.model.jobs) as pool:
+            for found in run.stages(search, stages, pool, progress):
+                self.findings.teams += found.teams
+                counts.update(found.counts)
+                for name, more in found.cells.items():
                     cells[name] = cells[name] + more if name in cells else more
         return self._all_cells(), dict(counts)
 
     def largest(self, p: Property, cells: Cells) -> NDArray[np.int64]:
         """Search once more for the largest match of a pattern in each of some cells; (n_cells,) int64."""
-        step = next(i for i, s in enumerate(STEPS) if p.table in s)
         result = np.zeros(len(cells), np.int64)
-        with ThreadPoolExecutor(self.model.jobs) as pool:
-            for found in run_in_parts(self.model.divided(), lambda v, s: self.matches(v, s).get(p.id), pool, {step}):
-                if found is None or not len(found):
-                    continue
+        with self.model.divided() as run, ThreadPoolExecutor(self.model.jobs) as pool:
+            for found in run.stages(lambda v, s: self.matches(v, s)[p.id], [TABLES[p.table].stage], pool):
                 at = lookup(cells.key, (found.call_path.astype(np.int64) << 32) | found.location)
                 np.maximum.at(result, at[at >= 0], found.severity[at >= 0])
         return result
@@ -624,12 +538,10 @@ def find_matches(
         raise AnalysisError(
             f"property {p.id!r} is computed from call paths, not matched instance by instance\n  {hint}"
         )
-    step = next(i for i, s in enumerate(STEPS) if p.table in s)
     search = Search(model, [q for q in declared if q.id in computed], CONVENTIONS[conventions], choice.parameters)
     # numbers of rows mean the whole tables, so the trace is not divided
-    with ThreadPoolExecutor(model.jobs) as pool:
-        view, found = next(run_in_parts(model.exchange, lambda v, s: (v, search.matches(v, s)[p.id]), pool, [step]))
-    table: CompoundTable = getattr(view, p.table)
+    found = search.matches(model, TABLES[p.table].stage)[p.id]
+    table: CompoundTable = model.get(p.table)
     found = found.where((found.call_path >= 0) & choice.mask(model, found.call_path, found.location))
     begin, end = np.full(len(found), -1, np.int64), np.full(len(found), -1, np.int64)
     timed = p
@@ -665,19 +577,16 @@ OF_PIECES = {
 }
 """What a piece of a trace says about itself that results depend on."""
 
-COUNTED = ("teams", "constructs", "lock_acquisitions", "messages", "collectives", "window_members", "epochs")
-"""Tables that count what contradicts itself."""
 
-
-def counts_of(view: Model, step: int) -> dict[str, int]:
-    """Count what contradicts itself in the tables of a step in a part of the trace."""
-    return {k: v for name in COUNTED if name in STEPS[step] for k, v in getattr(view, name).counts.items()}
+def counts_of(view: Model, stage: str) -> dict[str, int]:
+    """Count what contradicts itself in the tables of a stage in a slice of the trace."""
+    return {k: v for spec in tables_of(stage) if spec.counts for k, v in view.get(spec.name).counts.items()}
 
 
 def counts(model: Model) -> dict[str, int]:
     """Count what could not be matched or contradicts itself; zeros are left out."""
     found = Counter(counts_by_location(model))
-    with model.divided() as exchange, ThreadPoolExecutor(model.jobs) as pool:
-        for more in run_in_parts(exchange, counts_of, pool, range(len(STEPS))):
+    with model.divided() as run, ThreadPoolExecutor(model.jobs) as pool:
+        for more in run.stages(counts_of, STAGES, pool):
             found.update(more)
     return {k: int(v) for k, v in found.items() if v}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.compound import CompoundTable
+from tracecols.enhance.columns import CompoundTable
 from tracecols.enhance.model import Model
 from tracecols.kernels.orders import first_smaller
 from tracecols.patterns.base import Family, Matches, RegionRule, called, either, named, region_of

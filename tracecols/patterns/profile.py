@@ -55,7 +55,7 @@ class TeamTimes:
     def of(cls, model: Model) -> TeamTimes:
         """Add them up over the teams of a model."""
         in_reach = not calls_mpi_from_workers(model)
-        if not model.teams_of.n_instances:
+        if not model.team_instances.n_instances:
             return replace(cls.none(), in_reach=in_reach)
         members, constructs, teams = model.construct_members, model.constructs, model.teams
         forked = teams.master >= 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracecols.enhance.compound import CompoundTable
+from tracecols.enhance.columns import CompoundTable
 from tracecols.enhance.model import Model
 from tracecols.enhance.regions import CONSTRUCTS
 from tracecols.patterns.base import Family, Findings, Matches, called, either, in_role, named, region_of

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.compound import CompoundTable
+from tracecols.enhance.columns import CompoundTable
 from tracecols.enhance.grouping import lookup
 from tracecols.enhance.model import Model
 from tracecols.enhance.topologies import Topology

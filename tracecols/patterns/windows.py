@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracecols.enhance.compound import CompoundTable
+from tracecols.enhance.columns import CompoundTable
 from tracecols.enhance.model import Model
 from tracecols.patterns.base import Family, Matches, RegionRule, called, region_of
 from tracecols.patterns.mpi import FENCE

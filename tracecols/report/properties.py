@@ -8,9 +8,9 @@ from rich.text import Text
 from rich.tree import Tree
 
 from tracecols.arguments import as_texts
+from tracecols.enhance.tables import TABLES
 from tracecols.errors import AnalysisError
 from tracecols.patterns.base import Family, Property
-from tracecols.patterns.engine import CHARGED
 from tracecols.patterns.plugins import installed
 from tracecols.patterns.registry import properties
 from tracecols.schema.severity import CONVENTIONS
@@ -49,7 +49,7 @@ def facts(p: Property) -> Iterator[tuple[str, str]]:
     yield "Unit", p.unit
     yield "Found by", how(p)
     if p.match is not None:
-        call_path, location = CHARGED[p.table]
+        call_path, location = TABLES[p.table].charged or ("", "")
         yield "Charged to", f"{call_path} and {location} of {p.table}, unless the pattern says otherwise"
         if p.match.__doc__:
             yield "Rule", p.match.__doc__.strip().splitlines()[0]

@@ -13,7 +13,7 @@ from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.severity.axes import SystemAxis
 
 if TYPE_CHECKING:
-    from tracecols.enhance.compound import CompoundTable
+    from tracecols.enhance.columns import CompoundTable
     from tracecols.enhance.model import Model
 
 FAMILY = Family()

@@ -1,0 +1,174 @@
+"""Tables of columns: declared, computed when first asked for, in memory or in a scratch file.
+
+Three classes share one interface: `Columns` holds arrays, `CompoundTable` is a `Columns` with a declared schema, and
+`SpilledColumns` (`enhance.spill`) reads its columns from a scratch file. All have `len()`, `names`, `column(name)`,
+`rows(name, start, stop)` and `search(name, values)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.schema import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Column = NDArray[Any] | Callable[[], NDArray[Any]]
+
+
+class ColumnSource(Protocol):
+    """What `Columns` and `SpilledColumns` have in common."""
+
+    names: tuple[str, ...]
+
+    def __len__(self) -> int: ...
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return a whole column; (n,)."""
+
+    def rows(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Return the rows of a column with start <= row < stop."""
+
+    def search(self, name: str, values: Sequence[int]) -> NDArray[np.int64]:
+        """Find where values belong in an ascending column; (n_values,) int64."""
+
+
+class Columns:
+    """Columns by name, as attributes and items; one that is a function is computed once, when it is first asked for.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    columns : mapping
+        Arrays of `n` elements, or functions that make them.
+    """
+
+    def __init__(self, n: int, columns: Mapping[str, Column]) -> None:
+        self._n, self._columns = n, dict(columns)
+        self._lock = RLock()
+        self.names = tuple(self._columns)
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        column = self._columns[name]
+        if callable(column):
+            with self._lock:
+                column = self._columns[name]
+                if callable(column):
+                    column = self._columns[name] = column()
+        return column
+
+    def __getattr__(self, name: str) -> NDArray[Any]:
+        if name.startswith("_") or name not in self._columns:
+            raise AttributeError(f"{self} has no column {name!r}")
+        return self[name]
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__} of {', '.join(self._columns)}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {**vars(self), "_columns": {name: self[name] for name in self._columns}}
+        del state["_lock"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=RLock())
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return a whole column; (n,)."""
+        return self[name]
+
+    def rows(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Return the rows of a column with start <= row < stop."""
+        return self[name][start:stop]
+
+    def search(self, name: str, values: Sequence[int]) -> NDArray[np.int64]:
+        """Find where values belong in an ascending column; (n_values,) int64."""
+        return np.searchsorted(self[name], values)
+
+    def computed(self) -> Columns:
+        """Return the same columns, all of them as arrays."""
+        return Columns(self._n, {name: self[name] for name in self._columns})
+
+    def copy(self) -> Columns:
+        """Return the same columns in arrays of their own."""
+        return Columns(self._n, {name: self[name].copy() for name in self._columns})
+
+    def take(self, index: NDArray[np.int64]) -> Columns:
+        """Return some rows, in the order of their numbers in `index`; (n_index,)."""
+        return Columns(index.size, {name: self[name][index] for name in self._columns})
+
+
+class CompoundTable(Columns):
+    """A declared table.
+
+    Parameters
+    ----------
+    table : Table
+        Its declaration.
+    n : int
+        Number of rows.
+    columns : mapping
+        For every declared column an array, or a function that makes it; others that later steps need may stand beside.
+    counts : mapping, optional
+        How much of what was recorded could not be matched or contradicts itself, by description.
+    """
+
+    def __init__(
+        self, table: Table, n: int, columns: Mapping[str, Column], counts: Mapping[str, int] | None = None
+    ) -> None:
+        missing = set(table.names) - set(columns)
+        if missing:
+            raise TypeError(f"table {table.name} lacks the columns {sorted(missing)}")
+        super().__init__(n, columns)
+        self.table = table
+        self.counts = dict(counts or {})
+
+    def __str__(self) -> str:
+        return f"table {self.table.name}"
+
+    def read_only(self) -> CompoundTable:
+        """Return the same table; its columns, made when they are first asked for, cannot be written to."""
+
+        def column(name: str) -> NDArray[Any]:
+            return read_only(self[name])
+
+        return CompoundTable(self.table, len(self), {c: partial(column, c) for c in self._columns}, self.counts)
+
+    def frame(self) -> pd.DataFrame:
+        """Return the declared columns as a data frame."""
+        import pandas as pd
+
+        return pd.DataFrame({c.name: self[c.name] for c in self.table.columns}, copy=False)
+
+
+def read_only(values: NDArray[Any]) -> NDArray[Any]:
+    """Return a view of an array that cannot be written to."""
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
+
+def pick(values: NDArray[Any], index: NDArray[np.signedinteger[Any]], null: int = -1) -> NDArray[Any]:
+    """Take `values[index]`, and `null` where the index is negative."""
+    if not values.size:
+        return np.full(index.size, null, values.dtype)
+    taken = values[index]
+    if index.size and index.min() < 0:
+        taken[index < 0] = null
+    return taken
+
+
+def joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Concatenate arrays; a single one is not copied."""
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)

@@ -1,0 +1,117 @@
+"""How a trace is divided: partitions of whole processes, and buckets of collective operations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+PARTITION_ROWS = 1 << 18
+"""Call instances and attributed events of a partition, at least, four times as many once there are 16 partitions, and more if one
+process has them or there would be too many partitions; a trace that has fewer is one partition."""
+
+N_PARTITIONS = 64
+"""Partitions, at most, of processes of the same size."""
+
+BUCKET_ROWS = 1 << 20
+"""Participants of collective operations that are matched together."""
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Whole processes that a step works on together.
+
+    Attributes
+    ----------
+    number : int
+        From 0.
+    members : (n,) int64
+        Their locations.
+    """
+
+    number: int
+    members: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """A range of collective operations.
+
+    Attributes
+    ----------
+    number : int
+        From 0.
+    low, high : int
+        Keys (`enhance.collectives`) of its operations: low <= key < high.
+    """
+
+    number: int
+    low: int
+    high: int
+
+
+EVERYTHING = Bucket(0, 0, int(np.iinfo(np.int64).max))
+"""All collective operations."""
+
+
+@dataclass(frozen=True, eq=False)
+class Division:
+    """All partitions of a trace.
+
+    Attributes
+    ----------
+    partitions : tuple of Partition
+    process : (n_locations,) int32
+        Process of every location.
+    """
+
+    partitions: tuple[Partition, ...]
+    process: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.partitions)
+
+    @cached_property
+    def of_process(self) -> NDArray[np.int64]:
+        """Number of the partition of every process; (n_processes,) int64."""
+        result = np.zeros(int(self.process.max(initial=-1)) + 1, np.int64)
+        for partition in self.partitions:
+            result[self.process[partition.members]] = partition.number
+        return result
+
+
+def undivided(process: NDArray[np.int32]) -> Division:
+    """Return the division of a trace into one partition."""
+    return Division((Partition(0, np.arange(process.size)),), process)
+
+
+def divide(process: NDArray[np.int32], sizes: NDArray[np.int64]) -> Division:
+    """Divide a trace into partitions of about the same size.
+
+    Parameters
+    ----------
+    process : (n_locations,) int32
+        Process of every location; the locations of one process stay together.
+    sizes : (n_locations,) int64
+        Call instances and attributed events of every location.
+    """
+    total = int(sizes.sum())
+    if total <= PARTITION_ROWS:
+        return undivided(process)
+    # as small as memory and caches like; but every partition has messages for every other one, so many cost more
+    capacity = max(PARTITION_ROWS, min(total // 16, 4 * PARTITION_ROWS), total // N_PARTITIONS)
+    division: list[NDArray[np.int64]] = []
+    members: list[NDArray[np.int64]] = []
+    filled = 0
+    by_process = np.argsort(process, kind="stable")
+    for locations in np.split(by_process, np.flatnonzero(np.diff(process[by_process])) + 1):
+        n = int(sizes[locations].sum())
+        if members and filled + n > capacity:
+            division.append(np.concatenate(members))
+            members, filled = [], 0
+        members.append(locations)
+        filled += n
+    division.append(np.concatenate(members))
+    return Division(tuple(Partition(i, m) for i, m in enumerate(division)), process)
