@@ -15,7 +15,7 @@ from oracles.events import Event
 from oracles.stacks import Stacks
 
 from tracecols.enhance import scan
-from tracecols.enhance.scan import LocationScan, Room
+from tracecols.enhance.scan import BufferPool, LocationScan
 from tracecols.enhance.teams import ThreadEvents
 from tracecols.kernels import stacks, trees
 from tracecols.kernels.kernel import allocating_kernel, kernel
@@ -209,7 +209,7 @@ def new_scan(store, tiny):
         one._frames = [a[:1].copy() for a in one._frames]
         one._frames[0][0] = -1
         one._nodes, one._table = [a[:4].copy() for a in one._nodes], one._table[:8].copy()
-        one._room.give(*([a[:1].copy() for a in arrays] for arrays in Room().take()))
+        one._pool.give(*([a[:1].copy() for a in arrays] for arrays in BufferPool().take()))
     return one
 
 
@@ -263,25 +263,23 @@ def compare_calls(store, one, expected):
     }
     wanted = {e.row: e for e in {*own, *around}}
     c = one.calls
-    assert sorted(c.enter_row.tolist()) == sorted(wanted)
+    assert sorted(c.enter.tolist()) == sorted(wanted)
     paths = local_paths(one)
-    for i, row in enumerate(c.enter_row.tolist()):
+    for i, row in enumerate(c.enter.tolist()):
         e = wanted[row]
         leave = expected.exitptr.get(e)
-        assert c.enter[i] == e.time
+        assert c.enter_time[i] == e.time
         assert paths[c.node[i]] == expected.path[e]
-        assert c.exit_row[i] == (leave.row if leave else -1)
+        assert c.exit[i] == (leave.row if leave else -1)
         if leave:
-            assert c.exit[i] == leave.time
-    # notes are the events of side tables that joins need, with the call around them
+            assert c.exit_time[i] == leave.time
+    # attributed events are those of side tables that joins need, with the call around them
     noted = [e for e, k in zip(store.events, store.columns["kind"], strict=True)
              if k in (K.MPI_SEND, K.METRIC, K.THREAD_TASK_SWITCH, K.THREAD_TASK_COMPLETE)]  # fmt: skip
-    assert one.notes.time.tolist() == [e.time for e in noted]
-    for e, k, call in zip(noted, one.notes.kind.tolist(), one.notes.call.tolist(), strict=True):
+    assert one.events.time.tolist() == [e.time for e in noted]
+    for e, k, call in zip(noted, one.events.kind.tolist(), one.events.call.tolist(), strict=True):
         if k == K.MPI_SEND:
-            assert (c.enter_row[call] if call >= 0 else -1) == (
-                expected.enterptr[e].row if e in expected.enterptr else -1
-            )
+            assert (c.enter[call] if call >= 0 else -1) == (expected.enterptr[e].row if e in expected.enterptr else -1)
 
 
 @pytest.mark.parametrize("tiny", [False, True], ids=["roomy", "tiny"])
@@ -298,7 +296,7 @@ def test_scan__of_no_event_finds_nothing():
     one = new_scan(store, False)
     one.advance([])
     assert one.done
-    assert one.node_parent.size == one.calls.node.size == one.notes.kind.size == one.open == 0
+    assert one.node_parent.size == one.calls.node.size == one.events.kind.size == one.open == 0
 
 
 @pytest.mark.parametrize("what", [ENTER, EXIT, SEND, METRIC, OFF, ON, FLUSH, SWITCH, OTHER])
@@ -332,7 +330,7 @@ def test_scan__as_plain_python_is_what_the_definitions_say(plain):
 
 def everything(one):
     arrays = [getattr(one, n) for n in ("node_parent", "node_entry", "node_row", "node_time", "exclusive", "visits")]
-    arrays += [*vars(one.calls).values(), *vars(one.notes).values()]
+    arrays += [c.column(name) for c in (one.calls, one.events) for name in c.names]
     return [a.tolist() for a in arrays], one.bad_exits, one.open, one.last_time
 
 
@@ -365,7 +363,7 @@ def test_scan__open_calls_end_with_the_last_event():
     one = new_scan(store, False)
     one.advance([])
     assert one.calls.exit.tolist() == [57]  # 50 + 2 + 5
-    assert one.calls.exit_row.tolist() == [-1]
+    assert one.calls.exit.tolist() == [-1]
     assert one.exclusive.tolist() == [2, 5]
 
 

@@ -9,11 +9,11 @@ import pytest
 
 from tracecols.converters.otf2.records import EVENT_RECORDS
 from tracecols.docs.generate import HERE, pages
+from tracecols.enhance.tables import TABLES
 from tracecols.errors import AnalysisError
 from tracecols.patterns.base import Property
 from tracecols.patterns.registry import CONVENTIONS, properties
 from tracecols.schema import DEFINITIONS, FAMILIES, KINDS, SIDE_TABLES
-from tracecols.schema.compound import COMPOUND_TABLES
 
 ROOT = Path(__file__).parents[1]
 
@@ -31,8 +31,8 @@ def test_kinds__every_record_has_a_kind_and_every_family_a_table():
 
 
 def test_tables__targets_exist():
-    tables = {"events", "call_paths", *SIDE_TABLES, *DEFINITIONS, *COMPOUND_TABLES}
-    for table in [*SIDE_TABLES.values(), *DEFINITIONS.values(), *COMPOUND_TABLES.values()]:
+    tables = {"events", "call_paths", *SIDE_TABLES, *DEFINITIONS, *TABLES}
+    for table in [*SIDE_TABLES.values(), *DEFINITIONS.values(), *(spec.schema for spec in TABLES.values())]:
         for column in table.columns:
             assert not column.target or column.target in tables, (table.name, column.name)
 

@@ -9,6 +9,7 @@ import threading
 import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +19,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import tracecols
 from benchmarks import generate
-from tracecols.enhance import exchange as exchange_module
 from tracecols.enhance import spill
 from tracecols.enhance.columns import Columns
 from tracecols.enhance.model import enhance
+from tracecols.enhance.steps import RECEIVE, SEND
+from tracecols.enhance.tables import STEP_OF
 from tracecols.errors import AnalysisError
 from tracecols.once import once
-from tracecols.patterns.engine import counts, run_in_parts
+from tracecols.patterns.engine import counts
 from tracecols.store import Store
 
 
@@ -183,24 +185,26 @@ def test_once__tries_again_after_an_error():
 
 
 @pytest.mark.parametrize("part", [1, 1 << 18])
-def test_threads__let_every_part_post_once(part, store, monkeypatch):
+def test_threads__make_what_partitions_keep_once(part, store, monkeypatch):
     monkeypatch.setattr("tracecols.enhance.partitions.PARTITION_ROWS", part)
-    posted = []
-    post_messages = exchange_module.post_messages
+    made = []
+    step = STEP_OF["outgoing_messages"]
 
-    def post(view, exchange):
-        posted.append(view.part)
+    def outgoing_messages(facts, division, spill, p2p, calls):
+        made.append(len(division))
         time.sleep(0.005)
-        return post_messages(view, exchange)
+        return step.function(facts, division, spill, p2p, calls)
 
-    monkeypatch.setattr(exchange_module, "post_messages", post)
+    steps = {**STEP_OF, "outgoing_messages": replace(step, function=outgoing_messages)}
+    monkeypatch.setattr("tracecols.enhance.model.STEP_OF", steps)
     model = enhance(Store(store), 1)
     expected = sorted(model.messages.recv.tolist()), sorted(model.sent_messages.send.tolist())
-    posted.clear()
-    with model.divided() as exchange:
-        ways = (exchange.messages, exchange.sent_messages)
-        found = together(16, lambda n: [ways[n % 2](part) for part in range(exchange.n_parts)])
-        assert sorted(posted) == (list(range(exchange.n_parts)) if part == 1 else [])
+    made.clear()
+    with model.divided() as run:
+        n = len(run.division)
+        ways = (lambda k: run.model(RECEIVE, k).messages), (lambda k: run.model(SEND, k).sent_messages)
+        found = together(16, lambda thread: [ways[thread % 2](k) for k in range(n)])
+        assert made == ([n] * n if part == 1 else [])
         received = sorted(r for table in found[0] for r in table.recv.tolist())
         sent = sorted(s for table in found[1] for s in table.send.tolist())
     assert (received, sent) == expected
@@ -231,11 +235,11 @@ def test_narrowed_analyses__are_the_same_for_any_number_of_threads(part, store, 
     assert times[0] == times[1] == times[2]
 
 
-def test_run_in_parts__without_the_step_within(store, monkeypatch):
-    """Steps that need posts make them, from as many threads as there are."""
+def test_stages__without_the_one_within(store, monkeypatch):
+    """What earlier stages keep is made without visiting them."""
     monkeypatch.setattr("tracecols.enhance.partitions.PARTITION_ROWS", 1)
     model = enhance(Store(store), 8)
     whole = sorted(model.messages.recv.tolist())
-    with model.divided() as exchange, ThreadPoolExecutor(8) as pool:
-        found = list(run_in_parts(exchange, lambda view, _step: view.messages.recv.tolist(), pool, [1]))
+    with model.divided() as run, ThreadPoolExecutor(8) as pool:
+        found = list(run.stages(lambda view, _stage: view.messages.recv.tolist(), [RECEIVE], pool))
     assert sorted(r for part in found for r in part) == whole

@@ -69,6 +69,11 @@ from tracecols.schema.severity import CONVENTIONS
     help="Only the piece of the trace from this time on.",
 )
 @click.option("--to", "stop", type=float, callback=finite, metavar="SECONDS", help="Only the piece before this time.")
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="Print the steps this analysis consists of, and what they keep, instead of running it.",
+)
 @click.option("--force", is_flag=True, help="Replace an output that was made in another way.")
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
 def analyze(
@@ -83,6 +88,7 @@ def analyze(
     start: float | None,
     stop: float | None,
     topologies: tuple[Path, ...],
+    explain: bool,
     force: bool,
     jobs: int | None,
 ) -> None:
@@ -118,6 +124,12 @@ def analyze(
     known = ids_of(conventions, (*installed(), *families))
     given = {known(name): values for name, values in given.items()}
     choice = choose([known(p) for p in properties] or None, given, within, locations, start, stop)
+    if explain:
+        from tracecols.report.explanation import print_plan
+
+        with opened(source, jobs) as store:
+            print_plan(store, conventions, families, choice.properties)
+        return
     described = [d for file in topologies for d in load_descriptions(file)]
     facts = {"conventions": conventions, "narrowed": choice.facts()}
     if output is None:

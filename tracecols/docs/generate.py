@@ -6,12 +6,13 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from tracecols.enhance.steps import STAGES, Every
+from tracecols.enhance.tables import STEPS, TABLES
 from tracecols.patterns.constraints import CONSTRAINTS
 from tracecols.patterns.registry import CONVENTIONS, properties
 from tracecols.report.properties import facts, how
 from tracecols.rules import RULES
 from tracecols.schema import DEFINITIONS, EVENTS, KINDS, SIDE_TABLES, Table, metric_table
-from tracecols.schema.compound import COMPOUND_TABLES
 from tracecols.schema.severity import SEVERITY_TABLES
 
 HERE = Path(__file__).parent
@@ -39,9 +40,47 @@ def schema_page() -> str:
         + section("Events", [EVENTS])
         + section("Side tables", [*SIDE_TABLES.values(), metric_table(0, ["int64", "float64"])])
         + section("Definitions", DEFINITIONS.values())
-        + section("Compound tables", COMPOUND_TABLES.values())
+        + section("Compound tables", (spec.schema for spec in TABLES.values()))
         + section("Severity cube", SEVERITY_TABLES.values())
     )
+
+
+STAGE_DOCS = {
+    "": "any stage, on the slice it is asked for",
+    "within": "per partition",
+    "receive": "per partition",
+    "send": "per partition",
+    "bucket": "per range of collective operations",
+    "global": "once",
+}
+
+
+def steps_page() -> str:
+    """Draw the steps of an analysis and list what each reads and makes."""
+    lines = [
+        NOTE + "# Steps of an analysis\n",
+        "`tracecols analyze --explain` prints those that an analysis of a given trace consists of. How they run: [analysis.md](analysis.md).\n",
+        "```mermaid", "flowchart TD", "  scan[[scan_locations]] --> merge[[merge_call_paths]] --> facts([facts, scans])",
+    ]  # fmt: skip
+    for stage in ("", *STAGES):
+        lines.append(f"  subgraph {stage or 'any'}")
+        lines += [f"    {step.name}" for step in STEPS if step.stage == stage]
+        lines.append("  end")
+    maker = {name: step.name for step in STEPS for name in step.makes}
+    for step in STEPS:
+        for what in step.reads:
+            name, arrow = (what.name, "==>") if isinstance(what, Every) else (what, "-->")
+            if name in maker:
+                lines.append(f"  {maker[name]} {arrow}|{name}| {step.name}")
+    lines += ["  facts --> any", "```\n", "Thick arrows: the values of all partitions.\n"]
+    lines += ["| stage | step | what it does | reads | makes |", "|---|---|---|---|---|"]
+    for step in STEPS:
+        reads = ", ".join(f"every `{w.name}`" if isinstance(w, Every) else f"`{w}`" for w in step.reads)
+        makes = ", ".join(f"`{name}`" + (" (kept)" if name in step.keeps else "") for name in step.makes)
+        lines.append(
+            f"| {step.stage or 'any'}: {STAGE_DOCS[step.stage]} | `{step.name}` | {step.doc} | {reads} | {makes} |"
+        )
+    return "\n".join(lines) + "\n"
 
 
 def properties_page() -> str:
@@ -125,6 +164,7 @@ def pages() -> dict[str, str]:
     """Return all generated pages by name."""
     return {
         "schema.md": schema_page(),
+        "steps.md": steps_page(),
         "properties.md": properties_page(),
         "rules.md": rules_page(),
         "constraints.md": constraints_page(),

@@ -66,6 +66,10 @@ def _actions() -> NDArray[np.uint8]:
 
 
 ACTION = _actions()
+
+ATTRIBUTED: NDArray[np.bool_] = (ACTION == stacks.ATTRIBUTE) | (ACTION >= stacks.ATTRIBUTE_CALL)
+"""Kinds of attributed events; (256,) bool."""
+
 FORKER_ACTION = ACTION.copy()
 FORKER_ACTION[list(FORKS)], FORKER_ACTION[list(JOINS)] = stacks.TEAM_BEGIN, stacks.TEAM_END
 """Of a thread whose FORKs begin teams, where no other events do."""

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from tracecols.enhance.tables import TABLES
 from tracecols.errors import ExportError, StoreError
 from tracecols.export.cube3 import write_cube3
 from tracecols.export.cube_read import read_cube
 from tracecols.export.cubex import write_cubex
 from tracecols.export.replace import check_output
 from tracecols.schema import EVENTS
-from tracecols.schema.compound import COMPOUND_TABLES
 from tracecols.severity.cube import SeverityCube
 from tracecols.store import Store, layout
 from tracecols.store.layout import is_made_here
@@ -193,7 +193,7 @@ def export(source: Path, output: Path, table: str = "events", wide: bool = False
         frame = trace.events.reset_index()
     elif table == "region_instances":
         frame = trace.region_instances()
-    elif table in COMPOUND_TABLES:
+    elif table in TABLES:
         frame = getattr(trace, table)
     elif table == "call_paths":
         frame = trace.call_paths
@@ -202,7 +202,7 @@ def export(source: Path, output: Path, table: str = "events", wide: bool = False
     elif table in trace.store.definitions:
         frame = trace.definition(table)
     else:
-        known = sorted({"events", "call_paths", *COMPOUND_TABLES, *trace.store.tables, *trace.store.definitions})
+        known = sorted({"events", "call_paths", *TABLES, *trace.store.tables, *trace.store.definitions})
         raise StoreError(f"no table {table!r} in {source}\n  there are {', '.join(known)}")
     with new_file(output) as file:
         TABLES[output.suffix](frame, file)

@@ -305,11 +305,3 @@ REGION_INSTANCES = Table(
         Column("exit_time", "int64", "time of EXIT", "ticks"),
     ),
 )
-
-COMPOUND_TABLES: dict[str, Table] = {
-    t.name: t
-    for t in (
-        PROFILE, REGION_INSTANCES, SENDS, RECEIVES, MESSAGES, SENT_MESSAGES, COLLECTIVES, COLLECTIVE_MEMBERS, TEAMS, CONSTRUCTS, CONSTRUCT_MEMBERS,
-        LOCK_ACQUISITIONS, STARTUPS, WINDOW_MEMBERS, EPOCHS,
-    )
-}  # fmt: skip

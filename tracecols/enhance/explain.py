@@ -1,0 +1,131 @@
+"""What an analysis will do, before it does: its steps, how often each runs, and the bytes it keeps for later steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracecols.enhance.collectives import MEMBER
+from tracecols.enhance.facts import Definitions
+from tracecols.enhance.messages import KEY, RECEIVES, RECV_HALF, SEND_HALF, SENDS
+from tracecols.enhance.partitions import BUCKET_ROWS, divide
+from tracecols.enhance.scan import ATTRIBUTED
+from tracecols.enhance.steps import BUCKET, GLOBAL, Every, Step
+from tracecols.enhance.tables import STEP_OF, STEPS
+from tracecols.schema import EventKind, compound
+from tracecols.schema.scans import ATTRIBUTED_EVENTS, CALL_INSTANCES
+from tracecols.store import Store
+
+
+@dataclass(frozen=True)
+class PlannedStep:
+    """A step of an analysis that is going to run.
+
+    Attributes
+    ----------
+    stage, name : str
+        Of the step; the scan and the merging of call trees come before all stages.
+    doc : str
+        What it does.
+    reads, makes : tuple of str
+        Names of values; `every x` stands for the values of all partitions.
+    n_slices : int
+        How often it runs: once per group of processes, partition, bucket, or once.
+    n_bytes : int
+        Bytes it keeps for later steps, at most; 0 if what it makes goes with its slice.
+    """
+
+    stage: str
+    name: str
+    doc: str
+    reads: tuple[str, ...]
+    makes: tuple[str, ...]
+    n_slices: int
+    n_bytes: int
+
+
+def row_bytes(names: Sequence[str]) -> int:
+    """Return the bytes of one row of some columns of messages or participants."""
+    known = {
+        c.name: np.dtype(c.dtype).itemsize for t in (compound.MESSAGES, compound.COLLECTIVE_MEMBERS) for c in t.columns
+    }
+    known |= {"source_process": 4, "destination_process": 8, "key": 8, "root": 4, "op": 2}
+    return sum(known[name] for name in names)
+
+
+def needed_steps(values: Iterable[str]) -> list[Step]:
+    """Find the steps that make some values, with all that these need, in the order of `STEPS`."""
+    found: set[str] = set()
+    waiting = list(values)
+    while waiting:
+        name = waiting.pop()
+        if name in STEP_OF and name not in found:
+            found |= set(STEP_OF[name].makes)
+            waiting += [what.name if isinstance(what, Every) else what for what in STEP_OF[name].reads]
+    return [step for step in STEPS if found & set(step.makes)]
+
+
+def explain(store: Store, values: Iterable[str]) -> list[PlannedStep]:
+    """Plan the steps that make some values of a trace; nothing is read but definitions and the numbers of events.
+
+    Parameters
+    ----------
+    store : Store
+    values : iterable of str
+        Names of compound tables or other values that are wanted.
+
+    Returns
+    -------
+    list of PlannedStep
+        In the order in which they run. Numbers of slices and bytes are estimates: that of call instances is taken to be that of
+        attributed events.
+    """
+    definitions = Definitions.of(store)
+    kinds = {int(k): int(n) for k, n in store.manifest["events_by_kind"].items()}
+
+    def count(mask: np.ndarray) -> int:
+        return sum(n for k, n in kinds.items() if mask[k])
+
+    n_attributed = count(ATTRIBUTED)
+    n_sends, n_receives = count(SENDS), count(RECEIVES)
+    n_members = kinds.get(int(EventKind.MPI_COLLECTIVE_END), 0)
+    families = [t for t in ("p2p", "collectives", "locks", "rma") if t in store.tables]
+    rows = np.array([sum(store.n_rows(t, i) for t in families) for i in range(definitions.n_locations)], np.int64)
+    n_partitions = len(divide(definitions.process, 2 * rows))
+    kept = {
+        "outgoing_messages": n_sends * row_bytes(SEND_HALF) + n_receives * row_bytes([*KEY, *RECV_HALF]),
+        "match_result": n_sends * row_bytes(RECV_HALF),
+        "late_calls": 16 * n_receives,
+        "outgoing_members": n_members * row_bytes(MEMBER),
+    }
+    slices = {BUCKET: -(-n_members // BUCKET_ROWS) if n_partitions > 1 else 1, GLOBAL: 1}
+    scanned = (
+        sum(np.dtype(c.dtype).itemsize for t in (CALL_INSTANCES, ATTRIBUTED_EVENTS) for c in t.columns) * n_attributed
+    )
+    n_processes = int(np.unique(definitions.process).size)
+    plan = [
+        PlannedStep(
+            "scan", "scan_locations", "Pass over the events of every location: region stack, call paths, exclusive times.",
+            ("events", *families), ("scans",), n_processes, scanned,
+        ),
+        PlannedStep(
+            "scan", "merge_call_paths", "Merge the call paths of all locations into one tree.", ("scans",), ("facts",), 1, 0,
+        ),
+    ]  # fmt: skip
+    for step in needed_steps(values):
+        reads = tuple(f"every {what.name}" if isinstance(what, Every) else what for what in step.reads)
+        n_bytes = sum(kept[name] for name in step.keeps) if n_partitions > 1 else 0
+        plan.append(
+            PlannedStep(
+                step.stage or "any",
+                step.name,
+                step.doc,
+                reads,
+                step.makes,
+                slices.get(step.stage, n_partitions),
+                n_bytes,
+            )
+        )
+    return plan
