@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tracecols.enhance.tables import TABLES
+from tracecols.enhance import tables as enhanced
 from tracecols.errors import ExportError, StoreError
 from tracecols.export.cube3 import write_cube3
 from tracecols.export.cube_read import read_cube
@@ -193,7 +193,7 @@ def export(source: Path, output: Path, table: str = "events", wide: bool = False
         frame = trace.events.reset_index()
     elif table == "region_instances":
         frame = trace.region_instances()
-    elif table in TABLES:
+    elif table in enhanced.TABLES:
         frame = getattr(trace, table)
     elif table == "call_paths":
         frame = trace.call_paths
@@ -202,7 +202,7 @@ def export(source: Path, output: Path, table: str = "events", wide: bool = False
     elif table in trace.store.definitions:
         frame = trace.definition(table)
     else:
-        known = sorted({"events", "call_paths", *TABLES, *trace.store.tables, *trace.store.definitions})
+        known = sorted({"events", "call_paths", *enhanced.TABLES, *trace.store.tables, *trace.store.definitions})
         raise StoreError(f"no table {table!r} in {source}\n  there are {', '.join(known)}")
     with new_file(output) as file:
         TABLES[output.suffix](frame, file)
