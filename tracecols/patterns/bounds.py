@@ -7,7 +7,7 @@ counted in the notes of the cube:
   time may become negative (`profile.task_cells`).
 * Rules that do not end waiting with the call (`Property.ends_with_call`): where clocks disagree, waiting ends after the call.
 * Calls in which several waits of one property overlap, each within the call.
-* Locations whose recorded times decrease, or whose buffer flushes overlap with other events: the exclusive time of a call
+* Processes in which recorded times decrease, or whose buffer flushes overlap with other events: the exclusive time of a call
   path is a sum of differences that may be negative, and less than the waiting recorded in it.
 """
 
@@ -65,7 +65,9 @@ def check_bounds(
     """
     excused: Counter[str] = Counter()
     roots = _roots_of_tasks(model)
-    disordered = np.array([scan.disordered > 0 for scan in model.scans], bool)
+    # the idle time of workers is a copy of their master's time
+    backwards = np.array([scan.disordered > 0 for scan in model.scans], bool)
+    disordered = np.isin(model.process, model.process[backwards])
     within: Cells | None = None
     tree = "time"
     in_time = {tree}
@@ -73,9 +75,10 @@ def check_bounds(
         found = cells[p.id]
         negative = found.where(found.value < 0)
         if len(negative):
-            at_root, backwards = roots[negative.call_path], disordered[negative.location]
-            if not (at_root | backwards).all():
-                wrong = negative.where(~(at_root | backwards))
+            at_root = roots[negative.call_path]
+            excuse = at_root | disordered[negative.location]
+            if not excuse.all():
+                wrong = negative.where(~excuse)
                 raise _impossible(p, wrong, "is negative", call_paths, system, model.resolution)
             excused[NEGATIVE_ROOTS] += int(at_root.sum())
             excused[BACKWARDS] += int((~at_root).sum())

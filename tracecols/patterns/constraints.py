@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.grouping import Segments, combine
-from tracecols.enhance.instances import scan_stacks
+from tracecols.enhance.instances import attributed_events, scan_stacks
 from tracecols.enhance.messages import RECEIVES
 from tracecols.enhance.model import Model, Progress
 from tracecols.enhance.steps import BUCKET, GLOBAL, RECEIVE, SEND, STAGES, WITHIN
@@ -268,7 +268,7 @@ def decreasing_times(model: Model, _names: Names) -> Found:
 @constraint("teams that nobody forked", "a FORK precedes every team", "process")
 def forks(part: Model, names: Names) -> Found:
     """Find team instances without FORK."""
-    teams = part.teams_of
+    teams = part.team_instances
     of = np.flatnonzero(part.teams.master < 0)
     begin = np.searchsorted(np.sort(teams.instance), of)
     begin = np.argsort(teams.instance, kind="stable")[begin] if of.size else of
@@ -338,7 +338,7 @@ class _Locks:
     """The lock events of a part in chronological order by lock; how often each is held before and after each event."""
 
     def __init__(self, part: Model) -> None:
-        e = part.notes("locks", ["lock"])
+        e = attributed_events(part.facts, part.scans, part.members, part.call_instances, "locks", ["lock"])
         process = part.process[e.location] if e.location.size else np.zeros(0, np.int32)
         key = combine(process, e.lock)
         order = part.order.argsort(e.row, e.time, key)
