@@ -78,11 +78,11 @@ def test_severity__lies_between_zero_and_time(folder, analyzed):
 
 
 def reservation(model: Model) -> np.ndarray:
-    """Ticks every location is reserved for: from the first to the last event of the first location of its process."""
+    """Ticks every location is reserved for: from the first to the last event of the master of its process."""
     result = np.zeros(model.n_locations, np.int64)
-    for process in np.unique(model.process):
-        mine = np.flatnonzero(model.process == process)
-        master = model.scans[mine[0]]
+    for master_of in np.unique(model.locations.master):
+        mine = np.flatnonzero(model.locations.master == master_of)
+        master = model.scans[master_of]
         result[mine] = master.last_time - master.first_time
     return result
 
@@ -175,6 +175,8 @@ def test_random_programs__neither_lose_time_nor_contradict_themselves(tmp_path_f
     # at most: what passes outside of any region is nobody's
     masters = model.locations.thread == 0
     assert (time[masters] <= reservation(model)[masters]).all()
+    # workers are reserved as long as their master, whether or not it forks
+    assert (time == time[model.locations.master]).all()
     # tasks make a root negative
     if not any(e.kind == "switch" for e in program.events):
         # late receivers are counted where the send completes
