@@ -31,9 +31,10 @@ VIOLATIONS = {
         "execution is negative in 4 cells", "omp_idle_threads is negative in 3 cells", "comp is negative in 4 cells",
         "the children of omp_idle_threads exceed it in 3 cells",
     ],
+    "omp_mix_8": ["execution is negative in 7 cells", "comp is negative in 7 cells"],
 }  # fmt: skip
-NEGATIVE_ROOT = {"omp_tasks"}
-LIMITED = {"omp_basic", "omp_tasks"}
+NEGATIVE_ROOT = {"omp_tasks", "omp_mix_8"}
+LIMITED = {"omp_basic", "omp_tasks", "omp_mix_8"}
 """Traces in which limited parallelism follows the reference's list of call paths instead of the tree: a thread that
 executed what the first one did not is charged for it twice (docs/decisions/limited-parallelism.md)."""
 
@@ -100,6 +101,10 @@ def test_time__of_every_location_is_the_reservation_of_its_process(folder, analy
     time, reserved = per_location(cube.cells["time"], model.n_locations), reservation(model)
     masters = model.locations.thread == 0
     assert (time[masters] == reserved[masters]).all()
+    if model.locations.are_created:
+        # threads that the program creates by itself are reserved for what they run
+        assert (time == per_location(cube.cells["execution"] + cube.cells["overhead"], model.n_locations)).all()
+        return
     if folder.name in LIMITED:
         assert (time >= reserved).all()
         assert (time > reserved).any(), "the exception is none any more"
@@ -176,7 +181,9 @@ def test_random_programs__neither_lose_time_nor_contradict_themselves(tmp_path_f
     masters = model.locations.thread == 0
     assert (time[masters] <= reservation(model)[masters]).all()
     # workers are reserved as long as their master, whether or not it forks
-    assert (time == time[model.locations.master]).all()
+    follows_the_list = "call paths counted outside their parallel region, as the reference does" in cube.facts["counts"]
+    masters_time = time[model.locations.master]
+    assert ((time >= masters_time) if follows_the_list else (time == masters_time)).all()
     # tasks make a root negative
     if not any(e.kind == "switch" for e in program.events):
         # late receivers are counted where the send completes
