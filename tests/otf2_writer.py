@@ -553,10 +553,11 @@ class Archive:
         self.group("comm_locations", threads, "openmp")
         return threads, self.comm("", range(n_threads), paradigm="openmp")
 
-    def mpi(self, n_ranks: int, n_threads: int = 1) -> MpiProgram:
+    def mpi(self, n_ranks: int, n_threads: int = 1, masters_last: bool = False) -> MpiProgram:
         """Define an MPI program: nodes, processes, locations, MPI_COMM_WORLD; with threads also OpenMP teams.
 
-        Location identifiers are those of Score-P: the rank, plus the thread's number times 2**32.
+        Location identifiers are those of Score-P: the rank, plus the thread's number times 2**32; or the other way round, so
+        that masters have the highest.
         """
         machine = self.node("machine", "machine")
         node = self.node("node", "node", machine)
@@ -565,7 +566,11 @@ class Archive:
             process = self.process(f"MPI Rank {rank}", node)
             threads.append(
                 [
-                    self.location("Master thread" if i == 0 else f"OMP thread {i}", process, number=rank + (i << 32))
+                    self.location(
+                        "Master thread" if i == 0 else f"OMP thread {i}",
+                        process,
+                        number=rank + ((n_threads - 1 - i if masters_last else i) << 32),
+                    )
                     for i in range(n_threads)
                 ]
             )

@@ -59,7 +59,9 @@ class RandomProgram:
         self.rng = rng = random.Random(seed)
         self.archive = Archive(path, **archive)
         self.n_ranks, self.n_threads = rng.randint(1, ranks), rng.randint(1, threads)
-        mpi = self.archive.mpi(self.n_ranks, self.n_threads)
+        # some masters have higher identifiers than their workers; some programs never fork
+        mpi = self.archive.mpi(self.n_ranks, self.n_threads, masters_last=rng.random() < 0.3)
+        self.forks = rng.random() < 0.85
         everyone = list(range(self.n_ranks))
         self.group: dict[int, list[int]] = {mpi.world: everyone}
         self.group[self.archive.comm("reversed", everyone[::-1], mpi.world)] = everyone[::-1]
@@ -68,8 +70,10 @@ class RandomProgram:
         self.self_comm = self.archive.comm_self()
         self.group[self.self_comm] = []
         self.processes = [Process(r, mpi.threads[r]) for r in everyone]
-        # location of every thread in the order of the table: by process, then thread
-        self.number = {x.id: i for i, x in enumerate(x for p in self.processes for x in p.threads)}
+        # location of every thread in the order of the table: by process, then identifier
+        self.number = {
+            x.id: i for i, x in enumerate(x for p in self.processes for x in sorted(p.threads, key=lambda x: x.id))
+        }
         self.teams: dict[tuple[int, tuple[int, ...]], int] = {}
         self.program = ("random",) if rng.random() < 0.7 else ()
         self.archive.region("random", "artificial", "measurement_system")
@@ -440,7 +444,7 @@ class RandomProgram:
                     self.processes[member].obligations.append((c, "MPI_Barrier"))
             elif what < 0.85 and p.obligations:
                 self.collective(at, p)
-            elif self.n_threads > 1:
+            elif self.n_threads > 1 and self.forks:
                 yield from self.parallel(p, tuple(range(rng.randint(1, self.n_threads))), False)
         while p.obligations and rng.random() < 0.95:
             self.collective(at, p)

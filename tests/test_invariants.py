@@ -79,11 +79,11 @@ def test_severity__lies_between_zero_and_time(folder, analyzed):
 
 
 def reservation(model: Model) -> np.ndarray:
-    """Ticks every location is reserved for: from the first to the last event of the first location of its process."""
+    """Ticks every location is reserved for: from the first to the last event of the master of its process."""
     result = np.zeros(model.n_locations, np.int64)
-    for process in np.unique(model.process):
-        mine = np.flatnonzero(model.process == process)
-        master = model.scans[mine[0]]
+    for master_of in np.unique(model.locations.master):
+        mine = np.flatnonzero(model.locations.master == master_of)
+        master = model.scans[master_of]
         result[mine] = master.last_time - master.first_time
     return result
 
@@ -101,6 +101,10 @@ def test_time__of_every_location_is_the_reservation_of_its_process(folder, analy
     time, reserved = per_location(cube.cells["time"], model.n_locations), reservation(model)
     masters = model.locations.thread == 0
     assert (time[masters] == reserved[masters]).all()
+    if model.locations.are_created:
+        # threads that the program creates by itself are reserved for what they run
+        assert (time == per_location(cube.cells["execution"] + cube.cells["overhead"], model.n_locations)).all()
+        return
     if folder.name in LIMITED:
         assert (time >= reserved).all()
         assert (time > reserved).any(), "the exception is none any more"
@@ -176,6 +180,10 @@ def test_random_programs__neither_lose_time_nor_contradict_themselves(tmp_path_f
     # at most: what passes outside of any region is nobody's
     masters = model.locations.thread == 0
     assert (time[masters] <= reservation(model)[masters]).all()
+    # workers are reserved as long as their master, whether or not it forks
+    follows_the_list = "call paths counted outside their parallel region, as the reference does" in cube.facts["counts"]
+    masters_time = time[model.locations.master]
+    assert ((time >= masters_time) if follows_the_list else (time == masters_time)).all()
     # tasks make a root negative
     if not any(e.kind == "switch" for e in program.events):
         # late receivers are counted where the send completes

@@ -4,7 +4,8 @@ A piece is what a recording of the window would have held, had it known what was
 
 * What is open at the start is entered again at the time of the start, with its attributes: region instances (also those
   that a PROGRAM_BEGIN, a calling context or MEASUREMENT_ON_OFF enters), FORKs and team begins, begins of created threads,
-  suspended tasks, requests of receives. What is open at the end is closed at the time of the end, unless the location's events end before.
+  suspended tasks, requests of receives, a flush of the trace buffer. What is open at the end is closed at the time of the end,
+  unless the location's events end before.
 * Partners are found by counting: the k-th send and receive of a channel, the k-th collective operation of a communicator,
   the k-th begin in a team. So that the same belong together as in the whole trace, receives of messages that were sent
   before the start are left out of archives; where a piece is analyzed they stay, without the rank of their sender, so
@@ -284,6 +285,8 @@ class CutPlanner:
         self._process = to_numpy(locations.column("process"))
         regions = Regions(store)
         self._construct = regions.construct
+        self._is_parallel = np.append(regions.construct == PARALLEL, False)
+        self._any_region = np.append(np.ones(len(regions), bool), False)
         waits = (regions.paradigm == "openmp") & np.isin(regions.role, WAITING)
         self._waits = np.append(waits | np.isin(regions.paradigm, ["mpi", "shmem", "pthread"]), False)
         self._open_begins: dict[int, list[Extra]] = {}
@@ -323,17 +326,59 @@ class CutPlanner:
             if begins:
                 self._open_begins[location] = begins
             for task in stacks.tasks:
-                cut.before += [tasks.switch_to(task, cut.start), *stacks.open(cuts.TASKS + task)]
+                opened = stacks.open(cuts.TASKS + task)
+                if not opened:
+                    # what comes until it is complete counts where the task was scheduled, which its region tells
+                    entered = self._region_of_task(location, tasks, task)
+                    opened = entered if entered and entered[0].row < cut.start else []
+                cut.before += [tasks.switch_to(task, cut.start), *opened]
             if stacks.tasks and not stacks.task:
                 cut.before.append(tasks.switch_to_implicit(cut.start))
+            cut.before += self._flushes(location, cut.start)
         if cut.stop < n:
             stacks.walk(self.store, location, cut.start, cut.stop, tasks.slot)
             if stacks.task:
                 cut.after = self._closers(stacks.open(cuts.TASKS + stacks.task))
+                if not cut.after:
+                    entered = self._region_of_task(location, tasks, stacks.task)
+                    cut.after = entered if entered and entered[0].row >= cut.stop else []
                 cut.after.append(tasks.switch_to_implicit(cut.stop))
             cut.after += self._closers(stacks.open_outside_tasks())
         cut.n_calls = int(self._waits[[x.region for x in (*cut.before, *cut.after)]].sum())
         return cut
+
+    def _region_of_task(self, location: int, tasks: TaskEvents, task: int) -> list[Extra]:
+        """Return ENTER and EXIT of the first region an explicit task enters; nothing if it enters none."""
+        ends = np.append(tasks.row[1:], self.store.n_rows("events", location))
+        for k in np.flatnonzero((tasks.slot == task) & np.isin(tasks.kind, SWITCHES)).tolist():
+            found = self._first_enter(location, int(tasks.row[k]), int(ends[k]), self._any_region)
+            if found:
+                return found
+        return []
+
+    def _first_enter(self, location: int, start: int, stop: int, wanted: NDArray[np.bool_]) -> list[Extra]:
+        """Return the first ENTER of a wanted region among some events, and an EXIT made after it; nothing if there is none."""
+        size = 64
+        while start < stop:
+            events = self.store.read("events", location, ["kind", "region"], start, min(start + size, stop))
+            found = np.flatnonzero((events["kind"] == EventKind.ENTER) & wanted[events["region"]])
+            if found.size:
+                row, region = start + int(found[0]), int(events["region"][found[0]])
+                return [Extra(row, EventKind.ENTER, region), Extra(row, EventKind.EXIT, region, {})]
+            start, size = start + size, min(16 * size, BATCH)
+        return []
+
+    def _flushes(self, location: int, before: int) -> list[Extra]:
+        """Return the flush of the trace buffer that the start lies in."""
+        control = self._side("control", location, "kind", "stop_time")
+        row = control["row"][(control["kind"] == EventKind.BUFFER_FLUSH) & (control["stop_time"] > (self._start or 0))]
+        row = row[row < before][-1:]
+        return [
+            Extra(
+                i, EventKind.BUFFER_FLUSH, int(self.store.read("events", location, ["region"], i, i + 1)["region"][0])
+            )
+            for i in row.tolist()
+        ]
 
     @staticmethod
     def _closers(opened: list[Extra]) -> list[Extra]:
@@ -527,17 +572,8 @@ class CutPlanner:
 
     def _parallel_region(self, visit: TeamVisit) -> list[Extra]:
         """Return ENTER and EXIT of the parallel region a thread enters in a team; nothing if it enters none."""
-        n = self.store.n_rows("events", visit.location)
-        start, stop, size = visit.begin, n if visit.end < 0 else visit.end, 64
-        while start < stop:
-            events = self.store.read("events", visit.location, ["kind", "region"], start, min(start + size, stop))
-            role = np.append(self._construct, -1)[events["region"]]
-            found = np.flatnonzero((events["kind"] == EventKind.ENTER) & (role == PARALLEL))
-            if found.size:
-                row, region = start + int(found[0]), int(events["region"][found[0]])
-                return [Extra(row, EventKind.ENTER, region), Extra(row, EventKind.EXIT, region, {})]
-            start, size = start + size, min(16 * size, BATCH)
-        return []
+        stop = self.store.n_rows("events", visit.location) if visit.end < 0 else visit.end
+        return self._first_enter(visit.location, visit.begin, stop, self._is_parallel)
 
     def _entered_again(self, visit: TeamVisit, start: int, known: set[int]) -> list[Extra]:
         """Return what a thread does once more at the start to be in a team; `known` are the rows of what is open."""

@@ -238,6 +238,7 @@ class StoreSource:
             stop = min(start + ROWS, cut.stop)
             events = self.store.read("events", location, None, start, stop)
             found = {name: columns for name, side in sides.items() if (columns := side.until(stop)) is not None}
+            self._end_flushes(found)
             low, high = np.searchsorted(cut.dropped, [start, stop])
             if low < high:
                 kept = np.ones(stop - start, bool)
@@ -254,6 +255,11 @@ class StoreSource:
                 for columns in found.values():
                     columns["row"] = columns["row"] - cut.start - np.searchsorted(cut.dropped, columns["row"])
             yield Batch(events, found)
+
+    def _end_flushes(self, sides: dict[str, Columns]) -> None:
+        """Let no flush of the trace buffer go on after the end of the window."""
+        if self._stop is not None and "control" in sides:
+            sides["control"]["stop_time"] = np.minimum(sides["control"]["stop_time"], self._stop)
 
     def _extra(self, location: int, events: list[Extra], first: int, time: int | None) -> Batch:
         """Make a batch of events that are put in, the first of which has the number `first`."""
@@ -284,4 +290,5 @@ class StoreSource:
                     changes = events[of[i]].changes or {}
                     columns[column][i] = kind[of[i]] if column == "kind" else changes.get(column, columns[column][i])
             batch.sides[name] = columns
+        self._end_flushes(batch.sides)
         return batch

@@ -1,0 +1,260 @@
+"""Pieces of a trace, analyzed: what divides a trace adds up to the whole (issue 13, 3, 4 and 16)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from conftest import DATA, SHARED
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from random_programs import RandomProgram
+from severities import cells
+
+import tracecols
+from tracecols.enhance.model import Model
+from tracecols.errors import AnalysisError
+from tracecols.patterns.engine import analyze_model
+from tracecols.pieces.piece import piece_of
+from tracecols.store import Store
+
+PARALLEL, TASK = "!$omp parallel @a.c:1", "!$omp task @a.c:7"
+CALLS = "calls of MPI and OpenMP that an end of the piece cuts through, whose waiting is not all seen here"
+DISPLACED = "call paths counted outside their parallel region, as the reference does"
+
+ADD_UP = (
+    "time", "execution", "comp", "mpi", "mpi_point2point", "mpi_collective", "omp_time", "omp_management", "omp_fork", "omp_barrier",
+    "overhead", "comms_send", "comms_recv", "syncs_send", "syncs_recv", "bytes_sent", "bytes_rcvd",
+)  # fmt: skip
+OF_IDLE_THREADS = ("omp_idle_threads", "omp_limited_parallelism")
+
+
+def seconds(store, ticks):
+    clock = store.manifest["clock"]
+    return None if ticks is None else (ticks - clock["origin"]) / clock["resolution"]
+
+
+def analyze_piece(store, start, stop, conventions="scalasca"):
+    """Analyze what lies between two ticks."""
+    with piece_of(store, seconds(store, start), seconds(store, stop), 1) as piece:
+        model = Model(piece, 1)
+        return model, analyze_model(model, conventions)
+
+
+def reserved(model):
+    """Ticks that all threads are reserved for: as long as their masters are recorded."""
+    masters = model.locations.master[model.locations.is_cpu]
+    return sum(model.scans[m].last_time - model.scans[m].first_time for m in masters.tolist())
+
+
+def by_name(cube, names):
+    """Return ticks, occurrences and bytes by property, names of the call path, and location."""
+    found = Counter()
+    for name in set(names) & set(cube.properties.id):
+        of = cube.cells[name]
+        for call_path, location, value in zip(
+            of.call_path.tolist(), of.location.tolist(), of.value.tolist(), strict=True
+        ):
+            found[name, cube.call_paths.path[call_path], location] += value
+    return found
+
+
+def check_sum(store, cuts, names):
+    """Divide a trace and compare the sum of the pieces with the whole."""
+    total = Counter()
+    for start, stop in pairwise([None, *sorted(cuts), None]):
+        if start == stop:
+            continue
+        try:
+            _, cube = analyze_piece(store, start, stop)
+        except AnalysisError:
+            continue  # no event lies there
+        total.update(by_name(cube, names))
+    whole = by_name(analyze_model(Model(store, 1)), names)
+    whole.subtract(total)
+    assert {k: v for k, v in whole.items() if v} == {}
+
+
+# -- every trace ---------------------------------------------------------------------------------------------------------
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
+@given(seed=st.integers(0, 1 << 32), cuts=st.lists(st.floats(0, 1), min_size=1, max_size=3))
+def test_pieces__of_random_programs_add_up(tmp_path_factory, seed, cuts):
+    # nested teams, explicit tasks, buffer flushes, messages under way, masters with higher identifiers, programs that never fork
+    folder = tmp_path_factory.mktemp("p")
+    store = RandomProgram(seed, folder / "traces.otf2", 30).store(folder)
+    first, last = store.manifest["first_time"], store.manifest["last_time"]
+    cube = analyze_model(Model(store, 1))
+    # the reference's list of call paths is followed in whole traces only
+    names = (*ADD_UP, *OF_IDLE_THREADS) if DISPLACED not in cube.facts["counts"] else ADD_UP[1:]
+    check_sum(store, [first + round(cut * (last - first)) for cut in cuts], names)
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
+@given(seed=st.integers(0, 1 << 32), bounds=st.tuples(st.floats(0, 1), st.floats(0, 1)))
+def test_pieces__of_random_programs_reserve_the_same_for_every_thread(tmp_path_factory, seed, bounds):
+    folder = tmp_path_factory.mktemp("p")
+    store = RandomProgram(seed, folder / "traces.otf2", 30).store(folder)
+    first, last = store.manifest["first_time"], store.manifest["last_time"]
+    start, stop = (first + round(x * (last - first)) for x in sorted(bounds))
+    try:
+        model, cube = analyze_piece(store, start, stop + 1)
+    except AnalysisError:
+        return
+    time = np.zeros(model.n_locations, np.int64)
+    np.add.at(time, cube.cells["time"].location, cube.cells["time"].value)
+    assert (time == time[model.locations.master]).all()
+
+
+RECORDED = [p.parent for p in sorted(SHARED.glob("otf2/*/traces.otf2")) or sorted(DATA.glob("*/traces.otf2"))]
+RECORDED = [p for p in RECORDED if p.name not in ("bt-mz_S_4x2", "pthreads_mutex", "std_thread")]
+FOLLOW_THE_LIST = {"omp_basic", "omp_tasks", "omp_mix_8"}
+"""Whole traces whose limited parallelism follows the reference's list of call paths (docs/decisions/limited-parallelism.md)."""
+
+
+@pytest.mark.parametrize("folder", RECORDED, ids=lambda p: p.name)
+def test_pieces__of_recordings_add_up(folder, tmp_path):
+    store = Store(tracecols.convert(folder, tmp_path / "x.trace"))
+    first, last = store.manifest["first_time"], store.manifest["last_time"]
+    cuts = [first + round(cut * (last - first)) for cut in (0.31, 0.47, 0.8)]
+    names = ADD_UP[1:] if folder.name in FOLLOW_THE_LIST else (*ADD_UP, *OF_IDLE_THREADS)
+    check_sum(store, cuts, names)
+    for start, stop in pairwise([None, *cuts, None]):
+        model, cube = analyze_piece(store, start, stop)
+        assert cube.cells["time"].value.sum() == reserved(model)
+
+
+# -- single ones ---------------------------------------------------------------------------------------------------------
+
+
+def test_piece__without_a_fork_reserves_all_threads(data, tmp_path):
+    # 6 threads x 0.198 s; without idle workers it was 0.396 s
+    store = Store(tracecols.convert(data / "hybrid_2x3", tmp_path / "x.trace"))
+    clock, first = store.manifest["clock"], store.manifest["first_time"]
+    stop = clock["origin"] + round(0.2 * clock["resolution"])
+    model, cube = analyze_piece(store, None, stop)
+    # each process begins when it is recorded first
+    span = [stop - model.scans[i].first_time for i in (0, 3)]
+    assert cube.cells["time"].value.sum() == 3 * sum(span)
+    assert cube.total("time") == pytest.approx(6 * 0.198, abs=0.002)
+    assert max(span) <= stop - first
+
+
+def test_piece__that_begins_within_explicit_tasks(shared_traces, tmp_path):
+    # 4 busy threads for 3.259 ms; what tasks took that began before counted nowhere
+    store = Store(tracecols.convert(shared_traces / "otf2" / "omp_tasks", tmp_path / "x.trace"))
+    clock = store.manifest["clock"]
+    start, stop = (clock["origin"] + round(t * clock["resolution"]) for t in (6.517e-3, 9.776e-3))
+    _, cube = analyze_piece(store, start, stop)
+    assert cube.cells["time"].value.sum() == 4 * (stop - start)
+    assert cube.total("time") == pytest.approx(13.0e-3, abs=0.1e-3)
+
+
+@pytest.mark.parametrize("cut", [25, 35, 45, 55])
+def test_piece__cuts_through_a_task(archive, enhance, cut):
+    # switch at 20, the task's region from 30 to 50, complete at 60: 40 ticks where it was scheduled
+    (thread,), team = archive.openmp(1)
+    barrier = "!$omp implicit barrier @a.c:2"
+    thread.enter(0, "main").fork(5, 1).team_begin(6, team).enter(7, PARALLEL).enter(10, barrier)
+    thread.record(20, "ThreadTaskSwitch", team=team, creator=0, generation=1).enter(30, TASK).leave(50, TASK)
+    thread.record(60, "ThreadTaskComplete", team=team, creator=0, generation=1)
+    thread.leave(80, barrier).leave(90, PARALLEL).team_end(91, team).join(95).leave(100, "main")
+    store = enhance(archive).store
+    total = Counter()
+    for start, stop in ((None, cut), (cut, None)):
+        _, cube = analyze_piece(store, start, stop)
+        total.update(by_name(cube, ("time", "execution")))
+        # what is left of the parallel region below its own call path
+        inside = sum(v for (n, p, _), v in by_name(cube, ["time"]).items() if p.endswith(f"{barrier}/{TASK}"))
+        assert inside == (cut - 20 if start is None else 60 - cut)
+    whole = by_name(analyze_model(Model(store, 1)), ("time", "execution"))
+    assert {k: v for k, v in total.items() if v} == dict(whole)
+
+
+@pytest.mark.parametrize("cut", [15, 25, 35, 75, 85, 95])
+def test_piece__cuts_through_a_team_while_it_is_made_or_ended(archive, enhance, cut):
+    # fork at 10; the threads enter at 20 and 30, leave at 80 and 70, their teams end at 82 and 72; join at 90
+    (master, worker), team = archive.openmp(2)
+    master.enter(0, "main").fork(10, 2).team_begin(18, team).call(20, 80, PARALLEL).team_end(82, team).join(90)
+    master.leave(100, "main")
+    worker.team_begin(28, team).call(30, 70, PARALLEL).team_end(72, team)
+    store = enhance(archive).store
+    check_sum(store, [cut], (*ADD_UP, *OF_IDLE_THREADS))
+    cubes = [analyze_piece(store, *bounds)[1] for bounds in ((None, cut), (cut, None))]
+    # management is from the fork to 20 and 30, and from 80 and 70 to the join
+    management = Counter()
+    for cube in cubes:
+        management.update(cells(cube, "omp_management"))
+    assert management == {(PARALLEL, 0): 20, (PARALLEL, 0, 1): 40}
+
+
+def test_piece__of_teams_of_several_sizes(archive, enhance):
+    # the second team is made while the third thread still is in the first: nobody is counted twice
+    threads, every = archive.openmp(3)
+    two = archive.comm("", [0, 1], paradigm="openmp")
+    threads[0].enter(0, "main")
+    for team, begin in ((every, 10), (two, 30), (every, 50)):
+        threads[0].fork(begin, 3).team_begin(begin + 1, team).call(begin + 2, begin + 8, PARALLEL)
+        threads[0].team_end(begin + 9, team).join(begin + 10)
+        for thread in threads[1 : 3 if team == every else 2]:
+            thread.team_begin(begin + 3, team).call(begin + 4, begin + 7, PARALLEL).team_end(begin + 8, team)
+    threads[0].leave(100, "main")
+    store = enhance(archive).store
+    for cut in range(1, 100):
+        check_sum(store, [cut], (*ADD_UP, *OF_IDLE_THREADS))
+        _, cube = analyze_piece(store, cut, None)
+        assert cube.cells["time"].value.sum() == 3 * (100 - cut)
+        assert "teams that nobody forked" not in cube.facts["counts"]
+
+
+def test_piece__counts_what_was_sent_before(archive, enhance):
+    # sent at 15 and 16; received at 40 and, by a request of before, at 60
+    mpi = archive.mpi(2)
+    a, b = mpi.ranks
+    a.enter(0, "main").enter(14, "MPI_Send").send(15, 1, mpi.world, 1, 8).leave(16, "MPI_Send")
+    a.enter(16, "MPI_Send").send(16, 1, mpi.world, 2, 100).leave(17, "MPI_Send")
+    a.enter(50, "MPI_Send").send(51, 1, mpi.world, 1, 4).leave(52, "MPI_Send").leave(90, "main")
+    b.enter(0, "main").enter(5, "MPI_Irecv").irecv_request(6, 1).leave(7, "MPI_Irecv")
+    b.enter(38, "MPI_Recv").recv(40, 0, mpi.world, 1, 8).leave(41, "MPI_Recv")
+    b.enter(55, "MPI_Recv").recv(56, 0, mpi.world, 1, 4).leave(57, "MPI_Recv")
+    b.enter(59, "MPI_Wait").irecv(60, 0, mpi.world, 1, 2, 100).leave(61, "MPI_Wait").leave(90, "main")
+    store = enhance(archive).store
+    _, before = analyze_piece(store, None, 20)
+    model, after = analyze_piece(store, 20, None)
+    assert cells(before, "bytes_sent") == {("MPI_Send", 0): 108}
+    assert cells(before, "bytes_rcvd") == {}
+    assert before.facts["counts"] == {"sends without receive": 2}
+    assert cells(after, "bytes_rcvd") == {("MPI_Recv", 1): 12, ("MPI_Wait", 1): 100}
+    assert cells(after, "comms_recv") == {("MPI_Recv", 1): 2, ("MPI_Wait", 1): 1}
+    assert after.facts["counts"] == {"receives without send": 2}
+    # the third message finds its receive all the same
+    assert list(zip(model.messages.send_time, model.messages.recv_time, strict=True)) == [(51, 56)]
+
+
+def test_piece__says_how_many_calls_it_cuts_through(archive, enhance):
+    mpi = archive.mpi(2)
+    for rank, (begin, end) in zip(mpi.ranks, ((10, 50), (30, 50)), strict=True):
+        rank.enter(0, "main").enter(begin, "MPI_Barrier").record(begin, "MpiCollectiveBegin")
+        rank.record(end, "MpiCollectiveEnd", op=0, communicator=mpi.world, root=None, sent=0, received=0)
+        rank.leave(end, "MPI_Barrier").leave(100, "main")
+    store = enhance(archive).store
+    assert CALLS not in analyze_model(Model(store, 1)).facts["counts"]
+    for bounds, n in (((None, 20), 1), ((20, None), 1), ((40, 45), 4), ((60, 70), 0)):
+        assert analyze_piece(store, *bounds)[1].facts["counts"].get(CALLS, 0) == n
+
+
+def test_piece__cuts_through_a_flush(archive, enhance):
+    thread = archive.location()
+    thread.enter(0, "main").record(20, "BufferFlush", stop_time=60).leave(100, "main")
+    store = enhance(archive).store
+    for bounds, n in (((None, 30), 10), ((30, 40), 10), ((40, None), 20), ((60, None), 0)):
+        _, cube = analyze_piece(store, *bounds)
+        assert cube.cells["overhead"].value.sum() == n
+        assert cube.cells["time"].value.sum() == (bounds[1] or 100) - (bounds[0] or 0)
