@@ -17,8 +17,8 @@ from conftest import SHARED
 from epilog_writer import EpilogWriter, merged
 from oracles.epilog import read_epilog
 from oracles.expert import severities
-from otf2_writer import Archive
 from oracles.recorded import Recorded
+from otf2_writer import Archive
 from random_epilog import random_recording, with_late_events
 from test_earl import compare as compare_states
 from test_epilog_oracle import compare
