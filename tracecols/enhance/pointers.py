@@ -30,6 +30,7 @@ def scan_stacks(model: Model, location: int) -> dict[str, NDArray[Any]]:
     """
     done = model.scans[location]
     scan = LocationScan(model.store, model.regions, model.teams_of, model.order, location, done.first_row)
+    scan.enter_threads()
     columns = model.store.read("events", location)
     n = columns["time"].size
     enterptr, exitptr, node = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int32)
