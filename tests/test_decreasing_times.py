@@ -17,8 +17,10 @@ from conftest import SHARED
 from epilog_writer import EpilogWriter, merged
 from oracles.epilog import read_epilog
 from oracles.expert import severities
+from oracles.recorded import Recorded
 from otf2_writer import Archive
 from random_epilog import random_recording, with_late_events
+from test_earl import compare as compare_states
 from test_epilog_oracle import compare
 from test_expert import cells, differences
 
@@ -184,6 +186,15 @@ def test_earl__counts_positions_as_the_file_does(tmp_path, monkeypatch):
     assert [x for i, x in enumerate(ours) if not i or x != ours[i - 1]] == [
         (location, pytest.approx(time)) for i, (location, time) in enumerate(plain) if not i or plain[i] != plain[i - 1]
     ]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_earl__has_the_states_of_the_definitions(seed, tmp_path):
+    recording = random_recording(seed, n_processes=3, n_threads=1, n_rounds=8)
+    merged(with_late_events(recording, seed, 0.2)).write(tmp_path / "x.elg")
+    trace = EventTrace(tracecols.convert(tmp_path / "x.elg", tmp_path / "x.trace"))
+    assert sum(trace.columns.store.decreases.values()) > 5
+    compare_states(trace, Recorded(trace.columns))
 
 
 @pytest.mark.parametrize("form", ["x.pftrace", "x.trace.json", "x.otf2"])

@@ -22,7 +22,9 @@ from tracecols.schema import EventKind as K
 SMALL, LARGE = 1500, 20_000
 """Traces up to SMALL events are compared at every position; those beyond LARGE are not gone through event by event."""
 
-HUGE = ("bt-mz_S_4x2", "hpcg_2x2", "bgq_ctest_epik_hyb_32x64", "mg_S_4", "sweep3d_2x3_50")
+HUGE = (
+    "bt-mz_S_4x2", "hpcg_2x2", "tealeaf_3x2", "bgq_ctest_epik_hyb_32x64", "flush_4_300it", "mg_S_4", "sweep3d_2x3_50",
+)  # fmt: skip
 """Traces beyond LARGE."""
 
 

@@ -11,6 +11,7 @@ from tracecols.enhance import spill
 from tracecols.enhance.columns import Columns
 from tracecols.enhance.model import enhance
 from tracecols.errors import AnalysisError
+from tracecols.schema import EventKind
 from tracecols.store import Store
 
 PARALLEL, IMPLICIT = "!$omp parallel @a.c:1", "!$omp implicit barrier @a.c:2"
@@ -393,6 +394,18 @@ def test_created_threads__stand_below_threads_in_the_program(archive, enhance):
     assert profile[profile.call_path == 4].exclusive.tolist() == [20, 20, 20]
     # they are in no team of who created them
     assert not profile.inherited.any()
+
+
+def test_created_threads__have_pointers_to_call_paths_below_threads(archive, tmp_path):
+    created(archive)
+    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    events = trace.read_events([1, 2, 3], columns=["kind", "call_path", "cnodeptr", "cedgeptr"])
+    names = trace.call_paths["path"]
+    enters = events[events.kind == EventKind.ENTER]
+    program = names[0]
+    assert names[enters.call_path].tolist() == [f"{program}/THREADS/work", f"{program}/THREADS/work/g"] * 3
+    # the least recent ENTERs are those of the first of the three
+    assert enters.cnodeptr.tolist() == enters.index[:2].tolist() * 3
 
 
 def test_created_threads__stay_at_the_top_without_a_program(archive, enhance):

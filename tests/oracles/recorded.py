@@ -27,7 +27,7 @@ class Recorded:
     Attributes
     ----------
     events : list of Event
-        By time; ties as the source says, else by location; within a location as recorded.
+        By time, ties as the source says, else by location; within a location as recorded, also where time decreases.
     group : dict of int to list of int
         Processes of every communicator; empty if every process has one of its own.
     process : list of int
@@ -83,5 +83,10 @@ class Recorded:
                 if what in ("switch", "complete"):
                     e.task = side["creator"], side["generation"]
                 self.events.append(e)
-        self.events.sort(key=lambda e: (e.time, place.get(e.row, e.location << 32), e.row))
+        # an event that is earlier than one before at its location is late: it comes when that one does
+        latest: dict[int, int] = {}
+        comes = {}
+        for e in self.events:
+            comes[e] = latest[e.location] = max(e.time, latest.get(e.location, e.time))
+        self.events.sort(key=lambda e: (comes[e], place.get(e.row, e.location << 32), e.row))
         self.order = {e: i for i, e in enumerate(self.events)}

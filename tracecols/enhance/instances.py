@@ -194,6 +194,7 @@ def scan_stacks(facts: Facts, scans: Sequence[LocationScan], teams: Teams, locat
         24 B per event of the location, plus its columns.
     """
     scan = LocationScan(facts.store, facts.regions, teams, facts.order, location, scans[location].first_row)
+    scan.enter_threads()
     columns = facts.store.read("events", location)
     n = columns["time"].size
     enterptr, exitptr, node = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int32)

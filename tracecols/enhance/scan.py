@@ -108,7 +108,7 @@ class BufferPool:
 
 
 class LocationScan:
-    """The pass over one location; `advance` until `done`.
+    """The pass over one location: `enter_threads`, then `advance` until `done`.
 
     Attributes
     ----------
@@ -169,7 +169,6 @@ class LocationScan:
         self._frames[0][-1] = -1
         self._nodes = self._empty(256, np.int64, np.int32, np.int64, np.int64, np.int32, np.int64, np.int64)
         self._table = np.zeros(512, np.int32)
-        self._enter_threads()
         self._calls: list[NDArray[Any]] = []
         self._events: list[NDArray[Any]] = []
         self._team_stack = np.full(16, -1, np.int64)
@@ -188,23 +187,19 @@ class LocationScan:
     def _doubled(arrays: list[NDArray[Any]]) -> list[NDArray[Any]]:
         return [np.concatenate([a, np.zeros_like(a)]) for a in arrays]
 
-    def _enter_threads(self) -> None:
+    def enter_threads(self) -> LocationScan:
         """Let a thread that the program creates begin below THREADS, which stands below the program, as the reference has it.
 
-        Programs that are not recorded have none; a location that records the program is its main thread.
+        Programs that are not recorded have none; a location that records the program is its main thread. Returns itself.
         """
-        begins, programs = (
-            self.store.manifest["events_by_kind"].get(str(int(kind)))
-            for kind in (EventKind.THREAD_BEGIN, EventKind.PROGRAM_BEGIN)
-        )
-        if not begins or not programs or not self.store.n_rows("threads", self.location):
-            return
-        if (self.store.read("control", self.location, ["kind"])["kind"] == EventKind.PROGRAM_BEGIN).any():
-            return
+        if not self.store.n_rows("threads", self.location):
+            return self
         threads = self.store.read("threads", self.location, ["row", "kind"])
         rows = threads["row"][threads["kind"] == EventKind.THREAD_BEGIN]
-        if not rows.size:
-            return
+        if not rows.size or str(int(EventKind.PROGRAM_BEGIN)) not in self.store.manifest["events_by_kind"]:
+            return self
+        if (self.store.read("control", self.location, ["kind"])["kind"] == EventKind.PROGRAM_BEGIN).any():
+            return self
         at = int(rows[0]) - self.first_row
         time = self.store.read("events", self.location, ["time"], at, at + 1)["time"]
         for column, value in zip(
@@ -214,6 +209,7 @@ class LocationScan:
         stacks.index_call_paths(self._nodes[0], self._nodes[1], 1, self._table)
         self.state[stacks.N_NODES] = 1
         self.state[[stacks.BASE, stacks.HOME]] = 0
+        return self
 
     def _side_columns(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         stops, slots = np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -517,7 +513,7 @@ def scan_locations(
     def prepare(members: NDArray[np.int64]) -> dict[int, LocationScan]:
         teams = Teams(store, locations, members)
         return {
-            i: LocationScan(store, regions, teams, order, i, int(first_rows[i]), spill, buffers)
+            i: LocationScan(store, regions, teams, order, i, int(first_rows[i]), spill, buffers).enter_threads()
             for i in members.tolist()
         }
 
