@@ -273,7 +273,7 @@ def test_piece__is_a_trace_by_itself(hybrid, tmp_path):
         ({"within": "h_regoin"}, "did you mean h_region"),
         ({"locations": [6]}, "there are 6, numbered from 0"),
         ({"parameters": {"mpi_latesender": {"threshold": 1}}}, "has no parameter 'threshold'"),
-        ({"parameters": {"nothing": {"threshold": 1}}}, "parameters for nothing"),
+        ({"parameters": {"nothing": {"threshold": 1}}}, "no property 'nothing' in this trace"),
         ({"start": 3, "stop": 2}, "the end has to be later"),
         ({"start": 100}, "the recording lasts"),
         ({"conventions": "mine"}, "no conventions 'mine'"),
@@ -355,7 +355,10 @@ def test_analyze__takes_the_same(hybrid, late_big, tmp_path, monkeypatch):
     ]
     result = run.invoke(group, ["analyze", "h.trace", *given])
     assert result.exit_code == 0, result.output
-    cube = tracecols.SeverityCube.load("h.severity")
+    # the name tells how it was made, shortened
+    (made,) = tmp_path.glob("*.severity")
+    assert made.name.startswith("h.late_big.within-main.locations-0-2.late_big.threshold=1000")
+    cube = tracecols.SeverityCube.load(made)
     assert cube.properties.id == [
         "time",
         "execution",

@@ -179,7 +179,7 @@ def given_topology(description: Mapping[str, Any], rank: NDArray[np.int32], thre
 
     unknown = sorted(map(str, set(description) - {*KEYS, "is_artificial"}))
     if unknown:
-        raise refuse(f"no key is called {show(', '.join(unknown))}", f"there are {', '.join(KEYS)}")
+        raise refuse(f"no key is called {', '.join(key[:40] for key in unknown[:5])}", f"there are {', '.join(KEYS)}")
     sizes = description.get("sizes")
     if sizes is None or not _are_numbers(sizes) or len(sizes) == 0 or min(sizes) < 1 or max(sizes) >= 1 << 31:
         raise refuse(
