@@ -10,9 +10,31 @@ from numpy.typing import NDArray
 from tracecols.enhance.grouping import combine, number
 from tracecols.kernels import groups
 
+_REDUCTIONS: dict[str, tuple[np.ufunc, float]] = {
+    "sum": (np.add, 0),
+    "min": (np.minimum, np.inf),
+    "max": (np.maximum, -np.inf),
+}
+"""By name: how two values become one, and what changes nothing."""
+
+
+def reduce_at(at: Any, value: NDArray[Any], result: NDArray[Any], how: str) -> None:
+    """Bring values to where they belong, together with what is there already; the result begins as `nothing`."""
+    _REDUCTIONS[how][0].at(result, at, value)
+
+
+def nothing(shape: int | tuple[int, ...], dtype: Any, how: str) -> NDArray[Any]:
+    """Make an array of what changes nothing: zeros for sums, infinities for extremes, which are float64."""
+    return np.full(shape, _REDUCTIONS[how][1], dtype if how == "sum" else np.float64)
+
+
+def filled(values: NDArray[Any], how: str) -> NDArray[Any]:
+    """Put zeros where nothing came (see `nothing`)."""
+    return values if how == "sum" else np.where(np.isinf(values), 0, values)
+
 
 class Cells:
-    """Sparse sums per (call path, location), sorted, without zeros and duplicates.
+    """Sparse values per (call path, location), sorted, without duplicates; sums also without zeros.
 
     Attributes
     ----------
@@ -44,6 +66,29 @@ class Cells:
             groups.reduce_groups(group, value, sums, groups.SUM)
             value = sums
         return cls._sorted(key, value)
+
+    @classmethod
+    def reduce(cls, call_path: NDArray[Any], location: NDArray[Any], value: NDArray[Any], how: str) -> Cells:
+        """Bring values together per cell, as a `sum`, `min` or `max`; an extreme may be zero."""
+        if how == "sum":
+            return cls.sum(call_path, location, value)
+        group, first = number(combine(call_path, location))
+        key = (call_path[first].astype(np.int64) << 32) | location[first].astype(np.int64)
+        values = nothing(key.size, np.float64, how)
+        reduce_at(group, value, values, how)
+        order = np.argsort(key, kind="stable")
+        return cls(key[order], values[order])
+
+    def total(self, how: str) -> float:
+        """Return what all values come together to; 0 where there is none."""
+        return float(_REDUCTIONS[how][0].reduce(self.value)) if len(self) else 0.0
+
+    def joined(self, other: Cells, how: str) -> Cells:
+        """Bring the values of two together."""
+        if how == "sum":
+            return self + other
+        key, value = np.concatenate([self.key, other.key]), np.concatenate([self.value, other.value])
+        return Cells.reduce(key >> 32, key & 0xFFFFFFFF, value, how)
 
     @classmethod
     def _sorted(cls, key: NDArray[np.int64], value: NDArray[Any]) -> Cells:

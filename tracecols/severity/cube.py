@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from tracecols.enhance.paths import match_paths
 from tracecols.enhance.topologies import Topology, given_topology
 from tracecols.errors import MissingExtraError, SeverityError, StoreError
-from tracecols.schema.severity import FORMAT_VERSION, SEVERITY_TABLES
+from tracecols.schema.severity import AGGREGATIONS, FORMAT_VERSION, NEW_COLUMNS, SEVERITY_TABLES, tables_of
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
-from tracecols.severity.cells import Cells
+from tracecols.severity.cells import Cells, filled, nothing, reduce_at
 from tracecols.store.arrow import read_table, write_table
 from tracecols.store.layout import MANIFEST, checksum, identity, new_folder, read_manifest, reason, write_manifest
 
@@ -125,12 +125,12 @@ class SeverityCube:
         if aggregation[0] == "e":
             for child in self.properties.parts(name):
                 cells = cells - self.cells[child]
-        if aggregation[1] == "i":
-            cells = self._up(cells, self.call_paths)
+        if aggregation[1] == "i" and not self.properties.includes_calls(name):
+            cells = self._up(cells, self.call_paths, self.properties.reduction(name))
         return cells
 
     @staticmethod
-    def _up(cells: Cells, call_paths: CallAxis) -> Cells:
+    def _up(cells: Cells, call_paths: CallAxis, how: str = "sum") -> Cells:
         """Add every cell to the call paths above it, from the deepest level up: O(n log n) in the number of cells returned."""
         if not len(cells):
             return cells
@@ -141,18 +141,18 @@ class SeverityCube:
         levels = []
         for at in range(int(depth.max()), -1, -1):
             mine = order[starts[at] : starts[at + 1]]
-            level = below + Cells(cells.key[mine], cells.value[mine])
+            level = below.joined(Cells(cells.key[mine], cells.value[mine]), how)
             levels.append(level)
             if at:
-                below = Cells.sum(call_paths.parent[level.call_path], level.location, level.value)
+                below = Cells.reduce(call_paths.parent[level.call_path], level.location, level.value, how)
         key, value = (np.concatenate([getattr(level, of) for level in levels]) for of in ("key", "value"))
         order = np.argsort(key)
         return Cells(key[order], value[order])
 
     def total(self, name: str) -> float:
-        """Return the sum over all call paths and locations, in seconds, occurrences or bytes."""
+        """Return the sum over all call paths and locations, in seconds, occurrences or bytes; of an extreme, that of all."""
         name = self.find_property(name)
-        return float(self.cells[name].value.sum() * self.scale(name))
+        return self.cells[name].total(self.properties.reduction(name)) * self.scale(name)
 
     def whole(self, name: str) -> float:
         """Return what shares of a property refer to: the total of its root, for a difference that of the cube subtracted."""
@@ -161,7 +161,10 @@ class SeverityCube:
 
     def by_call_path(self, name: str, aggregation: str = "iee") -> NDArray[np.float64]:
         """Return the sum over locations per call path; (n_call_paths,) float64."""
-        axis = self.call_paths
+        axis, how = self.call_paths, self.properties.reduction(self.find_property(name))
+        if how != "sum":
+            cells = self.cells_of(name, aggregation)
+            return self._gathered(name, cells, cells.call_path, len(axis))
         # along call paths locations need not be told apart
         cells = self.cells_of(name, aggregation if aggregation[1:2] != "i" else f"{aggregation[:1]}e{aggregation[2:]}")
         sums = np.zeros(len(axis), cells.value.dtype)
@@ -178,21 +181,31 @@ class SeverityCube:
         """Return the sum over call paths, or over some given as a mask, per location; (n_locations,) float64."""
         name = self.find_property(name)
         cells = self.cells[name] if call_paths is None else self.cells[name].on(call_paths)
-        sums = np.zeros(self.system.n_locations, cells.value.dtype)
-        np.add.at(sums, cells.location, cells.value)
-        return sums * self.scale(name)
+        return self._gathered(name, cells, cells.location, self.system.n_locations)
+
+    def _gathered(self, name: str, cells: Cells, at: NDArray[Any], n: int) -> NDArray[np.float64]:
+        """Bring cells together at call paths or locations; 0 where there is none."""
+        how = self.properties.reduction(self.find_property(name))
+        values = nothing(n, cells.value.dtype, how)
+        reduce_at(at, cells.value, values, how)
+        result: NDArray[np.float64] = filled(values, how) * self.scale(self.find_property(name))
+        return result
 
     def by_system(
         self, name: str, call_paths: NDArray[np.bool_] | None = None, aggregation: str = "iei"
     ) -> NDArray[np.float64]:
         """Return values per node of the system tree, inclusive or exclusive; (n_system,) float64."""
         of_location = self.by_location(name, call_paths)
-        values = np.array([of_location[row] if row >= 0 else 0.0 for row in self.system.location])
-        if aggregation[2] == "i":
-            for i in range(len(values) - 1, -1, -1):
-                if self.system.parent[i] >= 0:
-                    values[self.system.parent[i]] += values[i]
-        return values
+        how = self.properties.reduction(self.find_property(name))
+        values = nothing(len(self.system.location), np.float64, how)
+        for i in range(values.size - 1, -1, -1):
+            row = self.system.location[i]
+            # no extreme of a location is one that has none
+            if row >= 0 and (of_location[row] or how == "sum"):
+                values[i] = of_location[row]
+            if aggregation[2] == "i" and self.system.parent[i] >= 0:
+                reduce_at(self.system.parent[i], values[i], values, how)
+        return filled(values, how)
 
     # -- topologies ------------------------------------------------------------------------------------------------
 
@@ -255,19 +268,20 @@ class SeverityCube:
         cells = self.cells_of(name, aggregation)
         if call_path is not None:
             cells = cells.on(self.find_call_paths(call_path))
-        values = np.zeros(self.system.n_locations, cells.value.dtype)
-        np.add.at(values, cells.location, cells.value)
+        how = self.properties.reduction(self.find_property(name))
+        values = nothing(self.system.n_locations, cells.value.dtype, how)
+        reduce_at(cells.location, cells.value, values, how)
         if aggregation[2] == "i":
             at = self._stand_ins(t.location)
             away = np.flatnonzero((at >= 0) & (at != np.arange(at.size)))
-            np.add.at(values, at[away], values[away])
+            reduce_at(at[away], values[away], values, how)
         result = np.full(shape, np.nan)
         if not t.location.size:
             return result
         index = tuple(t.coordinates.T)
-        result[index] = 0
-        np.add.at(result, index, values[t.location] * self.scale(self.find_property(name)))
-        return result
+        result[index] = nothing((), np.float64, how)
+        reduce_at(index, values[t.location] * self.scale(self.find_property(name)), result, how)
+        return filled(result, how)
 
     def _stand_ins(self, placed: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return for every location the one where it counts: itself, or the first of its process that has a position; -1 none."""
@@ -469,10 +483,8 @@ class SeverityCube:
                 continue
             for label, aggregation in ((name, "iee"), (f"{name} (inc)", "iie")):
                 cells = self.cells_of(name, aggregation)
-                sums = np.zeros(len(self.call_paths), cells.value.dtype)
-                kept = at[cells.location]
-                np.add.at(sums, cells.call_path[kept], cells.value[kept])
-                columns[label] = (sums * self.scale(name)).tolist()
+                cells = cells.where(at[cells.location])
+                columns[label] = self._gathered(name, cells, cells.call_path, len(self.call_paths)).tolist()
         c = self.call_paths
         nodes: list[dict[str, Any]] = []
         for i, name in enumerate(c.name):
@@ -517,6 +529,20 @@ class SeverityCube:
             name="severity",
         )
 
+    def additive(self) -> SeverityCube:
+        """Return this cube without the properties that do not add up, such as minima of a profile."""
+        p = self.properties
+        kept = [name for name in p.id if p.adds_up(name)]
+        if len(kept) == len(p.id):
+            return self
+        rows = [p.number[name] for name in kept]
+        axis = PropertyAxis(*([getattr(p, column)[row] for row in rows] for column in p.__dataclass_fields__))
+        for i, above in enumerate(axis.parent):
+            while above and not p.adds_up(above):
+                above = p.parent[p.number[above]]
+            axis.parent[i] = above
+        return SeverityCube(axis, self.call_paths, self.system, self.cells, self.facts, self.topologies)
+
     def summary(self) -> str:
         """Return one line: size, conventions, waiting."""
         found = sum(len(self.cells[n]) > 0 for n in self.properties.id)
@@ -535,7 +561,9 @@ class SeverityCube:
             shares = [
                 (float(self.cells_of(n, "eee").value.sum()) * self.scale(n), n)
                 for i, n in enumerate(self.properties.id)
-                if self.properties.root_of(n) == "time" and not self.properties.overlaps[i]
+                if self.properties.root_of(n) == "time"
+                and not self.properties.overlaps[i]
+                and self.properties.adds_up(n)
             ]
             for value, name in sorted(shares, key=lambda share: -abs(share[0]))[:5]:
                 if value:
@@ -604,7 +632,8 @@ class SeverityCube:
         """
         lines = []
         for name, children in self.properties.children.items():
-            if not name or not children:
+            children = [child for child in children if self.properties.adds_up(child)]
+            if not name or not children or not self.properties.adds_up(name):
                 continue
             for child in children:
                 negative = int((self.cells[child].value < 0).sum())
@@ -646,9 +675,9 @@ class SeverityCube:
             **self._topology_tables(),
             "cells": {
                 "property": np.repeat(np.arange(len(cells), dtype=np.int32), [len(v) for v in cells]),
-                "call_path": np.concatenate([v.call_path for v in cells]),
-                "location": np.concatenate([v.location for v in cells]),
-                "value": np.concatenate([v.value.view(np.int64) for v in cells]),
+                "call_path": np.concatenate([np.zeros(0, np.int32), *(v.call_path for v in cells)]),
+                "location": np.concatenate([np.zeros(0, np.int32), *(v.location for v in cells)]),
+                "value": np.concatenate([np.zeros(0, np.int64), *(v.value.view(np.int64) for v in cells)]),
             },
         }
         with new_folder(path, "a severity cube", SeverityError) as folder:
@@ -719,16 +748,17 @@ class SeverityCube:
             raise SeverityError(
                 f"{path} is not a severity cube (its manifest says {kind!r})\n  make one with: tracecols analyze {path}"
             )
-        if version != FORMAT_VERSION:
+        if version not in (*NEW_COLUMNS, FORMAT_VERSION):
             raise SeverityError(
-                f"{path} has severity format {version}, this tracecols reads {FORMAT_VERSION}\n  analyze the trace again"
+                f"{path} has severity format {version}, this tracecols reads {min(NEW_COLUMNS)} to {FORMAT_VERSION}\n"
+                "  analyze the trace again"
             )
         if manifest.get("checksum") != checksum(manifest):
             raise SeverityError(
                 f"{path}: its {MANIFEST} does not fit its checksum\n  the cube is damaged; analyze the trace again"
             )
         try:
-            tables = {n: read_table(path / f"{n}.parquet", t) for n, t in SEVERITY_TABLES.items()}
+            tables = {n: read_table(path / f"{n}.parquet", t) for n, t in tables_of(version).items()}
         except StoreError as error:
             if identity(path) == found:
                 raise SeverityError(f"{path} is damaged: {error}\n  analyze the trace again") from error
@@ -736,6 +766,10 @@ class SeverityCube:
             raise SeverityError(f"{path} was replaced or removed while it was being read\n  load it again")
         t, where = tables["system"], tables["locations"]
         p = PropertyAxis(**{n: v.tolist() for n, v in tables["properties"].items()})
+        if unknown := set(p.aggregation) - set(AGGREGATIONS):
+            raise SeverityError(
+                f"{path} is damaged: no values come together as {min(unknown)!r}\n  analyze the trace again"
+            )
         c = CallAxis(**tables["call_paths"])
         names, types = where["name"].tolist(), where["type"].tolist()
         nodes = [t[n].tolist() for n in ("kind", "name", "parent", "location")]
