@@ -91,8 +91,8 @@ def test_load__says_what_is_wrong(cube, tmp_path):
         SeverityCube.load(tmp_path)
     manifest = path / "manifest.json"
     text = manifest.read_text()
-    manifest.write_text(text.replace('"version": 4', '"version": 99'))
-    with pytest.raises(SeverityError, match="severity format 99, this tracecols reads 4"):
+    manifest.write_text(text.replace('"version": 5', '"version": 99'))
+    with pytest.raises(SeverityError, match="severity format 99, this tracecols reads 4 to 5"):
         SeverityCube.load(path)
     manifest.write_text(text.replace('"conventions": "scalasca"', '"conventions": "expert"'))
     with pytest.raises(SeverityError, match="does not fit its checksum\n  the cube is damaged"):
@@ -119,9 +119,32 @@ def test_save__leaves_nothing_when_it_fails(cube, tmp_path, monkeypatch):
 def test_load__of_a_version_without_topologies(cube, tmp_path):
     path = cube.save(tmp_path / "h.severity")
     manifest = path / "manifest.json"
-    manifest.write_text(manifest.read_text().replace('"version": 4', '"version": 3'))
-    with pytest.raises(SeverityError, match="severity format 3, this tracecols reads 4\n  analyze the trace again"):
+    manifest.write_text(manifest.read_text().replace('"version": 5', '"version": 3'))
+    with pytest.raises(
+        SeverityError, match="severity format 3, this tracecols reads 4 to 5\n  analyze the trace again"
+    ):
         SeverityCube.load(path)
+
+
+def test_load__of_a_version_without_last_lines_and_aggregation(cube, tmp_path, monkeypatch):
+    from tracecols.schema import severity
+    from tracecols.severity import cube as module
+
+    monkeypatch.setattr(module, "SEVERITY_TABLES", severity.tables_of(4))
+    monkeypatch.setattr(module, "FORMAT_VERSION", 4)
+    path = cube.save(tmp_path / "old.severity")
+    monkeypatch.undo()
+    old = SeverityCube.load(path)
+    assert old.total("time") == cube.total("time")
+    assert set(old.properties.aggregation) == {"sum"}
+    assert not old.call_paths.end_line.any() and cube.call_paths.end_line.any()
+
+
+def test_load__of_values_that_come_together_in_no_known_way(cube, tmp_path):
+    cube = SeverityCube.load(cube.save(tmp_path / "h.severity"))
+    cube.properties.aggregation[0] = "median"
+    with pytest.raises(SeverityError, match="no values come together as 'median'"):
+        SeverityCube.load(cube.save(tmp_path / "h.severity"))
 
 
 # -- topologies ----------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ value may be negative. A ratio is not additive, so no cube can hold it; `traceco
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tracecols.errors import SeverityError
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
-from tracecols.severity.cells import Cells
+from tracecols.severity.cells import REDUCTIONS, Cells
 from tracecols.severity.cube import SeverityCube
 
 BY = ("position", "aggregate")
@@ -69,7 +69,12 @@ def _united_properties(cubes: Sequence[SeverityCube]) -> PropertyAxis:
                 number[name] = forest.add(number[p.parent[row]] if p.parent[row] else -1, name, c, row)
                 continue
             first, at = forest.origin[number[name]]
-            unit = cubes[first].properties.unit[at]
+            unit, together = cubes[first].properties.unit[at], cubes[first].properties.aggregation[at]
+            if together != p.aggregation[row]:
+                raise SeverityError(
+                    f"cannot compare property {name!r}: its values are {together!r} in one cube and {p.aggregation[row]!r} in "
+                    "another\n  the cubes come from different tools"
+                )
             if unit != p.unit[row]:
                 raise SeverityError(
                     f"cannot compare property {name!r}: it is in {unit!r} in one cube and in {p.unit[row]!r} in another\n"
@@ -129,6 +134,7 @@ def _united_call_paths(cubes: Sequence[SeverityCube]) -> tuple[CallAxis, list[ND
         column("file"),
         column("line").astype(np.int64),
         column("call_site"),
+        column("end_line").astype(np.int64),
     )
     return axis, [place[n] for n in numbers]
 
@@ -240,7 +246,7 @@ def _converted(cube: SeverityCube, resolution: int) -> dict[str, Cells]:
             return Cells(cells.key, cells.value / cube.resolution)
         seconds, rest = np.divmod(cells.value, cube.resolution)
         value = seconds * resolution + np.rint(rest / cube.resolution * resolution).astype(np.int64)
-        return Cells(cells.key, value).where(value != 0)
+        return Cells(cells.key, value)
 
     for name in reversed(_times(cube)):
         parts = (
@@ -249,7 +255,8 @@ def _converted(cube: SeverityCube, resolution: int) -> dict[str, Cells]:
         cells = convert(cube.cells[name].without([cube.cells[child] for child in parts]))
         for child in parts:
             cells = cells + result[child]
-        result[name] = cells
+        # of an extreme, no cell is not the same as zero
+        result[name] = cells.where(cells.value != 0) if axis.adds_up(name) else cells
     return result
 
 
@@ -290,8 +297,9 @@ def unify(cubes: Sequence[SeverityCube], by: str = "position") -> list[SeverityC
         cells = {}
         for name in properties.id:
             found = given.get(name, Cells.empty())
-            value = found.value
-            cells[name] = Cells.sum(paths[found.call_path], locations[found.location], value)
+            cells[name] = Cells.reduce(
+                paths[found.call_path], locations[found.location], found.value, properties.reduction(name)
+            )
         # one location for all has no place on a grid
         topologies = [t.of_locations(locations) for t in cube.topologies] if by == "position" else []
         facts = {**cube.facts, "resolution": resolution}
@@ -323,14 +331,22 @@ def _result(operation: str, cubes: Sequence[SeverityCube], cells: dict[str, Cell
     return SeverityCube(first.properties, first.call_paths, first.system, cells, facts, first.topologies)
 
 
+def _left_out(cube: SeverityCube) -> dict[str, Any]:
+    """Name the properties that do not add up: neither does a difference or a mean of them, so that they have no cells."""
+    names = [f"{n} ({a})" for n, a in zip(cube.properties.id, cube.properties.aggregation, strict=True) if a != "sum"]
+    return {"left_out": names} if names else {}
+
+
 def difference(left: SeverityCube, right: SeverityCube, by: str = "position") -> SeverityCube:
     """Subtract a cube from another one: `left - right`.
 
     The totals of `right` stay with the result (fact `whole`), so that shares can be shown of something that is not zero.
     """
     left, right = unify([left, right], by)
-    cells = {name: left.cells[name] - right.cells[name] for name in left.properties.id}
-    return _result("difference", [left, right], cells, whole={r: right.total(r) for r in right.properties.roots})
+    p = left.properties
+    cells = {n: left.cells[n] - right.cells[n] if p.adds_up(n) else Cells.empty() for n in p.id}
+    whole = {r: right.total(r) for r in right.properties.roots}
+    return _result("difference", [left, right], cells, whole=whole, **_left_out(left))
 
 
 def mean(cubes: Sequence[SeverityCube], by: str = "position") -> SeverityCube:
@@ -339,32 +355,37 @@ def mean(cubes: Sequence[SeverityCube], by: str = "position") -> SeverityCube:
     cells = {}
     for name in cubes[0].properties.id:
         total = Cells.empty()
-        for cube in cubes:
+        for cube in cubes if cubes[0].properties.adds_up(name) else ():
             total = total + cube.cells[name]
         cells[name] = Cells(total.key, total.value / len(cubes))
-    return _result("mean", cubes, cells)
+    return _result("mean", cubes, cells, **_left_out(cubes[0]))
 
 
-def _extremes(
-    operation: str, choose: Callable[[NDArray[Any]], NDArray[Any]], cubes: Sequence[SeverityCube], by: str
-) -> SeverityCube:
+def _extremes(operation: str, how: str, cubes: Sequence[SeverityCube], by: str) -> SeverityCube:
     cubes = unify(cubes, by)
     cells = {}
     for name in cubes[0].properties.id:
+        if not cubes[0].properties.adds_up(name):
+            # of an extreme, no cell is not the same as zero
+            found = Cells.empty()
+            for cube in cubes:
+                found = found.joined(cube.cells[name], how)
+            cells[name] = found
+            continue
         keys = np.unique(np.concatenate([cube.cells[name].key for cube in cubes]))
-        values = choose(np.stack([cube.cells[name].at(keys) for cube in cubes]))
+        values = REDUCTIONS[how][0].reduce(np.stack([cube.cells[name].at(keys) for cube in cubes]), axis=0)
         cells[name] = Cells(keys, values).where(values != 0)
     return _result(operation, cubes, cells)
 
 
 def minimum(cubes: Sequence[SeverityCube], by: str = "position") -> SeverityCube:
     """Take the least value of every cell; one that lacks a cell counts as 0 there."""
-    return _extremes("minimum", lambda values: values.min(axis=0), cubes, by)
+    return _extremes("minimum", "min", cubes, by)
 
 
 def maximum(cubes: Sequence[SeverityCube], by: str = "position") -> SeverityCube:
     """Take the greatest value of every cell; one that lacks a cell counts as 0 there."""
-    return _extremes("maximum", lambda values: values.max(axis=0), cubes, by)
+    return _extremes("maximum", "max", cubes, by)
 
 
 def merge(cubes: Sequence[SeverityCube], by: str = "position") -> SeverityCube:

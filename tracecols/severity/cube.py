@@ -14,9 +14,9 @@ from tracecols.arguments import as_texts, did_you_mean, is_whole_number, show
 from tracecols.enhance.paths import match_paths, named
 from tracecols.enhance.topologies import Topology, given_topology
 from tracecols.errors import MissingExtraError, SeverityError, StoreError
-from tracecols.schema.severity import FORMAT_VERSION, SEVERITY_TABLES
+from tracecols.schema.severity import AGGREGATIONS, FORMAT_VERSION, NEW_COLUMNS, SEVERITY_TABLES, tables_of
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
-from tracecols.severity.cells import Cells, sum_at, without_residue
+from tracecols.severity.cells import Cells, filled, reduce_at, reduce_upwards
 from tracecols.severity.narrowed import in_words
 from tracecols.severity.resolve import find_property
 from tracecols.store.arrow import read_table, write_table
@@ -42,8 +42,8 @@ def check_aggregation(aggregation: object) -> None:
         )
 
 
-def inclusive(cells: Cells, call_paths: CallAxis) -> Cells:
-    """Add every cell to the call paths above it, from the deepest level up.
+def inclusive(cells: Cells, call_paths: CallAxis, how: str = "sum") -> Cells:
+    """Reduce the cells of every call path with those of all call paths below it, from the deepest level up.
 
     O(n log n) in the number of cells returned.
 
@@ -52,11 +52,13 @@ def inclusive(cells: Cells, call_paths: CallAxis) -> Cells:
     cells : Cells
         Exclusive along the call tree.
     call_paths : CallAxis
+    how : str
+        `sum`, `min` or `max`.
 
     Returns
     -------
     Cells
-        Of every call path with values in or below it: their sum.
+        Of every call path with values in or below it: what they are reduced to.
     """
     if not len(cells):
         return cells
@@ -67,10 +69,10 @@ def inclusive(cells: Cells, call_paths: CallAxis) -> Cells:
     levels = []
     for at in range(int(depth.max()), -1, -1):
         mine = order[starts[at] : starts[at + 1]]
-        level = below + Cells(cells.key[mine], cells.value[mine])
+        level = below.joined(Cells(cells.key[mine], cells.value[mine]), how)
         levels.append(level)
         if at:
-            below = Cells.sum(call_paths.parent[level.call_path], level.location, level.value)
+            below = Cells.reduce(call_paths.parent[level.call_path], level.location, level.value, how)
     key, value = (np.concatenate([getattr(level, of) for level in levels]) for of in ("key", "value"))
     order = np.argsort(key)
     return Cells(key[order], value[order])
@@ -173,14 +175,18 @@ class SeverityCube:
         cells = self.cells[name]
         if aggregation[0] == "e":
             cells = cells.without([self.cells[child] for child in self.properties.parts(name)])
-        if aggregation[1] == "i":
-            cells = inclusive(cells, self.call_paths)
+        if aggregation[1] == "i" and not self.properties.includes_calls(name):
+            cells = inclusive(cells, self.call_paths, self.properties.reduction(name))
         return cells
 
+    def _in_units(self, name: str, values: NDArray[Any]) -> NDArray[np.float64]:
+        """Return what `reduce_at` made of the cells of a property in seconds, occurrences or bytes; 0 where there was no cell."""
+        return (filled(values, self.properties.reduction(name)) * self.scale(name)).astype(np.float64)
+
     def total(self, name: str) -> float:
-        """Return the sum over all call paths and locations, in seconds, occurrences or bytes."""
+        """Return the sum over all call paths and locations, in seconds, occurrences or bytes; of an extreme, that of all."""
         name = self.find_property(name)
-        return float(self.cells[name].total * self.scale(name))
+        return float(self.cells[name].total(self.properties.reduction(name)) * self.scale(name))
 
     @property
     def is_difference(self) -> bool:
@@ -198,31 +204,22 @@ class SeverityCube:
     def by_call_path(self, name: str, aggregation: str = "iee") -> NDArray[np.float64]:
         """Return the sum over locations per call path; (n_call_paths,) float64."""
         check_aggregation(aggregation)
-        axis = self.call_paths
+        name, axis = self.find_property(name), self.call_paths
+        how = self.properties.reduction(name)
         # along call paths locations need not be told apart
-        cells = self.cells_of(name, aggregation if aggregation[1] != "i" else f"{aggregation[0]}e{aggregation[2]}")
-        sums = sum_at(cells.call_path, cells.value, len(axis))
-        if aggregation[1] == "i":
-            sums = self._inclusive(sums)
-        return (sums * self.scale(self.find_property(name))).astype(np.float64)
-
-    def _inclusive(self, own: NDArray[Any]) -> NDArray[Any]:
-        """Add what is called to every call path."""
-        axis = self.call_paths
-        order = np.argsort(axis.depth, kind="stable")
-        starts = np.searchsorted(axis.depth[order], np.arange(axis.depth.max(initial=0) + 2))
-
-        def up(sums: NDArray[Any]) -> NDArray[Any]:
-            for at in range(starts.size - 2, 0, -1):
-                level = order[starts[at] : starts[at + 1]]
-                np.add.at(sums, axis.parent[level], sums[level])
-            return sums
-
-        return without_residue(up(own.copy()), up(np.abs(own)) if own.dtype.kind == "f" else own)
+        cells = self.cells_of(name, f"{aggregation[0]}e{aggregation[2]}")
+        values = reduce_at(cells.call_path, cells.value, len(axis), how)
+        if aggregation[1] == "i" and not self.properties.includes_calls(name):
+            values = reduce_upwards(values, axis.parent, axis.depth, how)
+        return self._in_units(name, values)
 
     def by_location(self, name: str, call_paths: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
         """Return the sum over call paths, or over some given as a mask, per location; (n_locations,) float64."""
         name = self.find_property(name)
+        return self._in_units(name, self._at_locations(name, call_paths))
+
+    def _at_locations(self, name: str, call_paths: NDArray[np.bool_] | None) -> NDArray[Any]:
+        """Reduce the cells of a property, or those of some call paths, per location (`reduce_at`)."""
         if call_paths is not None:
             call_paths = np.asarray(call_paths)
             if call_paths.dtype != bool or call_paths.shape != (len(self.call_paths),):
@@ -231,22 +228,21 @@ class SeverityCube:
                     "  find_call_paths returns one"
                 )
         cells = self.cells[name] if call_paths is None else self.cells[name].on(call_paths)
-        return (sum_at(cells.location, cells.value, self.system.n_locations) * self.scale(name)).astype(np.float64)
+        return reduce_at(cells.location, cells.value, self.system.n_locations, self.properties.reduction(name))
 
     def by_system(
         self, name: str, call_paths: NDArray[np.bool_] | None = None, aggregation: str = "iei"
     ) -> NDArray[np.float64]:
         """Return values per node of the system tree, inclusive or exclusive; (n_system,) float64."""
         check_aggregation(aggregation)
-        of_location = self.by_location(name, call_paths)
-        values = np.array([of_location[row] if row >= 0 else 0.0 for row in self.system.location])
-        sizes = np.abs(values)
+        name = self.find_property(name)
+        how, s = self.properties.reduction(name), self.system
+        of_location, location = self._at_locations(name, call_paths), np.array(s.location, np.int64)
+        nodes = np.flatnonzero(location >= 0)
+        values = reduce_at(nodes, of_location[location[nodes]], location.size, how)
         if aggregation[2] == "i":
-            for i in range(len(values) - 1, -1, -1):
-                if self.system.parent[i] >= 0:
-                    values[self.system.parent[i]] += values[i]
-                    sizes[self.system.parent[i]] += sizes[i]
-        return without_residue(values, sizes)
+            values = reduce_upwards(values, np.array(s.parent, np.int64), s.depth, how)
+        return self._in_units(name, values)
 
     # -- topologies ------------------------------------------------------------------------------------------------
 
@@ -306,20 +302,21 @@ class SeverityCube:
         shape = t.shape
         if np.prod(shape, dtype=np.float64) > 1e8:
             raise SeverityError(f"{t!r} has too many positions for an array\n  lay it out from its coordinates")
+        name = self.find_property(name)
+        how = self.properties.reduction(name)
         cells = self.cells_of(name, aggregation)
         if call_path is not None:
             cells = cells.on(self.find_call_paths(call_path))
-        values = sum_at(cells.location, cells.value, self.system.n_locations)
-        if aggregation[2] == "i":
-            at = self._stand_ins(t.location)
-            away = np.flatnonzero((at >= 0) & (at != np.arange(at.size)))
-            np.add.at(values, at[away], values[away])
         result = np.full(shape, np.nan)
         if not t.location.size:
             return result
-        index = tuple(t.coordinates.T)
-        result[index] = 0
-        np.add.at(result, index, (values[t.location] * self.scale(self.find_property(name))).astype(np.float64))
+        counts_at = self._stand_ins(t.location) if aggregation[2] == "i" else np.arange(self.system.n_locations)
+        at = counts_at[cells.location]
+        of_location = reduce_at(at[at >= 0], cells.value[at >= 0], self.system.n_locations, how)
+        # only the positions that are taken: a grid may have 10^8
+        positions, index = np.unique(np.ravel_multi_index(tuple(t.coordinates.T), shape), return_inverse=True)
+        values = reduce_at(index, of_location[t.location], positions.size, how)
+        result.reshape(-1)[positions] = self._in_units(name, values)
         return result
 
     def _stand_ins(self, placed: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -538,8 +535,8 @@ class SeverityCube:
             for label, aggregation in ((name, "iee"), (f"{name} (inc)", "iie")):
                 cells = self.cells_of(name, aggregation)
                 kept = cells.where(at[cells.location])
-                sums = sum_at(kept.call_path, kept.value, len(self.call_paths)) * self.scale(name)
-                columns[label] = sums.astype(np.float64).tolist()
+                values = reduce_at(kept.call_path, kept.value, len(self.call_paths), self.properties.reduction(name))
+                columns[label] = self._in_units(name, values).tolist()
         c = self.call_paths
         nodes: list[dict[str, Any]] = []
         for i, name in enumerate(c.name):
@@ -584,6 +581,20 @@ class SeverityCube:
             name="severity",
         )
 
+    def additive(self) -> SeverityCube:
+        """Return this cube without the properties that do not add up, such as minima of a profile."""
+        p = self.properties
+        kept = [name for name in p.id if p.adds_up(name)]
+        if len(kept) == len(p.id):
+            return self
+        rows = [p.number[name] for name in kept]
+        axis = PropertyAxis(*([getattr(p, column)[row] for row in rows] for column in p.__dataclass_fields__))
+        for i, above in enumerate(axis.parent):
+            while above and not p.adds_up(above):
+                above = p.parent[p.number[above]]
+            axis.parent[i] = above
+        return SeverityCube(axis, self.call_paths, self.system, self.cells, self.facts, self.topologies)
+
     def summary(self) -> str:
         """Return one line: size, conventions, and what it is narrowed to."""
         found = sum(len(self.cells[n]) > 0 for n in self.properties.id)
@@ -594,7 +605,7 @@ class SeverityCube:
 
     def own_total(self, name: str) -> float:
         """Return the total of a property without those below it."""
-        return float(self.cells_of(name, "eee").total * self.scale(name))
+        return float(self.cells_of(name, "eee").total(self.properties.reduction(name)) * self.scale(name))
 
     def __repr__(self) -> str:
         lines = [f"<SeverityCube {self.summary()}>"]
@@ -606,7 +617,9 @@ class SeverityCube:
             shares = [
                 (self.own_total(n), n)
                 for i, n in enumerate(self.properties.id)
-                if self.properties.root_of(n) == "time" and not self.properties.overlaps[i]
+                if self.properties.root_of(n) == "time"
+                and not self.properties.overlaps[i]
+                and self.properties.adds_up(n)
             ]
             for value, name in sorted(shares, key=lambda share: -abs(share[0]))[:5]:
                 if value:
@@ -676,7 +689,8 @@ class SeverityCube:
         """
         lines = []
         for name, children in self.properties.children.items():
-            if not name or not children:
+            children = [child for child in children if self.properties.adds_up(child)]
+            if not name or not children or not self.properties.adds_up(name):
                 continue
             for child in children:
                 negative = int((self.cells[child].value < 0).sum())
@@ -716,9 +730,9 @@ class SeverityCube:
             **self._topology_tables(),
             "cells": {
                 "property": np.repeat(np.arange(len(cells), dtype=np.int32), [len(v) for v in cells]),
-                "call_path": np.concatenate([v.call_path for v in cells]),
-                "location": np.concatenate([v.location for v in cells]),
-                "value": np.concatenate([v.value.view(np.int64) for v in cells]),
+                "call_path": np.concatenate([np.zeros(0, np.int32), *(v.call_path for v in cells)]),
+                "location": np.concatenate([np.zeros(0, np.int32), *(v.location for v in cells)]),
+                "value": np.concatenate([np.zeros(0, np.int64), *(v.value.view(np.int64) for v in cells)]),
             },
         }
         with new_folder(path, "a severity cube", SeverityError) as folder:
@@ -789,16 +803,17 @@ class SeverityCube:
             raise SeverityError(
                 f"{path} is not a severity cube (its manifest says {kind!r})\n  make one with: tracecols analyze {path}"
             )
-        if version != FORMAT_VERSION:
+        if version not in (*NEW_COLUMNS, FORMAT_VERSION):
             raise SeverityError(
-                f"{path} has severity format {version}, this tracecols reads {FORMAT_VERSION}\n  analyze the trace again"
+                f"{path} has severity format {version}, this tracecols reads {min(NEW_COLUMNS)} to {FORMAT_VERSION}\n"
+                "  analyze the trace again"
             )
         if manifest.get("checksum") != checksum(manifest):
             raise SeverityError(
                 f"{path}: its {MANIFEST} does not fit its checksum\n  the cube is damaged; analyze the trace again"
             )
         try:
-            tables = {n: read_table(path / f"{n}.parquet", t) for n, t in SEVERITY_TABLES.items()}
+            tables = {n: read_table(path / f"{n}.parquet", t) for n, t in tables_of(version).items()}
         except StoreError as error:
             if identity(path) == found:
                 raise SeverityError(f"{path} is damaged: {error}\n  analyze the trace again") from error
@@ -806,6 +821,10 @@ class SeverityCube:
             raise SeverityError(f"{path} was replaced or removed while it was being read\n  load it again")
         t, where = tables["system"], tables["locations"]
         p = PropertyAxis(**{n: v.tolist() for n, v in tables["properties"].items()})
+        if unknown := set(p.aggregation) - set(AGGREGATIONS):
+            raise SeverityError(
+                f"{path} is damaged: no values come together as {min(unknown)!r}\n  analyze the trace again"
+            )
         c = CallAxis(**tables["call_paths"])
         names, types = where["name"].tolist(), where["type"].tolist()
         nodes = [t[n].tolist() for n in ("kind", "name", "parent", "location")]

@@ -92,6 +92,8 @@ def pack(cube: SeverityCube) -> Container:
     -------
     Container
     """
+    # the viewer adds up whatever it shows
+    cube = cube.additive()
     blocks: list[bytes] = []
     stored: list[dict[str, Any]] = []
     for name in cube.properties.id:
