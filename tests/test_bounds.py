@@ -11,7 +11,8 @@ import tracecols
 from tracecols.errors import AnalysisError, SeverityError
 from tracecols.export.cube_read import read_cube
 from tracecols.export.cubex import write_cubex
-from tracecols.severity.cells import LARGEST, Cells, reduce_at, widened
+from tracecols.severity.cells import Cells
+from tracecols.severity.reduction import LARGEST, reduce_at, widened
 from tracecols.testing import Program, assert_severities
 
 small = pytest.mark.skipif(not (SHARED / "otf2_small").is_dir(), reason="no reference traces beside the repository")

@@ -586,7 +586,7 @@ def test_difference__of_foreign_times_leaves_no_residue(tmp_path):
 
 
 def test_sums__that_do_not_cancel_stay():
-    from tracecols.severity.cells import reduce_at, without_residue
+    from tracecols.severity.reduction import reduce_at, without_residue
 
     at = np.array([0, 0, 0, 1, 1])
     assert reduce_at(at, np.array([0.1, 0.2, -0.3, 1e20, 1.0]), 2).tolist() == [0, 1e20]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -105,12 +107,12 @@ def test_load__says_what_is_wrong(cube, tmp_path):
 
 
 def test_save__leaves_nothing_when_it_fails(cube, tmp_path, monkeypatch):
-    from tracecols.severity import cube as module
+    from tracecols.severity import storage
 
     def fail(*_):
         raise OSError(28, "No space left on device", str(tmp_path))
 
-    monkeypatch.setattr(module, "write_table", fail)
+    monkeypatch.setattr(storage, "write_table", fail)
     with pytest.raises((SeverityError, OSError)):
         cube.save(tmp_path / "h.severity")
     assert not list(tmp_path.iterdir())
@@ -128,10 +130,10 @@ def test_load__of_a_version_without_topologies(cube, tmp_path):
 
 def test_load__of_a_version_without_last_lines_and_aggregation(cube, tmp_path, monkeypatch):
     from tracecols.schema import severity
-    from tracecols.severity import cube as module
+    from tracecols.severity import storage
 
-    monkeypatch.setattr(module, "SEVERITY_TABLES", severity.tables_of(4))
-    monkeypatch.setattr(module, "FORMAT_VERSION", 4)
+    monkeypatch.setattr(storage, "SEVERITY_TABLES", severity.tables_of(4))
+    monkeypatch.setattr(storage, "FORMAT_VERSION", 4)
     path = cube.save(tmp_path / "old.severity")
     monkeypatch.undo()
     old = SeverityCube.load(path)
@@ -261,3 +263,30 @@ def test_repr__names_the_largest_shares_of_the_time(cube):
     # also what a property with children has of its own: most of the idle time is outside parallel regions
     own = cube.total("omp_idle_threads") - cube.total("omp_limited_parallelism")
     assert text.splitlines()[2] == f"  {own / cube.total('time'):7.2%} {own:12.6f} s  Idle Threads (omp_idle_threads)"
+
+
+# -- what a cube is made of (issue 14) -----------------------------------------------------------------------------------
+
+
+def test_cube__shows_itself_whichever_module_it_was_imported_from(cube, tmp_path):
+    # the viewer lies above the cube: it registers in tracecols/__init__.py and is imported when it is needed
+    cube.save(tmp_path / "h.severity")
+    code = (
+        "import sys\nfrom tracecols.severity import SeverityCube\n"
+        "assert not [name for name in sys.modules if name.startswith('tracecols.report')]\n"
+        "cube = SeverityCube.load('h.severity')\n"
+        "print(cube.report('h.html'))\nassert cube._repr_html_() and cube._repr_mimebundle_()"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout.strip()) == (0, "h.html"), ran.stderr
+    assert (tmp_path / "h.html").stat().st_size > 100_000
+
+
+def test_replaced__keeps_the_rest_and_the_type(cube):
+    class Mine(SeverityCube):
+        pass
+
+    mine = Mine(cube.properties, cube.call_paths, cube.system, cube.cells, cube.facts, cube.topologies)
+    for made in (mine.replaced(facts={}), mine.with_topology("line", [2], [[0], [1]]), mine - mine):
+        assert type(made) is Mine
+    assert mine.replaced(facts={}).cells is cube.cells

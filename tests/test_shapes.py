@@ -25,8 +25,7 @@ from tracecols.enhance.paths import match_paths, path_names, shortened
 from tracecols.errors import AnalysisError
 from tracecols.export import tables
 from tracecols.export.tables import write_parquet
-from tracecols.severity import Cells
-from tracecols.severity.cube import inclusive
+from tracecols.severity.cells import Cells, inclusive
 
 SHAPES = {
     "recursion": ("sweep", 2, 200_000, {"depth": 600, "nodes": 38_400, "functions": 1}),

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from tracecols.errors import RuleError
 from tracecols.quantities import UNITS, quantity
-from tracecols.severity.cells import Cells, reduce_at
+from tracecols.severity.cells import Cells
+from tracecols.severity.reduction import reduce_at
 
 if TYPE_CHECKING:
     from tracecols.patterns.base import Property

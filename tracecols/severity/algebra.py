@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from tracecols.errors import SeverityError
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
-from tracecols.severity.cells import REDUCTIONS, Cells
-from tracecols.severity.cube import SeverityCube
+from tracecols.severity.cells import Cells
+from tracecols.severity.queries import Cube, Severities
+from tracecols.severity.reduction import REDUCTIONS
 
 BY = ("position", "aggregate")
 """How locations of different cubes correspond: same rank and thread; or all together are one."""
@@ -58,7 +59,7 @@ def _place_of(order: NDArray[np.int64]) -> NDArray[np.int64]:
     return place
 
 
-def _united_properties(cubes: Sequence[SeverityCube]) -> PropertyAxis:
+def _united_properties(cubes: Sequence[Severities]) -> PropertyAxis:
     """Unify properties by id; one that stands elsewhere in a later cube stays where the first has it."""
     forest = _Forest()
     number: dict[str, int] = {}
@@ -88,7 +89,7 @@ def _united_properties(cubes: Sequence[SeverityCube]) -> PropertyAxis:
     return axis
 
 
-def _united_call_paths(cubes: Sequence[SeverityCube]) -> tuple[CallAxis, list[NDArray[np.int64]]]:
+def _united_call_paths(cubes: Sequence[Severities]) -> tuple[CallAxis, list[NDArray[np.int64]]]:
     """Unify call paths by the names and call sites from the root.
 
     Siblings that share both (two functions of one name in different files) are told apart by their order. If every cube
@@ -139,7 +140,7 @@ def _united_call_paths(cubes: Sequence[SeverityCube]) -> tuple[CallAxis, list[ND
     return axis, [place[n] for n in numbers]
 
 
-def _united_systems(cubes: Sequence[SeverityCube]) -> tuple[SystemAxis, list[NDArray[np.int64]]]:
+def _united_systems(cubes: Sequence[Severities]) -> tuple[SystemAxis, list[NDArray[np.int64]]]:
     """Unify locations by rank and thread; each stands where the first cube that has it says.
 
     Machines are the same whatever their names if every cube has one.
@@ -192,7 +193,7 @@ def _united_systems(cubes: Sequence[SeverityCube]) -> tuple[SystemAxis, list[NDA
     return axis, numbers
 
 
-def _one_location(cubes: Sequence[SeverityCube]) -> tuple[SystemAxis, list[NDArray[np.int64]]]:
+def _one_location(cubes: Sequence[Severities]) -> tuple[SystemAxis, list[NDArray[np.int64]]]:
     """Take all locations of a cube as one."""
     names = ["all locations"] * 3
     zero = np.zeros(1, np.int32)
@@ -206,12 +207,12 @@ FINEST = 10**15
 """Ticks per second of the clock into which times of different clocks are converted, at most: sums stay exact in float64, too."""
 
 
-def _times(cube: SeverityCube) -> list[str]:
+def _times(cube: Severities) -> list[str]:
     """Return the ids of the properties in seconds."""
     return [i for i, unit in zip(cube.properties.id, cube.properties.unit, strict=True) if unit == "sec"]
 
 
-def _common_clock(cubes: Sequence[SeverityCube]) -> int:
+def _common_clock(cubes: Sequence[Severities]) -> int:
     """Return the resolution of a clock that holds the times of all cubes as integer ticks; 1 if some have none, but float64.
 
     That is their common multiple, which is exact, if sums of its ticks fit into 64 bits; else the largest power of ten that does,
@@ -233,7 +234,7 @@ def _common_clock(cubes: Sequence[SeverityCube]) -> int:
     return power if power >= min(resolutions) else 1
 
 
-def _converted(cube: SeverityCube, resolution: int) -> dict[str, Cells]:
+def _converted(cube: Severities, resolution: int) -> dict[str, Cells]:
     """Return the cells of a cube with times in ticks of another clock; with 1 in float64 seconds.
 
     What each property has of its own is rounded, and added up to those above it: what is zero stays zero.
@@ -260,7 +261,7 @@ def _converted(cube: SeverityCube, resolution: int) -> dict[str, Cells]:
     return result
 
 
-def unify(cubes: Sequence[SeverityCube], by: str = "position") -> list[SeverityCube]:
+def unify(cubes: Sequence[Cube], by: str = "position") -> list[Cube]:
     """Bring cubes onto the same three trees, by names.
 
     Properties are the same if their ids are, call paths if the names of regions from the root and the call sites are, locations
@@ -303,17 +304,26 @@ def unify(cubes: Sequence[SeverityCube], by: str = "position") -> list[SeverityC
         # one location for all has no place on a grid
         topologies = [t.of_locations(locations) for t in cube.topologies] if by == "position" else []
         facts = {**cube.facts, "resolution": resolution}
-        result.append(SeverityCube(properties, call_paths, system, cells, facts, topologies))
+        result.append(
+            cube.replaced(
+                properties=properties,
+                call_paths=call_paths,
+                system=system,
+                cells=cells,
+                facts=facts,
+                topologies=topologies,
+            )
+        )
     return result
 
 
-def _label(cube: SeverityCube) -> str:
+def _label(cube: Severities) -> str:
     """Say where a cube comes from."""
     source = cube.facts.get("trace", cube.facts).get("source", {})
     return str(source.get("path", cube.facts.get("operation", "")))
 
 
-def _result(operation: str, cubes: Sequence[SeverityCube], cells: dict[str, Cells], **more: Any) -> SeverityCube:
+def _result(operation: str, cubes: Sequence[Cube], cells: dict[str, Cells], **more: Any) -> Cube:
     """Make a cube of unified ones."""
     conventions = {cube.facts["conventions"] for cube in cubes}
     facts = {
@@ -328,16 +338,16 @@ def _result(operation: str, cubes: Sequence[SeverityCube], cells: dict[str, Cell
     narrowed = first.facts.get("narrowed")
     if narrowed and all(cube.facts.get("narrowed") == narrowed for cube in cubes):
         facts["narrowed"] = narrowed
-    return SeverityCube(first.properties, first.call_paths, first.system, cells, facts, first.topologies)
+    return first.replaced(cells=cells, facts=facts)
 
 
-def _left_out(cube: SeverityCube) -> dict[str, Any]:
+def _left_out(cube: Severities) -> dict[str, Any]:
     """Name the properties that do not add up: neither does a difference or a mean of them, so that they have no cells."""
     names = [f"{n} ({a})" for n, a in zip(cube.properties.id, cube.properties.aggregation, strict=True) if a != "sum"]
     return {"left_out": names} if names else {}
 
 
-def difference(left: SeverityCube, right: SeverityCube, by: str = "position") -> SeverityCube:
+def difference(left: Cube, right: Cube, by: str = "position") -> Cube:
     """Subtract a cube from another one: `left - right`.
 
     The totals of `right` stay with the result (fact `whole`), so that shares can be shown of something that is not zero.
@@ -349,7 +359,7 @@ def difference(left: SeverityCube, right: SeverityCube, by: str = "position") ->
     return _result("difference", [left, right], cells, whole=whole, **_left_out(left))
 
 
-def mean(cubes: Sequence[SeverityCube], by: str = "position") -> SeverityCube:
+def mean(cubes: Sequence[Cube], by: str = "position") -> Cube:
     """Average cubes, cell by cell; one that lacks a cell counts as 0 there. Values are float64."""
     cubes = unify(cubes, by)
     cells = {}
@@ -361,7 +371,7 @@ def mean(cubes: Sequence[SeverityCube], by: str = "position") -> SeverityCube:
     return _result("mean", cubes, cells, **_left_out(cubes[0]))
 
 
-def _extremes(operation: str, how: str, cubes: Sequence[SeverityCube], by: str) -> SeverityCube:
+def _extremes(operation: str, how: str, cubes: Sequence[Cube], by: str) -> Cube:
     cubes = unify(cubes, by)
     cells = {}
     for name in cubes[0].properties.id:
@@ -378,17 +388,17 @@ def _extremes(operation: str, how: str, cubes: Sequence[SeverityCube], by: str) 
     return _result(operation, cubes, cells)
 
 
-def minimum(cubes: Sequence[SeverityCube], by: str = "position") -> SeverityCube:
+def minimum(cubes: Sequence[Cube], by: str = "position") -> Cube:
     """Take the least value of every cell; one that lacks a cell counts as 0 there."""
     return _extremes("minimum", "min", cubes, by)
 
 
-def maximum(cubes: Sequence[SeverityCube], by: str = "position") -> SeverityCube:
+def maximum(cubes: Sequence[Cube], by: str = "position") -> Cube:
     """Take the greatest value of every cell; one that lacks a cell counts as 0 there."""
     return _extremes("maximum", "max", cubes, by)
 
 
-def merge(cubes: Sequence[SeverityCube], by: str = "position") -> SeverityCube:
+def merge(cubes: Sequence[Cube], by: str = "position") -> Cube:
     """Put together what different cubes know: each property from the first cube that has it.
 
     For runs that recorded different counters, or the reports of different tools on one run.

@@ -10,9 +10,9 @@ import numpy as np
 from tracecols.arguments import as_texts, show
 from tracecols.errors import SeverityError
 from tracecols.severity import algebra
-from tracecols.severity.cells import without_residue
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.narrowed import in_words
+from tracecols.severity.reduction import without_residue
 
 if TYPE_CHECKING:
     import pandas as pd
