@@ -65,6 +65,7 @@ def small_cube(
         column(lambda p: "x.c"),
         np.arange(1, len(tree) + 1),
         column(lambda p: (sites or {}).get(p, "")),
+        np.arange(11, len(tree) + 11),
     )
     at = sorted({(rank, thread) for cells in values.values() for _, rank, thread in cells})
     kind, name, up, location = ["machine"], [machine], [-1], [-1]
@@ -129,10 +130,11 @@ def random_cube(seed: int) -> SeverityCube:
     def column(choices: Any) -> np.ndarray:
         return np.array([*(rng.choice(choices) for _ in range(n_c)), None], object)[:-1]
 
+    line = numbers.integers(0, 50, n_c)
     call_paths = CallAxis(
         np.array(above, np.int32), np.array(depth, np.int32), np.array(end, np.int64), column(ODD_NAMES),
         column(["function", "loop", ""]), column(["user", "MPI", ""]), column(["", "dir/x y.c", "<a&b>.f90"]),
-        numbers.integers(0, 50, n_c), column(["", "x.c:12", "c:\\x.c:3"]),
+        line, column(["", "x.c:12", "c:\\x.c:3"]), np.where(line % 3, line + 5, 0),
     )  # fmt: skip
     kind, name, up, location = ["machine", "rack"], ["box", "r<1>"], [-1, 0], [-1, -1]
     rows = list(range(n_l))

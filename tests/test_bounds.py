@@ -11,7 +11,8 @@ import tracecols
 from tracecols.errors import AnalysisError, SeverityError
 from tracecols.export.cube_read import read_cube
 from tracecols.export.cubex import write_cubex
-from tracecols.severity.cells import LARGEST, Cells, sum_at, widened
+from tracecols.severity.cells import Cells
+from tracecols.severity.reduction import LARGEST, reduce_at, widened
 from tracecols.testing import Program, assert_severities
 
 small = pytest.mark.skipif(not (SHARED / "otf2_small").is_dir(), reason="no reference traces beside the repository")
@@ -154,7 +155,7 @@ def test_widened__only_where_sums_could_exceed_64_bits():
     assert widened(few).dtype == np.int64
     many = np.array([LARGEST, LARGEST, -LARGEST], np.int64)
     assert widened(many).dtype == object
-    assert sum_at(np.array([0, 0, 1]), many, 2).tolist() == [2 * LARGEST, -LARGEST]
+    assert reduce_at(np.array([0, 0, 1]), many, 2).tolist() == [2 * LARGEST, -LARGEST]
     assert widened(np.zeros(0, np.int64)).sum() == 0
 
 

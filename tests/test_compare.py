@@ -586,11 +586,11 @@ def test_difference__of_foreign_times_leaves_no_residue(tmp_path):
 
 
 def test_sums__that_do_not_cancel_stay():
-    from tracecols.severity.cells import sum_at, without_residue
+    from tracecols.severity.reduction import reduce_at, without_residue
 
     at = np.array([0, 0, 0, 1, 1])
-    assert sum_at(at, np.array([0.1, 0.2, -0.3, 1e20, 1.0]), 2).tolist() == [0, 1e20]
-    assert sum_at(at, np.array([1, 2, -4, 5, 6]), 2).tolist() == [-1, 11]
+    assert reduce_at(at, np.array([0.1, 0.2, -0.3, 1e20, 1.0]), 2).tolist() == [0, 1e20]
+    assert reduce_at(at, np.array([1, 2, -4, 5, 6]), 2).tolist() == [-1, 11]
     large = np.array([1.0, -1.0 + 2**-40])
     assert without_residue(np.array([large.sum()]), np.array([2.0])).tolist() == [2**-40]
     integers = np.array([1], np.int64)

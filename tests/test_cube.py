@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -91,8 +93,8 @@ def test_load__says_what_is_wrong(cube, tmp_path):
         SeverityCube.load(tmp_path)
     manifest = path / "manifest.json"
     text = manifest.read_text()
-    manifest.write_text(text.replace('"version": 4', '"version": 99'))
-    with pytest.raises(SeverityError, match="severity format 99, this tracecols reads 4"):
+    manifest.write_text(text.replace('"version": 5', '"version": 99'))
+    with pytest.raises(SeverityError, match="severity format 99, this tracecols reads 4 to 5"):
         SeverityCube.load(path)
     manifest.write_text(text.replace('"conventions": "scalasca"', '"conventions": "expert"'))
     with pytest.raises(SeverityError, match="does not fit its checksum\n  the cube is damaged"):
@@ -105,12 +107,12 @@ def test_load__says_what_is_wrong(cube, tmp_path):
 
 
 def test_save__leaves_nothing_when_it_fails(cube, tmp_path, monkeypatch):
-    from tracecols.severity import cube as module
+    from tracecols.severity import storage
 
     def fail(*_):
         raise OSError(28, "No space left on device", str(tmp_path))
 
-    monkeypatch.setattr(module, "write_table", fail)
+    monkeypatch.setattr(storage, "write_table", fail)
     with pytest.raises((SeverityError, OSError)):
         cube.save(tmp_path / "h.severity")
     assert not list(tmp_path.iterdir())
@@ -119,9 +121,32 @@ def test_save__leaves_nothing_when_it_fails(cube, tmp_path, monkeypatch):
 def test_load__of_a_version_without_topologies(cube, tmp_path):
     path = cube.save(tmp_path / "h.severity")
     manifest = path / "manifest.json"
-    manifest.write_text(manifest.read_text().replace('"version": 4', '"version": 3'))
-    with pytest.raises(SeverityError, match="severity format 3, this tracecols reads 4\n  analyze the trace again"):
+    manifest.write_text(manifest.read_text().replace('"version": 5', '"version": 3'))
+    with pytest.raises(
+        SeverityError, match="severity format 3, this tracecols reads 4 to 5\n  analyze the trace again"
+    ):
         SeverityCube.load(path)
+
+
+def test_load__of_a_version_without_last_lines_and_aggregation(cube, tmp_path, monkeypatch):
+    from tracecols.schema import severity
+    from tracecols.severity import storage
+
+    monkeypatch.setattr(storage, "SEVERITY_TABLES", severity.tables_of(4))
+    monkeypatch.setattr(storage, "FORMAT_VERSION", 4)
+    path = cube.save(tmp_path / "old.severity")
+    monkeypatch.undo()
+    old = SeverityCube.load(path)
+    assert old.total("time") == cube.total("time")
+    assert set(old.properties.aggregation) == {"sum"}
+    assert not old.call_paths.end_line.any() and cube.call_paths.end_line.any()
+
+
+def test_load__of_values_that_come_together_in_no_known_way(cube, tmp_path):
+    cube = SeverityCube.load(cube.save(tmp_path / "h.severity"))
+    cube.properties.aggregation[0] = "median"
+    with pytest.raises(SeverityError, match="no values come together as 'median'"):
+        SeverityCube.load(cube.save(tmp_path / "h.severity"))
 
 
 # -- topologies ----------------------------------------------------------------------------------------------------------
@@ -238,3 +263,30 @@ def test_repr__names_the_largest_shares_of_the_time(cube):
     # also what a property with children has of its own: most of the idle time is outside parallel regions
     own = cube.total("omp_idle_threads") - cube.total("omp_limited_parallelism")
     assert text.splitlines()[2] == f"  {own / cube.total('time'):7.2%} {own:12.6f} s  Idle Threads (omp_idle_threads)"
+
+
+# -- what a cube is made of (issue 14) -----------------------------------------------------------------------------------
+
+
+def test_cube__shows_itself_whichever_module_it_was_imported_from(cube, tmp_path):
+    # the viewer lies above the cube: it registers in tracecols/__init__.py and is imported when it is needed
+    cube.save(tmp_path / "h.severity")
+    code = (
+        "import sys\nfrom tracecols.severity import SeverityCube\n"
+        "assert not [name for name in sys.modules if name.startswith('tracecols.report')]\n"
+        "cube = SeverityCube.load('h.severity')\n"
+        "print(cube.report('h.html'))\nassert cube._repr_html_() and cube._repr_mimebundle_()"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout.strip()) == (0, "h.html"), ran.stderr
+    assert (tmp_path / "h.html").stat().st_size > 100_000
+
+
+def test_replaced__keeps_the_rest_and_the_type(cube):
+    class Mine(SeverityCube):
+        pass
+
+    mine = Mine(cube.properties, cube.call_paths, cube.system, cube.cells, cube.facts, cube.topologies)
+    for made in (mine.replaced(facts={}), mine.with_topology("line", [2], [[0], [1]]), mine - mine):
+        assert type(made) is Mine
+    assert mine.replaced(facts={}).cells is cube.cells

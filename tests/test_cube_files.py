@@ -13,12 +13,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from small_cubes import random_cube, small_cube
 
 import tracecols
+from tracecols.cli import group
 from tracecols.errors import ForeignCubeWarning, SeverityError
 from tracecols.export.cube_read import read_cube
 from tracecols.export.tables import ExportError, write_cube
+from tracecols.severity import Cells
+from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 
 KEPT = ("hybrid_2x3", "late_sender")
 SHARED = ("otf2/bt-mz_S_4x2", "otf2/cart", "otf2/hpcg_2x2", "epilog/bgq_ctest_epik_hyb_32x64")
@@ -219,7 +223,7 @@ def test_topologies__travel(tmp_path):
 def test_round_trip__of_a_deep_call_tree(ending, tmp_path):
     cube, n = random_cube(1), 12_000
     c = cube.call_paths
-    for name in ("name", "role", "paradigm", "file", "line", "call_site"):
+    for name in ("name", "role", "paradigm", "file", "line", "call_site", "end_line"):
         setattr(c, name, np.repeat(getattr(c, name)[:1], n))
     c.parent, c.depth, c.end = np.arange(-1, n - 1, dtype=np.int32), np.arange(n, dtype=np.int32), np.full(n, n)
     write_cube(cube, tmp_path / f"x.{ending}")
@@ -350,6 +354,7 @@ def test_read__cubex_of_all_kinds(order, deflated, dense, kind, packed, tmp_path
     assert cube.system.location_name == ["t0", "t1"]
     assert cube.call_paths.call_site.tolist() == ["", "a.c:12 i=3", "", ""]
     assert cube.call_paths.line.tolist() == [3, 0, 0, 0]
+    assert cube.call_paths.end_line.tolist() == [9, 0, 0, 0]
     assert cube.facts["source"]["Creator"] == "Score-P 6.0"
     assert cube.summary() == "1 properties x 4 call paths x 2 locations"
     assert cube.properties.summary[0] == "Total.\nMore."
@@ -368,11 +373,259 @@ def test_read__cubex_of_all_types(dtype, code, large, tmp_path):
 
 
 def test_read__names_what_a_cube_cannot_hold(tmp_path):
-    path = foreign(tmp_path / "x.cubex", m8_index=index("<", 0), m8_data=b"CUBEX.DATA" + bytes(16))
-    with pytest.warns(ForeignCubeWarning, match=r"rate \(POSTDERIVED\), longest \(MAXDOUBLE\)"):
+    anchor = ANCHOR.replace("MAXDOUBLE", "HISTOGRAM(5)")
+    path = foreign(tmp_path / "x.cubex", anchor=anchor, m8_index=index("<", 0), m8_data=b"CUBEX.DATA" + bytes(112))
+    with pytest.warns(
+        ForeignCubeWarning, match=r": 2 without values.*: rate \(POSTDERIVED\), longest \(HISTOGRAM\(5\)\)"
+    ):
         cube = read_cube(path)
     assert cube.properties.id == ["time", "own", "rate", "longest"]
-    assert cube.facts["left_out"] == ["rate (POSTDERIVED)", "longest (MAXDOUBLE)"]
+    assert cube.facts["left_out"] == ["rate (POSTDERIVED)", "longest (HISTOGRAM(5))"]
+
+
+# a profile: minima and maxima of time as Score-P has them, and statistics of bytes as its tuples are
+PROFILE = (
+    ANCHOR.replace('<metric id="8" type="EXCLUSIVE">', '<metric id="8" type="INCLUSIVE">')
+    .replace(
+        "</metrics>",
+        """<metric id="9" type="INCLUSIVE"><uniq_name>shortest</uniq_name><dtype>MINDOUBLE</dtype><uom>sec</uom></metric>
+<metric id="10" type="EXCLUSIVE"><uniq_name>least</uniq_name><dtype>MINDOUBLE</dtype><uom>bytes</uom></metric>
+<metric id="11" type="{kind}"><disp_name>Bytes</disp_name><uniq_name>bytes</uniq_name><dtype>TAU_ATOMIC</dtype><uom>bytes</uom></metric>
+</metrics>""",
+    )
+    .replace('<metric id="7" type="POSTDERIVED">', '<metric id="7" type="EXCLUSIVE">')
+    .replace("<cubepl>metric::time()</cubepl>", "")
+)
+
+
+def profile(path: Path, kind: str = "EXCLUSIVE") -> Path:
+    """Write a profile of main, main/f, main/f/g and main/g for two threads; g is not called by main of thread 0."""
+    # depth first, and children together before their children
+    deep, wide = index("<", 0, 1, 2, 3), index("<", 0, 1, 2, 3)
+    none = 1.7976931348623157e308
+    longest = np.array([[9, 8], [5, 4], [2.5, 3], [0, 4.5]])[[0, 1, 3, 2]]
+    shortest = np.array([[7, 6], [1.25, none], [0.5, 0.75], [none, 0.25]])[[0, 1, 3, 2]]
+    least = np.array([[0, 0], [8, 4], [16, none], [0, 2]])
+    tuples = np.zeros((4, 2), [("n", "<u4"), *((name, "<f8") for name in ("min", "max", "sum", "sum2"))])
+    tuples[1, 0], tuples[2, 0], tuples[2, 1] = (3, 0, 8, 12, 80), (1, 5, 5, 5, 25), (2, 1, 2, 3, 5)
+    tuples = tuples if kind == "EXCLUSIVE" else tuples[[0, 1, 3, 2]]
+    head = b"CUBEX.DATA"
+    return foreign(
+        path, kind, anchor=PROFILE, m8_index=wide, m8_data=head + longest.astype("<f8").tobytes(),
+        m9_index=wide, m9_data=head + shortest.astype("<f8").tobytes(), m10_index=deep, m10_data=head + least.astype("<f8").tobytes(),
+        m11_index=deep, m11_data=head + tuples.tobytes(),
+    )  # fmt: skip
+
+
+def test_read__keeps_extremes_and_statistics_of_a_profile(tmp_path):
+    # issue 13, item 27: they had no cells
+    cube = read_cube(profile(tmp_path / "x.cubex"))
+    p = cube.properties
+    assert p.id[-8:] == [
+        "longest",
+        "shortest",
+        "least",
+        "bytes",
+        "bytes_count",
+        "bytes_min",
+        "bytes_max",
+        "bytes_squares",
+    ]
+    assert p.aggregation[-8:] == ["max_inclusive", "min_inclusive", "min", "sum", "sum", "min", "max", "sum"]
+    assert "left_out" not in cube.facts
+    assert by_path(cube, "longest") == {
+        ("main", 0): 9, ("main", 1): 8, ("main/f", 0): 5, ("main/f", 1): 4, ("main/f/g", 0): 2.5, ("main/f/g", 1): 3, ("main/g", 1): 4.5,
+    }  # fmt: skip
+    # the largest number stands where nothing was measured
+    assert by_path(cube, "shortest") == {
+        ("main", 0): 7, ("main", 1): 6, ("main/f", 0): 1.25, ("main/f/g", 0): 0.5, ("main/f/g", 1): 0.75, ("main/g", 1): 0.25,
+    }  # fmt: skip
+    # zeros are no minima of other tools' files, except in tuples, which count
+    assert by_path(cube, "least") == {("main/f", 0): 8, ("main/f", 1): 4, ("main/f/g", 0): 16, ("main/g", 1): 2}
+    assert by_path(cube, "bytes") == {("main/f", 0): 12, ("main/f/g", 0): 5, ("main/f/g", 1): 3}
+    assert by_path(cube, "bytes_count") == {("main/f", 0): 3, ("main/f/g", 0): 1, ("main/f/g", 1): 2}
+    assert by_path(cube, "bytes_min") == {("main/f", 0): 0, ("main/f/g", 0): 5, ("main/f/g", 1): 1}
+    assert by_path(cube, "bytes_max") == {("main/f", 0): 8, ("main/f/g", 0): 5, ("main/f/g", 1): 2}
+    assert by_path(cube, "bytes_squares") == {("main/f", 0): 80, ("main/f/g", 0): 25, ("main/f/g", 1): 5}
+
+
+def test_extremes__never_add_up(tmp_path):
+    cube = read_cube(profile(tmp_path / "x.cubex"))
+    totals = {name: cube.total(name) for name in cube.properties.id[-8:]}
+    assert totals == {
+        "longest": 9, "shortest": 0.25, "least": 2, "bytes": 20, "bytes_count": 6, "bytes_min": 0, "bytes_max": 8, "bytes_squares": 110,
+    }  # fmt: skip
+    # main, main/f, main/f/g, main/g; inclusive values of a profile stay what they are, others are extremes of the subtree
+    assert (
+        cube.by_call_path("shortest").tolist() == cube.by_call_path("shortest", "iie").tolist() == [6, 1.25, 0.5, 0.25]
+    )
+    assert cube.by_call_path("least").tolist() == [0, 4, 16, 2]
+    assert cube.by_call_path("least", "iie").tolist() == [2, 4, 16, 2]
+    assert cube.by_call_path("bytes_max", "iie").tolist() == [8, 8, 5, 0]
+    assert cube.by_call_path("bytes", "iie").tolist() == [20, 20, 8, 0]
+    assert cube.by_location("least").tolist() == [8, 2]
+    assert cube.by_system("least").tolist() == [2, 2, 2, 8]
+    # a minimum of zero is one
+    assert cube.by_system("bytes_min").tolist() == [0, 0, 1, 0]
+    assert cube.violations() == []
+    assert "longest" not in cube._repr_html_() and "longest" not in repr(cube)
+    grid = cube.with_topology("grid", [2], locations=[0, 1], coordinates=[[0], [1]])
+    assert grid.on_topology("grid", "longest").tolist() == [9, 8]
+    assert cube.to_hatchet()[0]["metrics"]["least (inc)"] == 2
+    # one location for all, and the algebra: extremes of extremes; a difference or mean of them is none
+    other = read_cube(profile(tmp_path / "y.cubex"))
+    other.cells["least"].value[:] = [1, 9, 2, 9]
+    runs = tracecols.compare([cube, other], by="aggregate")
+    assert runs.united[0].cells["least"].value.tolist() == [4, 16, 2]
+    assert runs.minimum().cells["least"].value.tolist() == [1, 2, 2]
+    assert runs.maximum().cells["least"].value.tolist() == [4, 16, 9]
+    assert runs.merge().total("least") == 2
+    assert runs.totals().set_index("property").loc["least", "change"] == -1
+    assert runs.difference().facts["left_out"] == runs.mean().facts["left_out"]
+    assert len(runs.difference().cells["least"]) == len(runs.mean().cells["least"]) == 0
+    assert "least (min)" in runs.mean().facts["left_out"]
+    scaling = runs.scaling().set_index("property").loc["least"]
+    assert scaling["mean"].isna().all() and scaling["total"].tolist() == [2, 1]
+
+
+def test_statistics__that_are_inclusive_become_exclusive(tmp_path):
+    cube = read_cube(profile(tmp_path / "x.cubex", "INCLUSIVE"))
+    # thread 0: main/f has 12 bytes with the 5 of main/f/g; thread 1: main/f/g has 3, which nobody above has
+    assert by_path(cube, "bytes") == {
+        ("main", 0): -12, ("main/f", 0): 7, ("main/f/g", 0): 5, ("main/f", 1): -3, ("main/f/g", 1): 3,
+    }  # fmt: skip
+    assert cube.properties.aggregation[cube.properties.number["bytes_min"]] == "min_inclusive"
+    assert cube.by_call_path("bytes_min", "iie").tolist() == [0, 0, 1, 0]
+
+
+@pytest.mark.parametrize("ending", ["cubex", "cube", "severity"])
+def test_round_trip__of_extremes(ending, tmp_path):
+    cube = read_cube(profile(tmp_path / "x.cubex"))
+    cube.facts = {"conventions": "", "resolution": 1, "counts": {}}
+    for name in ("bytes", "bytes_count", "bytes_squares"):
+        cube.cells[name].value = cube.cells[name].value.astype(np.int64)
+    write_cube(cube, tmp_path / f"y.{ending}")
+    assert_equal(read_cube(tmp_path / f"y.{ending}"), cube, cube3=ending == "cube")
+
+
+def test_cubex__extremes_are_those_to_pycubexr(tmp_path):
+    pycubexr = pytest.importorskip("pycubexr")
+    cube = read_cube(profile(tmp_path / "x.cubex"))
+    write_cube(cube, tmp_path / "y.cubex")
+    with pycubexr.CubexParser(str(tmp_path / "x.cubex")) as old, pycubexr.CubexParser(str(tmp_path / "y.cubex")) as new:
+        for name in ("longest", "shortest"):
+            metrics = [parser.get_metric_by_name(name) for parser in (old, new)]
+            assert metrics[0].metric_type == metrics[1].metric_type == "INCLUSIVE"
+            assert metrics[0].data_type == metrics[1].data_type
+            read = []
+            for parser, metric in zip((old, new), metrics, strict=True):
+                values = parser.get_metric_values(metric)
+                nodes = {n.region.name + str(n.id): n for n in parser.all_cnodes()}
+                read.append([values.cnode_values(n).astype(float).tolist() for n in nodes.values()])
+            # where there is none, zero or the largest number
+            clean = [[0 if abs(v) > 1e300 else v for v in row] for rows in read for row in rows]
+            assert clean[:4] == clean[4:]
+
+
+@pytest.mark.parametrize("command", ["show", "report", "rules", "export", "compare"])
+@pytest.mark.parametrize("ending", ["severity", "cubex", "cube"])
+def test_commands__take_any_cube(command, ending, tmp_path):
+    # issue 13, item 27: report and rules took .severity only, and advised to overwrite the file
+    cube = read_cube(profile(tmp_path / "x.cubex"))
+    path = tmp_path / f"y.{ending}"
+    write_cube(cube, path)
+    more = {"export": [tmp_path / "y.csv"], "compare": [path], "report": ["-o", tmp_path / "y.html"]}.get(command, [])
+    result = CliRunner().invoke(group, [str(a) for a in (command, path, *more)])
+    assert result.exit_code == 0, result.output
+    if command == "report":
+        assert (
+            "note: left out, since they do not add up: longest, shortest, least, bytes_min, bytes_max" in result.output
+        )
+    if command == "show":
+        assert "longest, the greatest of all" in result.output
+        for name in ("shortest", "bytes"):
+            for where in ([], ["-c", "main/f/g"]):
+                assert CliRunner().invoke(group, ["show", str(path), "-p", name, *where]).exit_code == 0
+
+
+# -- cubes without cells, call paths, locations (issue 13, item 22) ------------------------------------------------------
+
+
+def empty_cube(what: str):
+    """Make a cube without something."""
+    cube = small_cube({"time": {("main", 0, 0): 3, ("main/f", 1, 0): 4}})
+    p, c, s = cube.properties, cube.call_paths, cube.system
+    cube.cells = {"time": Cells.empty()}
+    if what in ("call paths", "everything"):
+        call_paths = {name: getattr(c, name)[:0] for name in c.__dataclass_fields__}
+        cube.call_paths = CallAxis(**call_paths)
+    if what in ("locations", "everything"):
+        cube.system = SystemAxis([], [], [], [], s.rank[:0], s.thread[:0], [], [])
+    if what in ("properties", "everything"):
+        cube.properties = PropertyAxis(*([] for _ in p.__dataclass_fields__))
+        cube.cells = {}
+    return cube
+
+
+@pytest.mark.parametrize("ending", ["cubex", "cube", "severity", "csv", "parquet", "json"])
+@pytest.mark.parametrize("what", ["cells", "call paths", "locations", "properties", "everything"])
+def test_round_trip__of_an_empty_cube(what, ending, tmp_path):
+    cube = empty_cube(what)
+    cube.save(tmp_path / "x.severity")
+    path = tmp_path / f"y.{ending}"
+    for wide in [[], ["--wide"]] if ending in ("csv", "parquet") else [[]]:
+        result = CliRunner().invoke(group, ["export", str(tmp_path / "x.severity"), str(path), *wide])
+        assert result.exit_code == 0, result.output
+    if ending in ("cubex", "cube", "severity"):
+        assert_equal(read_cube(path), cube, cube3=ending == "cube")
+        assert read_cube(path).frame().empty
+        for command in (["show"], ["report", "-o", str(tmp_path / "y.html")], ["export", str(tmp_path / "z.csv")]):
+            result = CliRunner().invoke(group, [command[0], str(path), *command[1:]])
+            assert result.exit_code == 0, result.output
+
+
+def test_one_location_without_events__is_read_back(shared_traces, tmp_path):
+    store = tracecols.convert(shared_traces / "otf2_small" / "one_location_no_events", tmp_path / "x.trace")
+    cube = tracecols.open(store).analyze()
+    for ending in ("cubex", "cube"):
+        write_cube(cube, tmp_path / f"x.{ending}")
+        assert_equal(read_cube(tmp_path / f"x.{ending}"), cube, cube3=ending == "cube")
+
+
+# -- what CubeLib unites (issue 13, item 26) ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["cubex", "cube"])
+def test_regions__have_first_and_last_line(ending, analyzed, tmp_path):
+    # CubeLib: regions are the same if name, module, begin and end line are
+    cube = analyzed("hybrid_2x3")
+    write_cube(cube, tmp_path / f"x.{ending}")
+    text = (tmp_path / f"x.{ending}").read_bytes()
+    root = ElementTree.fromstring(text if ending == "cube" else text[512 : text.index(b"</cube>") + 7])
+    found = {(r.findtext("name"), r.get("mod"), r.get("begin"), r.get("end")) for r in root.iter("region")}
+    c = cube.call_paths
+    lines = [(str(a) if a > 0 else "-1", str(b) if b > 0 else "-1") for a, b in zip(c.line, c.end_line, strict=True)]
+    assert found == {(n, f, *line) for n, f, line in zip(c.name, c.file, lines, strict=True)}
+    assert sum(end != "-1" for *_, end in found) > 5
+
+
+@pytest.mark.filterwarnings("ignore::tracecols.errors.ForeignCubeWarning")
+def test_nodes__are_named_after_their_class(tmp_path):
+    # Score-P and Scalasca name them so: machine Linux, node vm
+    cube = small_cube({"time": {("main", 0, 0): 3}}, machine="Linux")
+    s = cube.system
+    cube.system = SystemAxis(
+        ["machine", "node", *s.kind[1:]], ["Linux", "node node", *s.name[1:]], [-1, 0, *(p + 1 for p in s.parent[1:])],
+        [-1, *s.location], s.rank, s.thread, s.location_name, s.location_type,
+    )  # fmt: skip
+    write_cube(cube, tmp_path / "x.cubex")
+    text = (tmp_path / "x.cubex").read_bytes()
+    assert b"<name>machine Linux</name>\n<class>machine</class>" in text
+    assert b"<name>node node node</name>\n<class>node</class>" in text
+    assert_equal(read_cube(tmp_path / "x.cubex"), cube)
+    # a name without its class stays as it is
+    cube = read_cube(foreign(tmp_path / "y.cubex", anchor=ANCHOR.replace("<name>m</name>", "<name>machineroom</name>")))
+    assert cube.system.name[0] == "machineroom"
 
 
 OLD_CUBE = """<?xml version="1.0" encoding="UTF-8"?>

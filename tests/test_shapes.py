@@ -25,7 +25,7 @@ from tracecols.enhance.paths import match_paths, path_names, shortened
 from tracecols.errors import AnalysisError
 from tracecols.export import tables
 from tracecols.export.tables import write_parquet
-from tracecols.severity import Cells
+from tracecols.severity.cells import Cells, inclusive
 
 SHAPES = {
     "recursion": ("sweep", 2, 200_000, {"depth": 600, "nodes": 38_400, "functions": 1}),
@@ -133,7 +133,7 @@ def test_cells_of__call_path_inclusive_of_a_deep_tree(work):
     np.testing.assert_array_equal(cells.location, location)
     np.testing.assert_array_equal(cells.value, dense[call_path, location])
     np.testing.assert_array_equal(cube.by_call_path("time", "iie"), dense.sum(1) * cube.scale("time"))
-    assert len(cube._up(Cells.empty(), axis)) == 0
+    assert len(inclusive(Cells.empty(), axis)) == 0
 
 
 def test_write_parquet__keeps_nulls_of_categories(tmp_path, monkeypatch):

@@ -15,12 +15,15 @@ import click
 def report(severity: Path, output: Path | None, title: str | None, force: bool) -> None:
     """Write a SEVERITY cube as one HTML file: three coupled trees, topologies and distributions.
 
-    The file needs no network and no server: open it with a browser, copy it, send it by mail.
+    A cube of another tool (.cubex, .cube) works, too. The file needs no network and no server: open it with a browser, copy it, send it by mail.
     """
+    from tracecols.export.cube_read import read_cube
     from tracecols.export.replace import check_output
-    from tracecols.severity.cube import SeverityCube
 
     output = output or Path(f"{severity.resolve().stem}.html")
     check_output(output, force=force)
-    path = SeverityCube.load(severity).report(output, title)
+    cube = read_cube(severity)
+    path = cube.report(output, title)
     click.echo(f"{path}: {path.stat().st_size:,} bytes")
+    if left_out := [name for name in cube.properties.id if not cube.properties.adds_up(name)]:
+        click.echo(f"note: left out, since they do not add up: {', '.join(left_out)}", err=True)

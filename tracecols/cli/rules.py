@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tracecols.schema.severity import CONVENTIONS
+
+if TYPE_CHECKING:
+    from tracecols.severity.cube import SeverityCube
+    from tracecols.trace import Trace
 
 
 def settings(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, float | str]:
@@ -18,6 +23,18 @@ def settings(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ..
             raise click.BadParameter(f"{value!r} is not RULE.PARAMETER=VALUE, such as big_messages.threshold=1MB")
         result[key.strip()] = what
     return result
+
+
+def open_source(path: Path, jobs: int | None) -> SeverityCube | Trace:
+    """Open a cube, of this or another tool, or a store, whichever it is."""
+    from tracecols.export.cube_read import is_cube, read_cube
+
+    if is_cube(path):
+        return read_cube(path)
+    # not above: it brings pandas and numba, which a cube needs not
+    from tracecols.trace import Trace
+
+    return Trace(path, jobs=jobs)
 
 
 @click.command()
@@ -52,14 +69,14 @@ def rules(
     """Evaluate performance rules: what dominates, how often, how unevenly, and who keeps whom waiting.
 
     \b
-    A SEVERITY cube will do for most rules; some need the tables of the STORE.
+    A SEVERITY cube (.severity, .cubex, .cube) will do for most rules; some need the tables of the STORE.
       tracecols rules run.trace --set big_messages.threshold=1MB --set slow_slaves.master=3
     """
     from rich.console import Console
 
     from tracecols.errors import RuleError
     from tracecols.rules.display import render
-    from tracecols.rules.evaluate import RULES, evaluate, find_rule, open_source, plain, read_settings
+    from tracecols.rules.evaluate import RULES, evaluate, find_rule, plain, read_settings
 
     if listed:
         for rule in RULES.values():
@@ -74,7 +91,7 @@ def rules(
         chosen = [find_rule(name).id for name in names] or None
     except RuleError as error:
         raise click.UsageError(str(error)) from None
-    found = evaluate(open_source(source, jobs=jobs), chosen, given, call_path=call_path, conventions=conventions)
+    found = evaluate(open_source(source, jobs), chosen, given, call_path=call_path, conventions=conventions)
     if as_json:
         import json
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tracecols.export.cube_xml import CUBE3, rows_of, values_of, write_trees
+from tracecols.export.cube_xml import CUBE3, NO_EXTREME, rows_of, values_of, write_trees
 from tracecols.severity.cube import SeverityCube
 
 
@@ -13,7 +13,6 @@ def write_cube3(cube: SeverityCube, path: Path) -> None:
 
     Numbers are written with as many digits as bring back the same float64. Paradigms and roles of regions have no place in CUBE 3.
     """
-    zeros = ["0"] * cube.system.n_locations
     with path.open("w", encoding="utf-8", newline="\n") as out:
         write_trees(cube, out.write, CUBE3)
         out.write("<severity>\n")
@@ -21,6 +20,8 @@ def write_cube3(cube: SeverityCube, path: Path) -> None:
             call_paths, start = rows_of(cube, name)
             if not call_paths.size:
                 continue
+            nothing = NO_EXTREME.get(cube.properties.reduction(name))
+            zeros = ["0" if nothing is None else repr(nothing)] * cube.system.n_locations
             location, texts = cube.cells[name].location.tolist(), [repr(v) for v in values_of(cube, name).tolist()]
             out.write(f'<matrix metricId="{number}">\n')
             for i, call_path in enumerate(call_paths.tolist()):

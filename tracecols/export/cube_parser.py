@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.topologies import ARTIFICIAL_NAMES, Topology, make_topology
 from tracecols.errors import SeverityError
-from tracecols.export.cube_xml import ADVICE, LOCATION_TYPES
+from tracecols.export.cube_xml import ADVICE, EXTREMES, LOCATION_TYPES, inclusive_order
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 
 MAX_DEPTH = 20_000
@@ -85,6 +85,12 @@ class Element:
 def _texts(values: Iterable[str]) -> NDArray[np.object_]:
     """Make a column of text."""
     return np.array([*values, None], object)[:-1]
+
+
+def _name_of_node(node: Element, kind: str) -> str:
+    """Return the name of a node of the system; Cube 4 has its class in it, `node vm`."""
+    name = node.texts.get("name", "")
+    return name.removeprefix(f"{kind} ") if node.tag == "systemtreenode" else name
 
 
 RowFunction = Callable[[int, int, NDArray[np.float64]], None]
@@ -260,6 +266,13 @@ class CubeParser:
             metric = self.metrics[metric.parent]
         return metric.texts.get("val", "").strip()
 
+    @staticmethod
+    def aggregation_of(metric: Element) -> str:
+        """Return how the values of a metric come together (`schema.severity.AGGREGATIONS`)."""
+        dtype = metric.texts.get("dtype", "").strip()
+        how = next((how for how, name in EXTREMES.items() if name == dtype), "sum")
+        return f"{how}_inclusive" if how != "sum" and metric.given.get("type") == "INCLUSIVE" else how
+
     def properties(self) -> PropertyAxis:
         """Make the property axis.
 
@@ -286,6 +299,7 @@ class CubeParser:
             [advice for _, _, advice in about],
             confidence,
             [m.attributes.get("overlaps") == "true" for m in self.metrics],
+            [self.aggregation_of(m) for m in self.metrics],
         )
 
     def call_axis(self) -> CallAxis:
@@ -310,7 +324,9 @@ class CubeParser:
                 known = line.isascii() and line.isdigit() and int(line) > 0
                 at = [f"{file}:{line}" if known and file else file]
                 sites.append(" ".join(filter(None, (*at, *(f"{k}={v}" for k, v in c.attributes.items())))))
-            lines = np.array([max(int(r.given.get("begin", "0")), 0) for r in regions], np.int64)
+            begin, end_line = (
+                np.array([max(int(r.given.get(key, "0")), 0) for r in regions], np.int64) for key in ("begin", "end")
+            )
         except (KeyError, ValueError, OverflowError) as error:
             raise SeverityError(
                 f"{self.where}: call path {len(regions)} is of a region that is not described\n  {error}"
@@ -328,8 +344,9 @@ class CubeParser:
             _texts(r.texts.get("role", "") for r in regions),
             _texts(r.texts.get("paradigm", "") for r in regions),
             _texts(r.given.get("mod", "") for r in regions),
-            lines,
+            begin,
             _texts(sites),
+            end_line,
         )
 
     def system_axis(self) -> SystemAxis:
@@ -365,7 +382,7 @@ class CubeParser:
         types = [self.system[i].texts.get("type", "thread") for i in order]
         return SystemAxis(
             kinds,
-            [n.texts.get("name", "") for n in self.system],
+            [_name_of_node(n, kind) for n, kind in zip(self.system, kinds, strict=True)],
             [n.parent for n in self.system],
             [row.get(i, -1) for i in range(len(self.system))],
             rank,
@@ -399,16 +416,5 @@ class CubeParser:
             return np.argsort([c.number for c in self.call_paths], kind="stable").astype(np.int64)
         if kind != "INCLUSIVE":
             return np.arange(n)
-        children: list[list[int]] = [[] for _ in range(n + 1)]
-        for i, c in enumerate(self.call_paths):
-            children[c.parent].append(i)
-        order: list[int] = []
-        for root in children[-1]:
-            order.append(root)
-            stack = [root]
-            while stack:
-                below = children[stack.pop()]
-                order += below
-                stack += reversed(below)
-        self._orders[kind] = np.array(order, np.int64)
+        self._orders[kind] = inclusive_order([c.parent for c in self.call_paths])
         return self._orders[kind]

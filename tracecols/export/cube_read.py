@@ -12,6 +12,7 @@ import mmap
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,13 @@ from numpy.typing import NDArray
 
 from tracecols.errors import ForeignCubeWarning, SeverityError
 from tracecols.export.cube_parser import CubeParser, Element
-from tracecols.export.cube_xml import FACTS
+from tracecols.export.cube_xml import EXTREMES, FACTS, INCLUSIVE, NO_EXTREME
 from tracecols.export.cubex import DATA_MARK, DEFLATED_MARK, DENSE, INDEX_MARK, SPARSE
 from tracecols.files import open_regular
+from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.cube import SeverityCube
+from tracecols.store.layout import is_made_here
 
 LARGEST = 1e30
 """No severity is so large; sums of such numbers would leave float64."""
@@ -41,8 +44,18 @@ NUMPY_TYPES = {
     "UINT16": "u2", "UNSIGNED SHORT INT": "u2", "INT32": "i4", "INT": "i4", "SIGNED INT": "i4", "UINT32": "u4",
     "UNSIGNED INT": "u4", "INT64": "i8", "INTEGER": "i8", "SIGNED INTEGER": "i8", "UINT64": "u8",
     "UNSIGNED INTEGER": "u8", "DOUBLE": "f8", "FLOAT": "f8",
-}  # fmt: skip
-NOT_ADDITIVE = ("MINDOUBLE", "MAXDOUBLE", "RATE", "COMPLEX", "TAU_ATOMIC", "SCALE_FUNC", "HISTOGRAM", "NDOUBLES")
+} | dict.fromkeys(EXTREMES.values(), "f8")  # fmt: skip
+STATISTICS = "TAU_ATOMIC"
+"""Values that are tuples: how many there were, the least, the greatest, their sum and the sum of their squares."""
+TUPLE = [("count", "u4"), ("min", "f8"), ("max", "f8"), ("sum", "f8"), ("squares", "f8")]
+OTHERS = {
+    "count": ("number of values", "#", "sum"),
+    "min": ("least value", "", "min"),
+    "max": ("greatest value", "", "max"),
+    "squares": ("sum of squares", "^2", "sum"),
+}
+"""What stands beside the sum, as properties of their own: title, unit, and how it comes together."""
+NOT_READ = ("RATE", "COMPLEX", "SCALE_FUNC", "HISTOGRAM", "NDOUBLES")
 STORED = ("EXCLUSIVE", "INCLUSIVE", "SIMPLE")
 EXPRESSIONS = ("POSTDERIVED", "PREDERIVED_INCLUSIVE", "PREDERIVED_EXCLUSIVE")
 """Types of metrics: those that hold data, and CubePL expressions over them."""
@@ -57,7 +70,13 @@ KINDS_OF_FACTS: dict[str, type] = {
     "whole": dict,
     "left_out": list,
     "narrowed": dict,
+    INCLUSIVE: list,
 }
+
+
+def is_cube(path: Path) -> bool:
+    """Return whether a path is to be read as a cube: a file, or the folder of one; any other folder should be a store."""
+    return (path.exists() and not path.is_dir()) or is_made_here(path, "a severity cube")
 
 
 def read_cube(path: str | Path) -> SeverityCube:
@@ -68,8 +87,10 @@ def read_cube(path: str | Path) -> SeverityCube:
     rounds back to the integer it came from up to 2^51 ticks in a cell; where it does not, because another tool has
     calculated with the file, ticks stay float64.
 
-    Values that are inclusive along the call tree are made exclusive. Metrics that are expressions (CubePL), and those whose values do not
-    add up (extrema, histograms, rates), have no cells; a `ForeignCubeWarning` names them.
+    Values that are inclusive along the call tree are made exclusive. Minima and maxima are kept as properties that do not add up
+    (`PropertyAxis.aggregation`); of statistics (TAU_ATOMIC) the sum has the metric's name, and beside it there are properties for number,
+    minimum, maximum and sum of squares. Metrics that are expressions (CubePL), and histograms, rates and other tuples have no cells; a
+    `ForeignCubeWarning` names them.
 
     Parameters
     ----------
@@ -109,7 +130,8 @@ def read_cube(path: str | Path) -> SeverityCube:
         )
     if "left_out" in cube.facts:
         names = ", ".join(cube.facts["left_out"])
-        why = f"{path}: without values, since they are expressions or do not add up: {names}"
+        n = len(cube.facts["left_out"])
+        why = f"{path}: {n} without values, since they are expressions or do not add up: {names}"
         warnings.warn(why, ForeignCubeWarning, stacklevel=2)
     return cube
 
@@ -138,15 +160,15 @@ class _Gathered:
         self.where, self.n = where, 0
         self.parts: dict[int, list[tuple[NDArray[np.int64], NDArray[Any]]]] = {}
 
-    def add(self, metric: int, call_path: int, values: NDArray[Any]) -> None:
-        """Add one row: the values of all locations."""
-        location = np.flatnonzero(values)
+    def add(self, metric: int, call_path: int, values: NDArray[Any], present: NDArray[np.bool_] | None = None) -> None:
+        """Add one row: the values of all locations, those that are not zero or those that are said to be there."""
+        location = np.flatnonzero(values if present is None else present)
         self.n += location.size
         if self.n > MAX_CELLS:
             raise SeverityError(f"{self.where} has more than {MAX_CELLS:,} values other than zero")
         self.parts.setdefault(metric, []).append(((call_path << 32) | location, values[location]))
 
-    def cells(self, metric: int) -> Cells:
+    def cells(self, metric: int, how: str = "sum") -> Cells:
         """Return all cells of a metric."""
         parts = self.parts.pop(metric, [])
         if not parts:
@@ -154,24 +176,42 @@ class _Gathered:
         key, value = np.concatenate([k for k, _ in parts]), np.concatenate([v for _, v in parts])
         too_large = value.dtype.kind == "u" and value.size and int(value.max()) >= 1 << 63
         value = value.astype(np.float64 if value.dtype.kind == "f" or too_large else np.int64)
-        return Cells.sum(key >> 32, key & 0xFFFFFFFF, value)
+        return Cells.reduce(key >> 32, key & 0xFFFFFFFF, value, how)
+
+
+def _extremes(values: NDArray[Any], ours: bool) -> NDArray[np.bool_]:
+    """Say which values of a row are extremes.
+
+    The largest number of all stands where there is none; in files of other tools also zero, as if it were a sum.
+    """
+    found = np.abs(values) < max(NO_EXTREME.values())
+    result: NDArray[np.bool_] = (found if ours else found & (values != 0)) | np.isnan(values)
+    return result
 
 
 def _read_cube3(path: Path, packed: bool) -> SeverityCube:
     rows = _Gathered(str(path))
-    parser = CubeParser(str(path), rows.add)
+    how_of: dict[int, str] = {}
+
+    def on_row(number: int, call_path: int, values: NDArray[np.float64]) -> None:
+        if not how_of:
+            how_of.update({m.number: parser.aggregation_of(m) for m in parser.metrics})
+        is_sum = how_of.get(number, "sum") == "sum"
+        rows.add(number, call_path, values, None if is_sum else _extremes(values, FACTS in parser.attributes))
+
+    parser = CubeParser(str(path), on_row)
     parser.parse(_pieces(path, packed))
     if not parser.version.startswith("3"):
         raise SeverityError(f"{path} is of version {parser.version!r} of Cube\n  as XML, version 3 can be read")
     if unknown := set(rows.parts) - {m.number for m in parser.metrics}:
         raise SeverityError(f"{path} has values of metric {min(unknown)}, which it does not describe")
 
-    def cells_of(metric: Element) -> Cells:
-        cells = rows.cells(metric.number)
+    def cells_of(metric: Element) -> dict[str, Cells]:
+        cells = rows.cells(metric.number, parser.aggregation_of(metric))
         is_integer = NUMPY_TYPES[metric.texts.get("dtype", "FLOAT").strip()][0] != "f"
         if is_integer and (np.abs(cells.value) < 1 << 62).all() and (cells.value % 1 == 0).all():
-            return Cells(cells.key, cells.value.astype(np.int64))
-        return cells
+            cells = Cells(cells.key, cells.value.astype(np.int64))
+        return {"": cells}
 
     return _cube_of(path, parser, "CUBE", cells_of)
 
@@ -300,27 +340,44 @@ def _read_members(path: Path, members: dict[str, memoryview]) -> SeverityCube:
         raise SeverityError(f"{path} is of version {parser.version!r} of Cube\n  .cubex of version 4 can be read")
     n_locations, n_call_paths = parser.n_locations, len(parser.call_paths)
 
-    gathered = _Gathered(str(path))
+    gathered, ours = _Gathered(str(path)), FACTS in parser.attributes
+    parent = np.array([c.parent for c in parser.call_paths], np.int64)
 
-    def cells_of(metric: Element) -> Cells:
+    def exclusive(cells: Cells) -> Cells:
+        up = parent[cells.call_path]
+        return cells - Cells.sum(up[up >= 0], cells.location[up >= 0], cells.value[up >= 0])
+
+    def cells_of(metric: Element) -> dict[str, Cells]:
         where = f"{path}: metric {metric.number} '{metric.name}'"
         index, data = (members.get(f"{metric.number}.{part}") for part in ("index", "data"))
-        if data is None and FACTS in parser.attributes:
+        if data is None and ours:
             raise SeverityError(f"{where} has no data\n  the archive was cut off; export it again")
-        if data is None:
-            return Cells.empty()
+        if data is None or not n_call_paths:
+            return {"": Cells.empty()}
         if index is None:
             raise SeverityError(f"{where} has data and no index")
         byte_order, numbers = _index_of(where, index, n_call_paths)
-        dtype = np.dtype(byte_order + NUMPY_TYPES[metric.texts.get("dtype", "").strip()])
-        order = parser.enumeration(metric.given.get("type", "EXCLUSIVE"))[numbers]
+        name, along = metric.texts.get("dtype", "").strip(), metric.given.get("type", "EXCLUSIVE")
+        order = parser.enumeration(along)[numbers]
+        if name == STATISTICS:
+            dtype = np.dtype([(part, byte_order + code) for part, code in TUPLE])
+            for row, values in _rows(where, data, byte_order, numbers.size, n_locations * dtype.itemsize):
+                tuples = np.frombuffer(values, dtype)
+                for i, part in enumerate(dtype.names or ()):
+                    gathered.add(i, int(order[row]), tuples[part], tuples["count"] > 0)
+            parts = {
+                part if part != "sum" else "": gathered.cells(i, OTHERS[part][2] if part in OTHERS else "sum")
+                for i, part in enumerate(dtype.names or ())
+            }
+            is_sum = {part: part not in ("min", "max") for part in parts}
+            return {p: exclusive(c) if along == "INCLUSIVE" and is_sum[p] else c for p, c in parts.items()}
+        dtype = np.dtype(byte_order + NUMPY_TYPES[name])
+        how = parser.aggregation_of(metric).partition("_")[0]
         for row, values in _rows(where, data, byte_order, numbers.size, n_locations * dtype.itemsize):
-            gathered.add(0, int(order[row]), np.frombuffer(values, dtype))
-        cells = gathered.cells(0)
-        if metric.given.get("type") != "INCLUSIVE":
-            return cells
-        up = np.array([c.parent for c in parser.call_paths], np.int64)[cells.call_path]
-        return cells - Cells.sum(up[up >= 0], cells.location[up >= 0], cells.value[up >= 0])
+            found = np.frombuffer(values, dtype)
+            gathered.add(0, int(order[row]), found, None if how == "sum" else _extremes(found, ours))
+        cells = gathered.cells(0, how)
+        return {"": exclusive(cells) if along == "INCLUSIVE" and how == "sum" else cells}
 
     return _cube_of(path, parser, "Cube", cells_of)
 
@@ -352,7 +409,7 @@ def _check_facts(facts: Any) -> None:
     for key, kind in KINDS_OF_FACTS.items():
         if not isinstance(facts.get(key, kind()), kind):
             raise ValueError(f"{key} is {facts[key]!r:.50}")
-    if not all(isinstance(text, str) for key in ("of", "left_out") for text in facts.get(key, [])):
+    if not all(isinstance(text, str) for key in ("of", "left_out", INCLUSIVE) for text in facts.get(key, [])):
         raise ValueError("a name is no text")
     missing = {"conventions", "resolution"} - set(facts)
     if missing or not 0 < facts["resolution"] < 1 << 62 or ("operation" in facts) != ("of" in facts):
@@ -373,36 +430,64 @@ def _in_ticks(cells: Cells, resolution: int) -> Cells:
     return Cells(cells.key, cells.value * resolution)
 
 
-def _cube_of(path: Path, parser: CubeParser, tool: str, cells_of: Callable[[Element], Cells]) -> SeverityCube:
+def _add_statistic(p: PropertyAxis, metric: Element, part: str, kind: str) -> str:
+    """Add a property for one part of statistics, a root of its own behind all others, and return its id."""
+    name = f"{metric.name}_{part}"
+    while name in p.id:
+        name += "_"
+    title, unit, how = OTHERS[part]
+    at = p.id.index(metric.name)
+    p.id.append(name)
+    p.parent.append("")
+    p.title.append(f"{p.title[at]}, {title}")
+    p.unit.append(unit if part == "count" else p.unit[at] + unit)
+    p.summary.append(f"The {title} of which {p.title[at]} ({metric.name}) is the sum.")
+    p.advice.append("")
+    p.confidence.append(p.confidence[at])
+    p.overlaps.append(False)
+    p.aggregation.append(f"{how}_inclusive" if how != "sum" and kind == "INCLUSIVE" else how)
+    return name
+
+
+def _cube_of(
+    path: Path, parser: CubeParser, tool: str, cells_of: Callable[[Element], dict[str, Cells]]
+) -> SeverityCube:
     facts, ours = _facts(path, parser, tool)
     properties, call_paths, system = parser.properties(), parser.call_axis(), parser.system_axis()
+    for name in facts.pop(INCLUSIVE, ()):
+        if name in properties.number and not properties.adds_up(name):
+            properties.aggregation[properties.number[name]] = f"{properties.reduction(name)}_inclusive"
     cells: dict[str, Cells] = {}
     left_out: list[str] = []
-    for metric, unit in zip(parser.metrics, properties.unit, strict=True):
+    for metric, unit in zip(parser.metrics, list(properties.unit), strict=True):
         dtype, kind = metric.texts.get("dtype", "FLOAT").strip(), metric.given.get("type", "EXCLUSIVE")
         if parser.value_of(metric) == "VOID":
             cells[metric.name] = Cells.empty()
             continue
-        if kind in EXPRESSIONS or dtype.partition("(")[0].strip() in NOT_ADDITIVE:
+        is_tuple = dtype == STATISTICS and tool != "CUBE"
+        not_read = NOT_READ if is_tuple else (*NOT_READ, STATISTICS)
+        if kind in EXPRESSIONS or dtype.partition("(")[0].strip() in not_read:
             cells[metric.name] = Cells.empty()
             left_out.append(f"{metric.name} ({kind if kind in EXPRESSIONS else dtype})")
             continue
-        if dtype not in NUMPY_TYPES or kind not in STORED:
+        if (dtype not in NUMPY_TYPES and not is_tuple) or kind not in STORED:
             raise SeverityError(f"{path}: metric {metric.name!r} is {kind!r} of {dtype!r}, which are no types of Cube")
-        found = cells_of(metric)
-        # NaN is not less, either
-        wrong = np.flatnonzero(~(np.abs(found.value.astype(np.float64)) < LARGEST))
-        if wrong.size:
-            at, value = call_paths.paths_of([int(found.call_path[wrong[0]])])[0], float(found.value[wrong[0]])
-            what = (
-                f"the value {value:g}, which is beyond all bounds"
-                if np.isfinite(value)
-                else "a value that is no number"
-            )
-            raise SeverityError(
-                f"{path}: metric {metric.name!r} has {what}, at {at}\n  the file is damaged; make it again"
-            )
-        cells[metric.name] = _in_ticks(found, int(facts["resolution"])) if ours and unit == "sec" else found
+        for part, found in cells_of(metric).items():
+            # NaN is not less, either
+            wrong = np.flatnonzero(~(np.abs(found.value.astype(np.float64)) < LARGEST))
+            if wrong.size:
+                at, value = call_paths.paths_of([int(found.call_path[wrong[0]])])[0], float(found.value[wrong[0]])
+                what = (
+                    f"the value {value:g}, which is beyond all bounds"
+                    if np.isfinite(value)
+                    else "a value that is no number"
+                )
+                raise SeverityError(
+                    f"{path}: metric {metric.name!r} has {what}, at {at}\n  the file is damaged; make it again"
+                )
+            name = _add_statistic(properties, metric, part, kind) if part else metric.name
+            cells[name] = _in_ticks(found, int(facts["resolution"])) if ours and unit == "sec" else found
     if left_out:
         facts["left_out"] = left_out
-    return SeverityCube(properties, call_paths, system, cells, facts, parser.placed_topologies())
+    # anew: what it has looked up lacks the statistics
+    return SeverityCube(replace(properties), call_paths, system, cells, facts, parser.placed_topologies())

@@ -10,6 +10,7 @@ The order of elements follows the field's own writer (CubeW, `cubew_cube.c`), wh
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,13 @@ FACTS = "tracecols facts"
 
 ADVICE = "\n\nWhat to do: "
 """Stands between summary and advice in the description of a metric."""
+
+INCLUSIVE = "inclusive"
+"""Key in the facts of a CUBE 3 file: properties whose call paths include what they call, which the format cannot say."""
+
+EXTREMES = {"min": "MINDOUBLE", "max": "MAXDOUBLE"}
+NO_EXTREME = {"min": sys.float_info.max, "max": -sys.float_info.max}
+"""Data types of extremes, and what stands where there is none: the value that changes no other."""
 
 LOCATION_TYPES = {"cpu_thread": "thread", "gpu": "accelerator stream", "metric": "metric"}
 """Types of locations as the tables (`enums.LOCATION_TYPES`) and as Cube 4 call them."""
@@ -87,6 +95,8 @@ def values_of(cube: SeverityCube, name: str) -> NDArray[Any]:
 
 def data_type(cube: SeverityCube, name: str, form: Format) -> str:
     """Name the data type of a property."""
+    if not cube.properties.adds_up(name):
+        return EXTREMES[cube.properties.reduction(name)]
     values = values_of(cube, name)
     if values.dtype.kind == "f" or cube.properties.unit[cube.properties.number[name]] == "sec":
         return form.real
@@ -104,7 +114,9 @@ def write_trees(cube: SeverityCube, write: Write, form: Format) -> None:
     write(attribute("Creator", f"tracecols {__version__}"))
     if form is CUBE3:
         write(attribute("CUBE_CT_AGGR", "SUM"))
-    write(attribute(FACTS, json.dumps(cube.facts)))
+    inclusive = [name for name in cube.properties.id if cube.properties.includes_calls(name)]
+    more = {INCLUSIVE: inclusive} if inclusive and form is CUBE3 else {}
+    write(attribute(FACTS, json.dumps(cube.facts | more)))
     write("<doc>\n<mirrors>\n</mirrors>\n</doc>\n")
     _write_metrics(cube, write, form)
     _write_program(cube, write, form)
@@ -123,7 +135,8 @@ def _write_metrics(cube: SeverityCube, write: Write, form: Format) -> None:
             open_ids.pop()
             write("</metric>\n")
         open_ids.append(name)
-        kind = ' type="EXCLUSIVE"' if form.is_cube4 else ""
+        along = "INCLUSIVE" if p.includes_calls(name) else "EXCLUSIVE"
+        kind = f' type="{along}"' if form.is_cube4 else ""
         about = p.summary[number] + (ADVICE + p.advice[number] if p.advice[number] else "")
         write(
             f'<metric id="{number}"{kind}>\n<disp_name>{escaped(p.title[number])}</disp_name>\n'
@@ -139,14 +152,15 @@ def _write_metrics(cube: SeverityCube, write: Write, form: Format) -> None:
 
 def _write_program(cube: SeverityCube, write: Write, form: Format) -> None:
     c = cube.call_paths
-    regions: dict[tuple[str, str, str, str, int], int] = {}
+    regions: dict[tuple[str, str, str, str, int, int], int] = {}
     of = [
         regions.setdefault(region, len(regions))
-        for region in zip(c.name, c.role, c.paradigm, c.file, c.line.tolist(), strict=True)
+        for region in zip(c.name, c.role, c.paradigm, c.file, c.line.tolist(), c.end_line.tolist(), strict=True)
     ]
     write("<program>\n")
-    for (name, role, paradigm, file, first_line), number in regions.items():
-        write(f'<region id="{number}" mod="{escaped(file)}" begin="{first_line if first_line > 0 else -1}" end="-1">\n')
+    for (name, role, paradigm, file, *lines), number in regions.items():
+        begin, end = (line if line > 0 else -1 for line in lines)
+        write(f'<region id="{number}" mod="{escaped(file)}" begin="{begin}" end="{end}">\n')
         write(f"<name>{escaped(name)}</name>\n")
         if form.is_cube4:
             write(f"<mangled_name>{escaped(name)}</mangled_name>\n")
@@ -224,7 +238,8 @@ def _write_system(cube: SeverityCube, write: Write) -> None:
     write("<system>\n")
 
     def visit(row: int) -> None:
-        write(f'<systemtreenode Id="{tree.nodes[row]}">\n<name>{escaped(s.name[row])}</name>\n')
+        # Score-P and Scalasca name nodes so, and CubeLib unites those of one name
+        write(f'<systemtreenode Id="{tree.nodes[row]}">\n<name>{escaped(f"{s.kind[row]} {s.name[row]}")}</name>\n')
         write(f"<class>{escaped(s.kind[row])}</class>\n")
         inside(row)
         write("</systemtreenode>\n")
@@ -299,6 +314,25 @@ def _write_topologies(cube: SeverityCube, write: Write, key: str) -> None:
             write(f'<coord {key}="{location}">{" ".join(map(str, place))}</coord>\n')
         write("</cart>\n")
     write("</topologies>\n")
+
+
+def inclusive_order(parent: list[int]) -> NDArray[np.int64]:
+    """Return call paths in the order in which a metric of type INCLUSIVE numbers them: all children before their children.
+
+    CubeW, `cube_metric_create_enumeration`.
+    """
+    children: list[list[int]] = [[] for _ in range(len(parent) + 1)]
+    for i, above in enumerate(parent):
+        children[above].append(i)
+    order: list[int] = []
+    for root in children[-1]:
+        order.append(root)
+        stack = [root]
+        while stack:
+            below = children[stack.pop()]
+            order += below
+            stack += reversed(below)
+    return np.array(order, np.int64)
 
 
 def rows_of(cube: SeverityCube, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -14,34 +14,50 @@ from pathlib import Path
 
 import numpy as np
 
-from tracecols.export.cube_xml import CUBE4, data_type, rows_of, values_of, write_trees
+from tracecols.export.cube_xml import (
+    CUBE4,
+    EXTREMES,
+    NO_EXTREME,
+    data_type,
+    inclusive_order,
+    rows_of,
+    values_of,
+    write_trees,
+)
 from tracecols.severity.cube import SeverityCube
 
 INDEX_MARK, DATA_MARK, DEFLATED_MARK = b"CUBEX.INDEX", b"CUBEX.DATA", b"ZCUBEX.DATA"
 DENSE, SPARSE = 0, 1
 
-NUMPY_TYPES = {"UINT64": "<u8", "INT64": "<i8", "DOUBLE": "<f8"}
+NUMPY_TYPES = {"UINT64": "<u8", "INT64": "<i8", "DOUBLE": "<f8"} | dict.fromkeys(EXTREMES.values(), "<f8")
 
 
 def metric_members(cube: SeverityCube, name: str) -> tuple[bytes, bytes]:
     """Return the index and the data of a property.
 
     The index holds the numbers of call paths in depth-first order, which is the enumeration of an exclusive metric
-    (CubeW, `cube_metric_traverse_cnodes_deep_search__`). A property without values has one row of zeros: readers divide by the
-    number of rows.
+    (CubeW, `cube_metric_traverse_cnodes_deep_search__`); of an inclusive one, `inclusive_order`. A property without values has
+    one row without any, if there is a call path: readers divide by the number of rows.
     """
     dtype = NUMPY_TYPES[data_type(cube, name, CUBE4)]
     call_paths, start = rows_of(cube, name)
     location, values = cube.cells[name].location, values_of(cube, name)
+    empty = np.full(cube.system.n_locations, NO_EXTREME.get(cube.properties.reduction(name), 0), dtype)
     blocks = []
     for i in range(call_paths.size):
-        row = np.zeros(cube.system.n_locations, dtype)
+        row = empty.copy()
         mine = slice(start[i], start[i + 1])
         row[location[mine]] = values[mine]
         blocks.append(zlib.compress(row.tobytes()))
-    if not blocks:
+    if not blocks and len(cube.call_paths):
         call_paths = np.zeros(1, np.int64)
-        blocks.append(zlib.compress(bytes(8 * cube.system.n_locations)))
+        blocks.append(zlib.compress(empty.tobytes()))
+    if cube.properties.includes_calls(name):
+        number = np.empty(len(cube.call_paths), np.int64)
+        number[inclusive_order(cube.call_paths.parent.tolist())] = np.arange(number.size)
+        call_paths = number[call_paths]
+        order = np.argsort(call_paths)
+        call_paths, blocks = call_paths[order], [blocks[i] for i in order]
     sizes = np.array([len(b) for b in blocks], np.int64)
     places = np.stack(
         [np.arange(sizes.size) * 8 * cube.system.n_locations, np.cumsum(sizes) - sizes, sizes], axis=1

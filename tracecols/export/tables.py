@@ -13,13 +13,12 @@ import pyarrow as pa
 from tracecols.enhance import tables as enhanced
 from tracecols.errors import ExportError, StoreError
 from tracecols.export.cube3 import write_cube3
-from tracecols.export.cube_read import read_cube
+from tracecols.export.cube_read import is_cube, read_cube
 from tracecols.export.cubex import write_cubex
 from tracecols.export.replace import check_output
 from tracecols.schema import EVENTS
 from tracecols.severity.cube import SeverityCube
 from tracecols.store import Store, layout
-from tracecols.store.layout import is_made_here
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,6 +126,7 @@ def trees(cube: SeverityCube) -> dict[str, Any]:
                 "file": c.file[i],
                 "line": int(c.line[i]),
                 "call_site": c.call_site[i],
+                "end_line": int(c.end_line[i]),
             }
             for i in range(len(c))
         ],
@@ -170,7 +170,7 @@ def export(source: Path, output: Path, table: str = "events", wide: bool = False
             f"cannot export to {output.name}: no format ends in '{output.suffix}'\n"
             f"  there are {', '.join(TABLES)}, of a store .otf2, .pftrace, .trace.json, and of severities {', '.join(sorted(whole))}"
         )
-    if (source.exists() and not source.is_dir()) or is_made_here(source, "a severity cube"):
+    if is_cube(source):
         cube = read_cube(source)
         if output.suffix in whole:
             check_output(output, cube.facts, force=force)

@@ -23,8 +23,7 @@ from tracecols.enhance.model import Model
 from tracecols.errors import AnalysisError
 from tracecols.patterns.base import Conventions, Property
 from tracecols.severity.axes import CallAxis, SystemAxis
-from tracecols.severity.cells import Cells
-from tracecols.severity.cube import inclusive
+from tracecols.severity.cells import Cells, inclusive
 
 Largest = Callable[[Property, Cells], NDArray[np.int64]]
 """Of a property and some of its cells: the largest match in each, (n_cells,) int64."""

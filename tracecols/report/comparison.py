@@ -132,7 +132,9 @@ class ComparisonDisplay:
     def _call_paths(self, first: str, last: str, change: str) -> Iterator[RenderableType]:
         units = [self.axis.unit[self.axis.number[n]] for n in self.chosen]
         unit = "sec" if "sec" in units else units[0]
-        roots = [n for n, u in zip(self.chosen, units, strict=True) if u == unit]
+        roots = [n for n, u in zip(self.chosen, units, strict=True) if u == unit and self.axis.adds_up(n)]
+        if not roots:
+            return
         changes = self.runs.changes(*roots)
         least = MIN_SHARE / 5 * max(abs(self.runs.united[0].whole(n)) for n in roots)
         changes = changes[changes.change.abs() > least].head(self.rows)

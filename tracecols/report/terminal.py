@@ -78,15 +78,23 @@ class Display:
         else:
             yield from self.system_tree(name, call_path)
 
-    def _label(self, value: float, whole: float, unit: str, name: str, own: float | None = None) -> Text:
+    def _label(
+        self, value: float, whole: float, unit: str, name: str, own: float | None = None, plain: bool = False
+    ) -> Text:
         share = value / whole if whole else 0.0
         style = _style(share)
-        text = Text(self._number(value, unit) if self.plain else self._share(share), style)
+        plain = plain or self.plain
+        text = Text(self._number(value, unit) if plain else self._share(share), style)
         if own is not None:
             text.append(
-                "  " + (self._number(own, unit) if self.plain else self._share(own / whole if whole else 0.0)), "dim"
+                "  " + (self._number(own, unit) if plain else self._share(own / whole if whole else 0.0)), "dim"
             )
         return text.append(f"  {name}", "" if abs(share) >= self.threshold else "bright_black")
+
+    def _together(self, name: str) -> str:
+        """Say how the values of a property come together, if they do not add up; there are no shares of it then."""
+        how = self.cube.properties.reduction(name)
+        return {"min": ", the least of all", "max": ", the greatest of all"}.get(how, "")
 
     def _share(self, share: float) -> str:
         return f"{share:{self.sign}8.2%}"
@@ -111,12 +119,12 @@ class Display:
             unit = axis.unit[axis.number[root]]
 
             def label(name: str, whole: float = whole, unit: str = unit) -> Text:
-                number = axis.number[name]
-                text = self._label(cube.total(name), whole, unit, axis.title[number])
-                return text.append(f"  {name}", "dim")
+                number, how = axis.number[name], self._together(name)
+                text = self._label(cube.total(name), whole, unit, axis.title[number], plain=bool(how))
+                return text.append(f"  {name}{how}", "dim")
 
             head = label(root)
-            if not self.plain:
+            if not self.plain and axis.adds_up(root):
                 head.append("  " + self._number(cube.total(root), unit).strip(), "bold")
             tree = Tree(head, guide_style="bright_black")
 
@@ -146,9 +154,12 @@ class Display:
         number = cube.properties.number[name]
         whole, unit = self._whole(name), cube.properties.unit[number]
         inclusive, exclusive = cube.by_call_path(name, "iie"), cube.by_call_path(name)
-        base = self._base(name)
+        base, how = self._base(name), self._together(name)
         yield Text(f"{cube.properties.title[number]} ({name})", "bold").append(
-            "  " + self._number(cube.total(name), unit).strip() + ("" if self.plain else f", percent of {base}"), ""
+            "  "
+            + self._number(cube.total(name), unit).strip()
+            + (how or ("" if self.plain else f", percent of {base}")),
+            "",
         )
         yield Text(
             f"{cube.properties.summary[number]}\n{cube.properties.advice[number]}".strip()
@@ -166,6 +177,7 @@ class Display:
                 unit,
                 " from ".join(filter(None, (axis.name[i], axis.call_site[i]))),
                 float(exclusive[i]),
+                bool(how),
             ),
         )
 
@@ -176,11 +188,12 @@ class Display:
         unit = cube.properties.unit[number]
         mask = cube.find_call_paths(call_path)
         values = cube.by_system(name, mask)
-        selected = float(cube.by_location(name, mask).sum())
+        how = self._together(name)
+        selected = cube.cells[name].on(mask).total(cube.properties.reduction(name)) * cube.scale(name)
         whole = abs(selected) if self.relative else self._whole(name)
         base = "the selection" if self.relative else self._base(name)
         yield Text(f"{cube.properties.title[number]} ({name})", "bold").append(
-            "  " + self._number(selected, unit).strip() + ("" if self.plain else f", percent of {base}"), ""
+            "  " + self._number(selected, unit).strip() + (how or ("" if self.plain else f", percent of {base}")), ""
         )
         chosen = np.flatnonzero(mask).tolist()
         paths = [shortened(path) for path in cube.call_paths.paths_of(chosen[:5])]
@@ -200,7 +213,7 @@ class Display:
                 if row >= 0
                 else f"{axis.kind[i]} {axis.name[i]}"
             )
-            return self._label(values[i], whole, unit, where)
+            return self._label(values[i], whole, unit, where, plain=bool(how))
 
         parent = np.array(axis.parent)
         yield from self._forest(parent, np.zeros(parent.size, np.int32), values, float(leaves), label)
@@ -231,6 +244,8 @@ class Display:
         yield Text(f"{cube.properties.title[number]} ({name})", "bold").append(
             "  " + self._number(selected, unit).strip() + ("" if self.plain else f", percent of {base}"), ""
         )
+        if not cube.properties.adds_up(name):
+            raise SeverityError(f"{name} does not add up, and is not laid on a grid\n  see cube.on_topology")
         flat = values.reshape(*values.shape, *[1] * (2 - values.ndim))
         planes = list(np.ndindex(flat.shape[2:]))
         fits = 9 * flat.shape[0] + 8 <= width
@@ -295,6 +310,8 @@ class Display:
             branches[i] = Tree(label(i), guide_style="bright_black") if above is None else above.add(label(i))
             if above is None:
                 trees.append(branches[i])
+        if not trees and not size.any():
+            raise SeverityError("there is nothing to show: all values are zero")
         if not trees:
             raise SeverityError(
                 "nothing is above the threshold\n  give a lower one", in_shell="lower it with --threshold 0"

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tracecols.errors import RuleError
 from tracecols.quantities import UNITS, quantity
 from tracecols.severity.cells import Cells
+from tracecols.severity.reduction import reduce_at
 
 if TYPE_CHECKING:
     from tracecols.patterns.base import Property
@@ -186,11 +187,11 @@ class Evidence:
 
     def seconds(self, cells: Cells) -> float:
         """Add up cells of times."""
-        return float(cells.total) / self.cube.resolution
+        return float(cells.total()) / self.cube.resolution
 
     def by_call_path(self, cells: Cells) -> NDArray[np.float64]:
         """Add up cells per call path, in their own unit; (n_call_paths,) float64."""
-        return np.bincount(cells.call_path, cells.value, len(self.cube.call_paths)).astype(np.float64)
+        return reduce_at(cells.call_path, cells.value, len(self.cube.call_paths)).astype(np.float64)
 
     def result(self, rule: Rule) -> Result:
         """Evaluate a rule, once."""

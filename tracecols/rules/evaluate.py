@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from tracecols.errors import RuleError
 from tracecols.rules import costs, waits
 from tracecols.rules.base import Evidence, Finding, Parameter, Result, Rule
 from tracecols.severity import SeverityCube
-from tracecols.store.layout import is_made_here
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,23 +23,6 @@ RULES: dict[str, Rule] = {r.id: r for family in (costs.FAMILY, waits.FAMILY) for
 """All rules, in the order of the 1999 class library."""
 
 NEEDS_TRACE = "needs the trace: give the store instead of the cube"
-
-
-def open_source(path: str | Path, *, jobs: int | None = None) -> SeverityCube | Trace:
-    """Open a cube or a store, whichever it is.
-
-    Raises
-    ------
-    StoreError, SeverityError
-        If it is neither, damaged, or of another version.
-    """
-    path = Path(path)
-    if is_made_here(path, "a severity cube"):
-        return SeverityCube.load(path)
-    # not above: it brings pandas and numba, which a cube needs not
-    from tracecols.trace import Trace
-
-    return Trace(path, jobs=jobs)
 
 
 def find_rule(name: str) -> Rule:

@@ -7,7 +7,19 @@ from tracecols.schema.columns import Column, Table
 CONVENTIONS = {"scalasca": "Scalasca 2", "expert": "EXPERT 3.0"}
 """Whose rules can be followed: name, and the analyser that has them."""
 
-FORMAT_VERSION = 4
+AGGREGATIONS = {
+    "sum": "the sum over properties below it, call paths and locations",
+    "min": "the least value over call paths and locations",
+    "max": "the greatest value over call paths and locations",
+    "min_inclusive": "the least value over locations; that of a call path includes what it calls",
+    "max_inclusive": "the greatest value over locations; that of a call path includes what it calls",
+}
+"""What a value of several call paths or locations is. Extremes come from profiles of other tools, and do not add up."""
+
+FORMAT_VERSION = 5
+
+NEW_COLUMNS = {4: {"properties": ("aggregation",), "call_paths": ("end_line",)}}
+"""Columns that an older version does not have, by version and table; it is read without them."""
 
 SEVERITY_TABLES: dict[str, Table] = {
     t.name: t
@@ -24,6 +36,7 @@ SEVERITY_TABLES: dict[str, Table] = {
                 Column("advice", "string", "what to do about it"),
                 Column("confidence", "float64", "how reliably a match proves the behaviour, 0 to 1"),
                 Column("overlaps", "int8", "1 if it may hold for the same time as its siblings"),
+                Column("aggregation", "string", f"how values come together: {', '.join(AGGREGATIONS)}"),
             ),
         ),
         Table(
@@ -39,6 +52,7 @@ SEVERITY_TABLES: dict[str, Table] = {
                 Column("file", "string", "its source file"),
                 Column("line", "int64", "its first source line; 0 unknown"),
                 Column("call_site", "string", "file and line of the call; empty unknown"),
+                Column("end_line", "int64", "last source line of the region; 0 unknown"),
             ),
         ),
         Table(
@@ -104,3 +118,12 @@ SEVERITY_TABLES: dict[str, Table] = {
         ),
     )
 }
+
+
+def tables_of(version: int) -> dict[str, Table]:
+    """Return the tables of a version that can be read."""
+    missing = NEW_COLUMNS.get(version, {})
+    return {
+        name: Table(name, t.row, tuple(c for c in t.columns if c.name not in missing.get(name, ())))
+        for name, t in SEVERITY_TABLES.items()
+    }

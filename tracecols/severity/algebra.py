@@ -7,7 +7,7 @@ value may be negative. A ratio is not additive, so no cube can hold it; `traceco
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from tracecols.errors import SeverityError
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
-from tracecols.severity.cube import SeverityCube
+from tracecols.severity.queries import Cube, Severities
+from tracecols.severity.reduction import REDUCTIONS
 
 BY = ("position", "aggregate")
 """How locations of different cubes correspond: same rank and thread; or all together are one."""
@@ -58,7 +59,7 @@ def _place_of(order: NDArray[np.int64]) -> NDArray[np.int64]:
     return place
 
 
-def _united_properties(cubes: Sequence[SeverityCube]) -> PropertyAxis:
+def _united_properties(cubes: Sequence[Severities]) -> PropertyAxis:
     """Unify properties by id; one that stands elsewhere in a later cube stays where the first has it."""
     forest = _Forest()
     number: dict[str, int] = {}
@@ -69,7 +70,12 @@ def _united_properties(cubes: Sequence[SeverityCube]) -> PropertyAxis:
                 number[name] = forest.add(number[p.parent[row]] if p.parent[row] else -1, name, c, row)
                 continue
             first, at = forest.origin[number[name]]
-            unit = cubes[first].properties.unit[at]
+            unit, together = cubes[first].properties.unit[at], cubes[first].properties.aggregation[at]
+            if together != p.aggregation[row]:
+                raise SeverityError(
+                    f"cannot compare property {name!r}: its values are {together!r} in one cube and {p.aggregation[row]!r} in "
+                    "another\n  the cubes come from different tools"
+                )
             if unit != p.unit[row]:
                 raise SeverityError(
                     f"cannot compare property {name!r}: it is in {unit!r} in one cube and in {p.unit[row]!r} in another\n"
@@ -83,7 +89,7 @@ def _united_properties(cubes: Sequence[SeverityCube]) -> PropertyAxis:
     return axis
 
 
-def _united_call_paths(cubes: Sequence[SeverityCube]) -> tuple[CallAxis, list[NDArray[np.int64]]]:
+def _united_call_paths(cubes: Sequence[Severities]) -> tuple[CallAxis, list[NDArray[np.int64]]]:
     """Unify call paths by the names and call sites from the root.
 
     Siblings that share both (two functions of one name in different files) are told apart by their order. If every cube
@@ -129,11 +135,12 @@ def _united_call_paths(cubes: Sequence[SeverityCube]) -> tuple[CallAxis, list[ND
         column("file"),
         column("line").astype(np.int64),
         column("call_site"),
+        column("end_line").astype(np.int64),
     )
     return axis, [place[n] for n in numbers]
 
 
-def _united_systems(cubes: Sequence[SeverityCube]) -> tuple[SystemAxis, list[NDArray[np.int64]]]:
+def _united_systems(cubes: Sequence[Severities]) -> tuple[SystemAxis, list[NDArray[np.int64]]]:
     """Unify locations by rank and thread; each stands where the first cube that has it says.
 
     Machines are the same whatever their names if every cube has one.
@@ -186,7 +193,7 @@ def _united_systems(cubes: Sequence[SeverityCube]) -> tuple[SystemAxis, list[NDA
     return axis, numbers
 
 
-def _one_location(cubes: Sequence[SeverityCube]) -> tuple[SystemAxis, list[NDArray[np.int64]]]:
+def _one_location(cubes: Sequence[Severities]) -> tuple[SystemAxis, list[NDArray[np.int64]]]:
     """Take all locations of a cube as one."""
     names = ["all locations"] * 3
     zero = np.zeros(1, np.int32)
@@ -200,12 +207,12 @@ FINEST = 10**15
 """Ticks per second of the clock into which times of different clocks are converted, at most: sums stay exact in float64, too."""
 
 
-def _times(cube: SeverityCube) -> list[str]:
+def _times(cube: Severities) -> list[str]:
     """Return the ids of the properties in seconds."""
     return [i for i, unit in zip(cube.properties.id, cube.properties.unit, strict=True) if unit == "sec"]
 
 
-def _common_clock(cubes: Sequence[SeverityCube]) -> int:
+def _common_clock(cubes: Sequence[Severities]) -> int:
     """Return the resolution of a clock that holds the times of all cubes as integer ticks; 1 if some have none, but float64.
 
     That is their common multiple, which is exact, if sums of its ticks fit into 64 bits; else the largest power of ten that does,
@@ -227,7 +234,7 @@ def _common_clock(cubes: Sequence[SeverityCube]) -> int:
     return power if power >= min(resolutions) else 1
 
 
-def _converted(cube: SeverityCube, resolution: int) -> dict[str, Cells]:
+def _converted(cube: Severities, resolution: int) -> dict[str, Cells]:
     """Return the cells of a cube with times in ticks of another clock; with 1 in float64 seconds.
 
     What each property has of its own is rounded, and added up to those above it: what is zero stays zero.
@@ -240,7 +247,7 @@ def _converted(cube: SeverityCube, resolution: int) -> dict[str, Cells]:
             return Cells(cells.key, cells.value / cube.resolution)
         seconds, rest = np.divmod(cells.value, cube.resolution)
         value = seconds * resolution + np.rint(rest / cube.resolution * resolution).astype(np.int64)
-        return Cells(cells.key, value).where(value != 0)
+        return Cells(cells.key, value)
 
     for name in reversed(_times(cube)):
         parts = (
@@ -249,11 +256,12 @@ def _converted(cube: SeverityCube, resolution: int) -> dict[str, Cells]:
         cells = convert(cube.cells[name].without([cube.cells[child] for child in parts]))
         for child in parts:
             cells = cells + result[child]
-        result[name] = cells
+        # of an extreme, no cell is not the same as zero
+        result[name] = cells.where(cells.value != 0) if axis.adds_up(name) else cells
     return result
 
 
-def unify(cubes: Sequence[SeverityCube], by: str = "position") -> list[SeverityCube]:
+def unify(cubes: Sequence[Cube], by: str = "position") -> list[Cube]:
     """Bring cubes onto the same three trees, by names.
 
     Properties are the same if their ids are, call paths if the names of regions from the root and the call sites are, locations
@@ -290,22 +298,32 @@ def unify(cubes: Sequence[SeverityCube], by: str = "position") -> list[SeverityC
         cells = {}
         for name in properties.id:
             found = given.get(name, Cells.empty())
-            value = found.value
-            cells[name] = Cells.sum(paths[found.call_path], locations[found.location], value)
+            cells[name] = Cells.reduce(
+                paths[found.call_path], locations[found.location], found.value, properties.reduction(name)
+            )
         # one location for all has no place on a grid
         topologies = [t.of_locations(locations) for t in cube.topologies] if by == "position" else []
         facts = {**cube.facts, "resolution": resolution}
-        result.append(SeverityCube(properties, call_paths, system, cells, facts, topologies))
+        result.append(
+            cube.replaced(
+                properties=properties,
+                call_paths=call_paths,
+                system=system,
+                cells=cells,
+                facts=facts,
+                topologies=topologies,
+            )
+        )
     return result
 
 
-def _label(cube: SeverityCube) -> str:
+def _label(cube: Severities) -> str:
     """Say where a cube comes from."""
     source = cube.facts.get("trace", cube.facts).get("source", {})
     return str(source.get("path", cube.facts.get("operation", "")))
 
 
-def _result(operation: str, cubes: Sequence[SeverityCube], cells: dict[str, Cells], **more: Any) -> SeverityCube:
+def _result(operation: str, cubes: Sequence[Cube], cells: dict[str, Cells], **more: Any) -> Cube:
     """Make a cube of unified ones."""
     conventions = {cube.facts["conventions"] for cube in cubes}
     facts = {
@@ -320,54 +338,67 @@ def _result(operation: str, cubes: Sequence[SeverityCube], cells: dict[str, Cell
     narrowed = first.facts.get("narrowed")
     if narrowed and all(cube.facts.get("narrowed") == narrowed for cube in cubes):
         facts["narrowed"] = narrowed
-    return SeverityCube(first.properties, first.call_paths, first.system, cells, facts, first.topologies)
+    return first.replaced(cells=cells, facts=facts)
 
 
-def difference(left: SeverityCube, right: SeverityCube, by: str = "position") -> SeverityCube:
+def _left_out(cube: Severities) -> dict[str, Any]:
+    """Name the properties that do not add up: neither does a difference or a mean of them, so that they have no cells."""
+    names = [f"{n} ({a})" for n, a in zip(cube.properties.id, cube.properties.aggregation, strict=True) if a != "sum"]
+    return {"left_out": names} if names else {}
+
+
+def difference(left: Cube, right: Cube, by: str = "position") -> Cube:
     """Subtract a cube from another one: `left - right`.
 
     The totals of `right` stay with the result (fact `whole`), so that shares can be shown of something that is not zero.
     """
     left, right = unify([left, right], by)
-    cells = {name: left.cells[name] - right.cells[name] for name in left.properties.id}
-    return _result("difference", [left, right], cells, whole={r: right.total(r) for r in right.properties.roots})
+    p = left.properties
+    cells = {n: left.cells[n] - right.cells[n] if p.adds_up(n) else Cells.empty() for n in p.id}
+    whole = {r: right.total(r) for r in right.properties.roots}
+    return _result("difference", [left, right], cells, whole=whole, **_left_out(left))
 
 
-def mean(cubes: Sequence[SeverityCube], by: str = "position") -> SeverityCube:
+def mean(cubes: Sequence[Cube], by: str = "position") -> Cube:
     """Average cubes, cell by cell; one that lacks a cell counts as 0 there. Values are float64."""
     cubes = unify(cubes, by)
     cells = {}
     for name in cubes[0].properties.id:
         total = Cells.empty()
-        for cube in cubes:
+        for cube in cubes if cubes[0].properties.adds_up(name) else ():
             total = total + cube.cells[name]
         cells[name] = Cells(total.key, total.value / len(cubes))
-    return _result("mean", cubes, cells)
+    return _result("mean", cubes, cells, **_left_out(cubes[0]))
 
 
-def _extremes(
-    operation: str, choose: Callable[[NDArray[Any]], NDArray[Any]], cubes: Sequence[SeverityCube], by: str
-) -> SeverityCube:
+def _extremes(operation: str, how: str, cubes: Sequence[Cube], by: str) -> Cube:
     cubes = unify(cubes, by)
     cells = {}
     for name in cubes[0].properties.id:
+        if not cubes[0].properties.adds_up(name):
+            # of an extreme, no cell is not the same as zero
+            found = Cells.empty()
+            for cube in cubes:
+                found = found.joined(cube.cells[name], how)
+            cells[name] = found
+            continue
         keys = np.unique(np.concatenate([cube.cells[name].key for cube in cubes]))
-        values = choose(np.stack([cube.cells[name].at(keys) for cube in cubes]))
+        values = REDUCTIONS[how][0].reduce(np.stack([cube.cells[name].at(keys) for cube in cubes]), axis=0)
         cells[name] = Cells(keys, values).where(values != 0)
     return _result(operation, cubes, cells)
 
 
-def minimum(cubes: Sequence[SeverityCube], by: str = "position") -> SeverityCube:
+def minimum(cubes: Sequence[Cube], by: str = "position") -> Cube:
     """Take the least value of every cell; one that lacks a cell counts as 0 there."""
-    return _extremes("minimum", lambda values: values.min(axis=0), cubes, by)
+    return _extremes("minimum", "min", cubes, by)
 
 
-def maximum(cubes: Sequence[SeverityCube], by: str = "position") -> SeverityCube:
+def maximum(cubes: Sequence[Cube], by: str = "position") -> Cube:
     """Take the greatest value of every cell; one that lacks a cell counts as 0 there."""
-    return _extremes("maximum", lambda values: values.max(axis=0), cubes, by)
+    return _extremes("maximum", "max", cubes, by)
 
 
-def merge(cubes: Sequence[SeverityCube], by: str = "position") -> SeverityCube:
+def merge(cubes: Sequence[Cube], by: str = "position") -> Cube:
     """Put together what different cubes know: each property from the first cube that has it.
 
     For runs that recorded different counters, or the reports of different tools on one run.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,8 @@ class PropertyAxis:
     confidence : list of float
     overlaps : list of bool
         Whether a property may hold for the same time as its siblings: it divides its parent in another way than they do.
+    aggregation : list of str
+        How values come together (`schema.severity.AGGREGATIONS`); by default all add up.
     """
 
     id: list[str]
@@ -38,12 +40,16 @@ class PropertyAxis:
     advice: list[str]
     confidence: list[float]
     overlaps: list[bool]
+    aggregation: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.aggregation = self.aggregation or ["sum"] * len(self.id)
 
     @classmethod
     def of(cls, properties: Iterable[Any]) -> PropertyAxis:
-        """Take the columns from declared properties."""
+        """Take the columns from declared properties, which all add up."""
         declared = list(properties)
-        return cls(*([getattr(p, c) for p in declared] for c in cls.__dataclass_fields__))
+        return cls(*([getattr(p, c) for p in declared] for c in cls.__dataclass_fields__ if c != "aggregation"))
 
     @cached_property
     def number(self) -> dict[str, int]:
@@ -59,8 +65,22 @@ class PropertyAxis:
         return result
 
     def parts(self, name: str) -> list[str]:
-        """Return the children that do not overlap: what is left of a property without them is its own."""
-        return [child for child in self.children[name] if not self.overlaps[self.number[child]]]
+        """Return the children that add up and do not overlap: what is left of a property without them is its own."""
+        if not self.adds_up(name):
+            return []
+        return [c for c in self.children[name] if self.adds_up(c) and not self.overlaps[self.number[c]]]
+
+    def reduction(self, name: str) -> str:
+        """Return what several values of a property become: their `sum`, `min` or `max`."""
+        return self.aggregation[self.number[name]].partition("_")[0]
+
+    def adds_up(self, name: str) -> bool:
+        """Return whether values of a property add up."""
+        return self.reduction(name) == "sum"
+
+    def includes_calls(self, name: str) -> bool:
+        """Return whether the value of a call path covers what it calls: nothing comes together along the call tree then."""
+        return self.aggregation[self.number[name]].endswith("_inclusive")
 
     @property
     def roots(self) -> list[str]:
@@ -89,6 +109,8 @@ class CallAxis:
         First source line of the region; 0 unknown.
     call_site : (n,) object
         File and line of the call, which tell call paths of one name apart; empty unknown.
+    end_line : (n,) int64
+        Last source line of the region; 0 unknown, as by default.
     """
 
     parent: NDArray[np.int32]
@@ -100,6 +122,11 @@ class CallAxis:
     file: NDArray[np.object_]
     line: NDArray[np.int64]
     call_site: NDArray[np.object_]
+    end_line: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def __post_init__(self) -> None:
+        if not self.end_line.size:
+            self.end_line = np.zeros(self.parent.size, np.int64)
 
     @classmethod
     def of(cls, tree: CallPaths, regions: Regions) -> CallAxis:
@@ -115,6 +142,7 @@ class CallAxis:
             regions.file[r],
             regions.begin_line[r],
             regions.call_sites[tree.call_site],
+            regions.end_line[r],
         )
 
     def __len__(self) -> int:
@@ -220,3 +248,11 @@ class SystemAxis:
     def n_locations(self) -> int:
         """Number of locations."""
         return self.rank.size
+
+    @property
+    def depth(self) -> NDArray[np.int32]:
+        """Level of every node, 0 for roots; (n,) int32."""
+        depth: list[int] = []
+        for above in self.parent:
+            depth.append(depth[above] + 1 if above >= 0 else 0)
+        return np.array(depth, np.int32)

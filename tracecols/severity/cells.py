@@ -9,102 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.grouping import combine, number
-from tracecols.errors import SeverityError
-from tracecols.kernels import groups
-
-RESIDUE = 2.0**-50
-"""Of the sizes of the terms: what is left of floating-point numbers that cancel except for their rounding."""
-
-
-def without_residue(sums: NDArray[Any], sizes: NDArray[Any]) -> NDArray[Any]:
-    """Take for zero what rounding leaves of sums whose terms cancel; integers are exact and stay.
-
-    Parameters
-    ----------
-    sums : (n,) int64 or float64
-    sizes : (n,) int64 or float64
-        Of every sum what its terms amount to without their signs.
-
-    Returns
-    -------
-    (n,) int64 or float64
-    """
-    return sums if sums.dtype.kind != "f" else np.where(np.abs(sums) <= RESIDUE * sizes, 0.0, sums)
-
-
-LARGEST = int(np.iinfo(np.int64).max)
-"""The largest severity a cell can hold: ticks, occurrences or bytes."""
-
-
-def widened(values: NDArray[Any]) -> NDArray[Any]:
-    """Return values in a type that holds the sum of any of them exactly.
-
-    Parameters
-    ----------
-    values : (n,) int64 or float64
-        Severities.
-
-    Returns
-    -------
-    (n,) int64, float64 or object
-        The values as they are; Python integers where a sum of some of them could exceed 64 bits.
-    """
-    if values.dtype.kind != "i" or not values.size:
-        return values
-    magnitude = max(abs(int(values.max())), abs(int(values.min())))
-    if magnitude * values.size <= LARGEST or float(np.abs(values.astype(np.float64)).sum()) < 0.999 * LARGEST:
-        return values
-    return values.astype(object)
-
-
-def sum_at(index: NDArray[Any], values: NDArray[Any], n: int) -> NDArray[Any]:
-    """Add up values that share an index: integers exactly; floating-point numbers that cancel except for their rounding are zero.
-
-    Parameters
-    ----------
-    index : (n_values,) int
-        Where each value is added, from 0 to `n` - 1.
-    values : (n_values,) int64 or float64
-        Severities.
-    n : int
-        Number of sums.
-
-    Returns
-    -------
-    (n,) int64, float64 or object
-        Python integers where the sums could exceed 64 bits (`widened`).
-    """
-    values = widened(values)
-    sums = np.zeros(n, values.dtype)
-    np.add.at(sums, index, values)
-    if values.dtype.kind != "f" or not (values < 0).any():
-        return sums
-    sizes = np.zeros(n, values.dtype)
-    np.add.at(sizes, index, np.abs(values))
-    return without_residue(sums, sizes)
-
-
-def _narrowed(sums: NDArray[Any]) -> NDArray[Any]:
-    """Return sums of `widened` values as int64 again.
-
-    Raises
-    ------
-    SeverityError
-        If one of them does not fit.
-    """
-    if sums.dtype != object:
-        return sums
-    largest = max(map(abs, sums.tolist()), default=0)
-    if largest > LARGEST:
-        raise SeverityError(
-            f"a severity of {largest} exceeds {LARGEST}, the largest number of ticks, occurrences or bytes of one call path and "
-            "location\n  analyze a shorter time range"
-        )
-    return sums.astype(np.int64)
+from tracecols.severity.axes import CallAxis
+from tracecols.severity.reduction import LARGEST, filled, narrowed, reduce_at
 
 
 class Cells:
-    """Sparse sums per (call path, location), sorted, without zeros and duplicates.
+    """Sparse values per (call path, location), sorted, without duplicates; sums also without zeros.
 
     Attributes
     ----------
@@ -125,41 +35,38 @@ class Cells:
         return cls(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
     @classmethod
-    def sum(cls, call_path: NDArray[Any], location: NDArray[Any], value: NDArray[Any]) -> Cells:
-        """Add up values per cell; the order of the input does not matter for integers."""
+    def reduce(cls, call_path: NDArray[Any], location: NDArray[Any], value: NDArray[Any], how: str = "sum") -> Cells:
+        """Reduce values per cell to their `sum`, `min` or `max` (`reduce_at`); an extreme may be zero."""
         group, first = number(combine(call_path, location))
         key = (call_path[first].astype(np.int64) << 32) | location[first].astype(np.int64)
         if value.dtype == np.uint64 and value.size and int(value.max()) > LARGEST:
             value = value.astype(object)
         else:
-            # sums of integers are integers, sums of anything else float64
-            value = value.astype(np.int64 if value.dtype.kind in "iub" else np.float64, copy=False)
-            value = widened(value) if first.size < group.size else value
-        if value.dtype == object:
-            value = _narrowed(sum_at(group, value, key.size))
-        elif first.size < group.size:
-            sums = np.zeros(key.size, value.dtype)
-            groups.reduce_groups(group, value, sums, groups.SUM)
-            if value.dtype.kind == "f":
-                sizes = np.zeros(key.size, value.dtype)
-                groups.reduce_groups(group, np.abs(value), sizes, groups.SUM)
-                sums = without_residue(sums, sizes)
-            value = sums
-        return cls._sorted(key, value)
+            # sums of integers are integers, all else is float64
+            is_integer = how == "sum" and value.dtype.kind in "iub"
+            value = value.astype(np.int64 if is_integer else np.float64, copy=False)
+        if first.size < group.size or value.dtype == object:
+            value = narrowed(reduce_at(group, value, key.size, how))
+        return cls._sorted(key, value, how)
 
     @classmethod
-    def _sorted(cls, key: NDArray[np.int64], value: NDArray[Any]) -> Cells:
-        """Put different cells in order, without those that are zero."""
+    def sum(cls, call_path: NDArray[Any], location: NDArray[Any], value: NDArray[Any]) -> Cells:
+        """Add up values per cell; the order of the input does not matter for integers."""
+        return cls.reduce(call_path, location, value)
+
+    @classmethod
+    def _sorted(cls, key: NDArray[np.int64], value: NDArray[Any], how: str) -> Cells:
+        """Put different cells in order; sums without those that are zero."""
         kept = value != 0
-        if not kept.all():
+        if how == "sum" and not kept.all():
             key, value = key[kept], value[kept]
         if (key[1:] < key[:-1]).any():
             order = np.argsort(key, kind="stable")
             key, value = key[order], value[order]
         return cls(key, value)
 
-    def _with(self, others: Sequence[Cells], sign: int) -> Cells:
-        """Add the cells of others, or subtract them; all are in order, and stable sorting merges what is."""
+    def _with(self, others: Sequence[Cells], sign: int = 1, how: str = "sum") -> Cells:
+        """Reduce the cells of this one and others together; all are in order, and stable sorting merges what is."""
         others = [other for other in others if len(other)]
         if not others:
             return self
@@ -167,24 +74,23 @@ class Cells:
         order = np.argsort(key, kind="stable")
         key = key[order]
         value = np.concatenate([self.value, *(other.value if sign > 0 else -other.value for other in others)])[order]
-        starts = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
-        if starts.size < key.size:
-            key, sums = key[starts], np.add.reduceat(widened(value), starts)
-            value = (
-                without_residue(sums, np.add.reduceat(np.abs(value), starts))
-                if value.dtype.kind == "f"
-                else _narrowed(sums)
-            )
-        return self._sorted(key, value)
+        is_first = np.concatenate([[True], key[1:] != key[:-1]])
+        if not is_first.all():
+            group, key = np.cumsum(is_first) - 1, key[is_first]
+            value = narrowed(reduce_at(group, value, key.size, how))
+        return self._sorted(key, value, how)
 
     def without(self, others: Sequence[Cells]) -> Cells:
         """Subtract the cells of others, all at once: what rounding leaves is measured by the largest of them."""
         return self._with(others, -1)
 
-    @property
-    def total(self) -> Any:
-        """Exact sum of all values: int, or float where the values are."""
-        return sum_at(np.zeros(len(self), np.int64), self.value, 1)[0]
+    def joined(self, other: Cells, how: str = "sum") -> Cells:
+        """Reduce the cells of two together."""
+        return self._with([other], how=how)
+
+    def total(self, how: str = "sum") -> Any:
+        """Return what all values are reduced to, 0 if there is none: of integers the exact sum (int), else float."""
+        return filled(reduce_at(np.zeros(len(self), np.int64), self.value, 1, how), how).tolist()[0]
 
     @property
     def call_path(self) -> NDArray[np.int32]:
@@ -200,10 +106,10 @@ class Cells:
         return self.key.size
 
     def __add__(self, other: Cells) -> Cells:
-        return self._with([other], 1)
+        return self.joined(other)
 
     def __sub__(self, other: Cells) -> Cells:
-        return self._with([other], -1)
+        return self.without([other])
 
     def where(self, mask: NDArray[np.bool_]) -> Cells:
         """Keep the cells a mask selects."""
@@ -220,3 +126,39 @@ class Cells:
         position = np.searchsorted(self.key, key)
         position[position == self.key.size] = 0
         return np.where(self.key[position] == key, self.value[position], 0)
+
+
+def inclusive(cells: Cells, call_paths: CallAxis, how: str = "sum") -> Cells:
+    """Reduce the cells of every call path with those of all call paths below it, from the deepest level up.
+
+    O(n log n) in the number of cells returned.
+
+    Parameters
+    ----------
+    cells : Cells
+        Exclusive along the call tree.
+    call_paths : CallAxis
+    how : str
+        `sum`, `min` or `max`.
+
+    Returns
+    -------
+    Cells
+        Of every call path with values in or below it: what they are reduced to.
+    """
+    if not len(cells):
+        return cells
+    depth = call_paths.depth[cells.call_path]
+    order = np.argsort(depth, kind="stable")
+    starts = np.searchsorted(depth[order], np.arange(depth.max() + 2))
+    below = Cells.empty()
+    levels = []
+    for at in range(int(depth.max()), -1, -1):
+        mine = order[starts[at] : starts[at + 1]]
+        level = below.joined(Cells(cells.key[mine], cells.value[mine]), how)
+        levels.append(level)
+        if at:
+            below = Cells.reduce(call_paths.parent[level.call_path], level.location, level.value, how)
+    key, value = (np.concatenate([getattr(level, of) for level in levels]) for of in ("key", "value"))
+    order = np.argsort(key)
+    return Cells(key[order], value[order])

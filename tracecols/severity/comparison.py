@@ -10,9 +10,9 @@ import numpy as np
 from tracecols.arguments import as_texts, show
 from tracecols.errors import SeverityError
 from tracecols.severity import algebra
-from tracecols.severity.cells import without_residue
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.narrowed import in_words
+from tracecols.severity.reduction import without_residue
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -190,7 +190,7 @@ class Comparison:
         -------
         DataFrame
             run, processes, threads (of all processes), property, title, unit, total, mean (total by threads), share (of the
-            property's root), speedup (mean of the first run by mean) and efficiency (speedup by the growth of
+            property's root; as the mean, nan for what does not add up), speedup (mean of the first run by mean) and efficiency (speedup by the growth of
             threads). The mean of `time` is the run's elapsed time. Where the problem grows with the run (weak scaling), `speedup` is the
             efficiency.
         """
@@ -202,6 +202,8 @@ class Comparison:
             processes, threads = self.size(given)
             total = np.array([cube.total(i) for i in axis.id])
             roots = total[[axis.number[axis.root_of(i)] for i in axis.id]]
+            # extremes have neither a mean nor a share
+            additive = np.where([axis.adds_up(i) for i in axis.id], 1.0, np.nan)
             with np.errstate(divide="ignore", invalid="ignore"):
                 frames.append(
                     pd.DataFrame(
@@ -213,8 +215,8 @@ class Comparison:
                             "title": axis.title,
                             "unit": axis.unit,
                             "total": total,
-                            "mean": total / threads,
-                            "share": total / roots,
+                            "mean": total / threads * additive,
+                            "share": total / roots * additive,
                         }
                     )
                 )

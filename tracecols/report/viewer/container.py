@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.report.viewer.topologies import topologies_of
-from tracecols.severity.cells import widened
 from tracecols.severity.cube import SeverityCube
+from tracecols.severity.reduction import widened
 from tracecols.version import __version__
 
 CONTAINER_VERSION = 1
@@ -92,6 +92,8 @@ def pack(cube: SeverityCube) -> Container:
     -------
     Container
     """
+    # the viewer adds up whatever it shows
+    cube = cube.additive()
     blocks: list[bytes] = []
     stored: list[dict[str, Any]] = []
     for name in cube.properties.id:

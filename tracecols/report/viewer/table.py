@@ -26,7 +26,7 @@ def html_table(cube: SeverityCube, most: int = 12) -> str:
     for name in axis.id:
         root = axis.root_of(name)
         whole = cube.whole(root)
-        if axis.unit[axis.number[root]] != "sec" or not whole:
+        if axis.unit[axis.number[root]] != "sec" or not whole or not axis.adds_up(name):
             continue
         own = cube.own_total(name)
         if own:

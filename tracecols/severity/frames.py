@@ -1,0 +1,201 @@
+"""Severities as tables, arrays and trees of other packages: pandas, xarray, Hatchet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.arguments import is_whole_number, show
+from tracecols.errors import MissingExtraError, SeverityError
+from tracecols.severity.axes import CallAxis, SystemAxis
+from tracecols.severity.queries import Severities
+from tracecols.severity.reduction import reduce_at
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+
+def frame(
+    cube: Severities,
+    properties: str | Sequence[str] | None = None,
+    call_path: str | None = None,
+    rank: int | None = None,
+    thread: int | None = None,
+    aggregation: str = "iee",
+) -> pd.DataFrame:
+    """Return severities as a long table.
+
+    Parameters
+    ----------
+    properties : str or sequence of str, optional
+        Ids or titles; all by default.
+    call_path : str, optional
+        A path, a region or a shell pattern.
+    rank, thread : int, optional
+        Locations.
+    aggregation : str, optional
+        Along property and call path (see `cells_of`).
+
+    Returns
+    -------
+    DataFrame
+        property, call_path (category), rank, thread (int32), value (float64: seconds, occurrences or bytes).
+        Zeros are left out.
+    """
+    import pandas as pd
+
+    names = cube.find_properties(properties) if properties is not None else cube.properties.id
+    keep = cube.find_call_paths(call_path) if call_path is not None else None
+    at = _locations_at(cube.system, rank, thread)
+    parts = []
+    for name in names:
+        cells = cube.cells_of(name, aggregation)
+        cells = cells if keep is None else cells.on(keep)
+        parts.append((name, cells.where(at[cells.location]) if len(cells) else cells))
+    lengths = [len(c) for _, c in parts]
+    call_paths = np.concatenate([c.call_path for _, c in parts] or [np.zeros(0, np.int32)])
+    locations = np.concatenate([c.location for _, c in parts] or [np.zeros(0, np.int32)])
+    return pd.DataFrame(
+        {
+            "property": pd.Categorical.from_codes(np.repeat(np.arange(len(names)), lengths), categories=names),
+            "call_path": _named_call_paths(cube.call_paths, call_paths),
+            "rank": cube.system.rank[locations],
+            "thread": cube.system.thread[locations],
+            "value": np.concatenate([c.value * cube.scale(n) for n, c in parts] or [np.zeros(0)]).astype(np.float64),
+        }
+    )
+
+
+def wide(cube: Severities, properties: str | Sequence[str] | None = None, aggregation: str = "iee") -> pd.DataFrame:
+    """Return severities as a wide table: a row per call path and location, a column per property.
+
+    Parameters
+    ----------
+    properties : str or sequence of str, optional
+        Ids or titles; all that have values by default.
+    aggregation : str, optional
+        Along property and call path (see `cells_of`).
+
+    Returns
+    -------
+    DataFrame
+        call_path (category), rank, thread (int32), then float64 columns named by id. Rows in which all are zero are left
+        out; call paths of the same names stand in rows of their own.
+    """
+    import pandas as pd
+
+    names = (
+        cube.find_properties(properties)
+        if properties is not None
+        else [p for p in cube.properties.id if len(cube.cells[p])]
+    )
+    cells = {name: cube.cells_of(name, aggregation) for name in names}
+    keys = np.unique(np.concatenate([np.zeros(0, np.int64), *(c.key for c in cells.values())]))
+    call_path, location = (keys >> 32).astype(np.int64), keys & 0xFFFFFFFF
+    columns = {
+        "call_path": _named_call_paths(cube.call_paths, call_path),
+        "rank": cube.system.rank[location],
+        "thread": cube.system.thread[location],
+    }
+    return pd.DataFrame(columns | {n: (c.at(keys) * cube.scale(n)).astype(np.float64) for n, c in cells.items()})
+
+
+def to_hatchet(cube: Severities, rank: int | None = None, thread: int | None = None) -> list[dict[str, Any]]:
+    """Return the call tree as nested dicts, which `hatchet.GraphFrame.from_literal` takes (Hatchet, Thicket).
+
+    Parameters
+    ----------
+    rank, thread : int, optional
+        Values of these locations; by default the sum over all.
+
+    Returns
+    -------
+    list of dict
+        One per root: frame (name, type, file, line), metrics (for every property that has values its id and `id (inc)`,
+        without and with what is called) and children.
+    """
+    at = _locations_at(cube.system, rank, thread)
+    columns: dict[str, list[float]] = {}
+    for name in cube.properties.id:
+        if not len(cube.cells[name]):
+            continue
+        for label, aggregation in ((name, "iee"), (f"{name} (inc)", "iie")):
+            cells = cube.cells_of(name, aggregation)
+            kept = cells.where(at[cells.location])
+            values = reduce_at(kept.call_path, kept.value, len(cube.call_paths), cube.properties.reduction(name))
+            columns[label] = cube.in_units(name, values).tolist()
+    c = cube.call_paths
+    nodes: list[dict[str, Any]] = []
+    for i, name in enumerate(c.name):
+        frame = {"name": name, "type": "function", "file": c.file[i], "line": int(c.line[i])}
+        metrics = {label: values[i] for label, values in columns.items()}
+        nodes.append({"frame": frame, "metrics": metrics, "children": []})
+        if c.parent[i] >= 0:
+            nodes[c.parent[i]]["children"].append(nodes[i])
+    return [nodes[i] for i in np.flatnonzero(c.parent < 0).tolist()]
+
+
+def to_xarray(cube: Severities, properties: str | Sequence[str] | None = None) -> xr.DataArray:
+    """Return a dense array over property, call_path and location (extra `xarray`).
+
+    Call paths are numbered, since two may have the same names; their paths are a coordinate.
+    """
+    try:
+        import xarray as xr
+    except ImportError as error:
+        raise MissingExtraError("xarray", "xarray", "SeverityCube.to_xarray") from error
+    names = cube.find_properties(properties) if properties is not None else cube.properties.id
+    values = np.zeros((len(names), len(cube.call_paths), cube.system.n_locations))
+    for i, name in enumerate(names):
+        cells = cube.cells[name]
+        values[i, cells.call_path, cells.location] = cells.value * cube.scale(name)
+    units = [cube.properties.unit[cube.properties.number[n]] for n in names]
+    return xr.DataArray(
+        values,
+        dims=("property", "call_path", "location"),
+        coords={
+            "property": names,
+            "unit": ("property", units),
+            "path": ("call_path", cube.call_paths.path),
+            "rank": ("location", cube.system.rank),
+            "thread": ("location", cube.system.thread),
+        },
+        name="severity",
+    )
+
+
+def _named_call_paths(axis: CallAxis, call_path: NDArray[Any]) -> pd.Categorical:
+    """Return call paths as a category of their paths; only those that occur are written out."""
+    import pandas as pd
+
+    number = np.zeros(len(axis), np.int64)
+    number[call_path] = 1
+    paths = axis.paths_of(np.flatnonzero(number).tolist())
+    # call paths of the same name, told apart by their call sites, are one category
+    names, codes = np.unique(np.array([*paths, None], object)[:-1], return_inverse=True)
+    number[number > 0] = codes
+    return pd.Categorical.from_codes(number[call_path], categories=names)
+
+
+def _locations_at(system: SystemAxis, rank: int | None, thread: int | None) -> NDArray[np.bool_]:
+    """Select the locations of a rank, of a thread number, or of both; (n_locations,) bool.
+
+    Raises
+    ------
+    SeverityError
+        If there are none.
+    """
+    at = np.ones(system.n_locations, bool)
+    for what, given, column in (("rank", rank, system.rank), ("thread", thread, system.thread)):
+        if given is None:
+            continue
+        if not is_whole_number(given) or not (column == given).any():
+            there_are = np.unique(column)
+            known = f"they go from {there_are[0]} to {there_are[-1]}" if there_are.size else "there are no locations"
+            raise SeverityError(f"no location of this cube has {what} {show(given)}\n  {known}")
+        at &= column == given
+    return at

@@ -1,0 +1,231 @@
+"""What a cube holds, and what can be asked of it: values by property, call path, location and node of the system."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.arguments import as_texts, did_you_mean, show
+from tracecols.enhance.paths import match_paths, named
+from tracecols.enhance.topologies import Topology
+from tracecols.errors import SeverityError
+from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
+from tracecols.severity.cells import Cells, inclusive
+from tracecols.severity.reduction import filled, reduce_at, reduce_upwards
+from tracecols.severity.resolve import find_property
+
+Cube = TypeVar("Cube", bound="Severities")
+"""What functions return that make a cube of cubes: one of the same type."""
+
+
+def check_aggregation(aggregation: object) -> None:
+    """Refuse what is not three letters `i` or `e`.
+
+    Raises
+    ------
+    SeverityError
+        If it is something else.
+    """
+    if not isinstance(aggregation, str) or len(aggregation) != 3 or set(aggregation) - set("ie"):
+        raise SeverityError(
+            f"aggregation {show(aggregation)} is not three letters i or e\n"
+            "  the default is 'iee': property inclusive, call path and system exclusive"
+        )
+
+
+class Severities:
+    """Severities of properties per call path and location: what `SeverityCube` adds tables, files and displays to.
+
+    Attributes
+    ----------
+    properties : PropertyAxis
+    call_paths : CallAxis
+    system : SystemAxis
+    cells : dict of str to Cells
+        By property: ticks, occurrences, bytes or a counter's own unit.
+    facts : dict
+        Conventions, clock resolution, the trace, and counts of what could not be matched.
+    topologies : list of Topology
+        Grids that locations stand on: those of the trace, among them always the one of processes and threads.
+    """
+
+    def __init__(
+        self,
+        properties: PropertyAxis,
+        call_paths: CallAxis,
+        system: SystemAxis,
+        cells: dict[str, Cells],
+        facts: dict[str, Any],
+        topologies: Sequence[Topology] = (),
+    ) -> None:
+        self.properties, self.call_paths, self.system, self.cells, self.facts = (
+            properties,
+            call_paths,
+            system,
+            cells,
+            facts,
+        )
+        self.topologies = list(topologies)
+
+    def replaced(self, **columns: Any) -> Self:
+        """Return a cube of which some attributes are others.
+
+        Parameters
+        ----------
+        **columns
+            New attributes by name.
+        """
+        names = ("properties", "call_paths", "system", "cells", "facts", "topologies")
+        return type(self)(**({name: getattr(self, name) for name in names} | columns))
+
+    @property
+    def resolution(self) -> int:
+        """Ticks per second."""
+        return int(self.facts["resolution"])
+
+    @property
+    def is_difference(self) -> bool:
+        """Whether its values are changes: positive where the first operand is larger, which is the later run of a comparison."""
+        return bool(self.facts.get("operation") == "difference")
+
+    def find_property(self, name: str) -> str:
+        """Return the id of a property given by id or title.
+
+        Raises
+        ------
+        SeverityError
+            If there is none, with the nearest ids; if several have the title, with all of them.
+        """
+        hint, in_shell = "cube.properties.id has all", "tracecols show --threshold 0 prints all that have values"
+        return find_property(self.properties, name, "in this cube", SeverityError, hint, in_shell)
+
+    def find_properties(self, names: str | Iterable[str]) -> list[str]:
+        """Return the ids of properties given by id or title; a single text is one of them.
+
+        Raises
+        ------
+        SeverityError
+            If there is none, or several have a title.
+        """
+        return [self.find_property(name) for name in as_texts(names, "properties", SeverityError)]
+
+    def find_call_paths(self, *patterns: str) -> NDArray[np.bool_]:
+        """Select call paths by their whole path, by shell patterns (``*`` also matches slashes), or by the region they enter.
+
+        A text is tried as a whole path, as a pattern of whole paths, as a region, and as a pattern of regions, in this order.
+
+        Raises
+        ------
+        SeverityError
+            If a text fits nothing.
+        """
+        axis = self.call_paths
+        mask = np.zeros(len(axis), bool)
+        for pattern in as_texts(patterns, "call paths", SeverityError):
+            found = match_paths(axis.parent, axis.name, re.sub(r"([*?[])", r"[\1]", pattern))
+            if not found.any():
+                found = match_paths(axis.parent, axis.name, pattern)
+            if not found.any():
+                found = named(axis.name, pattern)
+            if not found.any():
+                hint = "give a whole path, a region, or a pattern such as '*/MPI_Recv'"
+                hint = did_you_mean(pattern.rpartition("/")[2], axis.name.tolist(), hint)
+                raise SeverityError(f"no call path matches {show(pattern)}\n  {hint}")
+            mask |= found
+        return mask
+
+    def scale(self, name: str) -> float:
+        """Return what one unit inside is worth outside: seconds per tick for times, else 1."""
+        return 1 / self.resolution if self.properties.unit[self.properties.number[name]] == "sec" else 1.0
+
+    def in_units(self, name: str, values: NDArray[Any]) -> NDArray[np.float64]:
+        """Return what `reduce_at` made of the cells of a property in seconds, occurrences or bytes; 0 where there was no cell."""
+        return (filled(values, self.properties.reduction(name)) * self.scale(name)).astype(np.float64)
+
+    def cells_of(self, name: str, aggregation: str = "iee") -> Cells:
+        """Return the cells of a property, inclusive or exclusive along properties and call paths.
+
+        Parameters
+        ----------
+        name : str
+            Id or title of a property.
+        aggregation : str
+            Letters for property, call path and system; the system's is for `by_system` and `on_topology`.
+
+        Raises
+        ------
+        SeverityError
+            If there is no such property, or the letters are others.
+        """
+        check_aggregation(aggregation)
+        name = self.find_property(name)
+        cells = self.cells[name]
+        if aggregation[0] == "e":
+            cells = cells.without([self.cells[child] for child in self.properties.parts(name)])
+        if aggregation[1] == "i" and not self.properties.includes_calls(name):
+            cells = inclusive(cells, self.call_paths, self.properties.reduction(name))
+        return cells
+
+    def total(self, name: str) -> float:
+        """Return the sum over all call paths and locations, in seconds, occurrences or bytes; of an extreme, that of all."""
+        name = self.find_property(name)
+        return float(self.cells[name].total(self.properties.reduction(name)) * self.scale(name))
+
+    def own_total(self, name: str) -> float:
+        """Return the total of a property without those below it."""
+        return float(self.cells_of(name, "eee").total(self.properties.reduction(name)) * self.scale(name))
+
+    def whole(self, name: str) -> float:
+        """Return what shares of a property refer to: the total of its root, for a difference that of the cube subtracted.
+
+        It has no sign, so that shares have that of their values: what grows is positive though the whole shrinks.
+        """
+        root = self.properties.root_of(self.find_property(name))
+        return abs(float(self.facts.get("whole", {}).get(root, 0.0)) or self.total(root))
+
+    def by_call_path(self, name: str, aggregation: str = "iee") -> NDArray[np.float64]:
+        """Return the sum over locations per call path; (n_call_paths,) float64."""
+        check_aggregation(aggregation)
+        name, axis = self.find_property(name), self.call_paths
+        how = self.properties.reduction(name)
+        # along call paths locations need not be told apart
+        cells = self.cells_of(name, f"{aggregation[0]}e{aggregation[2]}")
+        values = reduce_at(cells.call_path, cells.value, len(axis), how)
+        if aggregation[1] == "i" and not self.properties.includes_calls(name):
+            values = reduce_upwards(values, axis.parent, axis.depth, how)
+        return self.in_units(name, values)
+
+    def by_location(self, name: str, call_paths: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
+        """Return the sum over call paths, or over some given as a mask, per location; (n_locations,) float64."""
+        name = self.find_property(name)
+        return self.in_units(name, self._at_locations(name, call_paths))
+
+    def _at_locations(self, name: str, call_paths: NDArray[np.bool_] | None) -> NDArray[Any]:
+        """Reduce the cells of a property, or those of some call paths, per location (`reduce_at`)."""
+        if call_paths is not None:
+            call_paths = np.asarray(call_paths)
+            if call_paths.dtype != bool or call_paths.shape != (len(self.call_paths),):
+                raise SeverityError(
+                    f"a mask of call paths is {len(self.call_paths)} truth values, not {show(call_paths)}\n"
+                    "  find_call_paths returns one"
+                )
+        cells = self.cells[name] if call_paths is None else self.cells[name].on(call_paths)
+        return reduce_at(cells.location, cells.value, self.system.n_locations, self.properties.reduction(name))
+
+    def by_system(
+        self, name: str, call_paths: NDArray[np.bool_] | None = None, aggregation: str = "iei"
+    ) -> NDArray[np.float64]:
+        """Return values per node of the system tree, inclusive or exclusive; (n_system,) float64."""
+        check_aggregation(aggregation)
+        name = self.find_property(name)
+        how, s = self.properties.reduction(name), self.system
+        of_location, location = self._at_locations(name, call_paths), np.array(s.location, np.int64)
+        nodes = np.flatnonzero(location >= 0)
+        values = reduce_at(nodes, of_location[location[nodes]], location.size, how)
+        if aggregation[2] == "i":
+            values = reduce_upwards(values, np.array(s.parent, np.int64), s.depth, how)
+        return self.in_units(name, values)

@@ -1,0 +1,161 @@
+"""A cube as a folder of tables (`schema.severity`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.topologies import Topology
+from tracecols.errors import SeverityError, StoreError
+from tracecols.schema.severity import AGGREGATIONS, FORMAT_VERSION, NEW_COLUMNS, SEVERITY_TABLES, tables_of
+from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
+from tracecols.severity.cells import Cells
+from tracecols.severity.queries import Severities
+from tracecols.store.arrow import read_table, write_table
+from tracecols.store.layout import MANIFEST, checksum, identity, new_folder, read_manifest, reason, write_manifest
+
+
+def save(cube: Severities, path: str | Path) -> Path:
+    """Write the cube to a folder, complete or not at all.
+
+    Raises
+    ------
+    SeverityError
+        If the folder cannot be written, or exists and is not a cube.
+    """
+    path = Path(path)
+    p, c, s = cube.properties, cube.call_paths, cube.system
+    cells = [cube.cells[name] for name in p.id]
+    tables: dict[str, dict[str, Any]] = {
+        "properties": vars(p),
+        "call_paths": vars(c),
+        "system": vars(s),
+        "locations": {"rank": s.rank, "thread": s.thread, "name": s.location_name, "type": s.location_type},
+        **_topology_tables(cube),
+        "cells": {
+            "property": np.repeat(np.arange(len(cells), dtype=np.int32), [len(v) for v in cells]),
+            "call_path": np.concatenate([np.zeros(0, np.int32), *(v.call_path for v in cells)]),
+            "location": np.concatenate([np.zeros(0, np.int32), *(v.location for v in cells)]),
+            "value": np.concatenate([np.zeros(0, np.int64), *(v.value.view(np.int64) for v in cells)]),
+        },
+    }
+    with new_folder(path, "a severity cube", SeverityError) as folder:
+        for name, table in SEVERITY_TABLES.items():
+            write_table(folder / f"{name}.parquet", table, tables[name])
+        floats = [name for name in p.id if cube.cells[name].value.dtype.kind == "f"]
+        content = {"float_properties": floats, "facts": cube.facts}
+        write_manifest(folder, "a severity cube", FORMAT_VERSION, content)
+    return path
+
+
+def read(path: str | Path) -> dict[str, Any]:
+    """Read what a cube holds from a folder.
+
+    Returns
+    -------
+    dict
+        The attributes of `Severities` by name.
+
+    Raises
+    ------
+    SeverityError
+        If it is no cube, damaged, or of a version this tracecols does not know.
+    """
+    path = Path(path)
+    try:
+        manifest, found = read_manifest(path)
+        kind, version = manifest.get("format"), manifest.get("version")
+    except (OSError, ValueError, AttributeError) as error:
+        if path.is_file():
+            raise SeverityError(
+                f"{path} is a file, not a .severity folder\n  read .cubex and .cube with tracecols.read_cube"
+            ) from error
+        raise SeverityError(
+            f"{path} is not a severity cube: its {MANIFEST} is missing or unreadable{reason(error)}\n"
+            f"  make one with: tracecols analyze TRACE -o NAME.severity"
+        ) from error
+    if kind != "tracecols severity":
+        raise SeverityError(
+            f"{path} is not a severity cube (its manifest says {kind!r})\n  make one with: tracecols analyze {path}"
+        )
+    if version not in (*NEW_COLUMNS, FORMAT_VERSION):
+        raise SeverityError(
+            f"{path} has severity format {version}, this tracecols reads {min(NEW_COLUMNS)} to {FORMAT_VERSION}\n"
+            "  analyze the trace again"
+        )
+    if manifest.get("checksum") != checksum(manifest):
+        raise SeverityError(
+            f"{path}: its {MANIFEST} does not fit its checksum\n  the cube is damaged; analyze the trace again"
+        )
+    try:
+        tables = {n: read_table(path / f"{n}.parquet", t) for n, t in tables_of(version).items()}
+    except StoreError as error:
+        if identity(path) == found:
+            raise SeverityError(f"{path} is damaged: {error}\n  analyze the trace again") from error
+    if identity(path) != found:
+        raise SeverityError(f"{path} was replaced or removed while it was being read\n  load it again")
+    t, where = tables["system"], tables["locations"]
+    p = PropertyAxis(**{n: v.tolist() for n, v in tables["properties"].items()})
+    if unknown := set(p.aggregation) - set(AGGREGATIONS):
+        raise SeverityError(
+            f"{path} is damaged: no values come together as {min(unknown)!r}\n  analyze the trace again"
+        )
+    c = CallAxis(**tables["call_paths"])
+    names, types = where["name"].tolist(), where["type"].tolist()
+    nodes = [t[n].tolist() for n in ("kind", "name", "parent", "location")]
+    s = SystemAxis(nodes[0], nodes[1], nodes[2], nodes[3], where["rank"], where["thread"], names, types)
+    prop, call_path, location, value = tables["cells"].values()
+    key = (call_path.astype(np.int64) << 32) | location.astype(np.int64)
+    starts = np.searchsorted(prop, np.arange(len(p.id) + 1))
+    floats = set(manifest["float_properties"])
+    cells = {}
+    for i, name in enumerate(p.id):
+        mine = value[starts[i] : starts[i + 1]]
+        cells[name] = Cells(key[starts[i] : starts[i + 1]], mine.view(np.float64) if name in floats else mine)
+    return {
+        "properties": p,
+        "call_paths": c,
+        "system": s,
+        "cells": cells,
+        "facts": manifest["facts"],
+        "topologies": _topologies_of(tables),
+    }
+
+
+def _topology_tables(cube: Severities) -> dict[str, dict[str, Any]]:
+    """Return the tables that hold the topologies."""
+    ts = cube.topologies
+    numbers = np.arange(len(ts), dtype=np.int32)
+    of_dimension = np.repeat(numbers, [len(t.sizes) for t in ts])
+    return {
+        "topologies": {"name": [t.name for t in ts], "is_artificial": [t.is_artificial for t in ts]},
+        "topology_dimensions": {
+            "topology": of_dimension,
+            "name": [n for t in ts for n in t.dimensions],
+            "size": [n for t in ts for n in t.sizes],
+            "is_periodic": [p for t in ts for p in t.periodic],
+        },
+        "topology_positions": {
+            "topology": np.repeat(numbers, [t.coordinates.size for t in ts]),
+            "location": np.concatenate([np.zeros(0, np.int32), *(t.location.repeat(len(t.sizes)) for t in ts)]),
+            "coordinate": np.concatenate([np.zeros(0, np.int64), *(t.coordinates.ravel() for t in ts)]),
+        },
+    }
+
+
+def _topologies_of(tables: Mapping[str, Mapping[str, NDArray[Any]]]) -> list[Topology]:
+    """Make the topologies from their tables."""
+    t, d, p = (tables[n] for n in ("topologies", "topology_dimensions", "topology_positions"))
+    result = []
+    for i, (name, artificial) in enumerate(zip(t["name"].tolist(), t["is_artificial"].tolist(), strict=True)):
+        mine, here = d["topology"] == i, p["topology"] == i
+        n = max(int(mine.sum()), 1)
+        names, sizes = tuple(d["name"][mine].tolist()), tuple(d["size"][mine].tolist())
+        periodic = tuple(map(bool, d["is_periodic"][mine].tolist()))
+        location, coordinates = p["location"][here][::n], p["coordinate"][here].reshape(-1, n)
+        result.append(Topology(name, names, sizes, periodic, location, coordinates, bool(artificial)))
+    return result
