@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,8 @@ from tracecols.enhance.model import Model
 from tracecols.kernels.protobuf import BEGINS, ENDS, GOES_ON, NULL
 from tracecols.schema.enums import COLLECTIVE_OPS
 
-if TYPE_CHECKING:
-    from tracecols.export.timeline import Timeline
+Holds = Callable[[NDArray[np.int32], NDArray[np.int64]], NDArray[np.bool_]]
+Nanoseconds = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 
 DETAILS = ("to", "from", "tag", "bytes", "communicator", "root", "sent", "received")
 """What instants say: the rank of the other side, tag and length of a message; root and bytes of a collective operation."""
@@ -54,26 +55,36 @@ class Marks:
 
 
 class Flows:
-    """The flows of a piece, by the rows of the events they join."""
+    """The flows of a piece, by the rows of the events they join.
 
-    def __init__(self, timeline: Timeline, model: Model | None) -> None:
+    Parameters
+    ----------
+    holds : callable
+        `holds(location, ticks)`: whether the piece holds what happens there; (n,) bool.
+    ns : callable
+        Turns ticks into nanoseconds of the timeline; (n,) int64.
+    model : Model, optional
+        The trace; without it there are no flows.
+    """
+
+    def __init__(self, holds: Holds, ns: Nanoseconds, model: Model | None) -> None:
         nothing, no_steps = np.zeros(0, np.int64), np.zeros(0, np.uint8)
         self._p2p = nothing, nothing, no_steps
         self._row, self._op, self._flow, self._step = nothing, nothing, nothing, no_steps
         self._details: dict[str, NDArray[Any]] = {}
         if model is None:
             return
-        self._messages(timeline, model)
-        self._collectives(timeline, model)
+        self._messages(holds, ns, model)
+        self._collectives(holds, ns, model)
 
-    def _messages(self, timeline: Timeline, model: Model) -> None:
+    def _messages(self, holds: Holds, ns: Nanoseconds, model: Model) -> None:
         m = model.messages
         # late events are drawn where they are put in order
         sent, received = model.order.time(m.send, m.send_time), model.order.time(m.recv, m.recv_time)
-        whole = timeline.holds(m.send_location, sent) & timeline.holds(m.recv_location, received)
+        whole = holds(m.send_location, sent) & holds(m.recv_location, received)
         number = np.flatnonzero(whole)
         rows = np.concatenate([m.send[number], m.recv[number]])
-        time = timeline.ns(np.concatenate([sent[number], received[number]]))
+        time = ns(np.concatenate([sent[number], received[number]]))
         flow = np.concatenate([number, number]) + 1
         # a flow begins at what comes first, even if clocks say that this is the receive
         n = number.size
@@ -83,14 +94,14 @@ class Flows:
         self._p2p = rows[order], flow[order], step[order]
         self._n_messages = len(m)
 
-    def _collectives(self, timeline: Timeline, model: Model) -> None:
+    def _collectives(self, holds: Holds, ns: Nanoseconds, model: Model) -> None:
         c = model.collective_members
         has_call = c.enter >= 0
         # who is in no region arrives when it is through
         row = np.where(has_call, c.enter, c.end)
         time = model.order.time(row, np.where(has_call, c.enter_time, c.end_time))
-        at = np.flatnonzero(timeline.holds(c.location, time))
-        order = np.lexsort((row[at], timeline.ns(time[at]), c.collective[at]))
+        at = np.flatnonzero(holds(c.location, time))
+        order = np.lexsort((row[at], ns(time[at]), c.collective[at]))
         of = c.collective[at][order]
         is_first = np.concatenate([[True], of[1:] != of[:-1]]) if of.size else np.zeros(0, bool)
         is_last = np.append(is_first[1:], True)[: of.size]

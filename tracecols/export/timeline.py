@@ -165,7 +165,7 @@ class Timeline:
         ids = properties_of_waits(model, waits) if model is not None and waits else []
         self.n_waits = dict.fromkeys(ids, 0)
         self._waits: list[Waits] = find_waits(model, ids) if model is not None and ids else []
-        self._flows = Flows(self, model)
+        self._flows = Flows(self.holds, self.ns, model)
 
         regions = model.regions if model is not None else Regions(store)
         self._tasks_name = regions.tasks

@@ -30,7 +30,7 @@ from tracecols.severity.cells import Cells
 if TYPE_CHECKING:
     from tracecols.enhance.model import Model
     from tracecols.enhance.regions import Regions
-    from tracecols.patterns.profile import TeamTimes
+    from tracecols.patterns.team_times import TeamTimes
 
 
 @dataclass

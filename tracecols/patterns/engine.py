@@ -26,8 +26,9 @@ from tracecols.patterns.base import Conventions, Family, Findings, Instances, Ma
 from tracecols.patterns.bounds import check_bounds
 from tracecols.patterns.counters import counter_properties
 from tracecols.patterns.plugins import installed
-from tracecols.patterns.profile import TeamTimes, displaced_call_paths, overbooked_threads
+from tracecols.patterns.profile import displaced_call_paths, overbooked_threads
 from tracecols.patterns.registry import CONVENTIONS, find_declared, needed, properties
+from tracecols.patterns.team_times import TeamTimes
 from tracecols.schema import not_analysed
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells

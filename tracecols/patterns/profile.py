@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.locations import PIECE
 from tracecols.enhance.model import Model
-from tracecols.enhance.regions import CONSTRUCTS, Regions
+from tracecols.enhance.regions import Regions
 from tracecols.patterns.base import Conventions, Family, Findings, named
 from tracecols.severity.cells import Cells
 
@@ -20,75 +18,6 @@ OVERHEAD_NAMES = "trace buffer flush|tracing"
 def traced(regions: Regions) -> NDArray[np.bool_]:
     """Regions that stand for records of tracing itself; those a program enters under that name do not count."""
     return (regions.file == "TRACER") & (regions.name == "TRACING")
-
-
-@dataclass
-class TeamTimes:
-    """What teams cost: times between FORK and ENTER, and between EXIT and JOIN, of every thread of every parallel region.
-
-    Attributes
-    ----------
-    n_instances : int
-        Team instances.
-    fork, join : Cells
-        On the parallel region.
-    forks, spent : Cells
-        The first, and both, of the threads that forked, on the call path that forked.
-    in_reach : bool
-        Whether the reference analyser accepts such teams: it refuses those that are smaller than their process, so also
-        nested ones, and MPI calls from other threads than the first.
-    """
-
-    n_instances: int
-    fork: Cells
-    join: Cells
-    forks: Cells
-    spent: Cells
-    in_reach: bool
-
-    @classmethod
-    def none(cls) -> TeamTimes:
-        """No teams."""
-        return cls(0, Cells.empty(), Cells.empty(), Cells.empty(), Cells.empty(), True)
-
-    @classmethod
-    def of(cls, model: Model) -> TeamTimes:
-        """Add them up over the teams of a model."""
-        in_reach = not calls_mpi_from_workers(model)
-        if not model.team_instances.n_instances:
-            return replace(cls.none(), in_reach=in_reach)
-        members, constructs, teams = model.construct_members, model.constructs, model.teams
-        forked = teams.master >= 0
-        in_reach &= bool((teams.n_threads[forked] == model.locations.n_threads[teams.master[forked]]).all())
-        team = constructs.team[members.construct]
-        row = np.flatnonzero((members.role_number == CONSTRUCTS.index("parallel")) & (teams.master[team] >= 0))
-        team = team[row]
-        fork = np.maximum(members.enter_time[row] - teams.fork_time[team], 0)
-        join = np.maximum(teams.join_time[team] - members.exit_time[row], 0)
-        call_path, location = members.call_path[row], members.location[row]
-        above = model.call_paths.parent[call_path]
-        mine = (teams.master[team] == location) & (above >= 0)
-        return cls(
-            teams.n_threads.size,
-            Cells.sum(call_path, location, fork),
-            Cells.sum(call_path, location, join),
-            Cells.sum(above[mine], location[mine], fork[mine]),
-            Cells.sum(above[mine], location[mine], (fork + join)[mine]),
-            in_reach,
-        )
-
-    def __add__(self, other: TeamTimes) -> TeamTimes:
-        return TeamTimes(
-            self.n_instances + other.n_instances, self.fork + other.fork, self.join + other.join,
-            self.forks + other.forks, self.spent + other.spent, self.in_reach and other.in_reach,
-        )  # fmt: skip
-
-
-def calls_mpi_from_workers(model: Model) -> bool:
-    """Whether any thread but the master of its process has events of MPI."""
-    workers = model.locations.workers
-    mine = workers[np.isin(workers, model.members)]
-    return any(model.store.n_rows(table, w) for table in ("p2p", "collectives") for w in mine.tolist())
 
 
 def task_cells(model: Model, cells: Cells) -> Cells:
