@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from pathlib import Path
 
@@ -81,3 +82,18 @@ def test_readme__the_tour_runs(tmp_path, monkeypatch):
     assert f"{cube.total('mpi_latebroadcast') / cube.total('time'):.4f}" == "0.0065"
     assert len(names["late"]) == 3
     assert (tmp_path / "hybrid.severity").is_dir()
+
+
+def test_analysis_page__names_functions_that_exist():
+    """The way of a message and of a barrier is written down by function."""
+    text = (ROOT / "tracecols" / "docs" / "analysis.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if re.match(r"\| \d+ \| `", line)]
+    assert 7 <= len(rows) <= 16
+    for row in rows:
+        path = row.split("`")[1]
+        module, _, name = path.rpartition(".")
+        if module.rpartition(".")[2][:1].isupper():
+            module, _, cls = module.rpartition(".")
+            assert hasattr(getattr(importlib.import_module(f"tracecols.{module}"), cls), name), path
+        else:
+            assert hasattr(importlib.import_module(f"tracecols.{module}"), name), path
