@@ -16,7 +16,7 @@ NOTHING, PUSH, POP, ON_OFF, FLUSH, NOTE, NOTE_CALL, TEAM_BEGIN, TEAM_END, TASK_S
 ) = range(20)  # fmt: skip
 
 # why a call returned
-DONE, GROW, BLOCKED = range(3)
+DONE, GROW, BLOCKED, DAMAGED = range(4)
 
 # region flags
 IS_CALL, IS_ARTIFICIAL = 1, 2
@@ -120,7 +120,8 @@ def scan_events(
     Returns
     -------
     why, i : int
-        DONE, GROW (a buffer is full) or BLOCKED (a team's parent is not known), and the event to go on with.
+        DONE, GROW (a buffer is full), BLOCKED (a team's parent is not known) or DAMAGED (the event enters no region, or there
+        are more such events than `stop_times`, `team_parents` or `task_slots` hold), and the event to go on with.
     """
     n = time.size
     base_row = state[ROW]
@@ -142,6 +143,9 @@ def scan_events(
                 why = GROW
                 break
             r = entry[i]
+            if r < 0:
+                why = DAMAGED
+                break
             if top >= 0:
                 parent = np.int64(frame_node[top])
                 if t > last:
@@ -283,6 +287,9 @@ def scan_events(
                 if 2 * (state[N_NODES] + 4) > table.size:
                     why = GROW
                     break
+                if state[N_FLUSHES] >= stop_times.size or entry[i] < 0:
+                    why = DAMAGED
+                    break
                 stop = max(stop_times[state[N_FLUSHES]], t)
                 state[N_FLUSHES] += 1
                 parent = np.int64(frame_node[top]) if top >= 0 else state[BASE]
@@ -316,6 +323,9 @@ def scan_events(
                 break
             if what == TEAM_BEGIN:
                 j = state[N_TEAMS]
+                if j >= team_parents.size:
+                    why = DAMAGED
+                    break
                 if top < 0 and task == 0:
                     if j >= n_known_teams:
                         why = BLOCKED
@@ -337,6 +347,9 @@ def scan_events(
                 if top < 0 and task == 0 and state[TEAM_DEPTH] == 0:
                     state[BASE] = NO_PARENT
             elif what == TASK_SWITCH or what == TASK_COMPLETE:
+                if state[N_SWITCHES] >= task_slots.size:
+                    why = DAMAGED
+                    break
                 slot = task_slots[state[N_SWITCHES]]
                 state[N_SWITCHES] += 1
                 if t > last:

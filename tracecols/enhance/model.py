@@ -109,18 +109,21 @@ class FamilyNotes:
         member[[k.number for k in KINDS if k.family == family]] = True
         parts: list[dict[str, NDArray[Any]]] = []
         for i in model.members.tolist():
-            side = model.store.read(family, i, ["row", *columns])
-            if not side["row"].size:
+            side = model.store.read(family, i, ["row", "kind", *columns])
+            side_kind = side.pop("kind")
+            if not side_kind.size:
                 continue
             notes = model.scans[i].notes
             kind = notes.kind
             mine = member[kind]
+            if not np.array_equal(kind[mine], side_kind):
+                raise model.store.damaged(f"location {i}: the kinds of its events are not those in the table {family}")
             call = notes.call[mine]
             parts.append(
                 {
                     **side,
                     "location": np.full(call.size, i, np.int32),
-                    "kind": kind[mine],
+                    "kind": side_kind,
                     "time": notes.time[mine],
                     "call": model.calls.number(i, call),
                 }

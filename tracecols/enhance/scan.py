@@ -21,8 +21,9 @@ from tracecols.enhance.order import EventOrder
 from tracecols.enhance.regions import Regions
 from tracecols.enhance.spool import Spool
 from tracecols.enhance.teams import FORKS, IS_FORK, IS_JOIN, JOINS, Teams
+from tracecols.errors import StoreError
 from tracecols.kernels import stacks
-from tracecols.schema import KINDS, EventKind
+from tracecols.schema import KINDS, NAMES, EventKind
 from tracecols.store import Store
 
 BATCH = 1 << 20
@@ -253,7 +254,10 @@ class LocationScan:
         is_fork = IS_FORK[self.notes.kind[mine]]
         join = pair_nested(is_fork, ~is_fork)[is_fork]
         events = self._thread_events
-        row = events.row[(IS_FORK | IS_JOIN)[events.kind]]
+        of_team = (IS_FORK | IS_JOIN)[events.kind]
+        row = events.row[of_team]
+        if not np.array_equal(IS_FORK[events.kind[of_team]], is_fork):
+            raise self._damaged("its forks and joins do not follow each other as in the table threads")
         time = self.notes.time[mine]
         return ForkSpans(
             row[is_fork],
@@ -361,7 +365,11 @@ class LocationScan:
             return region
         low, high = np.searchsorted(self._site_rows, [self.at, self.at + region.size])
         result = region.copy()
-        result[self._site_rows[low:high] - self.at] = len(self.regions) + self._sites[low:high]
+        at, entry = self._site_rows[low:high] - self.at, len(self.regions) + self._sites[low:high]
+        entered = self.regions.of_entry[entry]
+        if (entered != region[at]).any() or (entered < 0).any():
+            raise self._damaged("an event enters another region than its call site in the table enter_sites")
+        result[at] = entry
         return result
 
     def run(
@@ -385,7 +393,38 @@ class LocationScan:
                 return -1
             if why == stacks.BLOCKED:
                 return int(at)
+            if why == stacks.DAMAGED:
+                name = NAMES.get(int(kind[at]), str(kind[at]))
+                row = int(self.state[stacks.ROW]) + int(at)
+                raise self._damaged(f"event {row} is a {name} that enters no region or has no row in its side table")
             self._grow()
+
+    def _damaged(self, what: str) -> StoreError:
+        return self.store.damaged(f"location {self.location}: {what}")
+
+    def _compare(self, nodes: int) -> None:
+        """Compare the events of the location, after the pass, with the rows of its side tables."""
+        state, n_rows = self.state, self.store.n_rows
+        forks = int(IS_FORK[self._thread_events.kind].sum())
+        begins = self._parents.size if self._forker in (-1, self.location) else int(state[stacks.N_TEAMS])
+        for what, found, expected in (
+            ("buffer flushes", int(state[stacks.N_FLUSHES]), self._stop_times.size),
+            ("switches of tasks", int(state[stacks.N_SWITCHES]), self._task_slots.size),
+            ("begins in teams", int(state[stacks.N_TEAMS]), begins),
+            ("forks", nodes, forks),
+        ):
+            if found != expected:
+                raise self._damaged(f"{found} {what} among its events, {expected} in their side table")
+        sides = sum(n_rows(family, self.location) for family in ("p2p", "collectives", "locks", "rma"))
+        values = sum(n_rows(table, self.location) for table in self.store.tables if table.startswith("metrics_"))
+        noted = int(state[stacks.N_NOTES]) - sides - self._thread_events.row.size - self._task_slots.size
+        if noted != values:
+            # a METRIC may have a source without a class, and then has no values
+            kind = self._notes[0][: state[stacks.N_NOTES]]
+            metrics = int((kind == EventKind.METRIC).sum())
+            if noted != metrics or metrics < values:
+                n = kind.size
+                raise self._damaged(f"{n} events with attributes, {n - noted + values} rows in their side tables")
 
     def _grow(self) -> None:
         state = self.state
@@ -413,6 +452,8 @@ class LocationScan:
         nodes = node[IS_FORK[kind]].astype(np.int64)
         events = self._thread_events
         row = events.row[IS_FORK[events.kind]][: nodes.size]
+        if row.size < nodes.size:
+            raise self._damaged(f"{nodes.size} forks among its events, {row.size} in the table threads")
         program = int(self.state[stacks.PROGRAM])
         programs = np.where(row > self.state[stacks.PROGRAM_ROW], program, stacks.NO_PARENT)
         # at once: threads look at it while this one goes on
@@ -424,6 +465,7 @@ class LocationScan:
             self.last_time, state, self._frames[0], self._frames[1], self._frames[4], self._nodes[5], self._calls[4]
         )
         self._publish()
+        self._compare(self.published[0].size)
         self.node_parent, self.node_entry, self.node_row, self.node_time, _, self.exclusive, self.visits = (
             a[: state[stacks.N_NODES]].copy() for a in self._nodes
         )
