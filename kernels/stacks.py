@@ -120,8 +120,8 @@ def scan_events(
     Returns
     -------
     why, i : int
-        DONE, GROW (a buffer is full), BLOCKED (a team's parent is not known) or DAMAGED (the event enters no region, or there
-        are more such events than `stop_times`, `team_parents` or `task_slots` hold), and the event to go on with.
+        DONE, GROW (a buffer is full), BLOCKED (a team's parent is not known) or DAMAGED (the event enters no region there is, or
+        there are more such events than `stop_times`, `team_parents` or `task_slots` hold), and the event to go on with.
     """
     n = time.size
     base_row = state[ROW]
@@ -129,6 +129,7 @@ def scan_events(
     top = state[TOP]
     task = state[TASK]
     pointers = enterptr.size > 0
+    n_entries = np.uint32(entry_region.size)
     why = DONE
     i = start
     while i < n:
@@ -143,7 +144,8 @@ def scan_events(
                 why = GROW
                 break
             r = entry[i]
-            if r < 0:
+            # as an unsigned number null is the largest: one comparison for both
+            if np.uint32(r) >= n_entries:
                 why = DAMAGED
                 break
             if top >= 0:
@@ -287,7 +289,7 @@ def scan_events(
                 if 2 * (state[N_NODES] + 4) > table.size:
                     why = GROW
                     break
-                if state[N_FLUSHES] >= stop_times.size or entry[i] < 0:
+                if state[N_FLUSHES] >= stop_times.size or np.uint32(entry[i]) >= n_entries:
                     why = DAMAGED
                     break
                 stop = max(stop_times[state[N_FLUSHES]], t)

@@ -25,6 +25,7 @@ from tracecols.errors import StoreError
 from tracecols.kernels import stacks
 from tracecols.schema import KINDS, NAMES, EventKind
 from tracecols.store import Store
+from tracecols.store.arrow import to_numpy
 
 BATCH = 1 << 20
 """Events per kernel call."""
@@ -344,7 +345,7 @@ class LocationScan:
         if not self.n:
             self.prepare(others, 0)
         while self.at < self.n:
-            columns = self.store.read("events", self.location, None, self.at, self.at + BATCH)
+            columns = self.store.read("events", self.location, None, self.at, self.at + BATCH, checked=False)
             entry = self.entries(columns["region"])
             if not self._calls:
                 self.prepare(others, int(columns["time"][0]))
@@ -396,22 +397,23 @@ class LocationScan:
             if why == stacks.DAMAGED:
                 name = NAMES.get(int(kind[at]), str(kind[at]))
                 row = int(self.state[stacks.ROW]) + int(at)
-                raise self._damaged(f"event {row} is a {name} that enters no region or has no row in its side table")
+                raise self._damaged(
+                    f"event {row} is a {name} that enters region {entry[at]}, or has no row in its side table"
+                )
             self._grow()
 
     def _damaged(self, what: str) -> StoreError:
         return self.store.damaged(f"location {self.location}: {what}")
 
-    def _compare(self, nodes: int) -> None:
+    def _compare(self) -> None:
         """Compare the events of the location, after the pass, with the rows of its side tables."""
         state, n_rows = self.state, self.store.n_rows
-        forks = int(IS_FORK[self._thread_events.kind].sum())
         begins = self._parents.size if self._forker in (-1, self.location) else int(state[stacks.N_TEAMS])
         for what, found, expected in (
             ("buffer flushes", int(state[stacks.N_FLUSHES]), self._stop_times.size),
             ("switches of tasks", int(state[stacks.N_SWITCHES]), self._task_slots.size),
             ("begins in teams", int(state[stacks.N_TEAMS]), begins),
-            ("forks", nodes, forks),
+            ("forks", self.published[0].size, self._n_forks),
         ):
             if found != expected:
                 raise self._damaged(f"{found} {what} among its events, {expected} in their side table")
@@ -422,7 +424,8 @@ class LocationScan:
             # a METRIC may have a source without a class, and then has no values
             kind = self._notes[0][: state[stacks.N_NOTES]]
             metrics = int((kind == EventKind.METRIC).sum())
-            if noted != metrics or metrics < values:
+            classes = to_numpy(self.store.definition("metric_sources").column("metric_class"))
+            if noted != metrics or metrics < values or not (classes < 0).any():
                 n = kind.size
                 raise self._damaged(f"{n} events with attributes, {n - noted + values} rows in their side tables")
 
@@ -451,11 +454,12 @@ class LocationScan:
         kind, _, _, node = (a[:n] for a in self._notes)
         nodes = node[IS_FORK[kind]].astype(np.int64)
         events = self._thread_events
-        row = events.row[IS_FORK[events.kind]][: nodes.size]
+        row = events.row[IS_FORK[events.kind]]
+        self._n_forks = row.size
         if row.size < nodes.size:
             raise self._damaged(f"{nodes.size} forks among its events, {row.size} in the table threads")
         program = int(self.state[stacks.PROGRAM])
-        programs = np.where(row > self.state[stacks.PROGRAM_ROW], program, stacks.NO_PARENT)
+        programs = np.where(row[: nodes.size] > self.state[stacks.PROGRAM_ROW], program, stacks.NO_PARENT)
         # at once: threads look at it while this one goes on
         self.published = nodes, programs
 
@@ -465,7 +469,7 @@ class LocationScan:
             self.last_time, state, self._frames[0], self._frames[1], self._frames[4], self._nodes[5], self._calls[4]
         )
         self._publish()
-        self._compare(self.published[0].size)
+        self._compare()
         self.node_parent, self.node_entry, self.node_row, self.node_time, _, self.exclusive, self.visits = (
             a[: state[stacks.N_NODES]].copy() for a in self._nodes
         )

@@ -225,7 +225,14 @@ class Store:
         return meta, starts
 
     def read(
-        self, table: str, location: int, columns: list[str] | None = None, start: int = 0, stop: int | None = None
+        self,
+        table: str,
+        location: int,
+        columns: list[str] | None = None,
+        start: int = 0,
+        stop: int | None = None,
+        *,
+        checked: bool = True,
     ) -> dict[str, NDArray[Any]]:
         """Read the rows of one location.
 
@@ -239,6 +246,8 @@ class Store:
             All by default.
         start, stop : int, optional
             Which of the location's rows of this table.
+        checked : bool, optional
+            Check the values; without, who reads them does (`kernels.stacks.scan_events`).
 
         Returns
         -------
@@ -288,6 +297,8 @@ class Store:
                         self._recent.popitem(last=False)
         begin = offset + start - int(starts[first])
         result = {c: values[begin : begin + stop - start] for c, values in found.items()}
+        if not checked:
+            return result
         at, column, what = checks.wrong_columns(
             declared, result, range(*self._first_rows[location : location + 2].tolist()), self._n_defined
         )
