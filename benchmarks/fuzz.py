@@ -1,7 +1,8 @@
 """A fuzz campaign over both converters and the store: `python -m benchmarks.fuzz --mutations 100000`.
 
 Small traces are damaged at random, one file at a time (tests/otf2_mutations.py, tests/epilog_mutations.py), then converted and
-analyzed by worker processes. A worker that dies, hangs or wants more memory than it may is a failure, like any error that is
+analyzed by worker processes. `--only "values*"` changes values of stores with all their checksums made right again
+(tests/store_mutations.py); `--bounds` checks every index of the kernels. A worker that dies, hangs or wants more memory than it may is a failure, like any error that is
 not one of tracecols'. What is read nevertheless is compared with the sound trace:
 
 * *same*: all events, attributes, definitions and severities are; the definitions may stand in another order.
@@ -31,6 +32,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -80,6 +82,16 @@ class StoreDamage:
         return path, mutate(self.files[path], chance)
 
 
+class StoreValues(StoreDamage):
+    """A store whose values are changed, and all checksums made right again."""
+
+    def damaged(self, chance: random.Random) -> tuple[Path, bytes]:
+        """Choose a file and what it is to hold."""
+        import store_mutations
+
+        return store_mutations.change(self.anchor, chance)
+
+
 def targets(folder: Path) -> dict[str, Damaged]:
     """Write the traces to be damaged."""
     import epilog_mutations
@@ -99,6 +111,8 @@ def targets(folder: Path) -> dict[str, Damaged]:
         result[f"EPILOG, {anchor.parent.name}"] = epilog_mutations.Damage(anchor)
     for name, source in (("OTF2", tiny), ("EPILOG", folder / "epilog" / "hybrid")):
         result[f"store of {name}"] = StoreDamage(tracecols.convert(source, folder / f"{name}.trace", jobs=1))
+        copy = shutil.copytree(folder / f"{name}.trace", folder / "values" / f"{name}.trace")
+        result[f"values in a store of {name}"] = StoreValues(copy)
     return result
 
 
@@ -246,6 +260,11 @@ def try_one(target: Damaged, sound: tuple[dict[str, str], str, Path], seed: int,
         store = target.anchor
         if not isinstance(target, StoreDamage):
             store = tracecols.convert(target.anchor, out / "x.trace", jobs=1, salvage=seed % 4 == 0)
+        if isinstance(target, StoreValues):
+            import store_mutations
+
+            (out / "used").mkdir()
+            store_mutations.use(store, out / "used", seed)
         found, told = content(store)
         before, told_before, sound_store = sound
         if found == before:
@@ -257,14 +276,15 @@ def try_one(target: Damaged, sound: tuple[dict[str, str], str, Path], seed: int,
         return "refused"
     finally:
         path.write_bytes(target.files[path])
-        shutil.rmtree(out / "x.trace", ignore_errors=True)
+        for made in (out / "x.trace", out / "used", target.anchor / "enhanced"):
+            shutil.rmtree(made, ignore_errors=True)
 
 
-def work(folder: Path, first: int, last: int, step: int) -> None:
+def work(folder: Path, first: int, last: int, step: int, only: str) -> None:
     """Run mutations of a worker and write what came of them, line by line."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     folder.mkdir(parents=True, exist_ok=True)
-    all_targets = targets(folder)
+    all_targets = {name: target for name, target in targets(folder).items() if fnmatch(name, only)}
     out = folder / "out"
     out.mkdir()
     names = [*all_targets]
@@ -297,8 +317,11 @@ def work(folder: Path, first: int, last: int, step: int) -> None:
 class Worker:
     """A process that runs every `step`-th mutation, started anew behind one that killed it."""
 
-    def __init__(self, number: int, mutations: int, step: int, scratch: Path) -> None:
+    def __init__(self, number: int, mutations: int, step: int, scratch: Path, only: str, bounds: bool) -> None:
         self.number, self.mutations, self.step, self.scratch = number, mutations, step, scratch
+        self.only, self.environment = only, dict(os.environ)
+        if bounds:
+            self.environment |= {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(scratch / "kernels")}
         self.seen: dict[str, Counter[str]] = {}
         self.peak = 0
         self.failures: list[str] = []
@@ -321,8 +344,11 @@ class Worker:
             str(self.first),
             str(self.mutations),
             str(self.step),
+            self.only,
         ]
-        self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=self.environment
+        )
         assert self.process.stdout is not None
         os.set_blocking(self.process.stdout.fileno(), False)
         self.rest = b""
@@ -367,15 +393,20 @@ def main() -> None:
     parser.add_argument("--mutations", type=int, default=100_000)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seconds", type=float, default=math.inf, help="Stop after so long.")
-    parser.add_argument("--work", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--only", default="*", metavar="PATTERN", help="Only traces whose name fits a shell pattern.")
+    parser.add_argument("--bounds", action="store_true", help="Check the bounds of all indices in kernels.")
+    parser.add_argument("--work", nargs=5, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.work:
-        folder, first, last, step = arguments.work
-        work(Path(folder), int(first), int(last), int(step))
+        folder, first, last, step, only = arguments.work
+        work(Path(folder), int(first), int(last), int(step), only)
         return
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tracecols-") as scratch:
-        workers = [Worker(i, arguments.mutations, arguments.jobs, Path(scratch)) for i in range(arguments.jobs)]
+        workers = [
+            Worker(i, arguments.mutations, arguments.jobs, Path(scratch), arguments.only, arguments.bounds)
+            for i in range(arguments.jobs)
+        ]
         running = workers
         while running and time.monotonic() - begin < arguments.seconds:
             time.sleep(0.2)

@@ -42,7 +42,7 @@ def walk(kind, region, start, base, state, action, task_slots, top, item_below, 
     Returns
     -------
     int
-        The event to go on with.
+        The event to go on with; -1 - i if event i switches tasks and `task_slots` does not hold so many.
     """
     i = start
     while i < kind.size:
@@ -68,6 +68,8 @@ def walk(kind, region, start, base, state, action, task_slots, top, item_below, 
                 item_below[item] = state[FREE]
                 state[FREE] = item
         elif what == TASK_SWITCH or what == TASK_COMPLETE:
+            if state[N_SWITCHES] >= task_slots.size:
+                return -1 - i
             slot = task_slots[state[N_SWITCHES]]
             state[N_SWITCHES] += 1
             state[TASK] = slot

@@ -18,7 +18,7 @@ NOTHING, PUSH, POP, ON_OFF, FLUSH, ATTRIBUTE, ATTRIBUTE_CALL, TEAM_BEGIN, TEAM_E
 ) = range(23)  # fmt: skip
 
 # why a call returned
-DONE, GROW, BLOCKED = range(3)
+DONE, GROW, BLOCKED, DAMAGED = range(4)
 
 # region flags
 IS_CALL, IS_ARTIFICIAL = 1, 2
@@ -125,7 +125,8 @@ def scan_events(
     Returns
     -------
     why, i : int
-        DONE, GROW (a buffer is full) or BLOCKED (a team's parent is not known), and the event to go on with.
+        DONE, GROW (a buffer is full), BLOCKED (a team's parent is not known) or DAMAGED (the event enters no region there is, or
+        there are more such events than `stop_times`, `team_parents` or `task_slots` hold), and the event to go on with.
 
     Notes
     -----
@@ -140,6 +141,7 @@ def scan_events(
     top = state[TOP]
     task = state[TASK]
     pointers = enterptr.size > 0
+    n_entries = np.uint32(entry_region.size)
     why = DONE
     i = start
     while i < n:
@@ -155,6 +157,10 @@ def scan_events(
                 why = GROW
                 break
             r = entry[i]
+            # as an unsigned number null is the largest: one comparison for both
+            if np.uint32(r) >= n_entries:
+                why = DAMAGED
+                break
             if top >= 0:
                 parent = np.int64(frame_node[top])
                 exclusive[parent] += now - last
@@ -296,6 +302,9 @@ def scan_events(
                 if 2 * (state[N_NODES] + 4) > table.size:
                     why = GROW
                     break
+                if state[N_FLUSHES] >= stop_times.size or np.uint32(entry[i]) >= n_entries:
+                    why = DAMAGED
+                    break
                 stop = max(stop_times[state[N_FLUSHES]], t)
                 state[N_FLUSHES] += 1
                 parent = np.int64(frame_node[top]) if top >= 0 else state[BASE]
@@ -328,6 +337,9 @@ def scan_events(
                 break
             if what == TEAM_BEGIN:
                 j = state[N_TEAMS]
+                if j >= team_parents.size:
+                    why = DAMAGED
+                    break
                 if top < 0 and task == 0:
                     if j >= n_known_teams:
                         why = BLOCKED
@@ -349,6 +361,9 @@ def scan_events(
                 if top < 0 and task == 0 and state[TEAM_DEPTH] == 0:
                     state[BASE] = state[HOME]
             elif what == TASK_SWITCH or what == TASK_COMPLETE:
+                if state[N_SWITCHES] >= task_slots.size:
+                    why = DAMAGED
+                    break
                 slot = task_slots[state[N_SWITCHES]]
                 state[N_SWITCHES] += 1
                 if top >= 0:

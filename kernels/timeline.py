@@ -16,7 +16,7 @@ BEGIN, END, INSTANT, COUNTER = range(1, 5)
 LAST, FREE, N_FRAMES, TASK, N_FLUSHES, N_SWITCHES, N_MARKS, IS_OPEN, IS_OVER, N_OUT, N_STATE = range(11)
 
 # why a call returned
-DONE, FULL, GROW = range(3)
+DONE, FULL, GROW, DAMAGED = range(4)
 
 
 @kernel
@@ -112,8 +112,9 @@ def draw_events(
     Returns
     -------
     why, i : int
-        DONE, FULL (what is drawn has to be taken, or needs more room if it is nothing) or GROW (no frame is free), and the
-        event to go on with.
+        DONE, FULL (what is drawn has to be taken, or needs more room if it is nothing), GROW (no frame is free) or DAMAGED (the
+        event enters no region, or there are more such events than `stop_times` or `task_slots` hold), and the event to go on
+        with.
     """
     i = start
     n_marks = mark_row.size
@@ -133,6 +134,12 @@ def draw_events(
             what = np.uint8(PUSH) if region[i] >= 0 else np.uint8(POP)
         if what == PUSH and state[FREE] < 0:
             return GROW, i
+        if (
+            ((what == PUSH or what == FLUSH) and region[i] < 0)
+            or (what == FLUSH and state[N_FLUSHES] >= stop_times.size)
+            or ((what == TASK_SWITCH or what == TASK_COMPLETE) and state[N_SWITCHES] >= task_slots.size)
+        ):
+            return DAMAGED, i
         t = max(time[i], state[LAST])
         until = t
         if what == FLUSH:

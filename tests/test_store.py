@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from tracecols.converters.base import Batch, Clock, Report
 from tracecols.converters.otf2 import archive as archive_module
 from tracecols.converters.registry import open_source
 from tracecols.errors import SourceError, StoreError
-from tracecols.schema import DEFINITIONS, SIDE_TABLES, metric_table
+from tracecols.schema import DEFINITIONS, SIDE_TABLES, EventKind, metric_table
 from tracecols.store import Store, StoreWriter
 from tracecols.store.layout import checksum
 
@@ -49,15 +50,34 @@ def files(store: Store) -> dict[str, bytes]:
     return {str(p.relative_to(store.path)): p.read_bytes() for p in store.path.rglob("*") if p.is_file()}
 
 
-def empty_definitions(n_events: list[int]) -> dict[str, dict[str, list]]:
-    """Definition tables with nothing but locations."""
+def definitions_for(n_events: list[int], value_types: tuple[str, ...] = ("float64",)) -> dict[str, dict[str, list]]:
+    """Definition tables with what `Numbers` refers to: locations of one process, four regions, one metric class."""
     tables = {name: {c: [] for c in table.names} for name, table in DEFINITIONS.items()}
+
+    def define(name: str, n: int, **columns: list) -> None:
+        dtypes = {c.name: c.dtype for c in DEFINITIONS[name].columns}
+        empty = {c: [[] if d.startswith("list") else "" if d == "string" else -1] * n for c, d in dtypes.items()}
+        tables[name] = {**empty, "id": list(range(n)), **columns}
+
     n = len(n_events)
+    define("processes", 1)
+    define("regions", 4)
+    define("metric_members", len(value_types), value_type=list(value_types))
+    define("metric_classes", 1, members=[list(range(len(value_types)))])
+    define("metric_sources", 1, metric_class=[0])
     tables["locations"] = {
         "id": list(range(n)), "name": [""] * n, "type": ["cpu_thread"] * n, "process": [0] * n,
-        "thread": list(range(n)), "first_row": [0] * n, "n_events": list(n_events),
+        "thread": list(range(n)), "first_row": (np.cumsum([0, *n_events])[:-1]).tolist(), "n_events": list(n_events),
     }  # fmt: skip
     return tables
+
+
+def manifest_for(n_locations: int) -> dict[str, object]:
+    """What a conversion adds to a manifest."""
+    return {
+        "written_by": "tests", "source": {"path": "numbers", "format": "numbers"}, "clock": asdict(Clock(1000)),
+        "n_locations": n_locations, "not_understood": {}, "lost": [],
+    }  # fmt: skip
 
 
 class Numbers:
@@ -70,7 +90,7 @@ class Numbers:
     capabilities: frozenset[str] = frozenset()
 
     def __init__(self, n_events: list[int], rows: int = 1000, fail_at: tuple[int, int] | None = None) -> None:
-        self.definitions = empty_definitions(n_events)
+        self.definitions = definitions_for(n_events)
         self.metric_types = [["float64"]]
         self.n_events, self.rows, self.fail_at = n_events, rows, fail_at
 
@@ -91,7 +111,8 @@ class Numbers:
                 },
                 "metrics_0": {"row": number, "source": np.zeros(n, np.int32), "value_0": number / 7},
             }  # fmt: skip
-            kinds, regions = (number % 83 + 10).astype(np.uint8), (number % 5).astype(np.int32) - 1
+            kinds = np.where(number % 3 == 0, EventKind.THREAD_ACQUIRE_LOCK, EventKind.METRIC).astype(np.uint8)
+            regions = (number % 5).astype(np.int32) - 1
             yield Batch({"time": buffer[:n], "kind": kinds, "region": regions}, sides)
             buffer[:] = -1
 
@@ -115,7 +136,7 @@ def test_round_trip__of_columns(n_events, tmp_path):
         events = store.read("events", location)
         assert {k: v.dtype for k, v in events.items()} == {"time": np.int64, "kind": np.uint8, "region": np.int32}
         np.testing.assert_array_equal(events["time"], 1_000_000 * location + number)
-        np.testing.assert_array_equal(events["kind"], number % 83 + 10)
+        np.testing.assert_array_equal(events["kind"], np.where(number % 3 == 0, 57, 31))
         np.testing.assert_array_equal(events["region"], number % 5 - 1)
         locks = store.read("locks", location)
         np.testing.assert_array_equal(locks["row"], number[::3] + first)
@@ -141,10 +162,10 @@ def test_round_trip__of_edges_of_types(tmp_path):
     events = {
         "time": times,
         "kind": np.full(5, 255, np.uint8),
-        "region": np.array([-(1 << 31), -1, 0, 1, (1 << 31) - 1], np.int32),
+        "region": np.array([-1, 0, 1, 2, 3], np.int32),
     }
     attributes = {
-        "row": np.arange(5), "attribute": np.arange(5, dtype=np.int32), "type": np.arange(5, dtype=np.uint8) + 251,
+        "row": np.arange(5), "attribute": np.full(5, -1, np.int32), "type": np.arange(5, dtype=np.uint8) + 251,
         "value": times[::-1].copy(),
     }  # fmt: skip
     floats = np.array([np.nan, -0.0, np.inf, 5e-324, -1e308])
@@ -158,7 +179,7 @@ def test_round_trip__of_edges_of_types(tmp_path):
     with writer.part(0) as part:
         part.begin()
         part.add(0, 0, events, {"attributes": attributes, "metrics_0": metrics})
-    writer.finish(empty_definitions([5]), [part], {})
+    writer.finish(definitions_for([5], ("float64", "uint64")), [part], manifest_for(1))
     store = Store(folder)
     for table, columns in (("events", events), ("attributes", attributes), ("metrics_0", metrics)):
         found = store.read(table, 0)
@@ -176,15 +197,15 @@ def test_round_trip__of_edges_of_types(tmp_path):
 
 
 def test_round_trip__of_definitions(tmp_path):
-    definitions = empty_definitions([0])
+    definitions = definitions_for([0])
     definitions["strings"] = {"id": [0, 1 << 62, -5], "string": ["", "ä ☃ \U0001f600", "a\nb\0c"]}
     definitions["groups"] = {
-        "id": [3, 4], "name": ["", "g"], "type": ["locations", "unknown"], "paradigm": ["mpi", "none"], "flags": [0, 1],
+        "id": [3, 4], "name": ["", "g"], "type": ["locations", "metric"], "paradigm": ["mpi", "none"], "flags": [0, 1],
         "members": [[], [1 << 62, -1, 0]],
     }  # fmt: skip
     folder = tmp_path / "x.trace"
     folder.mkdir()
-    StoreWriter(folder, []).finish(definitions, [], {})
+    StoreWriter(folder, []).finish(definitions, [], manifest_for(1))
     store = Store(folder)
     assert set(store.definitions) == set(DEFINITIONS)
     for name, columns in definitions.items():

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
+import tracecols
 from tracecols.enhance.communicators import Communicators
+from tracecols.export.viewers import export_timeline
 from tracecols.patterns.constraints import find_violations
 from tracecols.patterns.engine import analyze_model
 from tracecols.pieces.stored import StoreSource
@@ -160,3 +164,15 @@ def test_calling_contexts__without_a_region_enter_an_unknown_one(archive, enhanc
     ]
     assert (model.profile.exclusive.tolist(), model.profile.visits.tolist()) == ([30, 10], [1, 2])
     assert told(model) == {}
+
+
+def test_timeline__of_an_operation_that_says_nothing(archive, tmp_path):
+    """Communicator, root and bytes undefined: an instant without details, which Chrome's JSON could not be written for."""
+    mpi = archive.mpi(2)
+    mpi.ranks[0].collective(10, 40, None, "barrier", None, None, None).collective(50, 60, mpi.world, "barrier")
+    store = tracecols.convert(archive.write(), tmp_path / "x.trace", jobs=1)
+    export_timeline(store, tmp_path / "x.trace.json", jobs=1)
+    events = json.loads((tmp_path / "x.trace.json").read_text())["traceEvents"]
+    assert [e["args"] for e in events if e.get("name") == "barrier" and "args" in e] == [
+        {}, {"communicator": "MPI_COMM_WORLD", "sent": 0, "received": 0},
+    ]  # fmt: skip

@@ -13,7 +13,6 @@ from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import Segments, combine, mask_of, number
 from tracecols.enhance.scan import ACTION, LocationScan
 from tracecols.enhance.teams import Teams
-from tracecols.errors import StoreError
 from tracecols.kernels import stacks
 from tracecols.schema import KINDS
 from tracecols.schema.compound import PROFILE, REGION_INSTANCES
@@ -120,28 +119,24 @@ def attributed_events(
     Raises
     ------
     StoreError
-        If a side table has more or fewer rows than its location has events of the family.
+        If a side table has other rows than its location has events of the family.
     """
     of_family = mask_of(k.number for k in KINDS if k.family == family)
     found: list[dict[str, NDArray[Any]]] = []
     for i in members.tolist():
-        side = facts.store.read(family, i, ["row", *columns])
+        side = facts.store.read(family, i, ["row", "kind", *columns])
         if not side["row"].size:
             continue
         events = scans[i].events
         kind = events.column("kind")
         mine = of_family[kind]
         call = events.column("call")[mine]
-        if call.size != side["row"].size:
-            raise StoreError(
-                f"{facts.store.path}: table {family} has {side['row'].size} rows of location {i}, which has {call.size} such events\n"
-                "  the store is damaged; convert the trace again"
-            )
+        if not np.array_equal(kind[mine], side["kind"]):
+            raise facts.store.damaged(f"location {i}: the kinds of its events are not those in the table {family}")
         found.append(
             {
                 **side,
                 "location": np.full(call.size, i, np.int32),
-                "kind": kind[mine],
                 "time": events.column("time")[mine],
                 "call": calls.number(i, call),
             }

@@ -22,10 +22,12 @@ from tracecols.enhance.order import EventOrder
 from tracecols.enhance.regions import Regions
 from tracecols.enhance.spill import ColumnSpill
 from tracecols.enhance.teams import FORKS, IS_FORK, IS_JOIN, JOINS, Teams
+from tracecols.errors import StoreError
 from tracecols.kernels import stacks
-from tracecols.schema import KINDS, EventKind
+from tracecols.schema import KINDS, NAMES, EventKind
 from tracecols.schema.scans import ATTRIBUTED_EVENTS, CALL_INSTANCES
 from tracecols.store import Store
+from tracecols.store.arrow import to_numpy
 
 BATCH = 1 << 20
 """Events per kernel call."""
@@ -261,7 +263,10 @@ class LocationScan:
         is_fork = IS_FORK[kind[mine]]
         join = pair_nested(is_fork, ~is_fork)[is_fork]
         events = self._thread_events
-        row = events.row[(IS_FORK | IS_JOIN)[events.kind]]
+        of_team = (IS_FORK | IS_JOIN)[events.kind]
+        row = events.row[of_team]
+        if not np.array_equal(IS_FORK[events.kind[of_team]], is_fork):
+            raise self._damaged("its forks and joins do not follow each other as in the table threads")
         time = self.order.time(row, self.events.column("time")[mine])
         return ForkSpans(
             row[is_fork],
@@ -349,7 +354,7 @@ class LocationScan:
         if not self.n:
             self.prepare(others, 0)
         while self.at < self.n:
-            columns = self.store.read("events", self.location, None, self.at, self.at + BATCH)
+            columns = self.store.read("events", self.location, None, self.at, self.at + BATCH, checked=False)
             entry = self.entries(columns["region"])
             if not self._calls:
                 self.prepare(others, int(columns["time"][0]))
@@ -370,7 +375,11 @@ class LocationScan:
             return region
         low, high = np.searchsorted(self._site_rows, [self.at, self.at + region.size])
         result = region.copy()
-        result[self._site_rows[low:high] - self.at] = len(self.regions) + self._sites[low:high]
+        at, entry = self._site_rows[low:high] - self.at, len(self.regions) + self._sites[low:high]
+        entered = self.regions.of_entry[entry]
+        if (entered != region[at]).any() or (entered < 0).any():
+            raise self._damaged("an event enters another region than its call site in the table enter_sites")
+        result[at] = entry
         return result
 
     def run(
@@ -394,7 +403,40 @@ class LocationScan:
                 return -1
             if why == stacks.BLOCKED:
                 return int(at)
+            if why == stacks.DAMAGED:
+                name = NAMES.get(int(kind[at]), str(kind[at]))
+                row = int(self.state[stacks.ROW]) + int(at)
+                raise self._damaged(
+                    f"event {row} is a {name} that enters region {entry[at]}, or has no row in its side table"
+                )
             self._grow()
+
+    def _damaged(self, what: str) -> StoreError:
+        return self.store.damaged(f"location {self.location}: {what}")
+
+    def _compare(self) -> None:
+        """Compare the events of the location, after the pass, with the rows of its side tables."""
+        state, n_rows = self.state, self.store.n_rows
+        begins = self._parents.size if self._forker in (-1, self.location) else int(state[stacks.N_TEAMS])
+        for what, found, expected in (
+            ("buffer flushes", int(state[stacks.N_FLUSHES]), self._stop_times.size),
+            ("switches of tasks", int(state[stacks.N_SWITCHES]), self._task_slots.size),
+            ("begins in teams", int(state[stacks.N_TEAMS]), begins),
+            ("forks", self.published[0].size, self._n_forks),
+        ):
+            if found != expected:
+                raise self._damaged(f"{found} {what} among its events, {expected} in their side table")
+        sides = sum(n_rows(family, self.location) for family in ("p2p", "collectives", "locks", "rma"))
+        values = sum(n_rows(table, self.location) for table in self.store.tables if table.startswith("metrics_"))
+        noted = int(state[stacks.N_ATTRIBUTED]) - sides - self._thread_events.row.size - self._task_slots.size
+        if noted != values:
+            # a METRIC may have a source without a class, and then has no values
+            kind = self._events[0][: state[stacks.N_ATTRIBUTED]]
+            metrics = int((kind == EventKind.METRIC).sum())
+            classes = to_numpy(self.store.definition("metric_sources").column("metric_class"))
+            if noted != metrics or metrics < values or not (classes < 0).any():
+                n = kind.size
+                raise self._damaged(f"{n} events with attributes, {n - noted + values} rows in their side tables")
 
     def _grow(self) -> None:
         state = self.state
@@ -421,9 +463,12 @@ class LocationScan:
         kind, _, _, node = (a[:n] for a in self._events)
         nodes = node[IS_FORK[kind]].astype(np.int64)
         events = self._thread_events
-        row = events.row[IS_FORK[events.kind]][: nodes.size]
+        row = events.row[IS_FORK[events.kind]]
+        self._n_forks = row.size
+        if row.size < nodes.size:
+            raise self._damaged(f"{nodes.size} forks among its events, {row.size} in the table threads")
         program = int(self.state[stacks.PROGRAM])
-        programs = np.where(row > self.state[stacks.PROGRAM_ROW], program, stacks.NO_PARENT)
+        programs = np.where(row[: nodes.size] > self.state[stacks.PROGRAM_ROW], program, stacks.NO_PARENT)
         # at once: threads look at it while this one goes on
         self.published = nodes, programs
 
@@ -434,6 +479,7 @@ class LocationScan:
             *self._tasks[1:],
         )  # fmt: skip
         self._publish()
+        self._compare()
         self.node_parent, self.node_entry, self.node_row, self.node_time, _, self.exclusive, self.visits = (
             a[: state[stacks.N_NODES]].copy() for a in self._nodes
         )

@@ -132,7 +132,10 @@ class ChromeWriter:
             else:
                 words = pc.cast(pa.array(values), pa.string())
             details.append(pc.if_else(is_there, joined(f'"{name}":', words), None))
-        arguments = pc.binary_join_element_wise(*details, ",", null_handling="skip")
+        # rows without any are left out of what is joined
+        some = (strip.marks.values[mark] != NULL).any(axis=1)
+        found = pc.binary_join_element_wise(*details, ",", null_handling="skip")
+        arguments = pc.replace_with_mask(pa.repeat("", mark.size), pa.array(some), found)
         step = strip.marks.step[mark]
         phase = pa.array(["", *FLOW_PHASES.values()]).take(pa.array(step))
         number = pc.cast(pa.array(strip.marks.flow[mark]), pa.string())

@@ -13,7 +13,7 @@ from tracecols.converters.base import Columns
 from tracecols.errors import ExportError
 from tracecols.kernels import timeline as kernels
 from tracecols.pieces.cut import TaskEvents
-from tracecols.schema import EventKind
+from tracecols.schema import NAMES, EventKind
 from tracecols.store import Store
 
 EVER = np.iinfo(np.int64)
@@ -71,6 +71,7 @@ class Pen:
     """Draws the events of one location, batch after batch."""
 
     def __init__(self, store: Store, location: int, first: int, stop: int, tasks_name: int) -> None:
+        self._store, self._location = store, location
         self._window = first, stop
         self._tasks_name = tasks_name
         flushes, slots = np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -111,6 +112,11 @@ class Pen:
                 why = kernels.DONE
             if why == kernels.DONE and at == n and (not is_last or state[kernels.IS_OVER]):
                 break
+            if why == kernels.DAMAGED:
+                kind = NAMES.get(int(columns["kind"][at]), "unknown")
+                raise self._store.damaged(
+                    f"location {self._location}, at tick {columns['time'][at]}: an event {kind} enters no region or has no row in its side table"
+                )
             if why == kernels.GROW:
                 size = self._frames[0].size
                 self._frames = [np.concatenate([a, np.zeros_like(a)]) for a in self._frames]

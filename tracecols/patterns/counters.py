@@ -61,6 +61,15 @@ def counter_cells(model: Model, places: list[tuple[int, int]], mode: str) -> Cel
         if not node.size:
             continue
         rows = metric_rows(model, location)
+        if rows.size != node.size:
+            # a METRIC whose source has no class has no values
+            kind = model.store.read("events", location, ["kind"])["kind"]
+            own = scan.first_row + np.flatnonzero(kind == EventKind.METRIC)
+            if own.size != node.size or not np.isin(rows, own).all():
+                raise model.store.damaged(
+                    f"location {location}: its METRIC events are not those in the tables of metrics"
+                )
+            rows = own
         for number, position in places:
             side = model.store.read(f"metrics_{number}", location, ["row", "source", f"value_{position}"])
             if not side["row"].size:

@@ -178,6 +178,10 @@ class Stacks:
                 )
                 if at == columns["kind"].size:
                     break
+                if at < 0:
+                    raise store.damaged(
+                        f"location {location}, event {base - 1 - at}: it switches tasks, but the table tasks has no row for it"
+                    )
                 n = self._items[0].size
                 self._items = [np.concatenate([a, np.zeros_like(a)]) for a in self._items]
                 self._items[0][n:] = np.arange(n + 1, 2 * n + 1)

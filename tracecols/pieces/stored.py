@@ -18,6 +18,7 @@ from tracecols.jobs import n_jobs
 from tracecols.pieces.cut import Extra, LocationCut, plan_cut
 from tracecols.schema import KINDS
 from tracecols.store import Store
+from tracecols.store.checks import wrong_sides
 from tracecols.store.layout import is_made_here
 
 ROWS = 1 << 20
@@ -238,6 +239,9 @@ class StoreSource:
             stop = min(start + ROWS, cut.stop)
             events = self.store.read("events", location, None, start, stop)
             found = {name: columns for name, side in sides.items() if (columns := side.until(stop)) is not None}
+            what = wrong_sides(events["kind"], {t: {**c, "row": c["row"] - start} for t, c in found.items()})
+            if what:
+                raise self.store.damaged(f"location {location}: {what}")
             self._end_flushes(found)
             low, high = np.searchsorted(cut.dropped, [start, stop])
             if low < high:

@@ -21,6 +21,8 @@ class Column:
         Ticks, seconds, bytes, occurrences, rank, ...; empty for identifiers and names.
     target : str
         The table a pointer or reference column points into; -1 is null.
+    required : bool
+        Whether a reference is never null.
     """
 
     name: str
@@ -28,16 +30,18 @@ class Column:
     doc: str
     unit: str = ""
     target: str = ""
+    required: bool = False
 
 
 @dataclass(frozen=True)
 class Table:
-    """One table: a plural noun, what a row is, and its columns."""
+    """One table: a plural noun, what a row is, and its columns; of a side table whether an event may have several rows."""
 
     name: str
     row: str
     columns: tuple[Column, ...]
     source: str = ""
+    repeats: bool = False
     names: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -45,6 +45,15 @@ VALUE_TYPES = (
     "calling_context", "interrupt_generator", "io_file", "io_handle", "location_group",
 )  # fmt: skip
 
+VALUE_TARGETS = {
+    "string": "strings", "attribute": "attribute_definitions", "location": "locations", "region": "regions", "group": "groups",
+    "metric": "metric_sources", "comm": "communicators", "parameter": "parameter_definitions", "rma_win": "windows",
+    "source_code_location": "source_code_locations", "calling_context": "calling_contexts",
+    "interrupt_generator": "interrupt_generators", "io_file": "io_files", "io_handle": "io_handles",
+    "location_group": "processes",
+}  # fmt: skip
+"""By type of value: the table whose rows such values are."""
+
 
 def name_of(names: tuple[str, ...] | dict[int, str], number: int) -> str:
     """Return the name of an enumerator, or its number as text where it is not known."""

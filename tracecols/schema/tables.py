@@ -142,7 +142,7 @@ SIDE_TABLES: dict[str, Table] = {
             "the call site of one ENTER",
             (
                 Column("row", "int64", "the ENTER", "", "events"),
-                Column("call_site", "int32", "where its region is called", "", "call_sites"),
+                Column("call_site", "int32", "where its region is called", "", "call_sites", required=True),
             ),
             "EPILOG ENTER_CS",
         ),
@@ -163,6 +163,7 @@ SIDE_TABLES: dict[str, Table] = {
                 Column("position", "int32", "0 is the first"),
                 Column("argument", "int32", "the text", "", "strings"),
             ),
+            repeats=True,
         ),
         Table(
             "attributes",
@@ -173,6 +174,7 @@ SIDE_TABLES: dict[str, Table] = {
                 Column("type", "uint8", "type of the value, `ValueType`"),
                 Column("value", "int64", "the value's bits; references are rows of their table"),
             ),
+            repeats=True,
         ),
     )
 }
@@ -249,7 +251,7 @@ DEFINITIONS: dict[str, Table] = {
             "one stream of events, in process order",
             _NAME,
             Column("type", "string", "`LocationType`"),
-            Column("process", "int32", "what owns it", "", "processes"),
+            Column("process", "int32", "what owns it", "", "processes", required=True),
             Column("thread", "int32", "number within its process, whose master is 0"),
             Column("first_row", "int64", "its first event", "", "events"),
             Column("n_events", "int64", "number of its events", "occ"),
@@ -297,7 +299,7 @@ DEFINITIONS: dict[str, Table] = {
         _definition(
             "metric_classes",
             "one set of counters that are recorded together",
-            Column("members", "list[int32]", "counters in order", "", "metric_members"),
+            Column("members", "list[int32]", "counters in order", "", "metric_members", required=True),
             Column("occurrence", "string", "`MetricOccurrence`"),
             Column("recorder_kind", "string", "`RecorderKind`"),
         ),
@@ -410,7 +412,7 @@ DEFINITIONS: dict[str, Table] = {
             "where the rows of one location stand in one table",
             (
                 Column("table", "string", "table"),
-                Column("location", "int32", "location", "", "locations"),
+                Column("location", "int32", "location", "", "locations", required=True),
                 Column("part", "int32", "number of the part file"),
                 Column("offset", "int64", "first row within that file"),
                 Column("n_rows", "int64", "number of rows", "occ"),

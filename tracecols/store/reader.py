@@ -16,10 +16,14 @@ from numpy.typing import NDArray
 from tracecols.errors import StoreError
 from tracecols.files import check_regular
 from tracecols.once import once
-from tracecols.schema import DEFINITIONS, EVENTS, FORMAT_VERSION, SIDE_TABLES, Column, Table
+from tracecols.schema import DEFINITIONS, EVENTS, FORMAT_VERSION, SIDE_TABLES, Column, Table, metric_table
 from tracecols.schema.capabilities import GET_COMPLETION
+from tracecols.store import checks
 from tracecols.store.arrow import arrow_schema, open_parquet, to_numpy
 from tracecols.store.layout import MANIFEST, checksum, identity, part_name, read_manifest, reason
+
+METRICS = metric_table(0, [])
+"""What the tables of all metric classes begin with."""
 
 
 class Store:
@@ -70,6 +74,9 @@ class Store:
             raise StoreError(
                 f"{self.path}: its {MANIFEST} does not fit its checksum\n  the store is damaged; convert the trace again"
             )
+        what = checks.wrong_manifest(self.manifest)
+        if what:
+            raise self.damaged(f"{MANIFEST}: {what}")
         self.tables: dict[str, Table] = {"events": EVENTS}
         try:
             stored = {
@@ -94,7 +101,9 @@ class Store:
                 raise StoreError(
                     f"{self.path}: table {name} has other columns than this tracecols knows\n  convert the trace again"
                 )
-            self.tables[name] = declared or Table(name, "the values of one METRIC event", found)
+            self.tables[name] = declared or Table(name, METRICS.row, (*METRICS.columns[:2], *found[2:]), METRICS.source)
+        self._definitions: dict[str, pa.Table] = {}
+        self._checked: dict[str, pa.Table] = {}
         self._files: dict[tuple[str, int], tuple[pq.FileMetaData, NDArray[np.int64]]] = {}
         self._recent: OrderedDict[tuple[Any, ...], dict[str, NDArray[Any]]] = OrderedDict()
         self._lock = Lock()
@@ -106,6 +115,10 @@ class Store:
         # stores made before this was recorded are of two formats
         default = [GET_COMPLETION] if str(source["format"]).startswith("EPILOG") else []
         return frozenset(source.get("capabilities", default))
+
+    def damaged(self, what: str) -> StoreError:
+        """Make the error about something in the store that contradicts itself or the schema."""
+        return StoreError(f"{self.path}: {what}\n  the store is damaged; convert the trace again")
 
     def _open(self, path: Path, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
         """Open a file; where the folder is still the same then, it belongs to the manifest that was read."""
@@ -148,8 +161,33 @@ class Store:
         Raises
         ------
         StoreError
-            If it is missing or does not have the declared columns.
+            If it is missing, does not have the declared columns, or refers to what does not exist.
         """
+        known = self._checked.get(name)
+        if known is not None:
+            return known
+        table = self._definition(name)
+        what = checks.wrong_definition(name, table, self._n_defined)
+        if not what and name == "segments":
+            what = checks.wrong_segments(table)
+        elif not what and name == "locations":
+            what = checks.wrong_locations(table, self._n_events, self.manifest["n_locations"])
+        elif not what and name == "metric_classes":
+            what = checks.wrong_metric_classes(table, self.definition("metric_members"), self.tables)
+        if what:
+            raise self.damaged(f"definitions {name}, {what}")
+        return self._checked.setdefault(name, table)
+
+    def _n_defined(self, name: str) -> int:
+        """Count the rows of a definition table."""
+        n: int = self._definition(name).num_rows
+        return n
+
+    def _definition(self, name: str) -> pa.Table:
+        """Read a definition table, once; its values are not checked."""
+        known = self._definitions.get(name)
+        if known is not None:
+            return known
         path = self.path / "definitions" / f"{name}.parquet"
         try:
             # not pq.read_table: it imports pyarrow.dataset and pandas, 0.3 s
@@ -162,7 +200,7 @@ class Store:
             raise StoreError(
                 f"{path} has other columns than expected: {', '.join(DEFINITIONS[name].names)}\n  convert the trace again"
             )
-        return table
+        return self._definitions.setdefault(name, table)
 
     @once
     def _segments(self) -> dict[str, dict[int, tuple[int, int, int]]]:
@@ -176,7 +214,23 @@ class Store:
                 f"{self.path}: its {MANIFEST} does not list the table {missing[0]}\n"
                 "  the store is damaged; convert the trace again"
             )
+        what = checks.wrong_counts(self.manifest, lambda table: sum(n for *_, n in result.get(table, {}).values()))
+        if what:
+            raise self.damaged(what)
         return result
+
+    @once
+    def _n_events(self) -> NDArray[np.int64]:
+        """Number of events of every location; (n_locations,)."""
+        result = np.zeros(self._n_defined("locations"), np.int64)
+        for location, (_, _, n) in self._segments.get("events", {}).items():
+            result[location] = n
+        return result
+
+    @once
+    def _first_rows(self) -> NDArray[np.int64]:
+        """Row of the first event of every location, and one past the last event; (n_locations + 1,)."""
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self._n_events)])
 
     def n_rows(self, table: str, location: int | None = None) -> int:
         """Count the rows of a table, of one location or of all."""
@@ -204,7 +258,14 @@ class Store:
         return meta, starts
 
     def read(
-        self, table: str, location: int, columns: list[str] | None = None, start: int = 0, stop: int | None = None
+        self,
+        table: str,
+        location: int,
+        columns: list[str] | None = None,
+        start: int = 0,
+        stop: int | None = None,
+        *,
+        checked: bool = True,
     ) -> dict[str, NDArray[Any]]:
         """Read the rows of one location.
 
@@ -218,11 +279,18 @@ class Store:
             All by default.
         start, stop : int, optional
             Which of the location's rows of this table.
+        checked : bool, optional
+            Check the values; without, who reads them does (`kernels.stacks.scan_events`).
 
         Returns
         -------
         dict of str to array
             The columns; empty arrays if the location has no rows.
+
+        Raises
+        ------
+        StoreError
+            If they cannot be read, or hold what the schema does not allow (`tracecols.store.checks`).
         """
         declared = self.tables.get(table) or SIDE_TABLES.get(table)
         if declared is None:
@@ -261,4 +329,12 @@ class Store:
                     while len(self._recent) > 32:
                         self._recent.popitem(last=False)
         begin = offset + start - int(starts[first])
-        return {c: values[begin : begin + stop - start] for c, values in found.items()}
+        result = {c: values[begin : begin + stop - start] for c, values in found.items()}
+        if not checked:
+            return result
+        at, column, what = checks.wrong_columns(
+            declared, result, range(*self._first_rows[location : location + 2].tolist()), self._n_defined
+        )
+        if at >= 0:
+            raise self.damaged(f"table {table}, column {column}, location {location}, row {start + at}: {what}")
+        return result

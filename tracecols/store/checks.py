@@ -1,0 +1,321 @@
+"""What the values of a store satisfy, so that nothing that relies on them is led astray.
+
+Files have checksums, and what has the wrong length or type is told when it is read. But a store that was made wrongly, or
+changed together with its checksums, could still refer to a region that does not exist: kernels take such values as indices
+and do not look. The checks follow from the schema: a reference is null or a row of the table it points to, the rows of a side
+table ascend and lie within their location, and its kinds are those of its family. What concerns events and side tables at the
+same time is compared where both are read, which costs nothing there (`enhance.scan`, `enhance.model`, `kernels`).
+
+Every function returns in words what is wrong first, or an empty text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tracecols.schema import DEFINITIONS, KINDS, NAMES, SIDE_TABLES, Column, Table
+from tracecols.schema.enums import GROUPS_OF_LOCATIONS, VALUE_TARGETS, VALUE_TYPES
+from tracecols.store.arrow import to_numpy
+
+Sizes = Callable[[str], int]
+"""Tells how many rows a definition table has."""
+
+METRIC_DTYPES = ("int64", "uint64", "float64")
+
+_INT64 = np.iinfo(np.int64)
+
+
+def _kinds_of(family: str) -> NDArray[np.bool_]:
+    mask = np.zeros(256, bool)
+    mask[[int(k.number) for k in KINDS if k.family == family]] = True
+    return mask
+
+
+_KINDS = {name: _kinds_of(name) for name, table in SIDE_TABLES.items() if "kind" in table.names}
+_BYTES = {name: bytes(np.flatnonzero(mask).tolist()) for name, mask in _KINDS.items()}
+
+
+def first_outside(values: NDArray[Any], low: int, high: int) -> int:
+    """Find the first value that is not low <= value < high; -1 if there is none."""
+    if not values.size or (values.min() >= low and values.max() < high):
+        return -1
+    return int(np.flatnonzero((values < low) | (values >= high))[0])
+
+
+def _reference(column: Column, values: NDArray[Any], sizes: Sizes) -> tuple[int, str]:
+    """Return the first value of a reference column that is none, and what is wrong with it; -1 if there is none."""
+    n = sizes(column.target)
+    at = first_outside(values, 0 if column.required else -1, n)
+    if at < 0:
+        return at, ""
+    null = "" if column.required else ", or -1 for none"
+    return at, f"{values[at]} is no row of {column.target}, which are numbered from 0 to {n - 1}{null}"
+
+
+def wrong_columns(table: Table, columns: Mapping[str, NDArray[Any]], rows: range, sizes: Sizes) -> tuple[int, str, str]:
+    """Check columns of the events or of a side table of one location.
+
+    Parameters
+    ----------
+    table : Table
+    columns : mapping of str to (n,) array
+        Some of its columns.
+    rows : range
+        Rows of the location's events.
+    sizes : callable
+
+    Returns
+    -------
+    at, column, what : int, str, str
+        The first row, counting from that of `columns`, that is wrong in the first column that is; what it is. -1 if none is.
+    """
+    for column in table.columns:
+        values = columns.get(column.name)
+        if values is None or not values.size:
+            continue
+        if column.target in DEFINITIONS:
+            at, what = _reference(column, values, sizes)
+            if at >= 0:
+                return at, column.name, what
+        elif column.name == "row":
+            at = first_outside(values[[0, -1]], rows.start, rows.stop)
+            if at >= 0:
+                found = f"{values[-at]} is no event of the location, which are numbered from {rows.start} to {rows.stop - 1}"
+                return at * (values.size - 1), "row", found
+            descends = values[1:] < values[:-1] if table.repeats else values[1:] <= values[:-1]
+            if descends.any():
+                at = int(np.flatnonzero(descends)[0]) + 1
+                return at, "row", f"{values[at]} follows {values[at - 1]}, but rows ascend"
+        elif column.name == "kind" and table.name in _KINDS:
+            fits = _KINDS[table.name]
+            # of most locations the kinds lie close together; else a text is searched in a third of the time of a look-up
+            if not fits[values.min() : values.max() + 1].all() and values.tobytes().translate(None, _BYTES[table.name]):
+                at = int(np.flatnonzero(~fits[values])[0])
+                name = NAMES.get(int(values[at]), str(values[at]))
+                return at, "kind", f"events of kind {name} have no attributes in this table"
+    if table.name == "attributes" and {"type", "value"} <= columns.keys():
+        return _wrong_values(columns["type"], columns["value"], sizes)
+    return -1, "", ""
+
+
+def wrong_sides(kind: NDArray[np.uint8], sides: Mapping[str, Mapping[str, NDArray[Any]]]) -> str:
+    """Check that consecutive events have the rows in side tables that their kinds demand, and no others.
+
+    Parameters
+    ----------
+    kind : (n,) uint8
+        Kinds of the events.
+    sides : mapping of str to columns
+        The rows of side tables that belong to them, `row` counting from the first of the events.
+    """
+    count = np.bincount(kind, minlength=256)
+    for name, mask in _KINDS.items():
+        columns = sides.get(name)
+        n = 0 if columns is None else columns["row"].size
+        if int(count[mask].sum()) != n:
+            return f"{int(count[mask].sum())} events have attributes in the table {name}, which has {n} rows for them"
+        if columns is not None and not np.array_equal(kind[columns["row"]], columns["kind"]):
+            return f"the kinds of its events are not those in the table {name}"
+    return ""
+
+
+def _wrong_values(types: NDArray[np.uint8], values: NDArray[np.int64], sizes: Sizes) -> tuple[int, str, str]:
+    """Check the values of additional attributes that are references."""
+    for number in np.unique(types).tolist():
+        target = VALUE_TARGETS.get(VALUE_TYPES[number]) if number < len(VALUE_TYPES) else None
+        if target is not None:
+            mine = np.flatnonzero(types == number)
+            at, what = _reference(Column("value", "int64", "", "", target), values[mine], sizes)
+            if at >= 0:
+                return int(mine[at]), "value", what
+    return -1, "", ""
+
+
+# -- definitions -------------------------------------------------------------------------------------------------------
+
+
+def _flat(column: pa.ChunkedArray) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the values of a column, those of lists one after the other, and the row of each."""
+    if not pa.types.is_list(column.type):
+        values = to_numpy(column)
+        return values, np.arange(values.size)
+    lengths = [
+        np.diff(np.frombuffer(c.buffers()[1], np.int32)[c.offset : c.offset + len(c) + 1]) for c in column.chunks
+    ]
+    counts = np.concatenate([np.zeros(0, np.int64), *lengths]).astype(np.int64)
+    values = to_numpy(pa.chunked_array([c.flatten() for c in column.chunks], column.type.value_type))
+    return values, np.repeat(np.arange(counts.size), counts)
+
+
+def wrong_definition(name: str, table: pa.Table, sizes: Sizes) -> str:
+    """Check a definition table: its references, that nothing is its own ancestor, and what else its meaning demands."""
+    for column in DEFINITIONS[name].columns:
+        if column.target not in DEFINITIONS:
+            continue
+        values, row = _flat(table.column(column.name))
+        at, what = _reference(column, values, sizes)
+        if at >= 0:
+            return f"column {column.name}, row {row[at]}: {what}"
+        if column.target == name and not column.dtype.startswith("list"):
+            at = own_ancestor(values)
+            if at >= 0:
+                return f"column {column.name}, row {at}: it is its own ancestor"
+    check = _MORE.get(name)
+    return check(table, sizes) if check is not None else ""
+
+
+def own_ancestor(parent: NDArray[Any]) -> int:
+    """Find the first row whose ancestors never end; -1 if there is none. O(n log n)."""
+    above = np.append(parent.astype(np.int64), -1)
+    for _ in range(int(parent.size).bit_length()):
+        above = above[above]
+    endless = np.flatnonzero(above >= 0)
+    return int(endless[0]) if endless.size else -1
+
+
+def _wrong_groups(table: pa.Table, sizes: Sizes) -> str:
+    values, row = _flat(table.column("members"))
+    kinds = np.array(table.column("type").to_pylist(), object)
+    for kind in np.unique(kinds.astype(str)).tolist():
+        target = "locations" if kind in GROUPS_OF_LOCATIONS else "regions" if kind == "regions" else ""
+        if target:
+            mine = np.flatnonzero(kinds[row] == kind)
+            at, what = _reference(Column("members", "int64", "", "", target), values[mine], sizes)
+            if at >= 0:
+                return f"column members, row {row[mine[at]]}: {what}"
+    return ""
+
+
+def _wrong_topologies(table: pa.Table, _sizes: Sizes) -> str:
+    names = ("dimensions", "sizes", "periodic")
+    for i, lists in enumerate(zip(*(table.column(c).to_pylist() for c in names), strict=True)):
+        if len({len(values) for values in lists}) != 1:
+            return f"row {i}: {', '.join(names)} have {', '.join(str(len(v)) for v in lists)} values, but one per dimension each"
+        if not all(0 <= size < 1 << 31 for size in lists[1]):
+            return f"column sizes, row {i}: {lists[1]} are no sizes of a grid"
+    return ""
+
+
+def _wrong_properties(table: pa.Table, sizes: Sizes) -> str:
+    of = to_numpy(table.column("of"))
+    for i, (target, row) in enumerate(zip(table.column("table").to_pylist(), of.tolist(), strict=True)):
+        if target not in DEFINITIONS:
+            return f"column table, row {i}: there is no definition table {target!r}"
+        if not -1 <= row < sizes(target):
+            return f"column of, row {i}: {row} is no row of {target}, which are numbered from 0 to {sizes(target) - 1}"
+    return ""
+
+
+def _wrong_metric_members(table: pa.Table, _sizes: Sizes) -> str:
+    for i, dtype in enumerate(table.column("value_type").to_pylist()):
+        if dtype not in METRIC_DTYPES:
+            return f"column value_type, row {i}: {dtype!r} is none of {', '.join(METRIC_DTYPES)}"
+    return ""
+
+
+_MORE: dict[str, Callable[[pa.Table, Sizes], str]] = {
+    "groups": _wrong_groups, "topologies": _wrong_topologies, "properties": _wrong_properties,
+    "metric_members": _wrong_metric_members,
+}  # fmt: skip
+
+
+# -- what the manifest says ----------------------------------------------------------------------------------------------
+
+
+def wrong_manifest(manifest: Mapping[str, Any]) -> str:
+    """Check what a manifest says: that all is there, and of the right type."""
+
+    def is_number(value: Any, low: int = _INT64.min) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool) and low <= value <= _INT64.max
+
+    def are_counts(value: Any, low: int = 0) -> bool:
+        return isinstance(value, dict) and all(is_number(n, low) for n in value.values())
+
+    clock, source, lost = manifest.get("clock"), manifest.get("source"), manifest.get("lost")
+    for what, holds in (
+        ("clock", isinstance(clock, dict) and {*clock} == {"resolution", "origin", "length", "realtime"}
+            and all(map(is_number, clock.values())) and clock["resolution"] > 0),
+        ("source", isinstance(source, dict) and isinstance(source.get("path"), str) and isinstance(source.get("format"), str)),
+        ("lost", isinstance(lost, list) and all(
+            isinstance(x, dict) and is_number(x.get("location")) and is_number(x.get("n_events")) and isinstance(x.get("reason"), str)
+            for x in lost)),
+        ("not_understood", are_counts(manifest.get("not_understood"))),
+        ("events_by_kind", are_counts(manifest.get("events_by_kind"))
+            and all(k.isdecimal() and len(k) < 4 and int(k) < 256 for k in manifest["events_by_kind"])),
+        *((name, is_number(manifest.get(name), 0)) for name in ("n_events", "n_locations", "n_attributes")),
+        *((name, is_number(manifest.get(name))) for name in ("first_time", "last_time")),
+    ):  # fmt: skip
+        if not holds:
+            return f"{what} is {str(manifest.get(what, 'missing'))[:80]}"
+    total = sum(manifest["events_by_kind"].values())
+    if total != manifest["n_events"]:
+        return f"n_events is {manifest['n_events']}, but events_by_kind adds up to {total}"
+    return ""
+
+
+def wrong_counts(manifest: Mapping[str, Any], n_rows: Callable[[str], int]) -> str:
+    """Check that there are as many events, and rows of every side table, as the manifest counts events."""
+    by_kind = {int(k): n for k, n in manifest["events_by_kind"].items()}
+    expected = {"events": manifest["n_events"], "attributes": manifest["n_attributes"]}
+    for name in _KINDS:
+        expected[name] = sum(by_kind.get(k, 0) for k in np.flatnonzero(_KINDS[name]).tolist())
+    for name, n in expected.items():
+        if n_rows(name) != n:
+            return f"table {name} has {n_rows(name)} rows, but the manifest counts {n}"
+    return ""
+
+
+def wrong_segments(table: pa.Table) -> str:
+    """Check that the segments of every part file follow each other, and that a location has one in each table."""
+    names = table.column("table").to_pylist()
+    location, part, offset, n = (to_numpy(table.column(c)) for c in ("location", "part", "offset", "n_rows"))
+    if first_outside(n, 0, _INT64.max) >= 0:
+        at = first_outside(n, 0, _INT64.max)
+        return f"column n_rows, row {at}: {n[at]} is no number of rows"
+    number = np.unique(np.array(names, object).astype(str), return_inverse=True)[1] if names else np.zeros(0, np.int64)
+    order = np.lexsort((location, number))
+    twice = (number[order][1:] == number[order][:-1]) & (location[order][1:] == location[order][:-1])
+    if twice.any():
+        at = int(order[np.flatnonzero(twice)[0] + 1])
+        return f"row {at}: location {location[at]} has rows of {names[at]} already"
+    order = np.lexsort((n, offset, part, number))
+    same = (number[order][1:] == number[order][:-1]) & (part[order][1:] == part[order][:-1])
+    due = np.zeros(order.size, np.int64)
+    due[1:] = np.where(same, offset[order][:-1] + n[order][:-1], 0)
+    wrong = np.flatnonzero(offset[order] != due)
+    if wrong.size:
+        at = int(order[wrong[0]])
+        return f"column offset, row {at}: {offset[at]}, but the rows of part {part[at]} before end at {due[wrong[0]]}"
+    return ""
+
+
+def wrong_locations(table: pa.Table, n_events: NDArray[np.int64], n_locations: int) -> str:
+    """Check that the locations are as many as the manifest says and hold the events that the segments say, one after the other."""
+    if table.num_rows != n_locations:
+        return f"it has {table.num_rows} rows, but the manifest counts {n_locations} locations"
+    first = np.cumsum(n_events) - n_events
+    for name, expected in (("n_events", n_events), ("first_row", first)):
+        found = to_numpy(table.column(name))
+        if (found != expected).any():
+            at = int(np.flatnonzero(found != expected)[0])
+            return f"column {name}, row {at}: {found[at]} instead of {expected[at]}"
+    return ""
+
+
+def wrong_metric_classes(table: pa.Table, members: pa.Table, tables: Mapping[str, Table]) -> str:
+    """Check that every table of metric values has a column for each member of its class, of its type."""
+    types = members.column("value_type").to_pylist()
+    classes = [[types[m] for m in of] for of in table.column("members").to_pylist()]
+    for name, stored in tables.items():
+        if name.startswith("metrics_"):
+            number = int(name.removeprefix("metrics_"))
+            head = [("row", "int64"), ("source", "int32")]
+            values = [(f"value_{i}", t) for i, t in enumerate(classes[number])] if number < len(classes) else None
+            if values is None or [(c.name, c.dtype) for c in stored.columns] != head + values:
+                return f"table {name} does not have the values of metric class {number}"
+    return ""
