@@ -11,6 +11,7 @@ Every function returns in words what is wrong first, or an empty text.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -218,9 +219,20 @@ def _wrong_metric_members(table: pa.Table, _sizes: Sizes) -> str:
     return ""
 
 
+def _wrong_records(table: pa.Table, _sizes: Sizes) -> str:
+    for i, text in enumerate(table.column("values").to_pylist()):
+        try:
+            is_record = isinstance(json.loads(text), dict)
+        except (ValueError, RecursionError):
+            is_record = False
+        if not is_record:
+            return f"column values, row {i}: {text[:40]!r} is no JSON of the fields of a record"
+    return ""
+
+
 _MORE: dict[str, Callable[[pa.Table, Sizes], str]] = {
     "groups": _wrong_groups, "topologies": _wrong_topologies, "properties": _wrong_properties,
-    "metric_members": _wrong_metric_members,
+    "metric_members": _wrong_metric_members, "other_definitions": _wrong_records,
 }  # fmt: skip
 
 
