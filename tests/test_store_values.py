@@ -244,6 +244,13 @@ def test_manifest__that_says_something_else_is_told(name, value, store):
     assert refusal(store, Store).startswith(f"manifest.json: {name} is ")
 
 
+@pytest.mark.parametrize("n", [0, 6, 2**40])
+def test_manifest__counts_the_locations_there_are(n, store):
+    assert re.fullmatch(
+        rf"definitions locations has \d+ rows, but the manifest counts {n}", refusal(say(store, n_locations=n), Store)
+    )
+
+
 @pytest.mark.parametrize("add", [{"12": 5}, {"14": 1}])
 def test_manifest__counts_the_events_there_are(add, store):
     by_kind = json.loads((store / "manifest.json").read_text())["events_by_kind"]

@@ -107,6 +107,11 @@ class Store:
         self._files: dict[tuple[str, int], tuple[pq.FileMetaData, NDArray[np.int64]]] = {}
         self._recent: OrderedDict[tuple[Any, ...], dict[str, NDArray[Any]]] = OrderedDict()
         self._lock = Lock()
+        n_locations = self._n_defined("locations")
+        if n_locations != self.manifest["n_locations"]:
+            raise self.damaged(
+                f"definitions locations has {n_locations} rows, but the manifest counts {self.manifest['n_locations']}"
+            )
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -171,7 +176,7 @@ class Store:
         if not what and name == "segments":
             what = checks.wrong_segments(table)
         elif not what and name == "locations":
-            what = checks.wrong_locations(table, self._n_events, self.manifest["n_locations"])
+            what = checks.wrong_locations(table, self._n_events)
         elif not what and name == "metric_classes":
             what = checks.wrong_metric_classes(table, self.definition("metric_members"), self.tables)
         if what:
