@@ -175,7 +175,7 @@ def use(path: Path, out: Path, how: int) -> None:
     """Use a store in one of all ways there are."""
     import tracecols
     from tracecols.earl import EventTrace
-    from tracecols.enhance.model import Model
+    from tracecols.enhance.model import enhance as enhance_store
     from tracecols.export.archive import export_archive
     from tracecols.export.viewers import export_timeline
     from tracecols.patterns.constraints import find_violations
@@ -185,12 +185,12 @@ def use(path: Path, out: Path, how: int) -> None:
 
     match how % 8:
         case 0:
-            analyze_model(Model(Store(path), 1), "expert")
+            analyze_model(enhance_store(Store(path), 1), "expert")
         case 1:
-            list(tell_violations(Model(Store(path), 1)))
+            list(tell_violations(enhance_store(Store(path), 1)))
         case 2:
             describe(Store(path))
-            find_violations(Model(Store(path), 1))
+            find_violations(enhance_store(Store(path), 1))
         case 3:
             trace = tracecols.open(path, jobs=1)
             first, last = (trace.manifest[k] for k in ("first_time", "last_time"))
@@ -206,7 +206,7 @@ def use(path: Path, out: Path, how: int) -> None:
             events = EventTrace(path)
             for pos in range(1, min(events.nevents, 50)):
                 _ = events.event(pos), events.queue(pos)
-    analyze_model(Model(Store(path), 1))
+    analyze_model(enhance_store(Store(path), 1))
 
 
 def try_one(store: Path, seed: int, out: Path) -> str:

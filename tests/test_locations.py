@@ -10,7 +10,7 @@ from severities import cells
 
 import tracecols
 from tracecols.enhance.locations import Locations
-from tracecols.enhance.model import Model
+from tracecols.enhance.model import enhance as enhance_store
 from tracecols.export.cube_read import read_cube
 from tracecols.export.cubex import write_cubex
 from tracecols.patterns.engine import analyze_model
@@ -103,7 +103,7 @@ def test_master__is_known_in_a_piece_without_its_fork(archive, enhance):
     store = enhance(archive).store
     seconds = 1 / store.manifest["clock"]["resolution"]
     with piece_of(store, None, 10 * seconds, 1) as piece:
-        model = Model(piece, 1)
+        model = enhance_store(piece, 1)
         assert model.locations.master.tolist() == [1, 1]
         assert cells(analyze_model(model), "omp_idle_threads") == {("main", 0, 1): 10}
 
@@ -157,7 +157,7 @@ def test_device_streams__are_told_from_processes(archive, enhance, tmp_path):
     with console.capture() as text:
         console.print(describe(store))
     assert "5 locations of 1 processes" in text.get()
-    cube = analyze_model(Model(store, 1))
+    cube = analyze_model(enhance_store(store, 1))
     write_cubex(cube, tmp_path / "x.cubex")
     again = read_cube(tmp_path / "x.cubex")
     assert again.system.kind.count("accelerator") == 1
@@ -169,7 +169,7 @@ def test_gpu_locations__on_which_openmp_or_mpi_runs_are_cpus(archive, enhance, p
     # recordings of many-core cards say gpu and mean threads
     process = archive.process()
     archive.location("thread", process).call(0, 100, "main")
-    region = archive.region("something", "code", paradigm)
+    region = archive.region("something", "function" if paradigm == "mpi" else "loop", paradigm)
     archive.location("card", process, "gpu").call(50, 60, region)
     store = enhance(archive).store
     is_cpu = paradigm != "cuda"
@@ -177,9 +177,16 @@ def test_gpu_locations__on_which_openmp_or_mpi_runs_are_cpus(archive, enhance, p
     # a piece knows it although nothing of that runs there
     with piece_of(store, None, 40 / store.manifest["clock"]["resolution"], 1) as piece:
         assert Locations.of(piece).is_cpu.tolist() == [True, is_cpu]
-        assert cells(analyze_model(Model(piece, 1)), "time") == {("main", 0): 40} | (
+        assert cells(analyze_model(enhance_store(piece, 1)), "time") == {("main", 0): 40} | (
             {("main", 0, 1): 40} if is_cpu else {}
         )
+
+
+def test_gpu_locations__that_only_transfer_for_openmp_are_devices(archive, enhance):
+    process = archive.process()
+    archive.location("thread", process).call(0, 100, "main")
+    archive.location("card", process, "gpu").call(50, 60, archive.region("!$omp targetupdate", "code", "openmp"))
+    assert enhance(archive).locations.is_device.tolist() == [False, True]
 
 
 def test_gpu_locations__that_openmp_lists_are_cpus(archive, enhance):
@@ -192,14 +199,10 @@ def test_gpu_locations__that_openmp_lists_are_cpus(archive, enhance):
 
 @pytest.mark.parametrize("folder", sorted(SHARED.glob("otf2_gpu/*/traces.otf2")), ids=lambda p: p.parent.name)
 def test_recorded_devices__are_not_among_cpus(folder, tmp_path):
-    model = Model(Store(tracecols.convert(folder, tmp_path / "x.trace")), 1)
+    model = enhance_store(Store(tracecols.convert(folder, tmp_path / "x.trace")), 1)
     table = model.store.definitions["locations"].to_pydict()
-    paradigm = np.append(model.regions.paradigm, "")
-    for i, kind in enumerate(table["type"]):
-        runs = set(paradigm[model.store.read("events", i, ["region"])["region"]])
-        assert model.locations.is_cpu[i] == (
-            kind == "cpu_thread" or (kind == "gpu" and not runs.isdisjoint(("mpi", "openmp")))
-        )
+    # what the old recording of a many-core card has of OpenMP on its streams are transfers, no work of a team
+    assert model.locations.is_cpu.tolist() == [kind == "cpu_thread" for kind in table["type"]]
     for conventions in ("scalasca", "expert"):
         cube = analyze_model(model, conventions)
         for name in cube.properties.id:
@@ -213,6 +216,6 @@ def test_recorded_devices__are_not_among_cpus(folder, tmp_path):
 @pytest.mark.parametrize("name", ["master_higher_id", "gpu_stream_idle"])
 def test_small_archives__are_right(shared_traces, tmp_path, name):
     folder = shared_traces / "otf2_small" / name
-    cube = analyze_model(Model(Store(tracecols.convert(folder, tmp_path / "x.trace")), 1))
+    cube = analyze_model(enhance_store(Store(tracecols.convert(folder, tmp_path / "x.trace")), 1))
     assert cube.total("time") == pytest.approx(400e-9, abs=1e-15)
     assert cube.total("omp_limited_parallelism") == 0

@@ -14,7 +14,7 @@ from random_programs import RandomProgram
 from severities import cells
 
 import tracecols
-from tracecols.enhance.model import Model
+from tracecols.enhance.model import enhance as enhance_store
 from tracecols.errors import AnalysisError
 from tracecols.patterns.engine import analyze_model
 from tracecols.pieces.piece import piece_of
@@ -39,7 +39,7 @@ def seconds(store, ticks):
 def analyze_piece(store, start, stop, conventions="scalasca"):
     """Analyze what lies between two ticks."""
     with piece_of(store, seconds(store, start), seconds(store, stop), 1) as piece:
-        model = Model(piece, 1)
+        model = enhance_store(piece, 1)
         return model, analyze_model(model, conventions)
 
 
@@ -72,7 +72,7 @@ def check_sum(store, cuts, names):
         except AnalysisError:
             continue  # no event lies there
         total.update(by_name(cube, names))
-    whole = by_name(analyze_model(Model(store, 1)), names)
+    whole = by_name(analyze_model(enhance_store(store, 1)), names)
     whole.subtract(total)
     assert {k: v for k, v in whole.items() if v} == {}
 
@@ -89,7 +89,7 @@ def test_pieces__of_random_programs_add_up(tmp_path_factory, seed, cuts):
     folder = tmp_path_factory.mktemp("p")
     store = RandomProgram(seed, folder / "traces.otf2", 30).store(folder)
     first, last = store.manifest["first_time"], store.manifest["last_time"]
-    cube = analyze_model(Model(store, 1))
+    cube = analyze_model(enhance_store(store, 1))
     # the reference's list of call paths is followed in whole traces only
     names = (*ADD_UP, *OF_IDLE_THREADS) if DISPLACED not in cube.facts["counts"] else ADD_UP[1:]
     check_sum(store, [first + round(cut * (last - first)) for cut in cuts], names)
@@ -174,7 +174,7 @@ def test_piece__cuts_through_a_task(archive, enhance, cut):
         # what is left of the parallel region below its own call path
         inside = sum(v for (n, p, _), v in by_name(cube, ["time"]).items() if p.endswith(f"{barrier}/{TASK}"))
         assert inside == (cut - 20 if start is None else 60 - cut)
-    whole = by_name(analyze_model(Model(store, 1)), ("time", "execution"))
+    whole = by_name(analyze_model(enhance_store(store, 1)), ("time", "execution"))
     assert {k: v for k, v in total.items() if v} == dict(whole)
 
 
@@ -245,7 +245,7 @@ def test_piece__says_how_many_calls_it_cuts_through(archive, enhance):
         rank.record(end, "MpiCollectiveEnd", op=0, communicator=mpi.world, root=None, sent=0, received=0)
         rank.leave(end, "MPI_Barrier").leave(100, "main")
     store = enhance(archive).store
-    assert CALLS not in analyze_model(Model(store, 1)).facts["counts"]
+    assert CALLS not in analyze_model(enhance_store(store, 1)).facts["counts"]
     for bounds, n in (((None, 20), 1), ((20, None), 1), ((40, 45), 4), ((60, 70), 0)):
         assert analyze_piece(store, *bounds)[1].facts["counts"].get(CALLS, 0) == n
 

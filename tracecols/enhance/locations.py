@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.schema.enums import TEAM_CONSTRUCTS
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 
@@ -16,7 +17,8 @@ BATCH = 1 << 20
 """Events that are looked at at once."""
 
 OF_CPUS = ("mpi", "openmp")
-"""Paradigms whose regions run on CPUs: a location of type gpu that runs one is a thread (old recordings of many-core cards)."""
+"""Paradigms of CPUs: a location of type gpu that they list, or that executes an MPI call or an OpenMP construct of a team, is a thread
+(old recordings of many-core cards)."""
 
 CREATING = ("pthread", "winthread", "qtthread", "acethread", "tbbthread")
 """Paradigms in which a program creates its threads by itself, one by one."""
@@ -110,8 +112,11 @@ def _gpus_that_are_cpus(store: Store, candidates: Collection[int]) -> set[int]:
     for kind, paradigm, members in zip(groups["type"], groups["paradigm"], groups["members"], strict=True):
         if kind == "comm_locations" and paradigm in OF_CPUS:
             found |= set(candidates) & set(members)
-    # the last for events without a region
-    runs_on_cpus = np.append(np.isin(store.definitions["regions"].column("paradigm").to_pylist(), OF_CPUS), False)
+    # regions that only CPUs execute: not those of OpenMP that stand for transfers; the last for events without a region
+    regions = store.definitions["regions"]
+    paradigm = np.array([*regions.column("paradigm").to_pylist(), ""], object)
+    of_team = np.isin([*regions.column("role").to_pylist(), ""], TEAM_CONSTRUCTS)
+    runs_on_cpus = (paradigm == "mpi") | ((paradigm == "openmp") & of_team)
     for location in set(candidates) - found:
         for start in range(0, store.n_rows("events", location), BATCH):
             if runs_on_cpus[store.read("events", location, ["region"], start, start + BATCH)["region"]].any():

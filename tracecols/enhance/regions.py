@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.kernels import stacks
+from tracecols.schema.enums import TEAM_CONSTRUCTS
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 
@@ -15,7 +16,7 @@ TASKS = "TASKS"
 THREADS = "THREADS"
 """Name of the artificial region above the call paths of threads that the program creates."""
 
-CONSTRUCTS = ("parallel", "loop", "sections", "workshare", "single", "barrier", "implicit_barrier")
+CONSTRUCTS = TEAM_CONSTRUCTS
 """Roles of OpenMP regions that a whole team executes (thesis 3.5)."""
 
 

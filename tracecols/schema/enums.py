@@ -55,6 +55,10 @@ VALUE_TARGETS = {
 """By type of value: the table whose rows such values are."""
 
 
+TEAM_CONSTRUCTS = ("parallel", "loop", "sections", "workshare", "single", "barrier", "implicit_barrier")
+"""Roles of OpenMP regions that a whole team executes (thesis 3.5)."""
+
+
 def name_of(names: tuple[str, ...] | dict[int, str], number: int) -> str:
     """Return the name of an enumerator, or its number as text where it is not known."""
     if isinstance(names, dict):
