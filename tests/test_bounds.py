@@ -8,6 +8,7 @@ from conftest import SHARED
 from severities import cells
 
 import tracecols
+from tracecols.enhance.grouping import Segments
 from tracecols.errors import AnalysisError, SeverityError
 from tracecols.export.cube_read import read_cube
 from tracecols.export.cubex import write_cubex
@@ -184,3 +185,11 @@ def test_pattern__whose_sum_exceeds_64_bits_is_named():
     receiver.enter(0, "main").enter(5, "MPI_Recv").receive(24, source=0).receive(25, source=0).leave(26).leave(30)
     with pytest.raises(AnalysisError, match=r"property 'vast'.*exceeds"):
         assert_severities(program, "vast", {}, patterns=[vast])
+
+
+@pytest.mark.parametrize("n", [127, 128, 256])
+def test_segments__any_of_many(n):
+    # counted in 8 bits, 128 true values were none
+    segments = Segments(np.zeros(n, np.int64), 1)
+    assert segments.any(np.ones(n, bool)).tolist() == [True]
+    assert segments.any(np.zeros(n, bool)).tolist() == [False]

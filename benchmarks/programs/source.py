@@ -234,6 +234,7 @@ class Generated:
         if skew:
             span = kernels.START, kernels.START + length
             self.clock_offsets = clock_offsets(script.n_processes * script.n_threads, skew, span, seed)
+        self.capabilities: frozenset[str] = frozenset()
         self.properties: dict[str, Any] = {
             "creator": "benchmarks.generate", "machine": "", "description": f"{script.name}, seed {seed}",
         }  # fmt: skip

@@ -119,7 +119,7 @@ class Segments:
 
     def any(self, values: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Whether any value of each group is true."""
-        result: NDArray[np.bool_] = self._reduce(values.astype(np.int8), groups.SUM, 0) > 0
+        result: NDArray[np.bool_] = self.sum(values) > 0
         return result
 
     def first(self) -> NDArray[np.int64]:

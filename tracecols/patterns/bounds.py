@@ -65,24 +65,27 @@ def check_bounds(
     excused: Counter[str] = Counter()
     roots = _roots_of_tasks(model)
     # the idle time of workers is a copy of their master's time
-    backwards = np.array([scan.disordered > 0 for scan in model.scans], bool)
+    decreases = model.store.decreases
+    backwards = np.array([scan.disordered > 0 or i in decreases for i, scan in enumerate(model.scans)], bool)
     disordered = np.isin(model.process, model.process[backwards])
     within: Cells | None = None
     tree = "time"
     in_time = {tree}
     for p in declared:
+        # matches are not negative (`Search`), counters may be
+        if p.id != tree and (p.parent not in in_time or p.unit != "sec"):
+            continue
+        in_time.add(p.id)
         found = cells[p.id]
         negative = found.where(found.value < 0)
         if len(negative):
             at_root = roots[negative.call_path]
             excuse = at_root | disordered[negative.location]
             if not excuse.all():
-                wrong = negative.where(~excuse)
-                raise _impossible(p, wrong, "is negative", call_paths, system, model.resolution)
+                raise _impossible(p, negative.where(~excuse), "is negative", call_paths, system, model.resolution)
             excused[NEGATIVE_ROOTS] += int(at_root.sum())
             excused[BACKWARDS] += int((~at_root).sum())
-        if p.parent in in_time and p.unit == "sec":
-            in_time.add(p.id)
+        if p.id != tree:
             beyond = _beyond(found, cells[tree])
             if not len(beyond):
                 continue
