@@ -198,7 +198,7 @@ def test_threads__let_every_part_post_once(part, store, monkeypatch):
     expected = sorted(model.messages.recv.tolist()), sorted(model.sent_messages.send.tolist())
     posted.clear()
     with model.divided() as exchange:
-        ways = (exchange.messages, exchange.sent_messages)
+        ways = (lambda part: exchange.messages(part)[0], exchange.sent_messages)
         found = together(16, lambda n: [ways[n % 2](part) for part in range(exchange.n_parts)])
         assert sorted(posted) == (list(range(exchange.n_parts)) if part == 1 else [])
         received = sorted(r for table in found[0] for r in table.recv.tolist())
