@@ -132,7 +132,7 @@ class OneLocation:
     """A store in memory that holds one location, and the events for the oracle."""
 
     def __init__(self, script):
-        self.tables = ()
+        self.tables = ("metrics_0",)
         self.columns = {"time": [], "kind": [], "region": []}
         self.events, stops, tasks = [], [], []
         now = 50
@@ -183,9 +183,14 @@ class OneLocation:
         }
 
     def n_rows(self, table, location):
-        return self.columns["time"].size if table != "enter_sites" else 0
+        of_kind = {"p2p": K.MPI_SEND, "metrics_0": K.METRIC}
+        if table in of_kind:
+            return int((self.columns["kind"] == of_kind[table]).sum())
+        if table in self.sides:
+            return self.sides[table]["kind"].size
+        return self.columns["time"].size if table == "events" else 0
 
-    def read(self, table, location, columns=None, start=0, stop=None):
+    def read(self, table, location, columns=None, start=0, stop=None, **_):
         if table == "events":
             return {k: v[start:stop] for k, v in self.columns.items()}
         return {c: self.sides[table][c] for c in columns}
@@ -362,7 +367,7 @@ def test_scan__open_calls_end_with_the_last_event():
     store = OneLocation([(ENTER, 0, CALL), (ENTER, 2, 0), (OTHER, 5, 0)])
     one = new_scan(store, False)
     one.advance([])
-    assert one.calls.exit.tolist() == [57]  # 50 + 2 + 5
+    assert one.calls.exit_time.tolist() == [57]  # 50 + 2 + 5
     assert one.calls.exit.tolist() == [-1]
     assert one.exclusive.tolist() == [2, 5]
 
