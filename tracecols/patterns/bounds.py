@@ -1,10 +1,12 @@
 """What holds for every cell of an analysis: no severity is negative, and none in the tree of `time` exceeds the time.
 
-A cell that violates this is a mistake, of tracecols or of a pattern, and is refused. Four things excuse a cell, and are
+A cell that violates this is a mistake, of tracecols or of a pattern, and is refused. Five things excuse a cell, and are
 counted in the notes of the cube:
 
 * Explicit tasks count twice in the call tree; the reference takes the second appearance off the program's root, whose own
   time may become negative (`profile.task_cells`).
+* Call paths on which teams are forked whose threads are elsewhere at that time (a damaged recording): the time to fork and to
+  join is taken off more than once.
 * Rules that do not end waiting with the call (`Property.ends_with_call`): where clocks disagree, waiting ends after the call.
 * Calls in which several waits of one property overlap, each within the call.
 * Processes in which recorded times decrease, or whose buffer flushes overlap with other events: the exclusive time of a call
@@ -22,6 +24,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.model import Model
 from tracecols.errors import AnalysisError
 from tracecols.patterns.base import Conventions, Property
+from tracecols.patterns.team_times import TeamTimes
 from tracecols.severity.axes import CallAxis, SystemAxis
 from tracecols.severity.cells import Cells, inclusive
 
@@ -29,12 +32,13 @@ Largest = Callable[[Property, Cells], NDArray[np.int64]]
 """Of a property and some of its cells: the largest match in each, (n_cells,) int64."""
 
 NEGATIVE_ROOTS = "cells of a program's root that are negative because the reference takes explicit tasks off it"
+OVERLAPPING_TEAMS = "cells that are negative because teams overlap that were forked on one call path"
 BACKWARDS = "cells that are negative because times decrease in the recording"
 BEYOND_THE_CALL = "cells with more waiting than time, because clocks disagree or waits of one call overlap"
 
 
 def check_bounds(
-    model: Model, conventions: Conventions, declared: Sequence[Property], cells: Mapping[str, Cells], largest: Largest,
+    model: Model, conventions: Conventions, teams: TeamTimes, declared: Sequence[Property], cells: Mapping[str, Cells], largest: Largest,
     call_paths: CallAxis, system: SystemAxis,
 ) -> dict[str, int]:  # fmt: skip
     """Refuse severities that cannot be, and count those that have an excuse.
@@ -43,6 +47,8 @@ def check_bounds(
     ----------
     model : Model
     conventions : Conventions
+    teams : TeamTimes
+        What teams cost, and on which call paths they are forked.
     declared : sequence of Property
         In depth-first order.
     cells : mapping of str to Cells
@@ -68,6 +74,8 @@ def check_bounds(
     decreases = model.store.decreases
     backwards = np.array([scan.disordered > 0 or i in decreases for i, scan in enumerate(model.scans)], bool)
     disordered = np.isin(model.process, model.process[backwards])
+    forking = np.zeros(len(call_paths), bool)
+    forking[teams.spent.call_path] = True
     within: Cells | None = None
     tree = "time"
     in_time = {tree}
@@ -79,12 +87,13 @@ def check_bounds(
         found = cells[p.id]
         negative = found.where(found.value < 0)
         if len(negative):
-            at_root = roots[negative.call_path]
-            excuse = at_root | disordered[negative.location]
+            at_root, at_fork = roots[negative.call_path], forking[negative.call_path]
+            excuse = at_root | at_fork | disordered[negative.location]
             if not excuse.all():
                 raise _impossible(p, negative.where(~excuse), "is negative", call_paths, system, model.resolution)
             excused[NEGATIVE_ROOTS] += int(at_root.sum())
-            excused[BACKWARDS] += int((~at_root).sum())
+            excused[OVERLAPPING_TEAMS] += int((at_fork & ~at_root).sum())
+            excused[BACKWARDS] += int((~at_root & ~at_fork).sum())
         if p.id != tree:
             beyond = _beyond(found, cells[tree])
             if not len(beyond):

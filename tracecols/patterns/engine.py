@@ -465,7 +465,8 @@ def analyze_model(
     cells, counts = search.run(progress)
     clock = model.store.manifest["clock"]
     call_paths, system = CallAxis.of(model.call_paths, model.regions), SystemAxis.of(model.store)
-    excused = check_bounds(model, CONVENTIONS[conventions], declared, cells, search.largest, call_paths, system)
+    teams = search.findings.teams
+    excused = check_bounds(model, CONVENTIONS[conventions], teams, declared, cells, search.largest, call_paths, system)
     found = {k: int(v) for k, v in (counts_by_location(model) | counts | excused).items() if v}
     devices = int(model.locations.is_device.sum())
     if devices:
