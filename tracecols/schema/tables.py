@@ -192,7 +192,7 @@ def metric_table(number: int, types: list[str]) -> Table:
     """
     head = (
         Column("row", "int64", "the METRIC event", "", "events"),
-        Column("source", "int32", "class or instance it was recorded for", "", "metric_sources"),
+        Column("source", "int32", "class or instance it was recorded for", "", "metric_sources", required=True),
     )
     values = tuple(Column(f"value_{i}", t, "value of the class's member number i") for i, t in enumerate(types))
     return Table(f"metrics_{number}", "the values of one METRIC event", head + values, "METRIC")
