@@ -12,6 +12,7 @@ from tracecols.enhance.grouping import Segments
 from tracecols.errors import AnalysisError, SeverityError
 from tracecols.export.cube_read import read_cube
 from tracecols.export.cubex import write_cubex
+from tracecols.patterns import counters
 from tracecols.severity.cells import Cells
 from tracecols.severity.reduction import LARGEST, reduce_at, widened
 from tracecols.testing import Program, assert_severities
@@ -193,3 +194,11 @@ def test_segments__any_of_many(n):
     segments = Segments(np.zeros(n, np.int64), 1)
     assert segments.any(np.ones(n, bool)).tolist() == [True]
     assert segments.any(np.zeros(n, bool)).tolist() == [False]
+
+
+def test_counters__whose_sums_exceed_64_bits_are_rounded():
+    # a counter may hold anything: its sums do not stop an analysis
+    location = np.zeros(2, np.int32)
+    cells = counters._sum(location, location, np.array([LARGEST, LARGEST], np.int64))
+    assert cells.value.tolist() == [2.0 * LARGEST]
+    assert counters._sum(location, location, np.array([1, 2], np.int64)).value.dtype == np.int64

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.model import Model
+from tracecols.errors import SeverityError
 from tracecols.patterns.base import Findings, Property
 from tracecols.patterns.registry import FAMILIES
 from tracecols.schema import EventKind
@@ -81,11 +84,19 @@ def counter_cells(model: Model, places: list[tuple[int, int]], mode: str) -> Cel
                 value = np.concatenate([np.zeros_like(value[:1]), np.diff(value)])
             inside = at >= 0
             call_path = model.call_paths.numbers[location][at[inside]]
-            found.append(Cells.sum(call_path, np.full(call_path.size, location), value[inside]))
+            found.append(_sum(call_path, np.full(call_path.size, location), value[inside]))
     if not found:
         return Cells.empty()
     key, value = np.concatenate([c.key for c in found]), np.concatenate([c.value for c in found])
-    return Cells.sum(key >> 32, key & 0xFFFFFFFF, value)
+    return _sum(key >> 32, key & 0xFFFFFFFF, value)
+
+
+def _sum(call_path: NDArray[Any], location: NDArray[Any], value: NDArray[Any]) -> Cells:
+    """Add up values of a counter per cell; sums that exceed 64 bits are rounded to float64."""
+    try:
+        return Cells.sum(call_path, location, value)
+    except SeverityError:
+        return Cells.sum(call_path, location, value.astype(np.float64))
 
 
 def metric_rows(model: Model, location: int) -> NDArray[np.int64]:

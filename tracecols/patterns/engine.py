@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -197,6 +198,15 @@ def arguments(p: Property, parameters: Mapping[str, Mapping[str, float]], resolu
     return {**p.given, **values}
 
 
+@contextmanager
+def _named(p: Property) -> Iterator[None]:
+    """Name the property in errors about its cells."""
+    try:
+        yield
+    except SeverityError as error:
+        raise AnalysisError(f"property {p.id!r}: {error}, or leave the property out") from error
+
+
 class Search:
     """The search for properties in a model.
 
@@ -287,11 +297,9 @@ class Search:
         return matches
 
     @staticmethod
-    def _cells_of(name: str, matches: Matches) -> Cells:
-        try:
+    def _cells_of(p: Property, matches: Matches) -> Cells:
+        with _named(p):
             return matches.cells()
-        except SeverityError as error:
-            raise AnalysisError(f"property {name!r}: {error}") from error
 
     def _check_matches(self, found: Matches, table: CompoundTable) -> None:
         """Refuse what is no answer, so that a mistake in a pattern is told where it is made."""
@@ -334,7 +342,7 @@ class Search:
         def search(view: Model, stage: str) -> Found:
             found = self.matches(view, stage)
             return Found(
-                {name: self._cells_of(name, m) for name, m in found.items()},
+                {name: self._cells_of(self.by_id[name], m) for name, m in found.items()},
                 TeamTimes.of(view) if stage == WITHIN else TeamTimes.none(),
                 counts_of(view, stage),
             )
@@ -365,7 +373,8 @@ class Search:
                 basis = findings.execution if p.measure == "execution" else findings.cells["visits"]
                 findings.cells[p.id] = basis.on(self._mask(p)[model.call_paths.region])
             elif p.cells is not None:
-                findings.cells[p.id] = p.cells(model, findings, **self._given[p.id])
+                with _named(p):
+                    findings.cells[p.id] = p.cells(model, findings, **self._given[p.id])
         return self._sums()
 
     def _sums(self) -> dict[str, Cells]:
@@ -373,16 +382,18 @@ class Search:
         for p in reversed(declared):
             if p.of == "children":
                 cells = Cells.empty()
-                for child in declared:
-                    if child.parent == p.id:
-                        cells = cells + findings.cells[child.id]
+                with _named(p):
+                    for child in declared:
+                        if child.parent == p.id:
+                            cells = cells + findings.cells[child.id]
                 findings.cells[p.id] = cells
         for p in declared:
             if p.of == "rest":
                 cells = findings.cells[p.parent]
-                for sibling in declared:
-                    if sibling.parent == p.parent and sibling.id != p.id:
-                        cells = cells - findings.cells[sibling.id]
+                with _named(p):
+                    for sibling in declared:
+                        if sibling.parent == p.parent and sibling.id != p.id:
+                            cells = cells - findings.cells[sibling.id]
                 findings.cells[p.id] = cells
         return findings.cells
 

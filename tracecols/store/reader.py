@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from pathlib import Path
-from threading import Lock
+from threading import Lock, local
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,9 @@ from tracecols.schema.capabilities import GET_COMPLETION
 from tracecols.store import checks
 from tracecols.store.arrow import arrow_schema, open_parquet, to_numpy
 from tracecols.store.layout import MANIFEST, checksum, identity, part_name, read_manifest, reason
+
+N_OPEN = 4
+"""Files that a thread keeps open."""
 
 METRICS = metric_table(0, [])
 """What the tables of all metric classes begin with."""
@@ -107,6 +110,7 @@ class Store:
         self._files: dict[tuple[str, int], tuple[pq.FileMetaData, NDArray[np.int64]]] = {}
         self._recent: OrderedDict[tuple[Any, ...], dict[str, NDArray[Any]]] = OrderedDict()
         self._lock = Lock()
+        self._local = local()
         n_locations = self._n_defined("locations")
         if n_locations != self.manifest["n_locations"]:
             raise self.damaged(
@@ -138,6 +142,16 @@ class Store:
             if identity(self.path) == self._identity:
                 return file
         raise StoreError(f"{self.path} was replaced or removed while it was being read\n  open it again")
+
+    def _open_here(self, path: Path, metadata: pq.FileMetaData) -> pq.ParquetFile:
+        """Return an open file of this thread. A file of many row groups takes longer to open than a small one of them to read."""
+        files: OrderedDict[Path, pq.ParquetFile] = self._local.__dict__.setdefault("files", OrderedDict())
+        file = files.get(path)
+        if file is None:
+            file = files[path] = self._open(path, metadata)
+            while len(files) > N_OPEN:
+                files.popitem(last=False)
+        return file
 
     def check_files(self) -> None:
         """Refuse a store in which something else stands in the place of a file; for those who open its files themselves.
@@ -319,7 +333,7 @@ class Store:
             found = self._recent.get(key) if shared else None
         if found is None:
             path = self.path / table / part_name(part)
-            file = self._open(path, meta)
+            file = self._open_here(path, meta)
             try:
                 stored = file.read_row_groups(range(first, last), columns=columns, use_threads=False)
             except (OSError, pa.ArrowException) as error:
