@@ -197,7 +197,7 @@ def _wrong_topologies(table: pa.Table, _sizes: Sizes) -> str:
     for i, lists in enumerate(zip(*(table.column(c).to_pylist() for c in names), strict=True)):
         if len({len(values) for values in lists}) != 1:
             return f"row {i}: {', '.join(names)} have {', '.join(str(len(v)) for v in lists)} values, but one per dimension each"
-        if not all(0 <= size < 1 << 31 for size in lists[1]):
+        if not all(0 <= size < 1 << 32 for size in lists[1]):
             return f"column sizes, row {i}: {lists[1]} are no sizes of a grid"
     return ""
 
