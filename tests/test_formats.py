@@ -31,7 +31,7 @@ WRITTEN = Format("written", (".written",), open_written)
 def plugin(monkeypatch):
     def install(value: str) -> None:
         point = EntryPoint("written", value, registry.GROUP)
-        monkeypatch.setattr(registry, "entry_points", lambda group: [point] if group == registry.GROUP else [])
+        monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point] if group == registry.GROUP else [])
 
     return install
 

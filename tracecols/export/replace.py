@@ -9,17 +9,13 @@ taken at its word. An OTF2 archive is never written over anything.
 
 from __future__ import annotations
 
-import html
 import json
 import re
-import tarfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tracecols.errors import ExportError
-from tracecols.export.cube_xml import FACTS
 from tracecols.severity.narrowed import how_in_words, made_how
 from tracecols.store.layout import is_made_here, read_manifest
 
@@ -29,6 +25,10 @@ HEAD = 1 << 20
 
 def _facts_in(text: str) -> dict[str, Any] | None:
     """Return the facts in the XML of a cube that was written here."""
+    import html
+
+    from tracecols.export.cube_xml import FACTS
+
     found = re.search(rf'<attr key="{re.escape(FACTS)}" value="([^"]*)"', text)
     try:
         facts = json.loads(html.unescape(found[1])) if found else None
@@ -42,8 +42,18 @@ def facts_of(path: Path) -> dict[str, Any] | None:
     try:
         if path.is_dir():
             return dict(read_manifest(path)[0]["facts"]) if is_made_here(path, "a severity cube") else None
-        if not path.is_file():
-            return None
+        return _facts_of_file(path) if path.is_file() else None
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
+def _facts_of_file(path: Path) -> dict[str, Any] | None:
+    """Return the facts of a .cubex or .cube that was written here; None of anything else."""
+    # most outputs are folders: these take 30 ms to import
+    import tarfile
+    import zlib
+
+    try:
         with path.open("rb") as file:
             head = file.read(HEAD)
         if head[257:262] == b"ustar":

@@ -149,7 +149,9 @@ def _flat(column: pa.ChunkedArray) -> tuple[NDArray[Any], NDArray[np.int64]]:
         np.diff(np.frombuffer(c.buffers()[1], np.int32)[c.offset : c.offset + len(c) + 1]) for c in column.chunks
     ]
     counts = np.concatenate([np.zeros(0, np.int64), *lengths]).astype(np.int64)
-    values = to_numpy(pa.chunked_array([c.flatten() for c in column.chunks], column.type.value_type))
+    # not c.flatten(): it imports pyarrow.compute, 80 ms
+    chunks = [c.values[c.offsets[0].as_py() : c.offsets[len(c)].as_py()] for c in column.chunks if len(c)]
+    values = to_numpy(pa.chunked_array(chunks, column.type.value_type))
     return values, np.repeat(np.arange(counts.size), counts)
 
 
