@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -31,7 +32,12 @@ WRITTEN = Format("written", (".written",), open_written)
 def plugin(monkeypatch):
     def install(value: str) -> None:
         point = EntryPoint("written", value, registry.GROUP)
-        monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point] if group == registry.GROUP else [])
+        real = importlib.metadata.entry_points
+
+        def entry_points(**wanted):
+            return [point] if wanted.get("group") == registry.GROUP else real(**wanted)
+
+        monkeypatch.setattr("importlib.metadata.entry_points", entry_points)
 
     return install
 
