@@ -64,7 +64,10 @@ def test_management__of_a_team_nobody_forked_is_none(archive, analyze):
     threads[1].team_begin(20, team).call(20, 30, PARALLEL).team_end(30, team)
     cube = analyze(archive)
     assert cells(cube, "omp_management") == {}
-    assert cube.facts["counts"] == {"teams that nobody forked": 1}
+    # the thread runs for 10 ticks, and idles besides as long as the master runs serially, as in the reference
+    besides = "threads that run while their process runs serially: their idle time counts besides"
+    assert cube.facts["counts"] == {"teams that nobody forked": 1, besides: 1}
+    assert cells(cube, "omp_idle_threads") == {("main", 0, 1): 100}
 
 
 # -- barriers ------------------------------------------------------------------------------------------------------------

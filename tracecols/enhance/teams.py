@@ -119,13 +119,12 @@ class Teams:
 
     def _forkers(self, locations: Locations, with_events: list[int]) -> NDArray[np.int64]:
         """Find the processes whose threads do not say when they begin in a team, and which thread forks."""
-        forker = np.full(len(locations), -1, np.int64)
-        for location in with_events:
-            if locations.master[location] == location and IS_FORK[self.events[location].kind].any():
-                forker[(locations.process == locations.process[location]) & locations.is_cpu] = location
-        begins = [location for location in with_events if self.events[location].is_begin.any()]
-        forker[np.isin(locations.process, locations.process[begins])] = -1
-        return forker
+        of_process = np.full(int(locations.process.max(initial=-1)) + 1, -1, np.int64)
+        forks = [i for i in with_events if locations.master[i] == i and IS_FORK[self.events[i].kind].any()]
+        of_process[locations.process[forks]] = forks
+        begins = [i for i in with_events if self.events[i].is_begin.any()]
+        of_process[locations.process[begins]] = -1
+        return np.where(locations.is_cpu, of_process[locations.process], -1)
 
     def communicator_of(self, team: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the definition of teams; -1 for those that have none."""
