@@ -400,7 +400,7 @@ class Search:
 
 @dataclass
 class Found:
-    """What a search finds in a part of the trace."""
+    """What a search finds in a slice of the trace."""
 
     cells: dict[str, Cells]
     teams: TeamTimes
