@@ -264,13 +264,35 @@ def test_segments__say_where_rows_stand(tmp_path, monkeypatch):
             np.testing.assert_array_equal(rows[name].to_numpy(), column)
 
 
-def test_row_groups__of_events_never_cross_locations(tmp_path):
+def row_groups(store):
+    meta = pq.ParquetFile(store.path / "events" / "part-00000.parquet").metadata
+    return [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
+
+
+def test_row_groups__of_events_are_shared_by_small_locations(tmp_path, monkeypatch):
     n_events = [1500, 10, 0, 2200, 3]
     store = write(Numbers(n_events), tmp_path / "x.trace")
-    meta = pq.ParquetFile(store.path / "events" / "part-00000.parquet").metadata
-    ends = np.cumsum([meta.row_group(i).num_rows for i in range(meta.num_row_groups)])
-    assert set(np.cumsum(n_events)) <= {0, *ends.tolist()}
-    assert [meta.row_group(i).num_rows for i in range(meta.num_row_groups)] == [1000, 500, 10, 1000, 1000, 200, 3]
+    assert row_groups(store) == [sum(n_events)]
+    monkeypatch.setattr("tracecols.store.writer.EVENT_ROWS", 1000)
+    again = write(Numbers(n_events), tmp_path / "y.trace")
+    # batches of 1000 events are written as they come, smaller ones wait for each other
+    assert row_groups(again) == [1000, 510, 1000, 1000, 203]
+    for location in range(len(n_events)):
+        for name, column in store.read("events", location).items():
+            np.testing.assert_array_equal(again.read("events", location)[name], column)
+
+
+@pytest.mark.parametrize("chosen", [[0, 1, 2, 3, 4], [1, 3], [2], [4, 0, 3], []])
+def test_rows_of_several_locations__are_those_of_each(chosen, tmp_path, monkeypatch):
+    monkeypatch.setattr(conversion, "plan_parts", lambda n: [range(2), range(2, 5)])
+    monkeypatch.setattr("tracecols.store.writer.EVENT_ROWS", 1000)
+    store = write(Numbers([1500, 10, 0, 2200, 3]), tmp_path / "x.trace")
+    for table in ("events", "p2p", "locks"):
+        found, counts = store.read_together(table, np.array(chosen, np.int64))
+        assert counts.tolist() == [store.n_rows(table, i) for i in chosen]
+        for name, column in found.items():
+            each = [store.read(table, i)[name] for i in chosen]
+            np.testing.assert_array_equal(column, np.concatenate([*each, np.empty(0, column.dtype)]))
 
 
 def test_plan__covers_all_locations_once_and_in_order():
@@ -298,6 +320,7 @@ def test_chunking__does_not_change_columns(rows, workload, tmp_path, monkeypatch
     whole = content(Store(tracecols.convert(workload, tmp_path / "whole.trace")))
     monkeypatch.setattr(archive_module, "ROWS", rows)
     monkeypatch.setattr("tracecols.store.writer.SIDE_ROWS", 64)
+    monkeypatch.setattr("tracecols.store.writer.EVENT_ROWS", 64)
     parts = Store(tracecols.convert(workload, tmp_path / "parts.trace"))
     assert pq.ParquetFile(parts.path / "events" / "part-00000.parquet").metadata.num_row_groups > 10
     assert content(parts) == whole

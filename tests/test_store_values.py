@@ -286,8 +286,9 @@ def test_checks__know_every_reference_of_the_schema():
         columns = {c.name: np.array([1], c.dtype) for c in table.columns}
         for column in table.columns:
             if column.target in DEFINITIONS:
+                of_one = checks.RowRanges(np.array([0]), np.array([9]), np.array([1]))
                 assert (
-                    checks.wrong_columns(table, {column.name: columns[column.name]}, range(9), lambda _: 1)[1]
+                    checks.wrong_columns(table, {column.name: columns[column.name]}, of_one, lambda _: 1)[1]
                     == column.name
                 )
 

@@ -122,28 +122,20 @@ def attributed_events(
         If a side table has other rows than its location has events of the family.
     """
     of_family = mask_of(k.number for k in KINDS if k.family == family)
-    found: list[dict[str, NDArray[Any]]] = []
-    for i in members.tolist():
-        side = facts.store.read(family, i, ["row", "kind", *columns])
-        if not side["row"].size:
-            continue
+    side, counts = facts.store.read_together(family, members, ["row", "kind", *columns])
+    stops = np.cumsum(counts)
+    time, call = np.empty(side["row"].size, np.int64), np.empty(side["row"].size, np.int64)
+    for k in np.flatnonzero(counts).tolist():
+        i, here = int(members[k]), slice(int(stops[k] - counts[k]), int(stops[k]))
         events = scans[i].events
         kind = events.column("kind")
         mine = of_family[kind]
-        call = events.column("call")[mine]
-        if not np.array_equal(kind[mine], side["kind"]):
+        if not np.array_equal(kind[mine], side["kind"][here]):
             raise facts.store.damaged(f"location {i}: the kinds of its events are not those in the table {family}")
-        found.append(
-            {
-                **side,
-                "location": np.full(call.size, i, np.int32),
-                "time": events.column("time")[mine],
-                "call": calls.number(i, call),
-            }
-        )
-    names = ("location", "row", "kind", "time", "call", *columns)
-    result = {name: joined([f[name] for f in found]) if found else np.zeros(0, np.int64) for name in names}
-    return Columns(result["row"].size, result)
+        time[here] = events.column("time")[mine]
+        call[here] = calls.number(i, events.column("call")[mine])
+    location = np.repeat(members.astype(np.int32), counts)
+    return Columns(time.size, {**side, "location": location, "time": time, "call": call})
 
 
 def profile(facts: Facts, scans: Sequence[LocationScan]) -> CompoundTable:

@@ -35,6 +35,9 @@ BATCH = 1 << 20
 WAVE = 1 << 26
 """Events of processes that are scanned together; a process stays whole."""
 
+GROUP = 1 << 16
+"""Events of locations that one thread scans one after the other: small ones share row groups, and cost less than a task each."""
+
 JOINS_ALL = mask_of(k.number for k in KINDS if k.family == "rma")
 """Kinds whose call instances are joined with those of all processes at once."""
 
@@ -534,6 +537,20 @@ def plan_waves(n_events: list[int], process: NDArray[np.int32]) -> list[NDArray[
     return [*waves, np.concatenate(members)] if members else waves
 
 
+def group_scans(scans: list[LocationScan]) -> list[list[LocationScan]]:
+    """Put neighbours with few events together for one thread, and those with most events first."""
+    groups: list[list[LocationScan]] = []
+    sizes: list[int] = []
+    for scan in scans:
+        if sizes and sizes[-1] + scan.n <= GROUP:
+            groups[-1].append(scan)
+            sizes[-1] += scan.n
+        else:
+            groups.append([scan])
+            sizes.append(scan.n)
+    return [groups[k] for k in sorted(range(len(groups)), key=lambda k: -sizes[k])]
+
+
 def scan_locations(
     store: Store,
     regions: Regions,
@@ -551,7 +568,7 @@ def scan_locations(
     list of LocationScan
         In the order of the locations; the same for every number of jobs and division into waves.
     """
-    n_events = [store.n_rows("events", i) for i in range(first_rows.size)]
+    n_events = store.n_events.tolist()
     total, done = sum(n_events), 0
     found: dict[int, LocationScan] = {}
     buffers = BufferPool()
@@ -589,7 +606,7 @@ def _scan_wave(
     ready = [s for s in scans if not s.depends.size]
     while waiting:
         before = sum(s.progress for s in scans)
-        list(pool.map(lambda s: s.advance(found), sorted(ready, key=lambda s: -s.n)))
+        list(pool.map(lambda group: [s.advance(found) for s in group], group_scans(ready)))
         waiting = [s for s in waiting if not s.done]
         if ready and sum(s.progress for s in scans) == before:
             # the masters of these teams never fork: their threads have no call path above

@@ -377,11 +377,13 @@ def pattern(id: str, parent: str, title: str, **more: Any) -> Callable[[PatternF
 @cache
 def named(pattern: str, paradigm: str) -> RegionRule:
     """Make a region rule: regions of a paradigm whose whole name, in lower case, matches a regular expression."""
-    compiled = re.compile(pattern)
 
     def rule(regions: Regions) -> NDArray[np.bool_]:
-        fits = np.fromiter((compiled.fullmatch(n) is not None for n in regions.lower), bool, len(regions))
-        return fits & (regions.paradigm == paradigm)
+        fits: NDArray[np.bool_] = regions.paradigm == paradigm
+        # compiled only where there is something to fit: all rules together take 60 ms
+        for i in np.flatnonzero(fits).tolist():
+            fits[i] = re.fullmatch(pattern, regions.lower[i]) is not None
+        return fits
 
     return rule
 
@@ -389,9 +391,9 @@ def named(pattern: str, paradigm: str) -> RegionRule:
 @cache
 def called(pattern: str) -> RegionRule:
     """Make a region rule: regions whose whole name as it stands matches a regular expression, whatever they belong to."""
-    compiled = re.compile(pattern)
 
     def rule(regions: Regions) -> NDArray[np.bool_]:
+        compiled = re.compile(pattern)
         return np.fromiter((compiled.fullmatch(n) is not None for n in regions.name), bool, len(regions))
 
     return rule

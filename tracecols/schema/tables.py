@@ -9,7 +9,7 @@ FORMAT_VERSION = 3
 
 EVENTS = Table(
     "events",
-    "one event; rows ordered by location and as recorded, row groups do not cross locations",
+    "one event; rows ordered by location and as recorded; locations with few events share row groups",
     (
         Column("time", "int64", "clock reading, corrected by the location's clock offsets", "ticks"),
         Column("kind", "uint8", "event kind, `EventKind`"),

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -58,16 +58,34 @@ def _reference(column: Column, values: NDArray[Any], sizes: Sizes) -> tuple[int,
     return at, f"{values[at]} is no row of {column.target}, which are numbered from 0 to {n - 1}{null}"
 
 
-def wrong_columns(table: Table, columns: Mapping[str, NDArray[Any]], rows: range, sizes: Sizes) -> tuple[int, str, str]:
-    """Check columns of the events or of a side table of one location.
+class RowRanges(NamedTuple):
+    """Which rows of a side table belong to which location, and which events these have; arrays of one entry per location.
+
+    Attributes
+    ----------
+    start, stop : (k,) int64
+        Row of the location's first event, and one past that of its last.
+    n : (k,) int64
+        Number of its rows in the side table, which follow those of the location before; at least 1.
+    """
+
+    start: NDArray[np.int64]
+    stop: NDArray[np.int64]
+    n: NDArray[np.int64]
+
+
+def wrong_columns(
+    table: Table, columns: Mapping[str, NDArray[Any]], rows: RowRanges, sizes: Sizes
+) -> tuple[int, str, str]:
+    """Check columns of the events or of a side table of some locations.
 
     Parameters
     ----------
     table : Table
     columns : mapping of str to (n,) array
         Some of its columns.
-    rows : range
-        Rows of the location's events.
+    rows : RowRanges
+        Of the locations.
     sizes : callable
 
     Returns
@@ -84,14 +102,9 @@ def wrong_columns(table: Table, columns: Mapping[str, NDArray[Any]], rows: range
             if at >= 0:
                 return at, column.name, what
         elif column.name == "row":
-            at = first_outside(values[[0, -1]], rows.start, rows.stop)
+            at, what = _wrong_rows(values, rows, table.repeats)
             if at >= 0:
-                found = f"{values[-at]} is no event of the location, which are numbered from {rows.start} to {rows.stop - 1}"
-                return at * (values.size - 1), "row", found
-            descends = values[1:] < values[:-1] if table.repeats else values[1:] <= values[:-1]
-            if descends.any():
-                at = int(np.flatnonzero(descends)[0]) + 1
-                return at, "row", f"{values[at]} follows {values[at - 1]}, but rows ascend"
+                return at, column.name, what
         elif column.name == "kind" and table.name in _KINDS:
             fits = _KINDS[table.name]
             # of most locations the kinds lie close together; else a text is searched in a third of the time of a look-up
@@ -102,6 +115,25 @@ def wrong_columns(table: Table, columns: Mapping[str, NDArray[Any]], rows: range
     if table.name == "attributes" and {"type", "value"} <= columns.keys():
         return _wrong_values(columns["type"], columns["value"], sizes)
     return -1, "", ""
+
+
+def _wrong_rows(row: NDArray[np.int64], rows: RowRanges, repeats: bool) -> tuple[int, str]:
+    """Check that the rows of each location ascend and are those of its events."""
+    stop = np.cumsum(rows.n)
+    start = stop - rows.n
+    first, last = row[start], row[stop - 1]
+    for values, at in ((first, start), (last, stop - 1)):
+        wrong = np.flatnonzero((values < rows.start) | (values >= rows.stop))
+        if wrong.size:
+            k = int(wrong[0])
+            low, high = int(rows.start[k]), int(rows.stop[k]) - 1
+            return int(at[k]), f"{values[k]} is no event of the location, which are numbered from {low} to {high}"
+    descends = row[1:] < row[:-1] if repeats else row[1:] <= row[:-1]
+    descends[start[1:] - 1] = False
+    if descends.any():
+        k = int(np.flatnonzero(descends)[0]) + 1
+        return k, f"{row[k]} follows {row[k - 1]}, but rows ascend"
+    return -1, ""
 
 
 def wrong_sides(kind: NDArray[np.uint8], sides: Mapping[str, Mapping[str, NDArray[Any]]]) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
+from itertools import accumulate
 from pathlib import Path
 from threading import Lock, local
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,8 +27,32 @@ from tracecols.store.layout import MANIFEST, checksum, identity, part_name, read
 N_OPEN = 4
 """Files that a thread keeps open."""
 
+SHARED_ROWS = 1 << 18
+"""Rows of row groups that are kept for the next location: those of side tables and of small locations are shared."""
+
+N_SHARED = 32
+"""How many of these are kept."""
+
 METRICS = metric_table(0, [])
 """What the tables of all metric classes begin with."""
+
+
+class Extents(NamedTuple):
+    """Where the rows of every location stand in a table: one entry per location.
+
+    Attributes
+    ----------
+    part : (n_locations,) int64
+        Number of the part file.
+    offset : (n_locations,) int64
+        First of its rows there.
+    n : (n_locations,) int64
+        Number of rows; 0 where it has none.
+    """
+
+    part: NDArray[np.int64]
+    offset: NDArray[np.int64]
+    n: NDArray[np.int64]
 
 
 class Store:
@@ -107,7 +133,7 @@ class Store:
             self.tables[name] = declared or Table(name, METRICS.row, (*METRICS.columns[:2], *found[2:]), METRICS.source)
         self._definitions: dict[str, pa.Table] = {}
         self._checked: dict[str, pa.Table] = {}
-        self._files: dict[tuple[str, int], tuple[pq.FileMetaData, NDArray[np.int64]]] = {}
+        self._files: dict[tuple[str, int], tuple[pq.FileMetaData, list[int]]] = {}
         self._recent: OrderedDict[tuple[Any, ...], dict[str, NDArray[Any]]] = OrderedDict()
         self._lock = Lock()
         self._local = local()
@@ -190,7 +216,7 @@ class Store:
         if not what and name == "segments":
             what = checks.wrong_segments(table)
         elif not what and name == "locations":
-            what = checks.wrong_locations(table, self._n_events)
+            what = checks.wrong_locations(table, self.n_events)
         elif not what and name == "metric_classes":
             what = checks.wrong_metric_classes(table, self.definition("metric_members"), self.tables)
         if what:
@@ -222,43 +248,51 @@ class Store:
         return self._definitions.setdefault(name, table)
 
     @once
-    def _segments(self) -> dict[str, dict[int, tuple[int, int, int]]]:
-        columns = self.definition("segments").columns
-        result: dict[str, dict[int, tuple[int, int, int]]] = {}
-        for table, location, part, offset, n in zip(*(to_numpy(c).tolist() for c in columns), strict=True):
-            result.setdefault(table, {})[location] = (part, offset, n)
+    def _extents(self) -> dict[str, Extents]:
+        table = self.definition("segments")
+        names = np.array(table.column("table").to_pylist(), object)
+        location, *columns = (to_numpy(table.column(c)) for c in ("location", "part", "offset", "n_rows"))
+        result: dict[str, Extents] = {}
+        for name in dict.fromkeys(names.tolist()):
+            mine = names == name
+            extents = Extents(*(np.zeros(self._n_defined("locations"), np.int64) for _ in Extents._fields))
+            for into, column in zip(extents, columns, strict=True):
+                into[location[mine]] = column[mine]
+            result[name] = extents
         if not result.keys() <= self.tables.keys():
             missing = sorted(result.keys() - self.tables.keys())
             raise StoreError(
                 f"{self.path}: its {MANIFEST} does not list the table {missing[0]}\n"
                 "  the store is damaged; convert the trace again"
             )
-        what = checks.wrong_counts(self.manifest, lambda table: sum(n for *_, n in result.get(table, {}).values()))
+        what = checks.wrong_counts(self.manifest, lambda table: int(result[table].n.sum()) if table in result else 0)
         if what:
             raise self.damaged(what)
         return result
 
-    @once
-    def _n_events(self) -> NDArray[np.int64]:
+    @property
+    def n_events(self) -> NDArray[np.int64]:
         """Number of events of every location; (n_locations,)."""
-        result = np.zeros(self._n_defined("locations"), np.int64)
-        for location, (_, _, n) in self._segments.get("events", {}).items():
-            result[location] = n
-        return result
+        return self.counts("events")
 
     @once
     def _first_rows(self) -> NDArray[np.int64]:
         """Row of the first event of every location, and one past the last event; (n_locations + 1,)."""
-        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self._n_events)])
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.n_events)])
+
+    def counts(self, table: str) -> NDArray[np.int64]:
+        """Return how many rows of a table every location has; (n_locations,) int64."""
+        extents = self._extents.get(table)
+        return np.zeros(self._n_defined("locations"), np.int64) if extents is None else extents.n
 
     def n_rows(self, table: str, location: int | None = None) -> int:
         """Count the rows of a table, of one location or of all."""
-        segments = self._segments.get(table, {})
-        if location is None:
-            return sum(s[2] for s in segments.values())
-        return segments.get(location, (0, 0, 0))[2]
+        extents = self._extents.get(table)
+        if extents is None:
+            return 0
+        return int(extents.n.sum() if location is None else extents.n[location])
 
-    def _layout(self, table: str, part: int) -> tuple[pq.FileMetaData, NDArray[np.int64]]:
+    def _layout(self, table: str, part: int) -> tuple[pq.FileMetaData, list[int]]:
         """Return the metadata of a file, and the first row of each of its row groups."""
         with self._lock:
             known = self._files.get((table, part))
@@ -271,7 +305,7 @@ class Store:
             raise StoreError(
                 f"{path} has other columns than the manifest says\n  the store is damaged; convert the trace again"
             )
-        starts = np.cumsum([0] + [meta.row_group(i).num_rows for i in range(meta.num_row_groups)])
+        starts = list(accumulate((meta.row_group(i).num_rows for i in range(meta.num_row_groups)), initial=0))
         with self._lock:
             self._files[table, part] = meta, starts
         return meta, starts
@@ -311,26 +345,101 @@ class Store:
         StoreError
             If they cannot be read, or hold what the schema does not allow (`tracecols.store.checks`).
         """
+        declared, columns = self._declared(table, columns)
+        extents = self._extents.get(table)
+        n = 0 if extents is None else int(extents.n[location])
+        stop = n if stop is None else min(stop, n)
+        if extents is None or start >= stop:
+            return {c: np.empty(0, declared[c].dtype) for c in columns}
+        offset = int(extents.offset[location])
+        result = self._rows(table, int(extents.part[location]), offset + start, offset + stop, columns)
+        if checked:
+            self._check(declared, result, np.array([location]), np.array([stop - start]), start)
+        return result
+
+    def read_together(
+        self, table: str, locations: NDArray[np.integer[Any]], columns: list[str] | None = None
+    ) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
+        """Read the rows of several locations, one location after the other.
+
+        Parameters
+        ----------
+        table : str
+            `events` or a side table.
+        locations : (k,) int array
+            Rows of locations. Rows of those that ascend are read at once where the file has them together.
+        columns : list of str, optional
+            All by default.
+
+        Returns
+        -------
+        columns : dict of str to array
+            As `read` returns them, joined.
+        counts : (k,) int64
+            Number of rows of each location.
+
+        Raises
+        ------
+        StoreError
+            As `read` does.
+        """
+        declared, columns = self._declared(table, columns)
+        counts = self.counts(table)[locations]
+        extents = self._extents.get(table)
+        filled = np.flatnonzero(counts)
+        if extents is None or not filled.size:
+            return {c: np.empty(0, declared[c].dtype) for c in columns}, counts
+        part, offset, n = (a[locations[filled]] for a in extents)
+        follows = (part[1:] == part[:-1]) & (offset[1:] == (offset + n)[:-1])
+        found = []
+        for run in np.split(np.arange(filled.size), np.flatnonzero(~follows) + 1):
+            first, last = int(run[0]), int(run[-1])
+            stop = int(offset[last] + n[last])
+            rows = self._rows(table, int(part[first]), int(offset[first]), stop, columns)
+            self._check(declared, rows, locations[filled[run]], n[run], 0)
+            found.append(rows)
+        if len(found) == 1:
+            return found[0], counts
+        return {c: np.concatenate([rows[c] for rows in found]) for c in columns}, counts
+
+    def _declared(self, table: str, columns: list[str] | None) -> tuple[Table, list[str]]:
+        """Return what the schema says about a table, and the columns to read of it."""
         declared = self.tables.get(table) or SIDE_TABLES.get(table)
         if declared is None:
             raise StoreError(f"{self.path} has no table {table}\n  it has {', '.join(self.tables)}")
-        columns = list(declared.names) if columns is None else columns
-        part, offset, n = self._segments.get(table, {}).get(location, (0, 0, 0))
-        stop = n if stop is None else min(stop, n)
-        if start >= stop:
-            return {c: np.empty(0, declared[c].dtype) for c in columns}
+        return declared, list(declared.names) if columns is None else columns
+
+    def _check(
+        self,
+        declared: Table,
+        columns: dict[str, NDArray[Any]],
+        locations: NDArray[np.integer[Any]],
+        counts: NDArray[np.int64],
+        start: int,
+    ) -> None:
+        """Check the values of some locations' rows, of which those of the first begin with its row `start`."""
+        first = self._first_rows
+        rows = checks.RowRanges(first[locations], first[locations + 1], counts)
+        at, column, what = checks.wrong_columns(declared, columns, rows, self._n_defined)
+        if at >= 0:
+            stops = np.cumsum(counts)
+            k = int(np.searchsorted(stops, at, "right"))
+            row = at - int(stops[k] - counts[k]) + (start if k == 0 else 0)
+            raise self.damaged(f"table {declared.name}, column {column}, location {locations[k]}, row {row}: {what}")
+
+    def _rows(self, table: str, part: int, start: int, stop: int, columns: list[str]) -> dict[str, NDArray[Any]]:
+        """Read rows of a part file; small row groups are kept for who reads the rows next to them."""
         meta, starts = self._layout(table, part)
-        if offset + n > starts[-1]:
+        if stop > starts[-1]:
             raise StoreError(
-                f"{self.path / table / part_name(part)} has {starts[-1]} rows, expected at least {offset + n}\n"
+                f"{self.path / table / part_name(part)} has {starts[-1]} rows, expected at least {stop}\n"
                 "  the store is damaged; convert the trace again"
             )
-        first = int(np.searchsorted(starts, offset + start, "right")) - 1
-        last = int(np.searchsorted(starts, offset + stop, "left"))
+        first, last = bisect_right(starts, start) - 1, bisect_left(starts, stop)
+        base, end = starts[first], starts[last]
         key = (table, part, first, last, tuple(columns))
-        shared = table != "events"
         with self._lock:
-            found = self._recent.get(key) if shared else None
+            found = self._recent.get(key)
         if found is None:
             path = self.path / table / part_name(part)
             file = self._open_here(path, meta)
@@ -341,19 +450,10 @@ class Store:
                     f"{path} cannot be read: {error}\n  the store is damaged; convert the trace again"
                 ) from error
             found = {c: to_numpy(stored.column(c)) for c in columns}
-            if shared:
-                # small locations share row groups of side tables
+            # all of what the row groups hold was asked for: nobody asks for it again soon
+            if stop - start < end - base <= SHARED_ROWS:
                 with self._lock:
                     self._recent[key] = found
-                    while len(self._recent) > 32:
+                    while len(self._recent) > N_SHARED:
                         self._recent.popitem(last=False)
-        begin = offset + start - int(starts[first])
-        result = {c: values[begin : begin + stop - start] for c, values in found.items()}
-        if not checked:
-            return result
-        at, column, what = checks.wrong_columns(
-            declared, result, range(*self._first_rows[location : location + 2].tolist()), self._n_defined
-        )
-        if at >= 0:
-            raise self.damaged(f"table {table}, column {column}, location {location}, row {start + at}: {what}")
-        return result
+        return {c: values[start - base : stop - base] for c, values in found.items()}

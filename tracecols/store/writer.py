@@ -16,6 +16,9 @@ from tracecols.store.layout import part_name, write_manifest
 SIDE_ROWS = 1 << 17
 """Rows of a side table that are collected before they become a row group."""
 
+EVENT_ROWS = 1 << 16
+"""Events that are collected before they become a row group: one for every small location costs more than its events."""
+
 FORKS = [int(EventKind.THREAD_FORK), int(EventKind.OMP_FORK)]
 
 
@@ -75,6 +78,13 @@ class PartWriter:
         if waiting:
             self._write(table, {c: np.concatenate([w[c] for w in waiting]) for c in self.tables[table].names})
 
+    def _collect(self, table: str, columns: dict[str, NDArray[Any]], at_once: int) -> None:
+        """Keep rows until there are enough of them for a row group. They must be copies: the converter reuses its buffers."""
+        self._waiting.setdefault(table, []).append(columns)
+        self._n_waiting[table] = self._n_waiting.get(table, 0) + next(iter(columns.values())).size
+        if self._n_waiting[table] >= at_once:
+            self._flush(table)
+
     def _extend(self, table: str, location: int, n: int) -> None:
         """Note that the next `n` rows of a table belong to a location."""
         offset = self._written.get(table, 0)
@@ -124,21 +134,19 @@ class PartWriter:
             self.counts += counts
             if counts[FORKS].any() and location not in self.forks:
                 self.forks[location] = int(time[np.isin(events["kind"], FORKS)][0])
-            self._write("events", events)
+            if time.size >= EVENT_ROWS:
+                self._flush("events")
+                self._write("events", events)
+            else:
+                self._collect("events", {c: v.copy() for c, v in events.items()}, EVENT_ROWS)
             self._extend("events", location, time.size)
         for table, columns in sides.items():
             n = columns["row"].size
             if not n:
                 continue
-            # copied: the converter reuses its buffers
-            self._waiting.setdefault(table, []).append(
-                {c: v + first_row if c == "row" else v.copy() for c, v in columns.items()}
-            )
+            self._collect(table, {c: v + first_row if c == "row" else v.copy() for c, v in columns.items()}, SIDE_ROWS)
             self._extend(table, location, n)
             self.n_attributes += n if table == "attributes" else 0
-            self._n_waiting[table] = self._n_waiting.get(table, 0) + n
-            if self._n_waiting[table] >= SIDE_ROWS:
-                self._flush(table)
 
 
 class StoreWriter:
