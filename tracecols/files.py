@@ -32,7 +32,7 @@ class UnusableFileError(OSError):
         return str(self.strerror)
 
 
-def check_regular(path: Path) -> None:
+def check_regular(path: str | Path) -> None:
     """Refuse what is no regular file. Links are followed; folders are left to whoever opens them, who refuses them.
 
     Raises
@@ -42,16 +42,18 @@ def check_regular(path: Path) -> None:
     OSError
         If there is nothing.
     """
-    _check_mode(path, path.stat().st_mode)
+    _check_mode(path, os.stat(path).st_mode)
 
 
-def _check_mode(path: Path, mode: int) -> None:
+def _check_mode(path: str | Path, mode: int) -> None:
+    if stat.S_ISREG(mode):
+        return
     for is_kind, name in _KINDS:
         if is_kind(mode):
             raise UnusableFileError(errno.EINVAL, f"it is {name}, not a regular file", str(path))
 
 
-def open_regular(path: Path) -> io.FileIO:
+def open_regular(path: str | Path) -> io.FileIO:
     """Open a file for reading; a pipe that takes its place in this moment is not waited for either.
 
     Raises

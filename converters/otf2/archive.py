@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,13 @@ ROWS = 1 << 20
 """Events per batch, and so per row group of the store."""
 
 SALVAGE = "the archive is damaged; copy it again, or use --salvage to keep what precedes"
+
+_FAMILY_OF = {
+    kind: family
+    for family, (is_member, _, _) in tables.SIDE_COLUMNS.items()
+    for kind in np.flatnonzero(is_member).tolist()
+}
+"""Side table of the kinds whose values become its columns as they are."""
 
 _DIRECT = 1 << 16
 """Identifiers below this are looked up in a table, larger ones by bisection."""
@@ -190,10 +198,12 @@ class Archive:
         )
         self._global_ranks = GlobalRanks(self._definitions.global_ranks, self.definitions)
         self._local = threading.local()
+        self._folder = str(path.with_suffix(""))
 
-    def _file(self, location: int, suffix: str) -> Path:
+    def _file(self, location: int, suffix: str) -> str:
+        """Return the path of a location's file; as text, since making a `Path` takes longer than opening the file."""
         number = self.definitions["locations"]["id"][location] % (1 << 64)
-        return self.path.with_suffix("") / f"{number}{suffix}"
+        return f"{self._folder}{os.sep}{number}{suffix}"
 
     def _buffers(self) -> Buffers:
         if not hasattr(self._local, "buffers"):
@@ -205,7 +215,7 @@ class Archive:
         """Read the mapping tables and clock offsets of a location."""
         no_clock = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float64), np.zeros(0, np.int64))
         path = self._file(location, ".def")
-        if not path.exists():
+        if not os.path.exists(path):
             return self._translation, no_clock
         mappings: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         offsets = []
@@ -273,13 +283,13 @@ class Archive:
             report.unknown[name] = report.unknown.get(name, 0) + int(unknown[code])
 
     def _batches(
-        self, location: int, path: Path, state: NDArray[np.int64], unknown: NDArray[np.int64]
+        self, location: int, path: str, state: NDArray[np.int64], unknown: NDArray[np.int64]
     ) -> Iterator[Batch]:
         """Decode chunk by chunk and yield full buffers; what is left stays in them."""
         expected = self.definitions["locations"]["n_events"][location]
         buffers = self._buffers()
         state[[decode.RAW_TIME, decode.FLUSH]] = -1
-        if not path.exists():
+        if not os.path.exists(path):
             if expected:
                 raise SourceError(
                     f"{path} is missing, and should hold {expected} events\n"
@@ -332,9 +342,10 @@ class Archive:
         event, side_kind, values = (a[:n_sides] for a in buffers.sides)
         batch = Batch({"time": time, "kind": kind, "region": region})
         counts = np.bincount(side_kind, minlength=256)
+        present = {_FAMILY_OF.get(kind) for kind in np.flatnonzero(counts).tolist()}
         self._enter_artificial_regions(region, event - base, side_kind, values, counts)
         for family, (is_member, position, columns) in tables.SIDE_COLUMNS.items():
-            if counts[is_member.astype(bool)].any():
+            if family in present:
                 batch.sides[family] = sides.family_columns(event, side_kind, values, is_member, position, columns)
         self._global_ranks.resolve(batch)
         if counts[EventKind.METRIC]:

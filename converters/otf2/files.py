@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -119,7 +120,7 @@ class Chunks:
 
     Parameters
     ----------
-    path : Path
+    path : str or Path
         An event or definition file.
     size : int
         Size of its chunks, from the anchor.
@@ -131,7 +132,7 @@ class Chunks:
 
     def __init__(
         self,
-        path: Path,
+        path: str | Path,
         size: int,
         buffer: NDArray[np.uint8] | None = None,
         todo: str = "the archive is damaged; copy it again",
@@ -139,7 +140,7 @@ class Chunks:
         self.path, self.todo = path, todo
         try:
             self._file = open_regular(path)
-            self.n_bytes = path.stat().st_size
+            self.n_bytes = os.fstat(self._file.fileno()).st_size
         except OSError as error:
             raise SourceError(
                 f"cannot read {path}: {error.strerror}\n  the archive is incomplete; copy it again"

@@ -218,7 +218,7 @@ class LocationScan:
 
     def _side_columns(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         stops, slots = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        if self.store.n_rows("control", self.location):
+        if str(int(EventKind.BUFFER_FLUSH)) in self.store.manifest["events_by_kind"]:
             control = self.store.read("control", self.location, ["kind", "stop_time"])
             stops = control["stop_time"][control["kind"] == EventKind.BUFFER_FLUSH]
         if self.store.n_rows("tasks", self.location):
