@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,17 +51,17 @@ class CallInstances:
         self.location = np.repeat(np.arange(len(scans), dtype=np.int32), counts)
         sources = [scans[i].global_calls if only_global else scans[i].calls for i in chosen]
 
-        def column(
-            name: str, dtype: type, of: Callable[[int, NDArray[Any]], NDArray[Any]] | None = None
-        ) -> NDArray[Any]:
+        def column(name: str, dtype: type) -> NDArray[Any]:
             """Put a column of all locations together."""
-            arrays = [s.column(name) for s in sources]
-            if of is not None:
-                arrays = [of(i, array) for i, array in zip(chosen, arrays, strict=True)]
-            return joined(arrays) if arrays else np.zeros(0, dtype)
+            return joined([s.column(name) for s in sources]) if sources else np.zeros(0, dtype)
 
-        self.call_path = column("node", np.int32, lambda i, node: numbers[i][node])
-        self.begin = column("team", np.int64, lambda i, team: np.where(team >= 0, team + teams.begin_start[i], -1))
+        # numbers of the locations' own call paths in the merged tree, and of their team begins among all
+        own = joined([numbers[i] for i in chosen]) if chosen else np.zeros(0, np.int64)
+        sizes = np.zeros(len(scans), np.int64)
+        sizes[members] = [numbers[i].size for i in chosen]
+        self.call_path = own[(np.cumsum(sizes) - sizes)[self.location] + column("node", np.int32)]
+        team = column("team", np.int64)
+        self.begin = np.where(team >= 0, team + teams.begin_start[self.location], -1)
         self.enter, self.exit = column("enter", np.int64), column("exit", np.int64)
         self.enter_time, self.exit_time = column("enter_time", np.int64), column("exit_time", np.int64)
         self.tasks: NDArray[np.int64] = np.broadcast_to(np.int64(0), self.enter.shape)
