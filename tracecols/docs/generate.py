@@ -113,7 +113,7 @@ def rules_page() -> str:
     for r in RULES.values():
         lines.append(f"## {r.title} `{r.id}`\n\n{r.summary}\n")
         lines.append(f"*{(r.evaluate.__doc__ or '').strip().splitlines()[0]}*\n")
-        lines += [f"* `{p.name}`, {p.show(p.default) or 'none'} by default: {p.doc}." for p in r.parameters]
+        lines += [f"* `{name}`, {p.show(p.default) or 'none'} by default: {p.doc}." for name, p in r.parameters.items()]
         if r.needs == "trace":
             lines.append("* Needs the store.")
         if r.confidence < 1:
