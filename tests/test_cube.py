@@ -128,20 +128,6 @@ def test_load__of_a_version_without_topologies(cube, tmp_path):
         SeverityCube.load(path)
 
 
-def test_load__of_a_version_without_last_lines_and_aggregation(cube, tmp_path, monkeypatch):
-    from tracecols.schema import severity
-    from tracecols.severity import storage
-
-    monkeypatch.setattr(storage, "SEVERITY_TABLES", severity.tables_of(4))
-    monkeypatch.setattr(storage, "FORMAT_VERSION", 4)
-    path = cube.save(tmp_path / "old.severity")
-    monkeypatch.undo()
-    old = SeverityCube.load(path)
-    assert old.total("time") == cube.total("time")
-    assert set(old.properties.aggregation) == {"sum"}
-    assert not old.call_paths.end_line.any() and cube.call_paths.end_line.any()
-
-
 def test_load__of_values_that_come_together_in_no_known_way(cube, tmp_path):
     cube = SeverityCube.load(cube.save(tmp_path / "h.severity"))
     cube.properties.aggregation[0] = "median"
