@@ -128,20 +128,6 @@ def test_load__of_a_version_without_topologies(cube, tmp_path):
         SeverityCube.load(path)
 
 
-def test_load__of_a_version_without_last_lines_and_aggregation(cube, tmp_path, monkeypatch):
-    from tracecols.schema import severity
-    from tracecols.severity import storage
-
-    monkeypatch.setattr(storage, "SEVERITY_TABLES", severity.tables_of(4))
-    monkeypatch.setattr(storage, "FORMAT_VERSION", 4)
-    path = cube.save(tmp_path / "old.severity")
-    monkeypatch.undo()
-    old = SeverityCube.load(path)
-    assert old.total("time") == cube.total("time")
-    assert set(old.properties.aggregation) == {"sum"}
-    assert not old.call_paths.end_line.any() and cube.call_paths.end_line.any()
-
-
 def test_load__of_values_that_come_together_in_no_known_way(cube, tmp_path):
     cube = SeverityCube.load(cube.save(tmp_path / "h.severity"))
     cube.properties.aggregation[0] = "median"
@@ -290,3 +276,21 @@ def test_replaced__keeps_the_rest_and_the_type(cube):
     for made in (mine.replaced(facts={}), mine.with_topology("line", [2], [[0], [1]]), mine - mine):
         assert type(made) is Mine
     assert mine.replaced(facts={}).cells is cube.cells
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 1000])
+@pytest.mark.parametrize("largest", [1, 2**40, 2**62])
+def test_sum__of_repeated_cells_is_exact(n, largest):
+    """Also where a sum would not fit into a float64, or would pass 64 bits on its way."""
+    chance = np.random.default_rng(n)
+    call_path, location = chance.integers(0, 5, n).astype(np.int32), chance.integers(0, 3, n).astype(np.int32)
+    value = chance.integers(-largest, largest, n)
+    value[n // 2 : 2 * (n // 2)] = -value[: n // 2]
+    call_path[n // 2 : 2 * (n // 2)], location[n // 2 : 2 * (n // 2)] = call_path[: n // 2], location[: n // 2]
+    expected: dict[tuple[int, int], int] = {}
+    for *cell, ticks in zip(call_path.tolist(), location.tolist(), value.tolist(), strict=True):
+        expected[tuple(cell)] = expected.get(tuple(cell), 0) + ticks
+    found = Cells.sum(call_path, location, value)
+    cells = zip(zip(found.call_path.tolist(), found.location.tolist(), strict=True), found.value.tolist(), strict=True)
+    assert list(cells) == sorted((cell, ticks) for cell, ticks in expected.items() if ticks)
+    assert found.value.dtype == np.int64

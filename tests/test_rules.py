@@ -67,7 +67,9 @@ def test_parameters__have_units(key, text, value):
     found = read_settings({key: text})
     assert found[rule][name] == pytest.approx(value)
     # the others keep their defaults
-    others = {(r.id, p.name): p.default for r in RULES.values() for p in r.parameters if (r.id, p.name) != (rule, name)}
+    others = {
+        (r.id, of): p.default for r in RULES.values() for of, p in r.parameters.items() if (r.id, of) != (rule, name)
+    }
     assert all(found[r][p] == default for (r, p), default in others.items())
 
 
@@ -90,6 +92,16 @@ def test_parameters__have_units(key, text, value):
 def test_parameters__say_what_is_wrong(key, text, words):
     with pytest.raises(RuleError, match=words):
         read_settings({key: text})
+
+
+def test_parameter__is_the_same_for_patterns_and_rules():
+    import tracecols
+    from tracecols.patterns.registry import properties
+
+    assert tracecols.Parameter is tracecols.rules.Parameter
+    of_rules = [p for rule in RULES.values() for p in rule.parameters.values()]
+    of_patterns = [p for q in properties("scalasca") for p in q.parameters.values()]
+    assert of_rules and all(type(p) is tracecols.Parameter for p in of_rules + of_patterns)
 
 
 # -- costs ---------------------------------------------------------------------------------------------------------------
@@ -359,8 +371,9 @@ def test_rules__are_declared_wholly():
         assert rule.needs in ("cube", "trace")
         assert 0 < rule.confidence <= 1
         assert not rule.properties or rule.needs == "trace"
-        for p in rule.parameters:
-            assert p.read(p.show(p.default)) == pytest.approx(p.default) if p.unit else p.default == ""
+        for name, p in rule.parameters.items():
+            read = p.read(name, p.show(p.default), RuleError)
+            assert read == pytest.approx(p.default) if p.unit else p.default == ""
     assert replace(RULES["costs"], id="x").id == "x"
 
 

@@ -14,7 +14,8 @@ from tracecols.version import __version__
 if TYPE_CHECKING:
     from tracecols.conversion import convert
     from tracecols.export.cube_read import read_cube
-    from tracecols.patterns.base import Constituent, Family, Parameter, pattern
+    from tracecols.parameters import Parameter
+    from tracecols.patterns.base import Constituent, Family, pattern
     from tracecols.severity.comparison import compare
     from tracecols.severity.cube import SeverityCube
     from tracecols.trace import Trace
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _LAZY = {
     "Constituent": ("tracecols.patterns.base", "Constituent"),
     "Family": ("tracecols.patterns.base", "Family"),
-    "Parameter": ("tracecols.patterns.base", "Parameter"),
+    "Parameter": ("tracecols.parameters", "Parameter"),
     "SeverityCube": ("tracecols.severity.cube", "SeverityCube"),
     "Trace": ("tracecols.trace", "Trace"),
     "compare": ("tracecols.severity.comparison", "compare"),

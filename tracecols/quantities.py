@@ -12,6 +12,8 @@ UNITS: dict[str, dict[str, float]] = {
     },
     "share": {"": 1, "%": 0.01},
     "rank": {"": 1},
+    "occurrences": {"": 1},
+    "": {"": 1},
 }  # fmt: skip
 """What may stand behind a number, in any letter case, by what it counts."""
 
@@ -32,3 +34,22 @@ def quantity(text: float | str, units: dict[str, float]) -> float:
         return float(found[1]) * units[found[2].lower()] if found else math.nan
     except (KeyError, ValueError):
         return math.nan
+
+
+def in_words(value: float, counts: str) -> str:
+    """Return a number as text, with a unit of suitable size.
+
+    Parameters
+    ----------
+    value : float
+    counts : str
+        What it counts, a key of `UNITS`.
+    """
+    if counts == "share":
+        return f"{value:.1%}"
+    for name, factor in {"seconds": (("s", 1), ("ms", 1e-3), ("us", 1e-6)), "bytes": (("MB", 1e6), ("kB", 1e3))}.get(
+        counts, ()
+    ):
+        if value >= factor:
+            return f"{value / factor:.3g} {name}"
+    return f"{value * 1e9:.3g} ns" if counts == "seconds" else f"{value:.3g} B" if counts == "bytes" else f"{value:g}"

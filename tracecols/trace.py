@@ -27,7 +27,7 @@ from tracecols.patterns.engine import analyze_model, choose, find_matches
 from tracecols.patterns.plugins import load_all
 from tracecols.pieces.piece import piece_of
 from tracecols.pieces.stored import chosen_locations
-from tracecols.schema import EVENTS, NAMES, SIDE_TABLES
+from tracecols.schema import DEFINITIONS, EVENTS, NAMES, SIDE_TABLES, Table
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 
@@ -506,14 +506,16 @@ class Trace:
             for name in self.store.definitions:
                 path = self._quoted(self.path / "definitions" / f"{name}.parquet")
                 db.sql(
-                    f"create view {name} as select file_row_number as row, * exclude (file_row_number) from read_parquet({path}, file_row_number = true)"
+                    f"create view {name} as select file_row_number as row, {self._declared(DEFINITIONS[name])} from read_parquet({path}, file_row_number = true)"
                 )
             for name in self.store.tables:
                 # a side table may be called like a definition table of the same family
                 view = name if name not in self.store.definitions else f"{name}_events"
                 files = self._quoted(self.path / name / "*.parquet")
                 if name != "events":
-                    db.sql(f"create view {view} as select * from read_parquet({files})")
+                    db.sql(
+                        f"create view {view} as select {self._declared(self.store.tables[name])} from read_parquet({files})"
+                    )
                     continue
                 db.sql(
                     "create view events as select l.first_row + f.file_row_number - s.offset as row, s.location, f.time, f.kind, f.region "
@@ -523,9 +525,35 @@ class Trace:
                 )
             return db.sql(query).df()
 
+    def _declared(self, table: Table) -> str:
+        """Return the declared columns for a query of a table's files; those that the files lack are constants."""
+        lacking = self.store.lacking(table)
+        return ", ".join(
+            f'cast({_literal(c.absent)} as {_sql_type(c.dtype)}) as "{c.name}"' if c in lacking else f'"{c.name}"'
+            for c in table.columns
+        )
+
     @staticmethod
     def _quoted(path: Path) -> str:
         return "'" + str(path).replace("'", "''") + "'"
+
+
+def _literal(value: float | str | list[Any]) -> str:
+    """Return a value in SQL."""
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
+
+
+def _sql_type(dtype: str) -> str:
+    """Return the type in SQL of a column, by its declared dtype."""
+    if dtype.startswith("list["):
+        return _sql_type(dtype[5:-1]) + "[]"
+    return _SQL_TYPES[dtype]
+
+
+_SQL_TYPES = {
+    "string": "varchar", "float64": "double", "int8": "tinyint", "int16": "smallint", "int32": "integer", "int64": "bigint",
+    "uint8": "utinyint", "uint16": "usmallint", "uint32": "uinteger", "uint64": "ubigint",
+}  # fmt: skip
 
 
 def open_trace(path: str | Path, *, jobs: int | None = None) -> Trace:

@@ -42,7 +42,10 @@ def check(ctx: click.Context, source: Path, first: int, jobs: int | None) -> Non
 
     with opened(source, jobs) as store, progress("checking") as report:
         scanning, searching = phases(report, store.manifest["n_events"], SCAN, 1 - SCAN)
+        note = store.note
         lines = list(tell_violations(enhance(store, n_jobs(jobs), scanning), first, searching))
+    if note:
+        click.echo(f"note: {note}", err=True)
     for line in lines:
         click.echo(line)
     if lines:

@@ -81,8 +81,8 @@ def rules(
     if listed:
         for rule in RULES.values():
             click.echo(f"{rule.id}: {rule.summary}" + ("  (needs the store)" if rule.needs == "trace" else ""))
-            for p in rule.parameters:
-                click.echo(f"    {p.name} = {p.show(p.default) or 'none'}: {p.doc}")
+            for name, p in rule.parameters.items():
+                click.echo(f"    {name} = {p.show(p.default) or 'none'}: {p.doc}")
         return
     if source is None:
         raise click.UsageError("Missing argument 'SEVERITY|STORE' (or --list).")

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.columns import CompoundTable, pick, read_only
 from tracecols.once import once
+from tracecols.parameters import Parameter
 from tracecols.severity.cells import Cells
 
 if TYPE_CHECKING:
@@ -73,25 +74,6 @@ class Matches:
         """Add up the severities per call path and location."""
         found = np.flatnonzero((self.call_path >= 0) & (self.severity != 0))
         return Cells.sum(self.call_path[found], self.location[found], self.severity[found])
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A number a pattern can be given.
-
-    Attributes
-    ----------
-    default : float
-    unit : str
-        sec, bytes, occ, or empty for a ratio. The pattern's function gets seconds as whole ticks, as the times of
-        tables are.
-    doc : str
-        What it decides.
-    """
-
-    default: float
-    unit: str
-    doc: str
 
 
 @dataclass(frozen=True)

@@ -493,6 +493,8 @@ def analyze_model(
         found["threads that run while their process runs serially: their idle time counts besides"] = overbooked
     if displaced:
         found["call paths counted outside their parallel region, as the reference does"] = displaced
+    if model.store.note:
+        found[model.store.note] = 1
     facts: dict[str, Any] = {
         "conventions": conventions,
         "resolution": clock["resolution"],

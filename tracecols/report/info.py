@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from tracecols.schema import NAMES, not_analysed
+from tracecols.schema import DEFINITIONS, NAMES, not_analysed
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.narrowed import how_in_words
 from tracecols.store import Store
@@ -51,8 +51,15 @@ def describe(store: Store) -> RenderableType:
         ("format", source["format"] + (f", written by {source['creator']}" if source.get("creator") else "")),
         ("span", f"{span:.6f} s, clock of {clock['resolution']:,} ticks per second"),
         ("events", f"{m['n_events']:,} in {m['n_locations']:,} locations of {n_processes:,} processes"),
-        ("store", f"{size:,} bytes, {size / max(m['n_events'], 1):.1f} per event"),
+        ("store", f"{size:,} bytes, {size / max(m['n_events'], 1):.1f} per event; format {store.version}"),
     ]
+    lacking = [
+        f"{name}.{c.name}" for name, t in (*DEFINITIONS.items(), *store.tables.items()) for c in store.lacking(t)
+    ]
+    if lacking:
+        rows.append(("older", f"the store lacks {', '.join(lacking)}: null or the declared default is read"))
+    if store.note:
+        rows.append(("newer", store.note))
     if clock["realtime"] > 0:
         rows.insert(3, ("recorded", time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(clock["realtime"] / 1e9))))
     missing = source.get("definitions missing among others", 0)

@@ -56,7 +56,7 @@ def facts(p: Property) -> Iterator[tuple[str, str]]:
     if p.since or p.until:
         yield "Interval", f"from {p.since}" if p.since else f"until {p.until}"
     for name, parameter in p.parameters.items():
-        yield f"Parameter {name}", f"{parameter.doc}; {parameter.default:g} {parameter.unit}".rstrip()
+        yield f"Parameter {name}", f"{parameter.doc}; {float(parameter.default):g} {parameter.unit}".rstrip()
     for name, c in p.constituents.items():
         yield f"Constituent {name}", f"the {c.table} whose {c.column} is {c.pointer}"
     if p.needs:

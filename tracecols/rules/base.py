@@ -1,4 +1,4 @@
-"""The words rules are declared in: rules, their parameters, and what they find.
+"""What rules are declared with: rules, what they look at, and what they find.
 
 Source: the 1999 EXPERT class library, section 4. A rule has a severity in seconds and a confidence; many name the statements that
 show the behaviour. A *statement* is a call path that communicates.
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.errors import RuleError
-from tracecols.quantities import UNITS, quantity
+from tracecols.parameters import Parameter
 from tracecols.severity.cells import Cells
 from tracecols.severity.reduction import reduce_at
 
@@ -22,62 +22,6 @@ if TYPE_CHECKING:
     from tracecols.patterns.base import Property
     from tracecols.severity import SeverityCube
     from tracecols.trace import Trace
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A number or text a rule depends on.
-
-    Attributes
-    ----------
-    name : str
-    default : float, int or str
-    unit : str
-        `seconds`, `bytes`, `share` (of 1), `rank`, or empty for a text.
-    doc : str
-        What it decides.
-    """
-
-    name: str
-    default: float | str
-    unit: str
-    doc: str
-
-    def read(self, value: float | str) -> float | str:
-        """Turn what a user gives into the parameter's unit: 1MB, 10us, 5%.
-
-        Raises
-        ------
-        RuleError
-            If it is no such quantity.
-        """
-        if not self.unit:
-            return str(value)
-        units = UNITS[self.unit]
-        number = quantity(value, units)
-        if not (np.isfinite(number) and number >= 0 and (self.unit != "rank" or number == int(number))):
-            known = " ".join(u for u in units if u)
-            raise RuleError(
-                f"{value!r} is no value for {self.name}, which counts {self.unit}\n  give a number"
-                + (f", with a unit behind it or without: {known}" if known else "")
-            )
-        return int(number) if self.unit == "rank" else number
-
-    def show(self, value: float | str) -> str:
-        """Return a value for people."""
-        return show(value, self.unit) if self.unit and not isinstance(value, str) else str(value)
-
-
-def show(value: float, unit: str) -> str:
-    """Return a number with a unit that suits it."""
-    if unit == "share":
-        return f"{value:.1%}"
-    for name, factor in {"seconds": (("s", 1), ("ms", 1e-3), ("us", 1e-6)), "bytes": (("MB", 1e6), ("kB", 1e3))}.get(
-        unit, ()
-    ):
-        if value >= factor:
-            return f"{value / factor:.3g} {name}"
-    return f"{value * 1e9:.3g} ns" if unit == "seconds" else f"{value:.3g} B" if unit == "bytes" else f"{value:g}"
 
 
 @dataclass(frozen=True)
@@ -139,7 +83,8 @@ class Rule:
     id, title, summary : str
     evaluate : callable
         `evaluate(evidence, **parameters)` returns a `Result`.
-    parameters : tuple of Parameter
+    parameters : mapping of str to Parameter
+        What the function is given, by name.
     needs : str
         `cube`, or `trace`: tables that only the store has.
     confidence : float
@@ -153,7 +98,7 @@ class Rule:
     title: str
     summary: str
     evaluate: Callable[..., Result]
-    parameters: tuple[Parameter, ...] = ()
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
     needs: str = "cube"
     confidence: float = 1.0
     measures: str = ""
@@ -200,20 +145,23 @@ class Evidence:
         return self.results[rule.id]
 
 
-class Family:
-    """A list of rules that stand in one module."""
+def rule(id: str, title: str, summary: str, **more: Any) -> Callable[[Callable[..., Result]], Rule]:
+    """Declare a rule that a function evaluates; use as a decorator, which returns the rule.
 
-    def __init__(self) -> None:
-        self.rules: list[Rule] = []
+    Parameters
+    ----------
+    id, title, summary : str
+        See `Rule`.
+    **more
+        Further attributes of `Rule`: `parameters`, `needs`, `confidence`, `measures`, `properties`.
+    """
 
-    def rule(
-        self, id: str, title: str, summary: str, *parameters: Parameter, **more: Any
-    ) -> Callable[[Callable[..., Result]], Rule]:
-        """Declare a rule that a function evaluates; use as a decorator, which leaves the rule behind."""
+    def declare(function: Callable[..., Result]) -> Rule:
+        return Rule(id, title, summary, function, **more)
 
-        def declare(function: Callable[..., Result]) -> Rule:
-            declared = Rule(id, title, summary, function, parameters, **more)
-            self.rules.append(declared)
-            return declared
+    return declare
 
-        return declare
+
+def rules_in(module: ModuleType) -> list[Rule]:
+    """Return the rules that a module declares, in the order of their declaration."""
+    return [found for found in vars(module).values() if isinstance(found, Rule)]

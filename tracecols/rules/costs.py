@@ -7,11 +7,9 @@ from fnmatch import fnmatch
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.rules.base import Evidence, Family, Parameter, Result, Statement
+from tracecols.parameters import Parameter
+from tracecols.rules.base import Evidence, Result, Statement, rule
 from tracecols.severity.cells import Cells
-
-FAMILY = Family()
-rule = FAMILY.rule
 
 IO_ROLES = ("file_io", "file_io_metadata")
 
@@ -38,7 +36,9 @@ def synchronization_costs(e: Evidence) -> Result:
     "io_costs",
     "I/O Costs",
     "Time in I/O operations: of MPI, recorded as file I/O, or named.",
-    Parameter("regions", "", "", "names of further regions that do I/O, with wildcards, separated by commas"),
+    parameters={
+        "regions": Parameter("", "", "names of further regions that do I/O, with wildcards, separated by commas")
+    },
 )
 def io_costs(e: Evidence, *, regions: str) -> Result:
     """The time spent in I/O operations, which are identified by their membership in a group."""
@@ -98,7 +98,9 @@ def dominating_communication(e: Evidence) -> Result:
     "frequent_communication",
     "Frequent Communication",
     "Costs of communication statements that take little time each, on average.",
-    Parameter("threshold", 10e-6, "seconds", "mean duration of a call, below which a statement is too frequent"),
+    parameters={
+        "threshold": Parameter(10e-6, "sec", "mean duration of a call, below which a statement is too frequent")
+    },
     measures="per call",
 )
 def frequent_communication(e: Evidence, *, threshold: float) -> Result:
@@ -113,7 +115,9 @@ def frequent_communication(e: Evidence, *, threshold: float) -> Result:
     "big_messages",
     "Big Messages",
     "Costs of communication statements whose messages are long, on average.",
-    Parameter("threshold", 100e3, "bytes", "mean length of the messages sent or received, above which they are big"),
+    parameters={
+        "threshold": Parameter(100e3, "bytes", "mean length of the messages sent or received, above which they are big")
+    },
     measures="per message",
 )
 def big_messages(e: Evidence, *, threshold: float) -> Result:
@@ -133,7 +137,7 @@ def big_messages(e: Evidence, *, threshold: float) -> Result:
     "uneven_mp_distribution",
     "Uneven MP Distribution",
     "Costs of communication statements that take some processes much longer than others.",
-    Parameter("threshold", 0.5, "share", "standard deviation over processes, in parts of their mean, above which it is uneven"),
+    parameters={"threshold": Parameter(0.5, "share", "standard deviation over processes, in parts of their mean, above which it is uneven")},
     measures="deviation",
 )  # fmt: skip
 def uneven_mp_distribution(e: Evidence, *, threshold: float) -> Result:

@@ -9,7 +9,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from tracecols.enhance.paths import shortened
-from tracecols.rules.base import Finding, show
+from tracecols.quantities import in_words
+from tracecols.rules.base import Finding
 from tracecols.rules.evaluate import RULES
 
 
@@ -38,7 +39,8 @@ def _lines(f: Finding, n_statements: int) -> Iterator[Text]:
     """Yield a rule, its statements and its note."""
     rule = RULES[f.rule]
     line = Text(f"{f.share:8.2%}{f.severity:14.6f} s  ").append(f.title, "bold").append(f"  {f.rule}", "dim")
-    settings = [f"{p.name} {p.show(f.parameters[p.name])}" for p in rule.parameters if f.parameters[p.name] != ""]
+    given = {name: p.show(f.parameters[name]) for name, p in rule.parameters.items()}
+    settings = [f"{name} {value}" for name, value in given.items() if value]
     if settings:
         line.append("  " + ", ".join(settings), "dim")
     if f.confidence < 1:
@@ -46,7 +48,7 @@ def _lines(f: Finding, n_statements: int) -> Iterator[Text]:
     yield line
     for s in f.statements[:n_statements]:
         yield Text(f"{s.severity:22.6f} s    {shortened(s.name)}  ").append(
-            f"{show(s.value, s.unit)} {rule.measures}", "dim"
+            f"{in_words(s.value, s.unit)} {rule.measures}", "dim"
         )
     if len(f.statements) > n_statements:
         yield Text(f"{'':26}  and {len(f.statements) - n_statements} more; --statements shows them", "dim")

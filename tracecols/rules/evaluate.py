@@ -10,8 +10,9 @@ import numpy as np
 
 from tracecols.arguments import as_texts, did_you_mean, show
 from tracecols.errors import RuleError
+from tracecols.parameters import Parameter
 from tracecols.rules import costs, waits
-from tracecols.rules.base import Evidence, Finding, Parameter, Result, Rule
+from tracecols.rules.base import Evidence, Finding, Result, Rule, rules_in
 from tracecols.severity import SeverityCube
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from tracecols.trace import Trace
 
-RULES: dict[str, Rule] = {r.id: r for family in (costs.FAMILY, waits.FAMILY) for r in family.rules}
+RULES: dict[str, Rule] = {r.id: r for module in (costs, waits) for r in rules_in(module)}
 """All rules, in the order of the 1999 class library."""
 
 NEEDS_TRACE = "needs the trace: give the store instead of the cube"
@@ -40,11 +41,9 @@ def find_rule(name: str) -> Rule:
 
 
 def _parameter(rule: Rule, name: str) -> Parameter:
-    for p in rule.parameters:
-        if p.name == name:
-            return p
-    known = ", ".join(p.name for p in rule.parameters)
-    raise RuleError(f"rule {rule.id!r} has no parameter {name!r}\n  it has {known or 'none'}")
+    if name not in rule.parameters:
+        raise RuleError(f"rule {rule.id!r} has no parameter {name!r}\n  it has {', '.join(rule.parameters) or 'none'}")
+    return rule.parameters[name]
 
 
 def read_settings(settings: Mapping[str, float | str]) -> dict[str, dict[str, float | str]]:
@@ -60,12 +59,12 @@ def read_settings(settings: Mapping[str, float | str]) -> dict[str, dict[str, fl
     RuleError
         If there is no such rule or parameter, or the value does not fit.
     """
-    values = {r.id: {p.name: p.default for p in r.parameters} for r in RULES.values()}
+    values = {r.id: {of: p.default for of, p in r.parameters.items()} for r in RULES.values()}
     for key, value in settings.items():
         name, _, parameter = key.partition(".")
         rule = find_rule(name)
         try:
-            values[name][parameter] = _parameter(rule, parameter).read(value)
+            values[name][parameter] = _parameter(rule, parameter).read(parameter, value, RuleError)
         except RuleError as error:
             raise RuleError(f"{key}: {error}") from None
     return values

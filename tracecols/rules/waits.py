@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.parameters import Parameter
 from tracecols.patterns.base import Matches, Property
-from tracecols.rules.base import Evidence, Family, Parameter, Result
+from tracecols.rules.base import Evidence, Result, rule
 from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.severity.axes import SystemAxis
 
@@ -16,10 +17,7 @@ if TYPE_CHECKING:
     from tracecols.enhance.columns import CompoundTable
     from tracecols.enhance.model import Model
 
-FAMILY = Family()
-rule = FAMILY.rule
-
-MASTER = Parameter("master", 0, "rank", "rank of the master")
+MASTER = {"master": Parameter(0, "rank", "rank of the master")}
 LATE_RECEIVER_CONFIDENCE = 0.8
 """That a send waited for its receiver is likely, not certain (`mpi_latereceiver`)."""
 
@@ -67,7 +65,7 @@ def _rank_exists(e: Evidence, master: int) -> str:
     return "" if (e.cube.system.rank == master).any() else f"there is no rank {master}"
 
 
-@rule("slow_slaves", "Slow Slaves", "Time the master waits for messages that are sent late.", MASTER)
+@rule("slow_slaves", "Slow Slaves", "Time the master waits for messages that are sent late.", parameters=MASTER)
 def slow_slaves(e: Evidence, *, master: int) -> Result:
     """Late senders of messages to a distinct master."""
     cells = e.cells("mpi_latesender")
@@ -108,7 +106,7 @@ def _properties_of_master(master: int) -> list[Property]:
 @rule(
     "overloaded_master", "Overloaded Master",
     "Time slaves wait for new tasks of the master, or for it to receive results.",
-    MASTER, needs="trace", confidence=LATE_RECEIVER_CONFIDENCE, properties=_properties_of_master,
+    parameters=MASTER, needs="trace", confidence=LATE_RECEIVER_CONFIDENCE, properties=_properties_of_master,
 )  # fmt: skip
 def overloaded_master(e: Evidence, *, master: int) -> Result:
     """A mix of late sender and late receiver at slaves that involves the master."""

@@ -2,7 +2,8 @@
 
 from tracecols.schema.columns import Column, Table
 from tracecols.schema.kinds import FAMILIES, KINDS, NAMES, EventKind, Kind, not_analysed
-from tracecols.schema.tables import DEFINITIONS, EVENTS, FORMAT_VERSION, SIDE_TABLES, metric_table
+from tracecols.schema.tables import DEFINITIONS, EVENTS, FORMAT_VERSION, MANIFEST_ENTRIES, SIDE_TABLES, metric_table
+from tracecols.schema.versions import Version, version_of
 
 __all__ = [
     "DEFINITIONS",
@@ -10,12 +11,15 @@ __all__ = [
     "FAMILIES",
     "FORMAT_VERSION",
     "KINDS",
+    "MANIFEST_ENTRIES",
     "NAMES",
     "SIDE_TABLES",
     "Column",
     "EventKind",
     "Kind",
     "Table",
+    "Version",
     "metric_table",
     "not_analysed",
+    "version_of",
 ]

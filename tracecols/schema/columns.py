@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,16 @@ class Column:
         The table a pointer or reference column points into; -1 is null.
     required : bool
         Whether a reference is never null.
+    since : (int, int)
+        Version of the format that added the column. Older files read as if it were null, or `default`, everywhere; (0, 0) if no
+        file may lack it.
+    default : int, float, str or list, optional
+        What a file that lacks the column reads as; by default null: -1, an empty text or an empty list.
+
+    Raises
+    ------
+    ValueError
+        If a file may lack the column and there is nothing that it could read as.
     """
 
     name: str
@@ -31,17 +42,56 @@ class Column:
     unit: str = ""
     target: str = ""
     required: bool = False
+    since: tuple[int, int] = (0, 0)
+    default: Any = None
+
+    def __post_init__(self) -> None:
+        if self.since > (0, 0):
+            self.absent  # noqa: B018
+            if self.required:
+                raise ValueError(
+                    f"column {self.name!r}: a reference that is never null is part of a format from its beginning"
+                )
+
+    @property
+    def absent(self) -> Any:
+        """What a file that lacks the column reads as."""
+        if self.default is not None:
+            return self.default
+        if self.dtype.startswith("list["):
+            return []
+        if self.dtype == "string":
+            return ""
+        if self.dtype.startswith("int"):
+            return -1
+        raise ValueError(f"column {self.name!r} of type {self.dtype} has no null\n  declare a default")
 
 
 @dataclass(frozen=True)
 class Table:
-    """One table: a plural noun, what a row is, and its columns; of a side table whether an event may have several rows."""
+    """One table.
+
+    Parameters
+    ----------
+    name : str
+        A plural noun.
+    row : str
+        What a row is.
+    columns : tuple of Column
+    source : str
+        Records of the source that become rows.
+    repeats : bool
+        Of a side table whether an event may have several rows.
+    since : (int, int)
+        Version of the format that added the table; it is empty in older files. (0, 0) if no file may lack it.
+    """
 
     name: str
     row: str
     columns: tuple[Column, ...]
     source: str = ""
     repeats: bool = False
+    since: tuple[int, int] = (0, 0)
     names: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tracecols.schema.columns import Column, Table
+from tracecols.schema.versions import Version
 
 CONVENTIONS = {"scalasca": "Scalasca 2", "expert": "EXPERT 3.0"}
 """Whose rules can be followed: name, and the analyser that has them."""
@@ -16,10 +17,13 @@ AGGREGATIONS = {
 }
 """What a value of several call paths or locations is. Extremes come from profiles of other tools, and do not add up."""
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = Version(5, 0)
 
-NEW_COLUMNS = {4: {"properties": ("aggregation",), "call_paths": ("end_line",)}}
-"""Columns that an older version does not have, by version and table; it is read without them."""
+OLDEST_MAJOR = 4
+"""The oldest major version that can be read: what came later declares it (`Column.since`)."""
+
+MANIFEST_ENTRIES = ("format", "version", "minor_version", "checksum", "float_properties", "facts")
+"""What a manifest of this version says."""
 
 SEVERITY_TABLES: dict[str, Table] = {
     t.name: t
@@ -36,7 +40,13 @@ SEVERITY_TABLES: dict[str, Table] = {
                 Column("advice", "string", "what to do about it"),
                 Column("confidence", "float64", "how reliably a match proves the behaviour, 0 to 1"),
                 Column("overlaps", "int8", "1 if it may hold for the same time as its siblings"),
-                Column("aggregation", "string", f"how values come together: {', '.join(AGGREGATIONS)}"),
+                Column(
+                    "aggregation",
+                    "string",
+                    f"how values come together: {', '.join(AGGREGATIONS)}",
+                    since=(5, 0),
+                    default="sum",
+                ),
             ),
         ),
         Table(
@@ -52,7 +62,7 @@ SEVERITY_TABLES: dict[str, Table] = {
                 Column("file", "string", "its source file"),
                 Column("line", "int64", "its first source line; 0 unknown"),
                 Column("call_site", "string", "file and line of the call; empty unknown"),
-                Column("end_line", "int64", "last source line of the region; 0 unknown"),
+                Column("end_line", "int64", "last source line of the region; 0 unknown", since=(5, 0), default=0),
             ),
         ),
         Table(
@@ -118,12 +128,3 @@ SEVERITY_TABLES: dict[str, Table] = {
         ),
     )
 }
-
-
-def tables_of(version: int) -> dict[str, Table]:
-    """Return the tables of a version that can be read."""
-    missing = NEW_COLUMNS.get(version, {})
-    return {
-        name: Table(name, t.row, tuple(c for c in t.columns if c.name not in missing.get(name, ())))
-        for name, t in SEVERITY_TABLES.items()
-    }

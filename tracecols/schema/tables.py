@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from tracecols.schema.columns import Column, Table
 from tracecols.schema.kinds import KINDS
+from tracecols.schema.versions import Version
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = Version(3, 0)
+
+MANIFEST_ENTRIES = (
+    "format", "version", "minor_version", "checksum", "written_by", "source", "clock", "n_locations", "n_events", "n_attributes",
+    "first_time", "last_time", "events_by_kind", "decreases", "not_understood", "lost", "tables",
+)  # fmt: skip
+"""What a manifest of this version says."""
 
 EVENTS = Table(
     "events",

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.topologies import Topology
 from tracecols.errors import SeverityError, StoreError
-from tracecols.schema.severity import AGGREGATIONS, FORMAT_VERSION, NEW_COLUMNS, SEVERITY_TABLES, tables_of
+from tracecols.schema.severity import AGGREGATIONS, FORMAT_VERSION, MANIFEST_ENTRIES, OLDEST_MAJOR, SEVERITY_TABLES
+from tracecols.schema.versions import newer_note, version_of
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.queries import Severities
@@ -55,6 +56,13 @@ def save(cube: Severities, path: str | Path) -> Path:
 def read(path: str | Path) -> dict[str, Any]:
     """Read what a cube holds from a folder.
 
+    What a newer minor version has besides is ignored, and told by a note of the cube (`facts["counts"]`).
+
+    Parameters
+    ----------
+    path : str or Path
+        The folder `NAME.severity`.
+
     Returns
     -------
     dict
@@ -68,7 +76,7 @@ def read(path: str | Path) -> dict[str, Any]:
     path = Path(path)
     try:
         manifest, found = read_manifest(path)
-        kind, version = manifest.get("format"), manifest.get("version")
+        kind, version = manifest.get("format"), version_of(manifest)
     except (OSError, ValueError, AttributeError) as error:
         if path.is_file():
             raise SeverityError(
@@ -82,9 +90,9 @@ def read(path: str | Path) -> dict[str, Any]:
         raise SeverityError(
             f"{path} is not a severity cube (its manifest says {kind!r})\n  make one with: tracecols analyze {path}"
         )
-    if version not in (*NEW_COLUMNS, FORMAT_VERSION):
+    if version is None or not OLDEST_MAJOR <= version.major <= FORMAT_VERSION.major:
         raise SeverityError(
-            f"{path} has severity format {version}, this tracecols reads {min(NEW_COLUMNS)} to {FORMAT_VERSION}\n"
+            f"{path} has severity format {manifest.get('version')}, this tracecols reads {OLDEST_MAJOR} to {FORMAT_VERSION.major}\n"
             "  analyze the trace again"
         )
     if manifest.get("checksum") != checksum(manifest):
@@ -92,12 +100,24 @@ def read(path: str | Path) -> dict[str, Any]:
             f"{path}: its {MANIFEST} does not fit its checksum\n  the cube is damaged; analyze the trace again"
         )
     try:
-        tables = {n: read_table(path / f"{n}.parquet", t) for n, t in tables_of(version).items()}
+        found_tables = {
+            n: read_table(path / f"{n}.parquet", t, version, FORMAT_VERSION) for n, t in SEVERITY_TABLES.items()
+        }
     except StoreError as error:
         if identity(path) == found:
             raise SeverityError(f"{path} is damaged: {error}\n  analyze the trace again") from error
     if identity(path) != found:
         raise SeverityError(f"{path} was replaced or removed while it was being read\n  load it again")
+    tables = {name: columns for name, (columns, _) in found_tables.items()}
+    ignored = [
+        *(f"column {table}.{name}" for table, (_, unknown) in found_tables.items() for name in unknown),
+        *(f"table {f.stem}" for f in sorted(path.glob("*.parquet")) if f.stem not in SEVERITY_TABLES),
+        *(f"entry {name} of the manifest" for name in manifest if name not in MANIFEST_ENTRIES),
+    ]
+    note = newer_note("cube", version, FORMAT_VERSION, ignored)
+    facts = manifest["facts"]
+    if note:
+        facts["counts"] = {note: 1, **(facts.get("counts") or {})}
     t, where = tables["system"], tables["locations"]
     p = PropertyAxis(**{n: v.tolist() for n, v in tables["properties"].items()})
     if unknown := set(p.aggregation) - set(AGGREGATIONS):
@@ -121,7 +141,7 @@ def read(path: str | Path) -> dict[str, Any]:
         "call_paths": c,
         "system": s,
         "cells": cells,
-        "facts": manifest["facts"],
+        "facts": facts,
         "topologies": _topologies_of(tables),
     }
 

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from tracecols.errors import StoreError
 from tracecols.files import check_regular
-from tracecols.schema import Table
+from tracecols.schema import Column, Table, Version
+from tracecols.schema.versions import Difference, difference
 
 ROW_GROUP = 1 << 20
 
@@ -100,19 +101,62 @@ def write_table(path: Path, table: Table, columns: dict[str, Any]) -> None:
     )
 
 
-def read_table(path: Path, table: Table) -> dict[str, NDArray[Any]]:
+def absent(column: Column, n: int) -> pa.Array:
+    """Return a column that a file lacks, with `n` rows: null, or its declared default, everywhere."""
+    return to_arrow([column.absent] * n, arrow_type(column.dtype))
+
+
+def compare_columns(found: pa.Schema, table: Table, version: Version, known: Version) -> Difference | None:
+    """Compare the columns of a file with those that are declared (`schema.versions.difference`).
+
+    Parameters
+    ----------
+    found : pyarrow.Schema
+        That of the file.
+    table : Table
+    version, known : Version
+        That of the file, and that of the declarations.
+    """
+    types = {field.name: (field.type, field.nullable) for field in arrow_schema(table)}
+    return difference(table, [(f.name, (f.type, f.nullable)) for f in found], types, version, known)
+
+
+def read_table(
+    path: Path, table: Table, version: Version, known: Version
+) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
     """Read the columns of a whole table of numbers and texts.
+
+    Parameters
+    ----------
+    path : Path
+    table : Table
+        Its declaration.
+    version, known : Version
+        That of the file, and that of the declarations.
+
+    Returns
+    -------
+    columns : dict of str to (n,) array
+        The declared columns; those that an older file lacks are null or their declared default. No rows if the file is older than
+        the table.
+    unknown : tuple of str
+        Columns of a newer file that are not declared.
 
     Raises
     ------
     StoreError
-        If the file cannot be read or has other columns than declared.
+        If the file cannot be read or has other columns than its version.
     """
+    if table.since > version and not path.exists():
+        return {c.name: to_numpy(pa.chunked_array([absent(c, 0)])) for c in table.columns}, ()
     try:
         # not pq.read_table: it imports pyarrow.dataset and pandas, 0.3 s
         found = open_parquet(path).read(use_threads=False)
     except (OSError, pa.ArrowException) as error:
         raise StoreError(f"{path} cannot be read: {error}") from error
-    if found.schema != arrow_schema(table):
+    differs = compare_columns(found.schema, table, version, known)
+    if differs is None:
         raise StoreError(f"{path} has the columns {found.schema.names}, expected {list(table.names)}")
-    return {c: to_numpy(found.column(c)) for c in table.names}
+    columns = {c: to_numpy(found.column(c)) for c in table.names if c in found.schema.names}
+    lacking = {c.name: to_numpy(pa.chunked_array([absent(c, found.num_rows)])) for c in differs.lacking}
+    return {c: columns[c] if c in columns else lacking[c] for c in table.names}, differs.unknown

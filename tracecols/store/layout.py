@@ -15,6 +15,7 @@ from typing import Any
 
 from tracecols.errors import StoreError, TracecolsError
 from tracecols.files import UnusableFileError, open_regular, parse_json, read_whole
+from tracecols.schema import Version
 from tracecols.scratch import ScratchFolder
 
 MANIFEST = "manifest.json"
@@ -85,10 +86,12 @@ def checksum(manifest: dict[str, Any]) -> str:
     return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
-def write_manifest(folder: Path, what: str, version: int, content: dict[str, Any]) -> None:
+def write_manifest(folder: Path, what: str, version: Version | int, content: dict[str, Any]) -> None:
     """Write the manifest of a store or a cube, whichever `what` says; it comes last, and makes the folder complete."""
     # as it is read: keys are texts there
-    manifest = json.loads(json.dumps({"format": _FORMATS[what], "version": version, **content}))
+    major, minor = version if isinstance(version, tuple) else (version, None)
+    versions = {"version": major} if minor is None else {"version": major, "minor_version": minor}
+    manifest = json.loads(json.dumps({"format": _FORMATS[what], **versions, **content}))
     manifest["checksum"] = checksum(manifest)
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
 

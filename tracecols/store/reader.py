@@ -18,10 +18,21 @@ from numpy.typing import NDArray
 from tracecols.errors import StoreError
 from tracecols.files import check_regular
 from tracecols.once import once
-from tracecols.schema import DEFINITIONS, EVENTS, FORMAT_VERSION, SIDE_TABLES, Column, Table, metric_table
+from tracecols.schema import (
+    DEFINITIONS,
+    EVENTS,
+    FORMAT_VERSION,
+    MANIFEST_ENTRIES,
+    SIDE_TABLES,
+    Column,
+    Table,
+    metric_table,
+    version_of,
+)
 from tracecols.schema.capabilities import GET_COMPLETION
+from tracecols.schema.versions import difference, newer_note
 from tracecols.store import checks
-from tracecols.store.arrow import arrow_schema, open_parquet, to_numpy
+from tracecols.store.arrow import absent, arrow_schema, arrow_type, compare_columns, open_parquet, to_numpy
 from tracecols.store.layout import MANIFEST, checksum, identity, part_name, read_manifest, reason
 
 N_OPEN = 4
@@ -65,6 +76,9 @@ class Store:
 
     Attributes
     ----------
+    version : Version
+        Of its format (`schema.versions`): columns that an older minor version lacks read as null or their declared default, what a
+        newer one has besides is ignored.
     decreases : dict of int to int
         By location how many events are earlier than the one before; of locations where there are some. Stores made before
         this was counted have none.
@@ -94,11 +108,12 @@ class Store:
                 f"{self.path} is not a store of a trace (its manifest says {self.manifest.get('format')!r})\n"
                 "  give a folder that 'tracecols convert' made"
             )
-        version = self.manifest.get("version")
-        if version != FORMAT_VERSION:
+        version = version_of(self.manifest)
+        if version is None or version.major != FORMAT_VERSION.major:
             raise StoreError(
-                f"{self.path} has store format {version}, this tracecols reads {FORMAT_VERSION}\n  convert the trace again, or use the tracecols that wrote it"
+                f"{self.path} has store format {self.manifest.get('version')}, this tracecols reads {FORMAT_VERSION.major}\n  convert the trace again, or use the tracecols that wrote it"
             )
+        self.version = version
         if self.manifest.get("checksum") != checksum(self.manifest):
             raise StoreError(
                 f"{self.path}: its {MANIFEST} does not fit its checksum\n  the store is damaged; convert the trace again"
@@ -117,20 +132,30 @@ class Store:
             raise StoreError(
                 f"{self.path}: its {MANIFEST} does not say what tables there are\n  convert the trace again"
             ) from error
+        self._stored = {name: [(c.name, c.dtype) for c in found] for name, found in stored.items()}
+        self._ignored: list[str] = []
         for name, found in stored.items():
             declared = SIDE_TABLES.get(name)
             # the name is that of a folder
             if declared is None and not re.fullmatch(r"metrics_[0-9]+", name):
+                if version > FORMAT_VERSION:
+                    self._ignored.append(f"table {name}")
+                    continue
                 raise StoreError(
                     f"{self.path}: no table of a store is called {name!r}\n  the store is damaged; convert the trace again"
                 )
-            if declared is not None and [(c.name, c.dtype) for c in declared.columns] != [
-                (c.name, c.dtype) for c in found
-            ]:
+            if declared is None:
+                values = [c for c in found[2:] if version <= FORMAT_VERSION or re.fullmatch(r"value_[0-9]+", c.name)]
+                declared = Table(name, METRICS.row, (*METRICS.columns[:2], *values), METRICS.source)
+            types = {c.name: c.dtype for c in declared.columns}
+            differs = difference(declared, self._stored[name], types, version, FORMAT_VERSION)
+            if differs is None:
                 raise StoreError(
                     f"{self.path}: table {name} has other columns than this tracecols knows\n  convert the trace again"
                 )
-            self.tables[name] = declared or Table(name, METRICS.row, (*METRICS.columns[:2], *found[2:]), METRICS.source)
+            self._ignored += [f"column {name}.{column}" for column in differs.unknown]
+            self.tables[name] = declared
+        self._lacking = {name: {c.name for c in self.lacking(table)} for name, table in self.tables.items()}
         self._definitions: dict[str, pa.Table] = {}
         self._checked: dict[str, pa.Table] = {}
         self._files: dict[tuple[str, int], tuple[pq.FileMetaData, list[int]]] = {}
@@ -150,6 +175,32 @@ class Store:
         # stores made before this was recorded are of two formats
         default = [GET_COMPLETION] if str(source["format"]).startswith("EPILOG") else []
         return frozenset(source.get("capabilities", default))
+
+    @property
+    def note(self) -> str:
+        """What a person should know of the version of its format: that it is newer, and what is ignored; mostly empty."""
+        if self.version <= FORMAT_VERSION:
+            return ""
+        ignored = list(self._ignored)
+        files = [(EVENTS, path) for path in sorted((self.path / "events").glob("*.parquet"))[:1]]
+        files += [(table, self.path / "definitions" / f"{name}.parquet") for name, table in DEFINITIONS.items()]
+        for table, path in files:
+            names = self._open(path).schema_arrow.names
+            ignored += [f"column {table.name}.{name}" for name in names if name not in table.names]
+        tables = sorted(path.stem for path in (self.path / "definitions").glob("*.parquet"))
+        ignored += [f"table {name}" for name in tables if name not in DEFINITIONS]
+        ignored += [f"entry {name} of the manifest" for name in self.manifest if name not in MANIFEST_ENTRIES]
+        return newer_note("store", self.version, FORMAT_VERSION, ignored)
+
+    def lacking(self, table: Table) -> tuple[Column, ...]:
+        """Return the declared columns that the files of a table lack, since they are older.
+
+        Parameters
+        ----------
+        table : Table
+            A definition table, `events` or a side table.
+        """
+        return tuple(column for column in table.columns if column.since > self.version)
 
     def damaged(self, what: str) -> StoreError:
         """Make the error about something in the store that contradicts itself or the schema."""
@@ -234,6 +285,11 @@ class Store:
         if known is not None:
             return known
         path = self.path / "definitions" / f"{name}.parquet"
+        if DEFINITIONS[name].since > self.version and not path.exists():
+            empty = [absent(c, 0) for c in DEFINITIONS[name].columns]
+            return self._definitions.setdefault(
+                name, pa.Table.from_arrays(empty, schema=arrow_schema(DEFINITIONS[name]))
+            )
         try:
             # not pq.read_table: it imports pyarrow.dataset and pandas, 0.3 s
             table = self._open(path).read(use_threads=False)
@@ -241,10 +297,17 @@ class Store:
             raise StoreError(
                 f"{path} cannot be read: {error}\n  the store is damaged; convert the trace again"
             ) from error
-        if table.schema != arrow_schema(DEFINITIONS[name]):
+        differs = compare_columns(table.schema, DEFINITIONS[name], self.version, FORMAT_VERSION)
+        if differs is None:
             raise StoreError(
                 f"{path} has other columns than expected: {', '.join(DEFINITIONS[name].names)}\n  convert the trace again"
             )
+        if differs.lacking or differs.unknown:
+            for column in differs.lacking:
+                table = table.append_column(
+                    pa.field(column.name, arrow_type(column.dtype), nullable=False), absent(column, table.num_rows)
+                )
+            table = table.select(DEFINITIONS[name].names)
         return self._definitions.setdefault(name, table)
 
     @once
@@ -259,6 +322,8 @@ class Store:
             for into, column in zip(extents, columns, strict=True):
                 into[location[mine]] = column[mine]
             result[name] = extents
+        # of a newer minor version
+        result = {table: of for table, of in result.items() if table in self.tables or table not in self._stored}
         if not result.keys() <= self.tables.keys():
             missing = sorted(result.keys() - self.tables.keys())
             raise StoreError(
@@ -301,7 +366,9 @@ class Store:
         path = self.path / table / part_name(part)
         file = self._open(path)
         meta = file.metadata
-        if file.schema_arrow != arrow_schema(self.tables[table]):
+        found = file.schema_arrow
+        differs = compare_columns(found, self.tables[table], self.version, FORMAT_VERSION)
+        if differs is None or (found.names != [name for name, _ in self._stored.get(table, [])] and table != "events"):
             raise StoreError(
                 f"{path} has other columns than the manifest says\n  the store is damaged; convert the trace again"
             )
@@ -443,13 +510,20 @@ class Store:
         if found is None:
             path = self.path / table / part_name(part)
             file = self._open_here(path, meta)
+            lacking = self._lacking.get(table, ())
+            present = [c for c in columns if c not in lacking]
             try:
-                stored = file.read_row_groups(range(first, last), columns=columns, use_threads=False)
+                stored = file.read_row_groups(range(first, last), columns=present, use_threads=False)
             except (OSError, pa.ArrowException) as error:
                 raise StoreError(
                     f"{path} cannot be read: {error}\n  the store is damaged; convert the trace again"
                 ) from error
-            found = {c: to_numpy(stored.column(c)) for c in columns}
+            found = {
+                c: to_numpy(stored.column(c))
+                if c not in lacking
+                else np.full(end - base, self.tables[table][c].absent, self.tables[table][c].dtype)
+                for c in columns
+            }
             # all of what the row groups hold was asked for: nobody asks for it again soon
             if stop - start < end - base <= SHARED_ROWS:
                 with self._lock:
