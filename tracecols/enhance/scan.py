@@ -7,7 +7,7 @@ Scope: one location; the only thing it needs of another is the call path a threa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -33,7 +33,10 @@ BATCH = 1 << 20
 """Events per kernel call."""
 
 WAVE = 1 << 26
-"""Events of processes that are scanned together; a process stays whole."""
+"""Events of processes that are scanned together, so that not all need memory at a time; a process stays whole."""
+
+TEAMS = 1 << 20
+"""Events of processes whose teams are found by one task: at most 64 tasks for a wave of processes that are smaller."""
 
 GROUP = 1 << 16
 """Events of locations that one thread scans one after the other: small ones share row groups, and cost less than a task each."""
@@ -521,15 +524,16 @@ class LocationScan:
         self.global_calls: ColumnSource = self._spill.keep(chosen) if call.size else chosen
 
 
-def plan_waves(n_events: list[int], process: NDArray[np.int32]) -> list[NDArray[np.int64]]:
-    """Divide locations into waves of whole processes that are scanned together, so that not all need memory at a time."""
+def plan_waves(n_events: list[int], process: NDArray[np.int32], size: int) -> list[NDArray[np.int64]]:
+    """Divide locations into waves of whole processes with about `size` events, at least one process in each."""
     waves: list[NDArray[np.int64]] = []
     members: list[NDArray[np.int64]] = []
     filled = 0
-    for of in np.unique(process).tolist():
-        locations = np.flatnonzero(process == of)
+    by_process = np.argsort(process, kind="stable")
+    starts = np.flatnonzero(np.diff(process[by_process], prepend=-1))
+    for locations in np.split(by_process, starts[1:]) if by_process.size else []:
         n = sum(n_events[i] for i in locations.tolist())
-        if members and filled + n > WAVE:
+        if members and filled + n > size:
             waves.append(np.concatenate(members))
             members, filled = [], 0
         members.append(locations)
@@ -582,11 +586,19 @@ def scan_locations(
 
     with ThreadPoolExecutor(jobs) as pool:
         # a wave is prepared while the one before it is scanned
-        waves = iter(plan_waves(n_events, locations.process))
-        following = [pool.submit(prepare, members) for members in islice(waves, 1)]
+        waves = iter(plan_waves(n_events, locations.process, WAVE))
+
+        def prepare_next() -> list[Future[dict[int, LocationScan]]]:
+            return [
+                pool.submit(prepare, members[group])
+                for members in islice(waves, 1)
+                for group in plan_waves([n_events[i] for i in members.tolist()], locations.process[members], TEAMS)
+            ]
+
+        following = prepare_next()
         while following:
-            wave = following.pop().result()
-            following = [pool.submit(prepare, members) for members in islice(waves, 1)]
+            wave = {i: scan for future in following for i, scan in future.result().items()}
+            following = prepare_next()
             found.update(wave)
 
             def report(n: int, before: int = done) -> None:
