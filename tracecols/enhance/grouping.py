@@ -138,7 +138,7 @@ def lookup(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int
 
 def pair_nested(is_open: NDArray[np.bool_], is_close: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Pair brackets: for each opening element its closing one, -1 if it is never closed."""
-    depth = np.cumsum(is_open) - np.cumsum(is_close) + is_close
+    depth = np.cumsum(is_open, dtype=np.int64) - np.cumsum(is_close, dtype=np.int64) + is_close
     role = is_open.astype(np.int8)
     role[is_close] = 2
     group, first = groups.number_groups(depth)
