@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
-from tracecols.kernels.kernel import kernel
+from tracecols.kernels.actions import (
+    FORK,
+    JOIN,
+    ON_OFF,
+    POP,
+    PUSH,
+    TASK_COMPLETE,
+    TASK_SWITCH,
+    TEAM_BEGIN,
+    TEAM_END,
+    THREAD_BEGIN,
+    THREAD_END,
+    action_table,
+)
+from tracecols.kernels.kernel import kernel, part
 
-# what an event kind does
-NOTHING, PUSH, POP, ON_OFF, FORK, JOIN, TEAM_BEGIN, TEAM_END, TASK_SWITCH, TASK_COMPLETE = range(10)
+ACTION = action_table(
+    PUSH, POP, ON_OFF, FORK, JOIN, THREAD_BEGIN, THREAD_END, TEAM_BEGIN, TEAM_END, TASK_SWITCH, TASK_COMPLETE
+)
+"""What kinds of events do to what is open."""
 
 # stacks besides those of tasks, which follow
 FORKS, BEGINS, TASKS = range(3)
@@ -16,8 +35,47 @@ FORKS, BEGINS, TASKS = range(3)
 FREE, TASK, N_SWITCHES, N_STATE = range(4)
 
 
+class Items(NamedTuple):
+    """Pool of events that opened something; `state[FREE]` is the first that is free.
+
+    Attributes
+    ----------
+    below : (capacity,) int64
+        The item below on the same stack, the next free one; -1 none.
+    row : (capacity,) int64
+    kind : (capacity,) uint8
+        `EventKind`.
+    region : (capacity,) int32
+        -1 none.
+    """
+
+    below: NDArray[np.int64]
+    row: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    region: NDArray[np.int32]
+
+
+@part
+def stack_of(what, task):
+    """Return the stack that an action pushes to or pops from: forks, team begins, or that of the task that runs."""
+    if what == FORK or what == JOIN or what == THREAD_BEGIN or what == THREAD_END:
+        return np.int64(FORKS)
+    if what == TEAM_BEGIN or what == TEAM_END:
+        return np.int64(BEGINS)
+    return TASKS + task
+
+
+@part
+def pop_item(stack, state, top, items):
+    """Free the item on top of a stack."""
+    item = top[stack]
+    top[stack] = items.below[item]
+    items.below[item] = state[FREE]
+    state[FREE] = item
+
+
 @kernel
-def walk(kind, region, start, base, state, action, task_slots, top, item_below, item_row, item_kind, item_region):
+def walk(kind, region, start, base, state, action, task_slots, top, items):
     """Push what events open and pop what they close.
 
     Parameters
@@ -31,13 +89,12 @@ def walk(kind, region, start, base, state, action, task_slots, top, item_below, 
     state : (N_STATE,) int64
         Carried along.
     action : (256,) uint8
-        What each kind does.
+        What each kind does, `ACTION`.
     task_slots : (any,) int64
         Task of every event that switches or completes tasks, in order; 0 is the implicit one.
     top : (TASKS + n_tasks,) int64
         Filled: topmost item of every stack, -1 none.
-    item_below, item_row, item_kind, item_region : (capacity,) int64, int64, uint8, int32
-        Items, linked by `item_below`; those that are free, too.
+    items : Items
 
     Returns
     -------
@@ -49,24 +106,21 @@ def walk(kind, region, start, base, state, action, task_slots, top, item_below, 
         what = action[kind[i]]
         if what == ON_OFF:
             what = np.uint8(PUSH) if region[i] >= 0 else np.uint8(POP)
-        if what == PUSH or what == FORK or what == TEAM_BEGIN:
+        if what == PUSH or what == FORK or what == THREAD_BEGIN or what == TEAM_BEGIN:
             item = state[FREE]
             if item < 0:
                 return i
-            state[FREE] = item_below[item]
-            stack = FORKS if what == FORK else BEGINS if what == TEAM_BEGIN else TASKS + state[TASK]
-            item_below[item] = top[stack]
-            item_row[item] = base + i
-            item_kind[item] = kind[i]
-            item_region[item] = region[i]
+            state[FREE] = items.below[item]
+            stack = stack_of(what, state[TASK])
+            items.below[item] = top[stack]
+            items.row[item] = base + i
+            items.kind[item] = kind[i]
+            items.region[item] = region[i]
             top[stack] = item
-        elif what == POP or what == JOIN or what == TEAM_END:
-            stack = FORKS if what == JOIN else BEGINS if what == TEAM_END else TASKS + state[TASK]
-            item = top[stack]
-            if item >= 0:
-                top[stack] = item_below[item]
-                item_below[item] = state[FREE]
-                state[FREE] = item
+        elif what == POP or what == JOIN or what == THREAD_END or what == TEAM_END:
+            stack = stack_of(what, state[TASK])
+            if top[stack] >= 0:
+                pop_item(stack, state, top, items)
         elif what == TASK_SWITCH or what == TASK_COMPLETE:
             if state[N_SWITCHES] >= task_slots.size:
                 return -1 - i
@@ -75,12 +129,7 @@ def walk(kind, region, start, base, state, action, task_slots, top, item_below, 
             state[TASK] = slot
             if what == TASK_COMPLETE and slot > 0:
                 state[TASK] = 0
-                item = top[TASKS + slot]
-                while item >= 0:
-                    below = item_below[item]
-                    item_below[item] = state[FREE]
-                    state[FREE] = item
-                    item = below
-                top[TASKS + slot] = -1
+                while top[TASKS + slot] >= 0:
+                    pop_item(TASKS + slot, state, top, items)
         i += 1
     return i

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from tracecols.kernels.kernel import allocating_kernel
+from tracecols.kernels.kernel import kernel
 
 
-@allocating_kernel
-def count_depths(enterptr, first, top, depth):
+@kernel
+def count_depths(enterptr, first, top, own, depth):
     """Count the region instances a location is in, behind each of its events.
 
     Parameters
@@ -19,10 +17,9 @@ def count_depths(enterptr, first, top, depth):
         Row of the first event.
     top : (n,) int64
         Row of the ENTER on top of the stack behind each event, -1 if it is empty.
-    depth : (n,) int64
-        Filled.
+    own, depth : (n,) int64
+        Filled: depth of the region instance an event would open, and the depth behind it.
     """
-    own = np.empty(enterptr.size, np.int64)  # depth of the region instance an event would open
     for i in range(enterptr.size):
         above = enterptr[i]
         own[i] = own[above - first] + 1 if above >= 0 else 1

@@ -1,17 +1,109 @@
-"""Elements with the same key: number their groups, count, pair and add up within them. All O(n), none sorts."""
+"""Elements with the same key: number their groups, count, pair and add up within them. All O(n), none sorts.
+
+The functions make the arrays, the kernels fill them: a kernel that makes arrays takes 3 s longer to compile, because of the
+text of the error that it might raise.
+"""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tracecols.kernels.kernel import allocating_kernel, kernel
+from tracecols.kernels.kernel import kernel
 
 # how `reduce_groups` reduces
 MAX, MIN, SUM = range(3)
 
 
-@allocating_kernel
-def number_groups(key):
+@kernel
+def find_range(key):
+    """Return the smallest and the largest key; 0 and -1 if there is none."""
+    low, high = np.int64(0), np.int64(-1)
+    if key.size > 0:
+        low, high = key[0], key[0]
+    for i in range(key.size):
+        low = min(low, key[i])
+        high = max(high, key[i])
+    return low, high
+
+
+@kernel
+def number_in_range(key, low, number, group, first):
+    """Number the distinct keys of a range in order of their first appearance.
+
+    Parameters
+    ----------
+    key : (n,) int64
+        `low <= key < low + number.size`.
+    number : (any,) int64
+        By key the number it got; -1 before.
+    group, first : (n,) int64
+        Filled, see `number_groups`; `first` as far as there are groups.
+
+    Returns
+    -------
+    int
+        Number of groups.
+    """
+    n_groups = 0
+    for i in range(key.size):
+        g = number[key[i] - low]
+        if g < 0:
+            g = n_groups
+            n_groups += 1
+            number[key[i] - low] = g
+            first[g] = i
+        group[i] = g
+    return n_groups
+
+
+@kernel
+def number_by_hash(key, start, n_groups, group, first, table):
+    """Number the distinct keys in order of their first appearance, until a quarter of a hash table is full.
+
+    Parameters
+    ----------
+    key : (n,) int64
+    start, n_groups : int
+        Element to go on with, and the number of groups so far.
+    group, first : (n,) int64
+        Filled, see `number_groups`; `first` as far as there are groups.
+    table : (2 ** k,) int64
+        Hash table of groups, all -1.
+
+    Returns
+    -------
+    i, n_groups : int
+        The element to go on with and a larger table, `n` if that was all; number of groups.
+    """
+    mask = table.size - 1
+    for g in range(n_groups):
+        slot = ((key[first[g]] * np.int64(-7046029254386353131)) >> 20) & mask
+        while table[slot] >= 0:
+            slot = (slot + 1) & mask
+        table[slot] = g
+    for i in range(start, key.size):
+        k = key[i]
+        if i > 0 and k == key[i - 1]:
+            group[i] = group[i - 1]
+            continue
+        slot = ((k * np.int64(-7046029254386353131)) >> 20) & mask
+        g = table[slot]
+        while g >= 0 and key[first[g]] != k:
+            slot = (slot + 1) & mask
+            g = table[slot]
+        if g < 0:
+            if 4 * n_groups >= table.size:
+                return i, n_groups
+            g = n_groups
+            n_groups += 1
+            first[g] = i
+            table[slot] = g
+        group[i] = g
+    return key.size, n_groups
+
+
+def number_groups(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Number the distinct keys in order of their first appearance.
 
     Parameters
@@ -26,80 +118,32 @@ def number_groups(key):
         First element of every group.
     """
     n = key.size
-    group = np.empty(n, np.int64)
-    first = np.empty(64, np.int64)
-    n_groups = 0
-    low, high = np.int64(0), np.int64(-1)
-    if n > 0:
-        low, high = key[0], key[0]
-    for i in range(n):
-        low = min(low, key[i])
-        high = max(high, key[i])
-    if 0 <= high - low < 4 * n:
+    group, first = np.empty(n, np.int64), np.empty(n, np.int64)
+    low, high = find_range(key)
+    if 0 <= int(high) - int(low) < 4 * n:
         # few enough keys to give each a place
-        number = np.empty(high - low + 1, np.int64)
-        for place in range(number.size):
-            number[place] = -1
-        for i in range(n):
-            g = number[key[i] - low]
-            if g < 0:
-                g = n_groups
-                n_groups += 1
-                number[key[i] - low] = g
-                if g == first.size:
-                    larger = np.empty(2 * g, np.int64)
-                    larger[:g] = first
-                    first = larger
-                first[g] = i
-            group[i] = g
-        return group, first[:n_groups].copy()
-    table = np.empty(256, np.int64)
-    for slot in range(table.size):
-        table[slot] = -1
-    for i in range(n):
-        k = key[i]
-        if i > 0 and k == key[i - 1]:
-            group[i] = group[i - 1]
-            continue
-        mask = table.size - 1
-        slot = ((k * np.int64(-7046029254386353131)) >> 20) & mask
-        g = table[slot]
-        while g >= 0 and key[first[g]] != k:
-            slot = (slot + 1) & mask
-            g = table[slot]
-        if g < 0:
-            g = n_groups
-            n_groups += 1
-            if g == first.size:
-                larger = np.empty(2 * g, np.int64)
-                larger[:g] = first
-                first = larger
-                table = np.empty(8 * g, np.int64)
-                mask = table.size - 1
-                for s in range(table.size):
-                    table[s] = -1
-                for other in range(g):
-                    slot = ((key[first[other]] * np.int64(-7046029254386353131)) >> 20) & mask
-                    while table[slot] >= 0:
-                        slot = (slot + 1) & mask
-                    table[slot] = other
-                slot = ((k * np.int64(-7046029254386353131)) >> 20) & mask
-                while table[slot] >= 0:
-                    slot = (slot + 1) & mask
-            first[g] = i
-            table[slot] = g
-        group[i] = g
+        n_groups = number_in_range(key, low, np.full(int(high) - int(low) + 1, -1, np.int64), group, first)
+    else:
+        at = n_groups = 0
+        size = 256
+        while at < n:
+            at, n_groups = number_by_hash(key, at, n_groups, group, first, np.full(size, -1, np.int64))
+            size *= 2
     return group, first[:n_groups].copy()
 
 
-@allocating_kernel
-def count_in_groups(group, n_groups):
-    """Number the elements of each group: 0 for its first, 1 for its second, ...; (n,) int64."""
-    seen = np.zeros(n_groups, np.int64)
-    result = np.empty(group.size, np.int64)
+@kernel
+def count_seen(group, seen, result):
+    """Number the elements of each group; `seen` holds zeros, `result` is filled."""
     for i in range(group.size):
         result[i] = seen[group[i]]
         seen[group[i]] += 1
+
+
+def count_in_groups(group: NDArray[np.int64], n_groups: int) -> NDArray[np.int64]:
+    """Number the elements of each group: 0 for its first, 1 for its second, ...; (n,) int64."""
+    result = np.empty(group.size, np.int64)
+    count_seen(group, np.zeros(n_groups, np.int64), result)
     return result
 
 
@@ -128,8 +172,22 @@ def reduce_groups(group, values, result, how):
             result[group[i]] += values[i]
 
 
-@allocating_kernel
-def pair_neighbours(group, role, n_groups):
+@kernel
+def find_neighbours(group, role, last, result):
+    """Pair neighbours; `last` holds -1 for each group, `result` is filled (see `pair_neighbours`)."""
+    for i in range(group.size):
+        result[i] = -1
+        if role[i] == 1:
+            last[group[i]] = i
+        elif role[i] == 2:
+            first = last[group[i]]
+            last[group[i]] = -1
+            if first >= 0:
+                result[i] = first
+                result[first] = i
+
+
+def pair_neighbours(group: NDArray[np.int64], role: NDArray[np.int8], n_groups: int) -> NDArray[np.int64]:
     """Pair each second with the first directly before it among the elements of its group.
 
     Parameters
@@ -143,25 +201,30 @@ def pair_neighbours(group, role, n_groups):
     (n,) int64
         For each second its first, for each first its second, -1 for all others.
     """
-    last = np.empty(n_groups, np.int64)
-    for g in range(n_groups):
-        last[g] = -1
     result = np.empty(group.size, np.int64)
-    for i in range(group.size):
-        result[i] = -1
-        if role[i] == 1:
-            last[group[i]] = i
-        elif role[i] == 2:
-            first = last[group[i]]
-            last[group[i]] = -1
-            if first >= 0:
-                result[i] = first
-                result[first] = i
+    find_neighbours(group, role, np.full(n_groups, -1, np.int64), result)
     return result
 
 
-@allocating_kernel
-def join_in_order(left, right, n_groups):
+@kernel
+def join_lists(left, right, head, tail, following, result):
+    """Join in order: `head` holds -1 for each group, the others are filled (see `join_in_order`)."""
+    for i in range(left.size):
+        g = left[i]
+        following[i] = -1
+        if head[g] < 0:
+            head[g] = i
+        else:
+            following[tail[g]] = i
+        tail[g] = i
+    for j in range(right.size):
+        i = head[right[j]]
+        result[j] = i
+        if i >= 0:
+            head[right[j]] = following[i]
+
+
+def join_in_order(left: NDArray[np.int64], right: NDArray[np.int64], n_groups: int) -> NDArray[np.int64]:
     """Find for the k-th element of each group on the right the k-th of the same group on the left.
 
     Parameters
@@ -174,23 +237,7 @@ def join_in_order(left, right, n_groups):
     (m,) int64
         Element on the left, or -1.
     """
-    head = np.empty(n_groups, np.int64)
-    tail = np.empty(n_groups, np.int64)
-    following = np.empty(left.size, np.int64)
-    for g in range(n_groups):
-        head[g] = -1
-    for i in range(left.size):
-        g = left[i]
-        following[i] = -1
-        if head[g] < 0:
-            head[g] = i
-        else:
-            following[tail[g]] = i
-        tail[g] = i
+    head, tail, following = np.full(n_groups, -1, np.int64), np.empty(n_groups, np.int64), np.empty_like(left)
     result = np.empty(right.size, np.int64)
-    for j in range(right.size):
-        i = head[right[j]]
-        result[j] = i
-        if i >= 0:
-            head[right[j]] = following[i]
+    join_lists(left, right, head, tail, following, result)
     return result

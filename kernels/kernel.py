@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+from numba.core.registry import CPUDispatcher
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -13,11 +14,28 @@ def kernel(function: Callable[..., Any]) -> Any:
 
     Threads run kernels side by side over locations; the plain function stays available as ``.py_func``. It works in the arrays
     it is given and makes none, so references to them need not be counted: every call from kernel to kernel that does costs
-    two atomic operations per array.
+    two atomic operations per array. It is called from Python and from kernels, never through a pointer: the wrapper for
+    that, which is compiled with every function, is left out.
     """
-    return numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function)
+    return numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False, no_cfunc_wrapper=True)(function)
 
 
-def allocating_kernel(function: Callable[..., Any]) -> Any:
-    """Compile a kernel that makes arrays."""
-    return numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+class Part(CPUDispatcher):  # type: ignore[misc]
+    """A part of kernels: compiled where kernels call it, plain Python where Python does."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run the plain function."""
+        return self.py_func(*arguments)
+
+
+def part(function: Callable[..., Any]) -> Any:
+    """Compile a part of kernels, which they alone call: it is stored with each of them, and inlined if it is small.
+
+    It has no wrapper for calls from Python, which takes half of the time to compile a small function; such a call, from a
+    kernel's ``.py_func``, runs the plain function.
+    """
+    compiled = numba.njit(nogil=True, error_model="numpy", _nrt=False, no_cfunc_wrapper=True, no_cpython_wrapper=True)(
+        function
+    )
+    compiled.__class__ = Part
+    return compiled

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from tracecols.kernels.kernel import allocating_kernel
+from tracecols.kernels.kernel import kernel
 
 
-@allocating_kernel
+@kernel
 def add_to_quantiles(values, quantiles, heights, places):
     """Add values to estimates of quantiles (P2 algorithm; Jain and Chlamtac 1985, box 1).
 
@@ -24,7 +22,7 @@ def add_to_quantiles(values, quantiles, heights, places):
     """
     for m in range(quantiles.size):
         q = quantiles[m]
-        step = np.array([0.0, q / 2, q, (1 + q) / 2, 1.0])
+        step = (0.0, q / 2, q, (1 + q) / 2, 1.0)
         h, at = heights[m], places[m]
         for i in range(values.size):
             x = values[i]

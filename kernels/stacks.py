@@ -1,15 +1,31 @@
-"""Walk through the events of one location: region stack, call paths, exclusive time, enclosing calls."""
+"""Walk through the events of one location: region stack, call paths, exclusive time, enclosing calls.
+
+`scan_events` takes one event after the other and leaves what it does to one part for each concern: time (`charge`), call paths
+(`enter_*`, `find_call_path`), stack frames (`push_frame`, `pop_frame`), call instances (`open_call`, `close_call`), buffer
+flushes, teams, tasks, attributed events. The parts are inlined by the compiler. What they work in are groups of arrays.
+"""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
-from tracecols.kernels.kernel import kernel
-
-# what an event kind does to the stack
-NOTHING, PUSH, POP, ON_OFF, FLUSH, ATTRIBUTE, ATTRIBUTE_CALL, TEAM_BEGIN, TEAM_END, TASK_SWITCH, TASK_COMPLETE = range(
-    11
+from tracecols.kernels.actions import (
+    ATTRIBUTE_CALL,
+    FLUSH,
+    NOTHING,
+    ON_OFF,
+    POP,
+    PUSH,
+    TASK_COMPLETE,
+    TASK_SWITCH,
+    TEAM_BEGIN,
+    TEAM_END,
 )
+from tracecols.kernels.kernel import kernel, part
+from tracecols.schema.kinds import EventKind
 
 # state carried from batch to batch
 (
@@ -29,8 +45,207 @@ ROOT_IN_TEAM = -(2**63)
 IN_PROGRAM = ROOT_IN_TEAM + 1
 """Parent of what stands below the program of the process, whichever of its locations records that."""
 
+PROGRAM_BEGIN, PROGRAM_END = int(EventKind.PROGRAM_BEGIN), int(EventKind.PROGRAM_END)
 
-@kernel
+
+class Events(NamedTuple):
+    """Consecutive events of one location.
+
+    Attributes
+    ----------
+    time : (n,) int64
+        Ticks.
+    kind : (n,) uint8
+        `EventKind`.
+    entry : (n,) int32
+        The region entered or left, or a number for a call site and the region it enters; -1 none.
+    """
+
+    time: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    entry: NDArray[np.int32]
+
+
+class Meanings(NamedTuple):
+    """What kinds, entries and regions mean.
+
+    Attributes
+    ----------
+    action : (256,) uint8
+        What each kind does (`kernels.actions`).
+    region_of : (n_entries,) int32
+        Region of every entry. The first entries are the regions themselves; others are call sites, which tell call paths
+        apart except at the root.
+    flags : (n_regions,) uint8
+        IS_CALL: every instance becomes a call instance; IS_ARTIFICIAL: no region of the program.
+    tasks : int32
+        Region that stands above the call paths of explicit tasks.
+    """
+
+    action: NDArray[np.uint8]
+    region_of: NDArray[np.int32]
+    flags: NDArray[np.uint8]
+    tasks: np.int32
+
+
+class SideValues(NamedTuple):
+    """What side tables say of the location's events, in the order of the events.
+
+    Attributes
+    ----------
+    stop_time : (n_flushes,) int64
+        End of each buffer flush in ticks.
+    task : (n_switches,) int64
+        Number of the task of each event that switches or completes tasks; 0 is the implicit task.
+    team_parent, team_program : (n_teams,) int64
+        Of each team begin: call path the thread inherits, and that of the program it belongs to; negative codes point into
+        the master's call paths.
+    interval_start, interval_stop : (n_teams,) int64
+        Where teams are not begun by events of their own: rows between which the thread belongs to each. Empty otherwise.
+    n_known : int
+        How many of `team_parent` are known; a thread without a stack cannot begin in one that is not.
+    """
+
+    stop_time: NDArray[np.int64]
+    task: NDArray[np.int64]
+    team_parent: NDArray[np.int64]
+    team_program: NDArray[np.int64]
+    interval_start: NDArray[np.int64]
+    interval_stop: NDArray[np.int64]
+    n_known: int
+
+
+class Frames(NamedTuple):
+    """Pool of stack frames; `state[FREE]` is the first that is free.
+
+    Attributes
+    ----------
+    below : (capacity,) int64
+        The frame below, the next free one; -1 none.
+    node : (capacity,) int32
+        Call path.
+    time, row : (capacity,) int64
+        Ticks and row of the ENTER.
+    call : (capacity,) int64
+        Call instance, -1 none.
+    """
+
+    below: NDArray[np.int64]
+    node: NDArray[np.int32]
+    time: NDArray[np.int64]
+    row: NDArray[np.int64]
+    call: NDArray[np.int64]
+
+
+class CallPaths(NamedTuple):
+    """Call paths of the location, `state[N_NODES]` of them.
+
+    Attributes
+    ----------
+    parent : (capacity,) int64
+        Call path above, or a negative code.
+    entry : (capacity,) int32
+        What is entered.
+    row, time : (capacity,) int64
+        Row and ticks of the first ENTER.
+    recent : (capacity,) int32
+        Call path that was entered last from each, -1 none.
+    exclusive, visits : (capacity,) int64
+        Exclusive ticks; number of visits.
+    """
+
+    parent: NDArray[np.int64]
+    entry: NDArray[np.int32]
+    row: NDArray[np.int64]
+    time: NDArray[np.int64]
+    recent: NDArray[np.int32]
+    exclusive: NDArray[np.int64]
+    visits: NDArray[np.int64]
+
+
+class CallInstances(NamedTuple):
+    """Region instances that matter to joins, `state[N_CALLS]` of them (`schema.scans.CALL_INSTANCES`).
+
+    Attributes
+    ----------
+    node : (capacity,) int32
+        Call path.
+    enter, exit, enter_time, exit_time : (capacity,) int64
+        Rows and ticks of ENTER and EXIT; -1 as long as there is no EXIT.
+    team : (capacity,) int32
+        Number of the team begin the thread is in, -1 none.
+    tasks : (capacity,) int64
+        Ticks of explicit tasks completed inside.
+    """
+
+    node: NDArray[np.int32]
+    enter: NDArray[np.int64]
+    exit: NDArray[np.int64]
+    enter_time: NDArray[np.int64]
+    exit_time: NDArray[np.int64]
+    team: NDArray[np.int32]
+    tasks: NDArray[np.int64]
+
+
+class AttributedEvents(NamedTuple):
+    """Events of side tables, `state[N_ATTRIBUTED]` of them (`schema.scans.ATTRIBUTED_EVENTS`).
+
+    Attributes
+    ----------
+    kind : (capacity,) uint8
+        `EventKind`.
+    time : (capacity,) int64
+        Ticks.
+    call : (capacity,) int64
+        Enclosing call instance, -1 none.
+    node : (capacity,) int32
+        Call path, -1 none.
+    """
+
+    kind: NDArray[np.uint8]
+    time: NDArray[np.int64]
+    call: NDArray[np.int64]
+    node: NDArray[np.int32]
+
+
+class Tasks(NamedTuple):
+    """The tasks of the location; 0 is the implicit one.
+
+    Attributes
+    ----------
+    top : (n_tasks,) int64
+        Top frame of each task that does not run, -1 none.
+    time : (n_tasks,) int64
+        Ticks that each explicit task took so far.
+    stub : (n_tasks,) int64
+        Call path that it counts for where it was scheduled, -1 as long as it has none.
+    """
+
+    top: NDArray[np.int64]
+    time: NDArray[np.int64]
+    stub: NDArray[np.int64]
+
+
+class Pointers(NamedTuple):
+    """Pointer columns (thesis 3.10), or empty arrays.
+
+    Attributes
+    ----------
+    enterptr, exitptr : (n,) or (0,) int64
+        Row of the enclosing ENTER, and row of the EXIT of an ENTER; -1 none.
+    call_path : (n,) or (0,) int32
+        Call path, -1 none.
+    """
+
+    enterptr: NDArray[np.int64]
+    exitptr: NDArray[np.int64]
+    call_path: NDArray[np.int32]
+
+
+# -- call paths ----------------------------------------------------------------------------------------------------------
+
+
+@part
 def find_slot(parent, entry, node_parent, node_entry, table):
     """Find the place in a hash table of the call path that enters `entry` from call path `parent`: it holds 0, or one more than the number."""
     mask = table.size - 1
@@ -45,88 +260,290 @@ def find_slot(parent, entry, node_parent, node_entry, table):
         slot = (slot + 1) & mask
 
 
-@kernel
-def find_call_path(parent, region, row, at, state, node_parent, node_region, node_row, node_time, node_recent, table):
-    """Find the call path that enters `region` from call path `parent`, or add it."""
-    slot = find_slot(parent, region, node_parent, node_region, table)
+@part
+def find_call_path(parent, entry, row, at, state, paths, table):
+    """Find the call path that enters `entry` from call path `parent`, or add it."""
+    slot = find_slot(parent, entry, paths.parent, paths.entry, table)
     if table[slot] > 0:
         return np.int64(table[slot] - 1)
     node = state[N_NODES]
     state[N_NODES] = node + 1
     table[slot] = node + 1
-    node_parent[node] = parent
-    node_region[node] = region
-    node_row[node] = row
-    node_time[node] = at
-    node_recent[node] = -1
+    paths.parent[node] = parent
+    paths.entry[node] = entry
+    paths.row[node] = row
+    paths.time[node] = at
+    paths.recent[node] = -1
     return node
 
 
 @kernel
-def index_call_paths(node_parent, node_region, n, table):
+def index_call_paths(paths, n, table):
     """Fill an empty hash table with the first `n` call paths."""
     for node in range(n):
-        table[find_slot(node_parent[node], node_region[node], node_parent, node_region, table)] = node + 1
+        table[find_slot(paths.parent[node], paths.entry[node], paths.parent, paths.entry, table)] = node + 1
+
+
+@part
+def enter_below(parent, entry, row, at, state, paths, table):
+    """Return the call path that enters `entry` from that of a stack frame: mostly the one that was entered last."""
+    node = np.int64(paths.recent[parent])
+    if node < 0 or paths.entry[node] != entry:
+        node = find_call_path(parent, entry, row, at, state, paths, table)
+        paths.recent[parent] = node
+    return node
+
+
+@part
+def enter_in_task(entry, row, at, task, state, meanings, frames, paths, table, tasks):
+    """Return the call path of the outermost region instance of an explicit task.
+
+    It stands below TASKS. What the task takes counts as well where it was scheduled, for the first region of the program that
+    it enters: its stub.
+    """
+    if tasks.stub[task] == -1 and not meanings.flags[meanings.region_of[entry]] & IS_ARTIFICIAL:
+        origin = tasks.top[0]
+        above = np.int64(frames.node[origin]) if origin >= 0 else state[BASE]
+        tasks.stub[task] = find_call_path(above, entry, row, at, state, paths, table)
+    parent = find_call_path(state[PROGRAM], meanings.tasks, row, at, state, paths, table)
+    return find_call_path(parent, entry, row, at, state, paths, table)
+
+
+@part
+def find_interval(row, state, sides, team_stack):
+    """Find the team whose fork and join, recorded elsewhere, enclose a row; what begins there stands below that fork."""
+    j = state[N_TEAMS]
+    while j < sides.interval_start.size and sides.interval_stop[j] <= row:
+        j += 1
+    state[N_TEAMS] = j
+    inside = j < sides.interval_start.size and sides.interval_start[j] <= row
+    state[TEAM_DEPTH] = 1 if inside else 0
+    team_stack[1] = j
+    state[BASE] = sides.team_parent[j] if inside else state[HOME]
+
+
+@part
+def enter_outermost(entry, kind, row, at, state, meanings, sides, paths, table, team_stack):
+    """Return the call path of a region instance that no other of the thread encloses: below what the thread inherits."""
+    if sides.interval_start.size:
+        find_interval(row, state, sides, team_stack)
+    base = state[BASE]
+    if base == NO_PARENT or base == ROOT_IN_TEAM:
+        entry = meanings.region_of[entry]
+    node = find_call_path(base, entry, row, at, state, paths, table)
+    if kind == PROGRAM_BEGIN and state[PROGRAM] == NO_PARENT:
+        state[PROGRAM] = node
+        state[PROGRAM_ROW] = row
+    return node
+
+
+# -- time ----------------------------------------------------------------------------------------------------------------
+
+
+@part
+def charge(ticks, top, task, frames, paths, tasks):
+    """Add ticks to the call path on top, and to the explicit task that runs."""
+    if top >= 0:
+        paths.exclusive[frames.node[top]] += ticks
+    if task > 0:
+        tasks.time[task] += ticks
+
+
+# -- stack frames and call instances -------------------------------------------------------------------------------------
+
+
+@part
+def has_room(state, paths, table, calls):
+    """Return whether one more region instance fits into the buffers."""
+    return state[FREE] >= 0 and 2 * (state[N_NODES] + 4) <= table.size and state[N_CALLS] < calls.node.size
+
+
+@part
+def push_frame(node, top, row, at, state, frames):
+    """Put a frame on top of another, and return it."""
+    frame = state[FREE]
+    state[FREE] = frames.below[frame]
+    frames.below[frame] = top
+    frames.node[frame] = node
+    frames.time[frame] = at
+    frames.row[frame] = row
+    frames.call[frame] = -1
+    return frame
+
+
+@part
+def pop_frame(top, state, frames):
+    """Free the frame on top, and return the one below."""
+    below = frames.below[top]
+    frames.below[top] = state[FREE]
+    state[FREE] = top
+    return below
+
+
+@part
+def open_call(node, row, at, state, calls, team_stack):
+    """Add a call instance, and return its number."""
+    call = state[N_CALLS]
+    state[N_CALLS] = call + 1
+    calls.node[call] = node
+    calls.enter[call] = row
+    calls.enter_time[call] = at
+    calls.exit_time[call] = -1
+    calls.exit[call] = -1
+    calls.team[call] = team_stack[state[TEAM_DEPTH]]
+    calls.tasks[call] = state[TASKS_DONE]
+    return call
+
+
+@part
+def close_call(call, row, at, state, calls):
+    """End a call instance."""
+    calls.exit_time[call] = at
+    calls.exit[call] = row
+    calls.tasks[call] = state[TASKS_DONE] - calls.tasks[call]
+
+
+@part
+def count_bad_exit(top, entry, kind, row, state, meanings, frames, paths):
+    """Count an EXIT that leaves another region than the one on top, or none."""
+    if top < 0 or (entry >= 0 and kind != PROGRAM_END and meanings.region_of[paths.entry[frames.node[top]]] != entry):
+        state[BAD_EXITS] += 1
+        if state[FIRST_BAD_EXIT] < 0:
+            state[FIRST_BAD_EXIT] = row
+
+
+@part
+def point_up(i, top, frames, pointers):
+    """Let event i point to the region instance it stands in."""
+    pointers.enterptr[i] = frames.row[top] if top >= 0 else -1
+    pointers.exitptr[i] = -1
+    pointers.call_path[i] = frames.node[top] if top >= 0 else -1
+
+
+# -- buffer flushes, teams, tasks ----------------------------------------------------------------------------------------
+
+
+@part
+def flush_buffer(entry, row, at, now, top, task, state, sides, frames, paths, table, tasks):
+    """Count a buffer flush as a visit of its region from the call path on top, and return when it ends."""
+    stop = max(sides.stop_time[state[N_FLUSHES]], at)
+    state[N_FLUSHES] += 1
+    parent = np.int64(frames.node[top]) if top >= 0 else state[BASE]
+    node = find_call_path(parent, entry, row, at, state, paths, table)
+    paths.visits[node] += 1
+    # of flushes that overlap the later one has the remainder
+    stop = max(stop, now)
+    paths.exclusive[node] += stop - now
+    if task > 0:
+        tasks.time[task] += stop - now
+    return stop
+
+
+@part
+def begin_in_team(row, top, task, state, sides, team_stack):
+    """Let the thread begin in its next team: what it does there stands below the call path of the fork, unless it forked itself.
+
+    Returns why that is not possible, or DONE.
+    """
+    j = state[N_TEAMS]
+    if j >= sides.team_parent.size:
+        return DAMAGED
+    if top < 0 and task == 0:
+        if j >= sides.n_known:
+            return BLOCKED
+        state[BASE] = sides.team_parent[j] if sides.team_parent[j] != NO_PARENT else state[HOME]
+        if state[PROGRAM] == NO_PARENT and sides.team_program[j] != NO_PARENT:
+            state[PROGRAM] = sides.team_program[j]
+            state[PROGRAM_ROW] = row
+    if state[TEAM_DEPTH] + 1 >= team_stack.size:
+        return GROW
+    state[N_TEAMS] = j + 1
+    state[TEAM_DEPTH] += 1
+    team_stack[state[TEAM_DEPTH]] = j
+    return DONE
+
+
+@part
+def end_in_team(top, task, state):
+    """Let the thread leave the team it began in last."""
+    if state[TEAM_DEPTH] > 0:
+        state[TEAM_DEPTH] -= 1
+    if top < 0 and task == 0 and state[TEAM_DEPTH] == 0:
+        state[BASE] = state[HOME]
+
+
+@part
+def complete_task(task, state, paths, tasks):
+    """End an explicit task: what it took counts where it was scheduled."""
+    stub = tasks.stub[task]
+    if stub >= 0:
+        paths.exclusive[stub] += tasks.time[task]
+        paths.visits[stub] += 1
+    state[TASKS_DONE] += tasks.time[task]
+    tasks.time[task], tasks.stub[task] = 0, -1
+
+
+# -- attributed events ---------------------------------------------------------------------------------------------------
+
+
+@part
+def attribute(kind, at, what, top, state, frames, calls, attributed, team_stack):
+    """Keep an event that has attributes, with the call path and the call instance it stands in.
+
+    A region instance becomes a call instance with the first event that makes it one (ATTRIBUTE_CALL).
+    """
+    m = state[N_ATTRIBUTED]
+    state[N_ATTRIBUTED] = m + 1
+    attributed.kind[m] = kind
+    attributed.time[m] = at
+    call = np.int64(-1)
+    node = np.int32(-1)
+    if top >= 0:
+        node = frames.node[top]
+        call = frames.call[top]
+        if call < 0 and what == ATTRIBUTE_CALL:
+            call = open_call(node, frames.row[top], frames.time[top], state, calls, team_stack)
+            frames.call[top] = call
+    attributed.node[m] = node
+    attributed.call[m] = call
+
+
+# -- the walk ------------------------------------------------------------------------------------------------------------
 
 
 @kernel
 def scan_events(
-    time, kind, entry, start, state, action, entry_region, region_flags, tasks_region,
-    stop_times, team_parents, team_programs, n_known_teams, interval_start, interval_stop, task_slots,
-    frame_parent, frame_node, frame_time, frame_row, frame_call,
-    node_parent, node_region, node_row, node_time, node_recent, exclusive, visits, table,
-    call_node, call_enter, call_exit, call_enter_time, call_exit_time, call_team, call_tasks,
-    event_kind, event_time, event_call, event_node,
-    team_stack, task_top, task_time, task_stub,
-    enterptr, exitptr, call_path,
+    events, start, state, meanings, sides, frames, paths, table, calls, attributed, team_stack, tasks, pointers
 ):  # fmt: skip
     """Walk through consecutive events of one location.
 
     Parameters
     ----------
-    time, kind, entry : (n,) int64, uint8, int32
-        Events in order; the region entered or left, or a number for a call site and the region it enters.
+    events : Events
     start : int
         Index of the event to begin with; a call that returned GROW or BLOCKED is repeated with the index it returned.
     state : (N_STATE,) int64
         Carried along; `state[ROW]` is the row of event 0 of this batch, `state[HOME]` the call path below which the thread's
         own ones stand, NO_PARENT for roots.
-    action : (256,) uint8
-        What each kind does.
-    entry_region : (n_entries,) int32
-        Region of every entry. The first entries are the regions themselves; others are call sites, which tell call paths
-        apart except at the root.
-    region_flags : (n_regions,) uint8
-        IS_CALL: every instance becomes a call; IS_ARTIFICIAL: no region of the program.
-    tasks_region : int
-        Region that stands above the call paths of explicit tasks.
-    stop_times, team_parents, team_programs, task_slots : (any,) int64
-        Of the location's buffer flushes, team begins and task events, in order: end time, call path the thread inherits
-        and that of the program it belongs to (negative codes point into the master's call paths), number of the task (0 is
-        the implicit task).
-    n_known_teams : int
-        How many of `team_parents` are known; a thread without a stack cannot begin in one that is not.
-    interval_start, interval_stop : (n_teams,) int64
-        Where teams are not begun by events of their own: rows between which the thread belongs to each. Empty otherwise.
-    frame_* : (capacity,)
-        Pool of stack frames, linked by `frame_parent`.
-    node_*, exclusive, visits, table
-        Call paths: parent, region, first row and time; exclusive ticks, visits; hash table, twice as large.
-    call_* : (capacity,)
-        Region instances that matter to joins: call path, rows of ENTER and EXIT, their times, number of the team begin
-        the thread is in, ticks of explicit tasks completed inside.
-    event_* : (capacity,)
-        Events of side tables: kind, time, enclosing call, call path.
-    team_stack, task_* : (capacity,)
-        Teams the thread is in; per task the top frame, its ticks, its stub call path.
-    enterptr, exitptr, call_path : (n,) or (0,) int64, int64, int32
-        Filled if not empty (thesis 3.10): row of the enclosing ENTER, row of the EXIT of an ENTER, call path.
+    meanings : Meanings
+    sides : SideValues
+    frames : Frames
+    paths : CallPaths
+    table : (2 ** k,) int32
+        Hash table of the call paths, twice as large at least.
+    calls : CallInstances
+    attributed : AttributedEvents
+    team_stack : (capacity,) int64
+        Numbers of the team begins the thread is in, `state[TEAM_DEPTH]` of them above one that is none.
+    tasks : Tasks
+    pointers : Pointers
+        Filled if not empty.
 
     Returns
     -------
     why, i : int
         DONE, GROW (a buffer is full), BLOCKED (a team's parent is not known) or DAMAGED (the event enters no region there is, or
-        there are more such events than `stop_times`, `team_parents` or `task_slots` hold), and the event to go on with.
+        there are more such events than `sides` has values), and the event to go on with.
 
     Notes
     -----
@@ -134,277 +551,103 @@ def scan_events(
     the region instances of a call path and below it take is always the sum of EXIT - ENTER. What was recorded late by a
     BUFFER_FLUSH counts from its end (`state[FLUSHED]`).
     """
-    n = time.size
-    base_row = state[ROW]
+    first_row = state[ROW]
     last = state[LAST]
     flushed = state[FLUSHED]
     top = state[TOP]
     task = state[TASK]
-    pointers = enterptr.size > 0
-    n_entries = np.uint32(entry_region.size)
+    pointing = pointers.enterptr.size > 0
+    n_entries = np.uint32(meanings.region_of.size)
     why = DONE
     i = start
-    while i < n:
-        k = kind[i]
-        what = action[k]
-        t = time[i]
-        now = max(t, flushed)
+    while i < events.time.size:
+        kind = events.kind[i]
+        what = meanings.action[kind]
+        entry = events.entry[i]
+        at = events.time[i]
+        now = max(at, flushed)
+        row = first_row + i
         if what == ON_OFF:
-            what = np.uint8(PUSH) if entry[i] >= 0 else np.uint8(POP)
+            what = np.uint8(PUSH) if entry >= 0 else np.uint8(POP)
         if what == PUSH:
-            free = state[FREE]
-            if free < 0 or 2 * (state[N_NODES] + 4) > table.size or state[N_CALLS] >= call_node.size:
+            if not has_room(state, paths, table, calls):
                 why = GROW
                 break
-            r = entry[i]
             # as an unsigned number null is the largest: one comparison for both
-            if np.uint32(r) >= n_entries:
+            if np.uint32(entry) >= n_entries:
                 why = DAMAGED
                 break
+            charge(now - last, top, task, frames, paths, tasks)
             if top >= 0:
-                parent = np.int64(frame_node[top])
-                exclusive[parent] += now - last
-                if task > 0:
-                    task_time[task] += now - last
-                node = node_recent[parent]
-                if node < 0 or node_region[node] != r:
-                    node = find_call_path(
-                        parent,
-                        r,
-                        base_row + i,
-                        t,
-                        state,
-                        node_parent,
-                        node_region,
-                        node_row,
-                        node_time,
-                        node_recent,
-                        table,
-                    )
-                    node_recent[parent] = node
+                node = enter_below(np.int64(frames.node[top]), entry, row, at, state, paths, table)
             elif task > 0:
-                task_time[task] += now - last
-                if task_stub[task] == -1 and not region_flags[entry_region[r]] & IS_ARTIFICIAL:
-                    origin = task_top[0]
-                    at = np.int64(frame_node[origin]) if origin >= 0 else state[BASE]
-                    task_stub[task] = find_call_path(
-                        at, r, base_row + i, t, state, node_parent, node_region, node_row, node_time, node_recent, table
-                    )
-                parent = find_call_path(
-                    state[PROGRAM],
-                    tasks_region,
-                    base_row + i,
-                    t,
-                    state,
-                    node_parent,
-                    node_region,
-                    node_row,
-                    node_time,
-                    node_recent,
-                    table,
-                )
-                node = find_call_path(
-                    parent, r, base_row + i, t, state, node_parent, node_region, node_row, node_time, node_recent, table
-                )
+                node = enter_in_task(entry, row, at, task, state, meanings, frames, paths, table, tasks)
             else:
-                if interval_start.size:
-                    # the team whose fork and join enclose this event
-                    j = state[N_TEAMS]
-                    while j < interval_start.size and interval_stop[j] <= base_row + i:
-                        j += 1
-                    state[N_TEAMS] = j
-                    inside = j < interval_start.size and interval_start[j] <= base_row + i
-                    state[TEAM_DEPTH] = 1 if inside else 0
-                    team_stack[1] = j
-                    state[BASE] = team_parents[j] if inside else state[HOME]
-                node = find_call_path(
-                    state[BASE],
-                    entry_region[r] if state[BASE] == NO_PARENT or state[BASE] == ROOT_IN_TEAM else r,
-                    base_row + i,
-                    t,
-                    state,
-                    node_parent,
-                    node_region,
-                    node_row,
-                    node_time,
-                    node_recent,
-                    table,
-                )
-                if k == 83 and state[PROGRAM] == NO_PARENT:
-                    state[PROGRAM] = node
-                    state[PROGRAM_ROW] = base_row + i
-            if t < last:
+                node = enter_outermost(entry, kind, row, at, state, meanings, sides, paths, table, team_stack)
+            if at < last:
                 state[DISORDERED] += 1
             last = now
-            visits[node] += 1
-            if pointers:
-                enterptr[i] = frame_row[top] if top >= 0 else -1
-                exitptr[i] = -1
-                call_path[i] = node
-            frame = free
-            state[FREE] = frame_parent[frame]
-            frame_parent[frame] = top
-            frame_node[frame] = node
-            frame_time[frame] = t
-            frame_row[frame] = base_row + i
-            frame_call[frame] = -1
-            top = frame
-            if region_flags[entry_region[r]] & IS_CALL:
-                c = state[N_CALLS]
-                state[N_CALLS] = c + 1
-                call_node[c] = node
-                call_enter[c] = base_row + i
-                call_enter_time[c] = t
-                call_exit_time[c] = -1
-                call_exit[c] = -1
-                call_team[c] = team_stack[state[TEAM_DEPTH]]
-                call_tasks[c] = state[TASKS_DONE]
-                frame_call[frame] = c
+            paths.visits[node] += 1
+            if pointing:
+                point_up(i, top, frames, pointers)
+                pointers.call_path[i] = node
+            top = push_frame(node, top, row, at, state, frames)
+            if meanings.flags[meanings.region_of[entry]] & IS_CALL:
+                frames.call[top] = open_call(node, row, at, state, calls, team_stack)
         elif what == POP:
-            if top < 0 or (entry[i] >= 0 and k != 84 and entry_region[node_region[frame_node[top]]] != entry[i]):
-                state[BAD_EXITS] += 1
-                if state[FIRST_BAD_EXIT] < 0:
-                    state[FIRST_BAD_EXIT] = base_row + i
-            if pointers:
-                enterptr[i] = -1
-                exitptr[i] = -1
-                call_path[i] = -1
+            count_bad_exit(top, entry, kind, row, state, meanings, frames, paths)
+            if pointing:
+                point_up(i, top, frames, pointers)
+                if top >= 0 and frames.row[top] >= first_row:
+                    pointers.exitptr[frames.row[top] - first_row] = row
             if top >= 0:
-                exclusive[frame_node[top]] += now - last
-                if task > 0:
-                    task_time[task] += now - last
-                if t < last:
+                charge(now - last, top, task, frames, paths, tasks)
+                if at < last:
                     state[DISORDERED] += 1
                 last = now
-                c = frame_call[top]
-                if c >= 0:
-                    call_exit_time[c] = t
-                    call_exit[c] = base_row + i
-                    call_tasks[c] = state[TASKS_DONE] - call_tasks[c]
-                if pointers:
-                    enterptr[i] = frame_row[top]
-                    call_path[i] = frame_node[top]
-                    if frame_row[top] >= base_row:
-                        exitptr[frame_row[top] - base_row] = base_row + i
-                above = frame_parent[top]
-                frame_parent[top] = state[FREE]
-                state[FREE] = top
-                top = above
+                if frames.call[top] >= 0:
+                    close_call(frames.call[top], row, at, state, calls)
+                top = pop_frame(top, state, frames)
         else:
-            if pointers:
-                enterptr[i] = frame_row[top] if top >= 0 else -1
-                exitptr[i] = -1
-                call_path[i] = frame_node[top] if top >= 0 else -1
-            if what == NOTHING:
-                i += 1
-                continue
+            if pointing:
+                point_up(i, top, frames, pointers)
             if what == FLUSH:
-                if 2 * (state[N_NODES] + 4) > table.size:
+                if not has_room(state, paths, table, calls):
                     why = GROW
                     break
-                if state[N_FLUSHES] >= stop_times.size or np.uint32(entry[i]) >= n_entries:
+                if state[N_FLUSHES] >= sides.stop_time.size or np.uint32(entry) >= n_entries:
                     why = DAMAGED
                     break
-                stop = max(stop_times[state[N_FLUSHES]], t)
-                state[N_FLUSHES] += 1
-                parent = np.int64(frame_node[top]) if top >= 0 else state[BASE]
-                if top >= 0:
-                    exclusive[parent] += now - last
-                node = find_call_path(
-                    parent,
-                    entry[i],
-                    base_row + i,
-                    t,
-                    state,
-                    node_parent,
-                    node_region,
-                    node_row,
-                    node_time,
-                    node_recent,
-                    table,
-                )
-                visits[node] += 1
-                # of flushes that overlap the later one has the remainder
-                stop = max(stop, now)
-                exclusive[node] += stop - now
-                if task > 0:
-                    task_time[task] += stop - last
-                last = flushed = stop
-                i += 1
-                continue
-            if state[N_ATTRIBUTED] >= event_kind.size or state[N_CALLS] >= call_node.size:
-                why = GROW
-                break
-            if what == TEAM_BEGIN:
-                j = state[N_TEAMS]
-                if j >= team_parents.size:
-                    why = DAMAGED
+                charge(now - last, top, task, frames, paths, tasks)
+                flushed = flush_buffer(entry, row, at, now, top, task, state, sides, frames, paths, table, tasks)
+                last = flushed
+            elif what != NOTHING:
+                if state[N_ATTRIBUTED] >= attributed.kind.size or state[N_CALLS] >= calls.node.size:
+                    why = GROW
                     break
-                if top < 0 and task == 0:
-                    if j >= n_known_teams:
-                        why = BLOCKED
+                if what == TEAM_BEGIN:
+                    why = begin_in_team(row, top, task, state, sides, team_stack)
+                    if why != DONE:
                         break
-                    state[BASE] = team_parents[j] if team_parents[j] != NO_PARENT else state[HOME]
-                    if state[PROGRAM] == NO_PARENT and team_programs[j] != NO_PARENT:
-                        state[PROGRAM] = team_programs[j]
-                        state[PROGRAM_ROW] = base_row + i
+                    if top < 0 and task == 0:
+                        last = now
+                elif what == TEAM_END:
+                    end_in_team(top, task, state)
+                elif what == TASK_SWITCH or what == TASK_COMPLETE:
+                    if state[N_SWITCHES] >= sides.task.size:
+                        why = DAMAGED
+                        break
+                    other = sides.task[state[N_SWITCHES]]
+                    state[N_SWITCHES] += 1
+                    charge(now - last, top, task, frames, paths, tasks)
                     last = now
-                if state[TEAM_DEPTH] + 1 >= team_stack.size:
-                    why = GROW
-                    break
-                state[N_TEAMS] = j + 1
-                state[TEAM_DEPTH] += 1
-                team_stack[state[TEAM_DEPTH]] = j
-            elif what == TEAM_END:
-                if state[TEAM_DEPTH] > 0:
-                    state[TEAM_DEPTH] -= 1
-                if top < 0 and task == 0 and state[TEAM_DEPTH] == 0:
-                    state[BASE] = state[HOME]
-            elif what == TASK_SWITCH or what == TASK_COMPLETE:
-                if state[N_SWITCHES] >= task_slots.size:
-                    why = DAMAGED
-                    break
-                slot = task_slots[state[N_SWITCHES]]
-                state[N_SWITCHES] += 1
-                if top >= 0:
-                    exclusive[frame_node[top]] += now - last
-                if task > 0:
-                    task_time[task] += now - last
-                last = now
-                task_top[task] = top
-                if what == TASK_COMPLETE:
-                    stub = task_stub[slot]
-                    if stub >= 0:
-                        exclusive[stub] += task_time[slot]
-                        visits[stub] += 1
-                    state[TASKS_DONE] += task_time[slot]
-                    task_time[slot], task_stub[slot] = 0, -1
-                    task = np.int64(0)
-                else:
-                    task = slot
-                top = task_top[task]
-            m = state[N_ATTRIBUTED]
-            state[N_ATTRIBUTED] = m + 1
-            event_kind[m] = k
-            event_time[m] = t
-            c = np.int64(-1)
-            if top >= 0:
-                event_node[m] = frame_node[top]
-                c = frame_call[top]
-                if c < 0 and what == ATTRIBUTE_CALL:
-                    c = state[N_CALLS]
-                    state[N_CALLS] = c + 1
-                    call_node[c] = frame_node[top]
-                    call_enter[c] = frame_row[top]
-                    call_enter_time[c] = frame_time[top]
-                    call_exit_time[c] = -1
-                    call_exit[c] = -1
-                    call_team[c] = team_stack[state[TEAM_DEPTH]]
-                    call_tasks[c] = state[TASKS_DONE]
-                    frame_call[top] = c
-            else:
-                event_node[m] = -1
-            event_call[m] = c
+                    tasks.top[task] = top
+                    if what == TASK_COMPLETE:
+                        complete_task(other, state, paths, tasks)
+                        other = np.int64(0)
+                    task = other
+                    top = tasks.top[task]
+                attribute(kind, at, what, top, state, frames, calls, attributed, team_stack)
         i += 1
     state[LAST] = last
     state[FLUSHED] = flushed
@@ -414,22 +657,19 @@ def scan_events(
 
 
 @kernel
-def close_frames(end, state, frame_parent, frame_node, frame_call, exclusive, call_exit_time, task_time, task_stub):
+def close_frames(end, state, frames, paths, calls, tasks):
     """End what is still open when a location's events end, at the time of its last event.
 
     Explicit tasks that were not completed count where they were scheduled with what was executed of them.
     """
     top = state[TOP]
     end = max(end, state[FLUSHED])
-    if top >= 0:
-        exclusive[frame_node[top]] += end - state[LAST]
-    if state[TASK] > 0:
-        task_time[state[TASK]] += end - state[LAST]
-    for slot in range(1, task_stub.size):
-        if task_stub[slot] >= 0:
-            exclusive[task_stub[slot]] += task_time[slot]
+    charge(end - state[LAST], top, state[TASK], frames, paths, tasks)
+    for task in range(1, tasks.stub.size):
+        if tasks.stub[task] >= 0:
+            paths.exclusive[tasks.stub[task]] += tasks.time[task]
     while top >= 0:
         state[OPEN] += 1
-        if frame_call[top] >= 0:
-            call_exit_time[frame_call[top]] = end
-        top = frame_parent[top]
+        if frames.call[top] >= 0:
+            calls.exit_time[frames.call[top]] = end
+        top = frames.below[top]

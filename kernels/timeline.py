@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
-from tracecols.kernels.kernel import kernel
+from tracecols.kernels.actions import FLUSH, NOTHING, ON_OFF, POP, PUSH, TASK_COMPLETE, TASK_SWITCH, action_table
+from tracecols.kernels.kernel import kernel, part
 
-# what an event kind does
-NOTHING, PUSH, POP, ON_OFF, FLUSH, TASK_SWITCH, TASK_COMPLETE = range(7)
+ACTION = action_table(PUSH, POP, ON_OFF, FLUSH, TASK_SWITCH, TASK_COMPLETE)
+"""What kinds of events do to what is drawn."""
 
 # what is drawn; the numbers are those of Perfetto's TrackEvent.Type
 BEGIN, END, INSTANT, COUNTER = range(1, 5)
@@ -19,64 +23,192 @@ LAST, FREE, N_FRAMES, TASK, N_FLUSHES, N_SWITCHES, N_MARKS, IS_OPEN, IS_OVER, N_
 DONE, FULL, GROW, DAMAGED = range(4)
 
 
-@kernel
-def begin_frames(top, at, state, frame_below, frame_name, out_time, out_what, out_name, out_mark):
+class Events(NamedTuple):
+    """Consecutive events of one location.
+
+    Attributes
+    ----------
+    time : (n,) int64
+        Ticks.
+    kind : (n,) uint8
+        `EventKind`.
+    region : (n,) int32
+        Region entered or left, -1 none.
+    """
+
+    time: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    region: NDArray[np.int32]
+
+
+class View(NamedTuple):
+    """What of a location is drawn.
+
+    Attributes
+    ----------
+    first, stop : int
+        Ticks: what is open at `first` begins there, what is open at `stop` ends there.
+    tasks_name : int
+        Name of the slice of an explicit task.
+    action : (256,) uint8
+        What each kind does, `ACTION`.
+    stop_time : (n_flushes,) int64
+        End of each buffer flush of the location, in their order, in ticks.
+    task : (n_switches,) int64
+        Number of the task of each event that switches or completes tasks, in their order; 0 is the implicit task.
+    """
+
+    first: int
+    stop: int
+    tasks_name: int
+    action: NDArray[np.uint8]
+    stop_time: NDArray[np.int64]
+    task: NDArray[np.int64]
+
+
+class Frames(NamedTuple):
+    """Pool of stack frames; `state[FREE]` is the first that is free.
+
+    Attributes
+    ----------
+    below : (capacity,) int64
+        The frame below, the next free one; -1 none.
+    name : (capacity,) int32
+        Region.
+    """
+
+    below: NDArray[np.int64]
+    name: NDArray[np.int32]
+
+
+class Drawn(NamedTuple):
+    """What is drawn, `state[N_OUT]` of it.
+
+    Attributes
+    ----------
+    time : (room,) int64
+        Ticks.
+    what : (room,) uint8
+        BEGIN, END or INSTANT.
+    name : (room,) int32
+        -1 of ends and instants.
+    mark : (room,) int64
+        Number of the mark among those of the batch, -1 of others.
+    """
+
+    time: NDArray[np.int64]
+    what: NDArray[np.uint8]
+    name: NDArray[np.int32]
+    mark: NDArray[np.int64]
+
+
+@part
+def draw(at, what, name, mark, state, out):
+    """Draw one thing."""
+    n = state[N_OUT]
+    state[N_OUT] = n + 1
+    out.time[n], out.what[n], out.name[n], out.mark[n] = at, what, name, mark
+
+
+@part
+def begin_frames(top, at, state, frames, out):
     """Draw the begins of the frames from the lowest up to `top`."""
     depth = 0
     frame = top
     while frame >= 0:
         depth += 1
-        frame = frame_below[frame]
+        frame = frames.below[frame]
     n = state[N_OUT]
     state[N_OUT] = n + depth
     frame = top
     while frame >= 0:
         depth -= 1
-        out_time[n + depth], out_what[n + depth] = at, BEGIN
-        out_name[n + depth], out_mark[n + depth] = frame_name[frame], -1
-        frame = frame_below[frame]
+        out.time[n + depth], out.what[n + depth] = at, BEGIN
+        out.name[n + depth], out.mark[n + depth] = frames.name[frame], -1
+        frame = frames.below[frame]
 
 
-@kernel
-def end_frames(top, at, state, frame_below, out_time, out_what, out_name, out_mark):
+@part
+def end_frames(top, at, state, frames, out):
     """Draw the ends of the frames from `top` down to the lowest."""
     while top >= 0:
-        draw(at, END, -1, -1, state, out_time, out_what, out_name, out_mark)
-        top = frame_below[top]
+        draw(at, END, -1, -1, state, out)
+        top = frames.below[top]
 
 
-@kernel
-def draw(at, what, name, mark, state, out_time, out_what, out_name, out_mark):
-    """Draw one thing."""
-    n = state[N_OUT]
-    state[N_OUT] = n + 1
-    out_time[n], out_what[n], out_name[n], out_mark[n] = at, what, name, mark
+@part
+def begin_task(task, at, state, view, task_top, frames, out):
+    """Draw the begins of an explicit task and of what is open in it."""
+    draw(at, BEGIN, view.tasks_name, -1, state, out)
+    begin_frames(task_top[task], at, state, frames, out)
 
 
-@kernel
-def begin_all(at, state, tasks_name, task_top, frame_below, frame_name, out_time, out_what, out_name, out_mark):
+@part
+def end_task(task, at, state, task_top, frames, out):
+    """Draw the ends of what is open in an explicit task, and of the task."""
+    end_frames(task_top[task], at, state, frames, out)
+    draw(at, END, -1, -1, state, out)
+
+
+@part
+def begin_all(at, state, view, task_top, frames, out):
     """Draw the begins of all that is open."""
-    begin_frames(task_top[0], at, state, frame_below, frame_name, out_time, out_what, out_name, out_mark)
+    begin_frames(task_top[0], at, state, frames, out)
     if state[TASK] > 0:
-        draw(at, BEGIN, tasks_name, -1, state, out_time, out_what, out_name, out_mark)
-        top = task_top[state[TASK]]
-        begin_frames(top, at, state, frame_below, frame_name, out_time, out_what, out_name, out_mark)
+        begin_task(state[TASK], at, state, view, task_top, frames, out)
 
 
-@kernel
-def end_all(at, state, task_top, frame_below, out_time, out_what, out_name, out_mark):
+@part
+def end_all(at, state, task_top, frames, out):
     """Draw the ends of all that is open."""
     if state[TASK] > 0:
-        end_frames(task_top[state[TASK]], at, state, frame_below, out_time, out_what, out_name, out_mark)
-        draw(at, END, -1, -1, state, out_time, out_what, out_name, out_mark)
-    end_frames(task_top[0], at, state, frame_below, out_time, out_what, out_name, out_mark)
+        end_task(state[TASK], at, state, task_top, frames, out)
+    end_frames(task_top[0], at, state, frames, out)
+
+
+@part
+def push_frame(region, state, task_top, frames):
+    """Put a frame on top of the stack of the task that runs."""
+    task = state[TASK]
+    frame = state[FREE]
+    state[FREE] = frames.below[frame]
+    state[N_FRAMES] += 1
+    frames.below[frame] = task_top[task]
+    frames.name[frame] = region
+    task_top[task] = frame
+
+
+@part
+def pop_frame(state, task_top, frames):
+    """Free the frame on top of the stack of the task that runs, and return whether there was one."""
+    frame = task_top[state[TASK]]
+    if frame < 0:
+        return False
+    task_top[state[TASK]] = frames.below[frame]
+    frames.below[frame] = state[FREE]
+    state[FREE] = frame
+    state[N_FRAMES] -= 1
+    return True
+
+
+@part
+def switch_task(what, at, state, view, task_top, frames, out):
+    """Let the next task run; a task that is suspended ends what is open in it, one that goes on begins it again."""
+    task = state[TASK]
+    other = view.task[state[N_SWITCHES]]
+    state[N_SWITCHES] += 1
+    if what == TASK_COMPLETE:
+        other = np.int64(0)
+    state[TASK] = other
+    if state[IS_OPEN] and other != task:
+        if task > 0:
+            end_task(task, at, state, task_top, frames, out)
+        if other > 0:
+            begin_task(other, at, state, view, task_top, frames, out)
 
 
 @kernel
-def draw_events(
-    time, kind, region, start, first, stop, state, action, tasks_name, stop_times, task_slots, mark_row,
-    task_top, frame_below, frame_name, out_time, out_what, out_name, out_mark,
-):  # fmt: skip
+def draw_events(events, start, state, view, mark_row, task_top, frames, out):
     """Draw consecutive events of one location: region instances as slices, marked events as instants.
 
     Slices nest: a time that is earlier than one before is held at that, an EXIT ends the slice on top whatever its region, one
@@ -86,40 +218,30 @@ def draw_events(
 
     Parameters
     ----------
-    time, kind, region : (n,) int64, uint8, int32
-        Events in order.
+    events : Events
     start : int
         Event to begin with; a call that returned FULL or GROW is repeated with what it returned.
-    first, stop : int
-        The window: what is open at `first` begins there, what is open at `stop` ends there.
     state : (N_STATE,) int64
         Carried along; `state[N_OUT]` is how much is drawn, `state[N_MARKS]` how many marks of this batch are.
-    action : (256,) uint8
-        What each kind does.
-    tasks_name : int
-        Name of the slice of a task.
-    stop_times, task_slots : (any,) int64
-        Of the location's buffer flushes and task events, in order: end time, number of the task (0 is the implicit task).
+    view : View
     mark_row : (n_marks,) int64
         Marked events of this batch in order; an event may be marked several times.
     task_top : (n_tasks,) int64
         Topmost frame of every task, -1 none.
-    frame_below, frame_name : (capacity,) int64, int32
-        Frames, linked by `frame_below`; those that are free, too.
-    out_time, out_what, out_name, out_mark : (room,) int64, uint8, int32, int64
-        Filled: time, BEGIN, END or INSTANT; name, -1 of ends and instants; number of the mark, -1 of others.
+    frames : Frames
+    out : Drawn
 
     Returns
     -------
     why, i : int
         DONE, FULL (what is drawn has to be taken, or needs more room if it is nothing), GROW (no frame is free) or DAMAGED (the
-        event enters no region, or there are more such events than `stop_times` or `task_slots` hold), and the event to go on
-        with.
+        event enters no region, or there are more such events than `view` has values), and the event to go on with.
     """
     i = start
     n_marks = mark_row.size
-    while i < time.size:
-        what = action[kind[i]]
+    while i < events.time.size:
+        what = view.action[events.kind[i]]
+        region = events.region[i]
         m = state[N_MARKS]
         is_marked = m < n_marks and mark_row[m] == i
         if (what == NOTHING and not is_marked) or state[IS_OVER]:
@@ -128,72 +250,48 @@ def draw_events(
         here = m
         while here < n_marks and mark_row[here] == i:
             here += 1
-        if state[N_OUT] + 2 * state[N_FRAMES] + 8 + (here - m) > out_time.size:
+        if state[N_OUT] + 2 * state[N_FRAMES] + 8 + (here - m) > out.time.size:
             return FULL, i
         if what == ON_OFF:
-            what = np.uint8(PUSH) if region[i] >= 0 else np.uint8(POP)
+            what = np.uint8(PUSH) if region >= 0 else np.uint8(POP)
         if what == PUSH and state[FREE] < 0:
             return GROW, i
         if (
-            ((what == PUSH or what == FLUSH) and region[i] < 0)
-            or (what == FLUSH and state[N_FLUSHES] >= stop_times.size)
-            or ((what == TASK_SWITCH or what == TASK_COMPLETE) and state[N_SWITCHES] >= task_slots.size)
+            ((what == PUSH or what == FLUSH) and region < 0)
+            or (what == FLUSH and state[N_FLUSHES] >= view.stop_time.size)
+            or ((what == TASK_SWITCH or what == TASK_COMPLETE) and state[N_SWITCHES] >= view.task.size)
         ):
             return DAMAGED, i
-        t = max(time[i], state[LAST])
+        t = max(events.time[i], state[LAST])
         until = t
         if what == FLUSH:
-            until = max(stop_times[state[N_FLUSHES]], t)
+            until = max(view.stop_time[state[N_FLUSHES]], t)
             state[N_FLUSHES] += 1
-        if not state[IS_OPEN] and until >= first:
+        if not state[IS_OPEN] and until >= view.first:
             state[IS_OPEN] = 1
-            begin_all(
-                first, state, tasks_name, task_top, frame_below, frame_name, out_time, out_what, out_name, out_mark
-            )
-        if t >= stop:
-            end_all(stop, state, task_top, frame_below, out_time, out_what, out_name, out_mark)
+            begin_all(view.first, state, view, task_top, frames, out)
+        if t >= view.stop:
+            end_all(view.stop, state, task_top, frames, out)
             state[IS_OVER] = 1
             continue
-        task = state[TASK]
         if what == PUSH:
-            frame = state[FREE]
-            state[FREE] = frame_below[frame]
-            state[N_FRAMES] += 1
-            frame_below[frame] = task_top[task]
-            frame_name[frame] = region[i]
-            task_top[task] = frame
+            push_frame(region, state, task_top, frames)
             if state[IS_OPEN]:
-                draw(t, BEGIN, region[i], -1, state, out_time, out_what, out_name, out_mark)
+                draw(t, BEGIN, region, -1, state, out)
         elif what == POP:
-            frame = task_top[task]
-            if frame >= 0:
-                task_top[task] = frame_below[frame]
-                frame_below[frame] = state[FREE]
-                state[FREE] = frame
-                state[N_FRAMES] -= 1
-                if state[IS_OPEN]:
-                    draw(t, END, -1, -1, state, out_time, out_what, out_name, out_mark)
+            if pop_frame(state, task_top, frames) and state[IS_OPEN]:
+                draw(t, END, -1, -1, state, out)
         elif what == FLUSH:
             if state[IS_OPEN]:
-                draw(max(t, first), BEGIN, region[i], -1, state, out_time, out_what, out_name, out_mark)
-                draw(min(until, stop), END, -1, -1, state, out_time, out_what, out_name, out_mark)
+                draw(max(t, view.first), BEGIN, region, -1, state, out)
+                draw(min(until, view.stop), END, -1, -1, state, out)
         elif what == TASK_SWITCH or what == TASK_COMPLETE:
-            slot = task_slots[state[N_SWITCHES]]
-            state[N_SWITCHES] += 1
-            goes_on = slot if what == TASK_SWITCH else np.int64(0)
-            if state[IS_OPEN] and task > 0 and goes_on != task:
-                end_frames(task_top[task], t, state, frame_below, out_time, out_what, out_name, out_mark)
-                draw(t, END, -1, -1, state, out_time, out_what, out_name, out_mark)
-            state[TASK] = goes_on
-            if state[IS_OPEN] and goes_on > 0 and goes_on != task:
-                draw(t, BEGIN, tasks_name, -1, state, out_time, out_what, out_name, out_mark)
-                top = task_top[goes_on]
-                begin_frames(top, t, state, frame_below, frame_name, out_time, out_what, out_name, out_mark)
+            switch_task(what, t, state, view, task_top, frames, out)
         if what != NOTHING:
             state[LAST] = until
         while m < here:
             if state[IS_OPEN]:
-                draw(t, INSTANT, -1, m, state, out_time, out_what, out_name, out_mark)
+                draw(t, INSTANT, -1, m, state, out)
             m += 1
         state[N_MARKS] = here
         i += 1
@@ -201,20 +299,18 @@ def draw_events(
 
 
 @kernel
-def draw_end(
-    last_time, first, stop, state, tasks_name, task_top, frame_below, frame_name, out_time, out_what, out_name, out_mark
-):
+def draw_end(last_time, state, view, task_top, frames, out):
     """Draw what is still open when a location's events end, at the time of its last event; FULL if there is no room."""
     if state[IS_OVER]:
         return DONE
-    if state[N_OUT] + 2 * state[N_FRAMES] + 8 > out_time.size:
+    if state[N_OUT] + 2 * state[N_FRAMES] + 8 > out.time.size:
         return FULL
-    at = min(max(last_time, state[LAST]), stop)
-    if not state[IS_OPEN] and at > first:
+    at = min(max(last_time, state[LAST]), view.stop)
+    if not state[IS_OPEN] and at > view.first:
         state[IS_OPEN] = 1
-        begin_all(first, state, tasks_name, task_top, frame_below, frame_name, out_time, out_what, out_name, out_mark)
+        begin_all(view.first, state, view, task_top, frames, out)
     if state[IS_OPEN]:
-        end_all(at, state, task_top, frame_below, out_time, out_what, out_name, out_mark)
+        end_all(at, state, task_top, frames, out)
     state[IS_OVER] = 1
     return DONE
 

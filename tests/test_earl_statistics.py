@@ -118,6 +118,6 @@ def test_kernel__depths_compiled_and_plain(enterptr):
     found = []
     for kernel in (count_depths, count_depths.py_func):
         depth = np.zeros(pointers.size, np.int64)
-        kernel(pointers, 100, top, depth)
+        kernel(pointers, 100, top, np.empty(pointers.size, np.int64), depth)
         found.append(depth.tolist())
     assert found[0] == found[1] == ([1, 2, 2, 1, 0, 0] if len(enterptr) > 1 else [0] * len(enterptr))

@@ -15,12 +15,14 @@ from oracles.events import Event
 from oracles.stacks import Stacks
 
 from tracecols.enhance import scan
-from tracecols.enhance.scan import BufferPool, LocationScan
+from tracecols.enhance.scan import LocationScan
 from tracecols.enhance.teams import ThreadEvents
-from tracecols.kernels import stacks, trees
-from tracecols.kernels.kernel import allocating_kernel, kernel
+from tracecols.kernels import actions, arrays, cuts, stacks, timeline, trees
+from tracecols.kernels import orders as kernel_orders
+from tracecols.kernels.kernel import kernel
 from tracecols.kernels.orders import first_smaller
 from tracecols.schema import EventKind as K
+from tracecols.schema.scans import ATTRIBUTED_EVENTS, CALL_INSTANCES
 
 N_REGIONS = 3
 TASKS = N_REGIONS
@@ -38,15 +40,10 @@ def make_array(n):
     return np.empty(n, np.int64)
 
 
-def make_another(n):
-    return np.empty(n, np.int64)
-
-
 def test_kernel__works_in_the_arrays_it_is_given():
     """It does not count references to them; so one that makes arrays is refused."""
     with pytest.raises(numba.TypingError, match="empty"):
         kernel(make_array)(3)
-    assert allocating_kernel(make_another)(3).size == 3
 
 
 # -- first_smaller -------------------------------------------------------------------------------------------------------
@@ -69,13 +66,16 @@ def read_only(values, dtype):
     return array
 
 
-@pytest.mark.parametrize("run", [first_smaller, first_smaller.py_func], ids=["compiled", "plain"])
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
 @moderate
 @given(search=searches())
-def test_first_smaller__is_the_first_by_definition(run, search):
+def test_first_smaller__is_the_first_by_definition(compiled, search):
     values, items = search
     item, start, stop = (read_only([i[k] for i in items], np.int64) for k in range(3))
-    got = run(read_only(values, np.int64), item, start, stop)
+    with pytest.MonkeyPatch.context() as patch:
+        if not compiled:
+            patch.setattr(kernel_orders, "search_smaller", kernel_orders.search_smaller.py_func)
+        got = first_smaller(read_only(values, np.int64), item, start, stop)
     assert got.dtype == np.int64
     assert got.tolist() == [orders.first_smaller(values, *i) for i in items]
 
@@ -211,10 +211,9 @@ def new_scan(store, tiny):
     one = LocationScan(store, regions, teams, None, 0, FIRST_ROW)
     if tiny:
         # the smallest buffers that can grow
-        one._frames = [a[:1].copy() for a in one._frames]
-        one._frames[0][0] = -1
-        one._nodes, one._table = [a[:4].copy() for a in one._nodes], one._table[:8].copy()
-        one._pool.give(*([a[:1].copy() for a in arrays] for arrays in BufferPool().take()))
+        one._frames = arrays.linked(stacks.Frames, 1)
+        one._paths, one._table = arrays.zeros(stacks.CallPaths, 4), one._table[:8].copy()
+        one._pool.give(arrays.zeros(stacks.CallInstances, 1), arrays.zeros(stacks.AttributedEvents, 1))
     return one
 
 
@@ -228,10 +227,10 @@ def local_paths(one):
 def run_with_pointers(store, one):
     """Scan everything in one batch, with pointer columns, and finish."""
     n = store.n_rows("events", 0)
-    pointers = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int32)
+    pointers = arrays.empty(stacks.Pointers, n)
     one.prepare([], int(store.columns["time"][0]) if n else 0)
     if n:
-        assert one.run(*store.columns.values(), pointers) == -1
+        assert one.run(stacks.Events(*store.columns.values()), pointers) == -1
         one.last_time = int(store.columns["time"][-1])
     one._finish()
     return pointers
@@ -313,11 +312,28 @@ def test_scan__of_one_event_is_what_the_definitions_say(what):
     assert one.bad_exits == (what in (EXIT, ON))
 
 
+@pytest.mark.parametrize(
+    ("group", "table"), [(stacks.CallInstances, CALL_INSTANCES), (stacks.AttributedEvents, ATTRIBUTED_EVENTS)]
+)
+def test_scan__fills_the_declared_columns(group, table):
+    assert group._fields == tuple(table.names)
+    assert [t.name for t in arrays.types_of(group)] == [c.dtype for c in table.columns]
+
+
+def test_actions__each_kind_does_one_thing_to_all_walks():
+    kinds = [kind for action in range(1, actions.ATTRIBUTE_CALL + 1) for kind in actions.kinds_that(action)]
+    assert len(set(kinds)) == len(kinds)
+    for table in (scan.ACTION, cuts.ACTION, timeline.ACTION):
+        for kind in K:
+            assert table[kind] in (actions.NOTHING, *(a for a in range(15) if a and kind in actions.kinds_that(a)))
+
+
 @pytest.fixture
 def plain(monkeypatch):
     """Run the kernels as plain Python; the hash overflows on purpose, which NumPy's scalars report."""
-    for name in ("find_call_path", "index_call_paths", "scan_events", "close_frames"):
-        monkeypatch.setattr(stacks, name, getattr(stacks, name).py_func)
+    for name, compiled in list(vars(stacks).items()):
+        if hasattr(compiled, "py_func"):
+            monkeypatch.setattr(stacks, name, compiled.py_func)
     with np.errstate(over="ignore"):
         yield
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from itertools import pairwise
 
 import numpy as np
@@ -12,18 +13,20 @@ from oracles import timeline as oracle
 from test_kernels import FIRST_ROW, NAMES, TASKS, OneLocation, locations, read_only
 
 from tracecols.export import drawing as export
-from tracecols.kernels import protobuf
+from tracecols.kernels import arrays, protobuf
 from tracecols.kernels import timeline as kernels
 
 moderate = settings(max_examples=100, deadline=None)
 
 
-class Plain:
-    """The kernels as plain Python; those that call others call compiled ones."""
-
-    def __getattr__(self, name):
-        found = getattr(kernels, name)
-        return getattr(found, "py_func", found)
+@contextmanager
+def plainly(plain):
+    """Run the kernels as plain Python, if so."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, compiled in list(vars(kernels).items()) if plain else ():
+            if hasattr(compiled, "py_func"):
+                patch.setattr(kernels, name, compiled.py_func)
+        yield
 
 
 def draw(store, *, window=None, sizes=(), tiny=False, marked=()):
@@ -31,8 +34,7 @@ def draw(store, *, window=None, sizes=(), tiny=False, marked=()):
     first, stop = window or (export.EVER.min, export.EVER.max)
     pen = export.Pen(store, 0, first, stop, TASKS)
     if tiny:
-        pen._frames, pen._room = [a[:1].copy() for a in pen._frames], 1
-        pen._frames[0][0] = -1
+        pen._frames, pen._room = arrays.linked(kernels.Frames, 1), 1
     n = store.columns["time"].size
     bounds = sorted({0, n, *(s % (n + 1) for s in sizes)})
     marked = np.array(sorted(marked), np.int64)
@@ -59,9 +61,7 @@ def draw(store, *, window=None, sizes=(), tiny=False, marked=()):
 @given(script=locations(), sizes=st.lists(st.integers(0, 50), max_size=3), tiny=st.booleans())
 def test_draw_events__draws_what_is_open(plain, script, sizes, tiny):
     store = OneLocation(script)
-    with pytest.MonkeyPatch.context() as patch:
-        if plain:
-            patch.setattr(export, "kernels", Plain())
+    with plainly(plain):
         slices, _ = draw(store, sizes=sizes, tiny=tiny)
     assert slices == oracle.slices(store.events)
 

@@ -491,7 +491,9 @@ class EventTrace(Definitions):
         depth = np.zeros(high - low, np.int64)
         if low < high:
             top = np.append(self.index["enterptr"][low + 1 : high].astype(np.int64), self.index["top"][loc])
-            count_depths(self.index["enterptr"][low:high].astype(np.int64), low, top, depth)
+            count_depths(
+                self.index["enterptr"][low:high].astype(np.int64), low, top, np.empty(high - low, np.int64), depth
+            )
         return pd.DataFrame(
             {
                 "pos": self.index["pos_of"][low:high].astype(np.int64) + 1,

@@ -51,8 +51,7 @@ def combine(*keys: NDArray[Any]) -> NDArray[np.int64]:
 
 def number(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Number distinct keys in order of first appearance; return each element's number and the first element of each."""
-    group, first = groups.number_groups(key)
-    return group, first
+    return groups.number_groups(key)
 
 
 def number_chronologically(
@@ -82,8 +81,7 @@ def occurrence(key: NDArray[np.int64]) -> NDArray[np.int64]:
         Group of each element.
     """
     group, first = groups.number_groups(key)
-    result: NDArray[np.int64] = groups.count_in_groups(group, first.size)
-    return result
+    return groups.count_in_groups(group, first.size)
 
 
 class Segments:
@@ -140,7 +138,7 @@ def lookup(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int
 
 def pair_nested(is_open: NDArray[np.bool_], is_close: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Pair brackets: for each opening element its closing one, -1 if it is never closed."""
-    depth = np.cumsum(is_open) - np.cumsum(is_close) + is_close
+    depth = np.cumsum(is_open, dtype=np.int64) - np.cumsum(is_close, dtype=np.int64) + is_close
     role = is_open.astype(np.int8)
     role[is_close] = 2
     group, first = groups.number_groups(depth)
@@ -171,12 +169,10 @@ def pair_with_previous(
     role = is_first.astype(np.int8)
     role[is_second] = 2
     group, first = groups.number_groups(key)
-    result: NDArray[np.int64] = groups.pair_neighbours(group, role, first.size)
-    return result
+    return groups.pair_neighbours(group, role, first.size)
 
 
 def join_occurrences(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
     """Find for the k-th element of each key on the right the k-th with that key on the left; (n_right,) int64, -1 if none."""
     group, first = groups.number_groups(np.concatenate([left, right]))
-    result: NDArray[np.int64] = groups.join_in_order(group[: left.size], group[left.size :], first.size)
-    return result
+    return groups.join_in_order(group[: left.size], group[left.size :], first.size)

@@ -14,6 +14,7 @@ from tracecols.enhance.grouping import Segments, combine, mask_of, number
 from tracecols.enhance.scan import ACTION, LocationScan
 from tracecols.enhance.teams import Teams
 from tracecols.kernels import stacks
+from tracecols.kernels.actions import PUSH
 from tracecols.schema import KINDS
 from tracecols.schema.compound import PROFILE, REGION_INSTANCES
 
@@ -187,7 +188,8 @@ def scan_stacks(facts: Facts, scans: Sequence[LocationScan], teams: Teams, locat
     enterptr, exitptr, node = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int32)
     if n:
         scan.prepare(scans, int(columns["time"][0]))
-        scan.run(columns["time"], columns["kind"], scan.entries(columns["region"]), (enterptr, exitptr, node))
+        events = stacks.Events(columns["time"], columns["kind"], scan.entries(columns["region"]))
+        scan.run(events, stacks.Pointers(enterptr, exitptr, node))
     call_path = pick(facts.call_paths.numbers[location], node.astype(np.int64))
     return {**columns, "enterptr": enterptr, "exitptr": exitptr, "call_path": call_path}
 
@@ -201,7 +203,7 @@ def region_instances(
         columns = scan_stacks(facts, scans, teams, location)
         exitptr, call_path = columns["exitptr"], columns["call_path"]
         first = scans[location].first_row
-        at = np.flatnonzero((ACTION[columns["kind"]] == stacks.PUSH) | (exitptr >= 0))
+        at = np.flatnonzero((ACTION[columns["kind"]] == PUSH) | (exitptr >= 0))
         leave = exitptr[at]
         here: dict[str, NDArray[Any]] = {
             "location": np.full(at.size, location, np.int32),

@@ -9,7 +9,7 @@ from tracecols.enhance.columns import pick
 from tracecols.enhance.instances import scan_stacks
 from tracecols.enhance.model import Model
 from tracecols.enhance.scan import ACTION
-from tracecols.kernels import stacks
+from tracecols.kernels.actions import PUSH
 
 POINTERS = ("enterptr", "exitptr", "sendptr", "lockptr", "forkptr", "cnodeptr", "cedgeptr", "call_path")
 
@@ -28,7 +28,7 @@ def scan_pointers(model: Model, location: int) -> dict[str, NDArray[np.int64]]:
     first, n = model.scans[location].first_row, exitptr.size
     tree = model.call_paths
     # an ENTER is where its own call path begins and that of the region around it is left
-    is_enter = (ACTION[columns["kind"]] == stacks.PUSH) | (exitptr >= 0)
+    is_enter = (ACTION[columns["kind"]] == PUSH) | (exitptr >= 0)
     parent = pick(tree.parent.astype(np.int64), np.where(is_enter, call_path, -1))
     result = {
         "enterptr": columns["enterptr"],

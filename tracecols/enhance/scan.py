@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +20,12 @@ from tracecols.enhance.locations import Locations
 from tracecols.enhance.order import EventOrder
 from tracecols.enhance.regions import Regions
 from tracecols.enhance.spill import ColumnSpill
+from tracecols.enhance.tasks import TaskEvents
 from tracecols.enhance.teams import FORKS, IS_FORK, IS_JOIN, JOINS, Teams
 from tracecols.errors import StoreError
-from tracecols.kernels import stacks
+from tracecols.kernels import actions, arrays, stacks
+from tracecols.kernels.actions import action_table
 from tracecols.schema import KINDS, NAMES, EventKind
-from tracecols.schema.scans import ATTRIBUTED_EVENTS, CALL_INSTANCES
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 
@@ -51,35 +51,22 @@ FOREIGN = -2
 """Codes below refer to call paths of other locations: FOREIGN - (location << 32 | call path)."""
 
 
-def _actions() -> NDArray[np.uint8]:
-    action = np.zeros(256, np.uint8)
-    for kind in KINDS:
-        if kind.family in ("p2p", "collectives", "locks", "rma"):
-            action[kind.number] = stacks.ATTRIBUTE_CALL
-        elif kind.family == "metrics":
-            action[kind.number] = stacks.ATTRIBUTE
-    for k in (EventKind.ENTER, EventKind.PROGRAM_BEGIN, EventKind.CALLING_CONTEXT_ENTER):
-        action[k] = stacks.PUSH
-    for k in (EventKind.EXIT, EventKind.PROGRAM_END, EventKind.CALLING_CONTEXT_EXIT):
-        action[k] = stacks.POP
-    for k in (*FORKS, *JOINS):
-        action[k] = stacks.ATTRIBUTE
-    action[EventKind.MEASUREMENT_ON_OFF] = stacks.ON_OFF
-    action[EventKind.BUFFER_FLUSH] = stacks.FLUSH
-    action[EventKind.THREAD_TEAM_BEGIN] = stacks.TEAM_BEGIN
-    action[EventKind.THREAD_TEAM_END] = stacks.TEAM_END
-    action[[EventKind.THREAD_TASK_SWITCH, EventKind.OMP_TASK_SWITCH]] = stacks.TASK_SWITCH
-    action[[EventKind.THREAD_TASK_COMPLETE, EventKind.OMP_TASK_COMPLETE]] = stacks.TASK_COMPLETE
-    return action
+ACTION = action_table(
+    actions.PUSH, actions.POP, actions.ON_OFF, actions.FLUSH, actions.FORK, actions.JOIN, actions.TEAM_BEGIN, actions.TEAM_END,
+    actions.TASK_SWITCH, actions.TASK_COMPLETE, actions.ATTRIBUTE, actions.ATTRIBUTE_CALL,
+)  # fmt: skip
+"""What kinds of events do to the scan of a location."""
 
-
-ACTION = _actions()
-
-ATTRIBUTED: NDArray[np.bool_] = (ACTION == stacks.ATTRIBUTE) | (ACTION >= stacks.ATTRIBUTE_CALL)
+ATTRIBUTED: NDArray[np.bool_] = mask_of(
+    actions.kinds_that(
+        actions.FORK, actions.JOIN, actions.TEAM_BEGIN, actions.TEAM_END, actions.TASK_SWITCH, actions.TASK_COMPLETE,
+        actions.ATTRIBUTE, actions.ATTRIBUTE_CALL,
+    )
+)  # fmt: skip
 """Kinds of attributed events; (256,) bool."""
 
 FORKER_ACTION = ACTION.copy()
-FORKER_ACTION[list(FORKS)], FORKER_ACTION[list(JOINS)] = stacks.TEAM_BEGIN, stacks.TEAM_END
+FORKER_ACTION[list(FORKS)], FORKER_ACTION[list(JOINS)] = actions.TEAM_BEGIN, actions.TEAM_END
 """Of a thread whose FORKs begin teams, where no other events do."""
 
 
@@ -98,19 +85,16 @@ class BufferPool:
     """Arrays that scans write call instances and attributed events to, one scan after the other: fresh memory costs as much as writing to it."""
 
     def __init__(self) -> None:
-        self._free: list[tuple[list[NDArray[Any]], list[NDArray[Any]]]] = []
+        self._free: list[tuple[stacks.CallInstances, stacks.AttributedEvents]] = []
 
-    def take(self) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
+    def take(self) -> tuple[stacks.CallInstances, stacks.AttributedEvents]:
         """Return one array for every column of `CALL_INSTANCES`, and of `ATTRIBUTED_EVENTS`; they may hold anything."""
         try:
             return self._free.pop()
         except IndexError:
-            calls, events = (
-                [np.empty(1 << 12, c.dtype) for c in t.columns] for t in (CALL_INSTANCES, ATTRIBUTED_EVENTS)
-            )
-            return calls, events
+            return arrays.zeros(stacks.CallInstances, 1 << 12), arrays.zeros(stacks.AttributedEvents, 1 << 12)
 
-    def give(self, calls: list[NDArray[Any]], events: list[NDArray[Any]]) -> None:
+    def give(self, calls: stacks.CallInstances, events: stacks.AttributedEvents) -> None:
         """Take back arrays, larger perhaps."""
         self._free.append((calls, events))
 
@@ -172,28 +156,21 @@ class LocationScan:
         self.published = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self.first_time = self.last_time = 0
         self.program = -1
-        self._frames = self._empty(64, np.int64, np.int32, np.int64, np.int64, np.int64)
-        self._frames[0][:] = np.arange(1, 65)
-        self._frames[0][-1] = -1
-        self._nodes = self._empty(256, np.int64, np.int32, np.int64, np.int64, np.int32, np.int64, np.int64)
+        self._frames = arrays.linked(stacks.Frames, 64)
+        self._paths = arrays.zeros(stacks.CallPaths, 256)
         self._table = np.zeros(512, np.int32)
-        self._calls: list[NDArray[Any]] = []
-        self._events: list[NDArray[Any]] = []
+        self._calls = arrays.zeros(stacks.CallInstances, 0)
+        self._attributed = arrays.zeros(stacks.AttributedEvents, 0)
         self._team_stack = np.full(16, -1, np.int64)
-        self._stop_times, self._task_slots = self._side_columns()
+        self._stop_times = self._flush_stops()
+        tasks = TaskEvents.of(store, location)
+        self._task_slots = tasks.slot
         sites = store.read("enter_sites", location) if store.n_rows("enter_sites", location) else None
         self._site_rows = sites["row"] - first_row if sites else np.zeros(0, np.int64)
         self._sites = sites["call_site"] if sites else np.zeros(0, np.int32)
-        n_tasks = int(self._task_slots.max(initial=0)) + 1
-        self._tasks = np.full(n_tasks, -1, np.int64), np.zeros(n_tasks, np.int64), np.full(n_tasks, -1, np.int64)
-
-    @staticmethod
-    def _empty(n: int, *dtypes: Any) -> list[NDArray[Any]]:
-        return [np.zeros(n, d) for d in dtypes]
-
-    @staticmethod
-    def _doubled(arrays: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        return [np.concatenate([a, np.zeros_like(a)]) for a in arrays]
+        self._tasks = arrays.zeros(stacks.Tasks, tasks.n_tasks)
+        self._tasks.top[:] = self._tasks.stub[:] = -1
+        self._meanings = stacks.Meanings(self._action, regions.of_entry, regions.flags, np.int32(regions.tasks))
 
     def enter_threads(self) -> LocationScan:
         """Let a thread that the program creates begin below THREADS, which stands below the program, as the reference has it.
@@ -210,42 +187,21 @@ class LocationScan:
             return self
         at = int(rows[0]) - self.first_row
         time = self.store.read("events", self.location, ["time"], at, at + 1)["time"]
-        for column, value in zip(
-            self._nodes, (stacks.IN_PROGRAM, self.regions.threads, rows[0], time[0], -1), strict=False
-        ):
-            column[0] = value
-        stacks.index_call_paths(self._nodes[0], self._nodes[1], 1, self._table)
+        paths = self._paths
+        paths.parent[0], paths.entry[0], paths.row[0] = stacks.IN_PROGRAM, self.regions.threads, rows[0]
+        paths.time[0], paths.recent[0] = time[0], -1
+        stacks.index_call_paths(self._paths, 1, self._table)
         self.state[stacks.N_NODES] = 1
         self.state[[stacks.BASE, stacks.HOME]] = 0
         return self
 
-    def _side_columns(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        stops, slots = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        if str(int(EventKind.BUFFER_FLUSH)) in self.store.manifest["events_by_kind"]:
-            control = self.store.read("control", self.location, ["kind", "stop_time"])
-            stops = control["stop_time"][control["kind"] == EventKind.BUFFER_FLUSH]
-        if self.store.n_rows("tasks", self.location):
-            slots = self._task_numbers()
-        return stops, slots
-
-    def _task_numbers(self) -> NDArray[np.int64]:
-        """Number the tasks of the location's switches and completions; 0 is the implicit task."""
-        tasks = self.store.read("tasks", self.location, ["kind", "creator", "generation", "task"])
-        kinds = (
-            EventKind.THREAD_TASK_SWITCH,
-            EventKind.THREAD_TASK_COMPLETE,
-            EventKind.OMP_TASK_SWITCH,
-            EventKind.OMP_TASK_COMPLETE,
-        )
-        mine = np.isin(tasks["kind"], kinds)
-        creator, generation, task = (tasks[c][mine].astype(np.int64) for c in ("creator", "generation", "task"))
-        old = np.isin(tasks["kind"][mine], (EventKind.OMP_TASK_SWITCH, EventKind.OMP_TASK_COMPLETE))
-        key = np.where(old, task, (creator << 32) + generation)
-        implicit = np.where(old, task == 0, generation == 0)
-        slots = np.zeros(key.size, np.int64)
-        _, slots[~implicit] = np.unique(key[~implicit], return_inverse=True)
-        slots[~implicit] += 1
-        return slots
+    def _flush_stops(self) -> NDArray[np.int64]:
+        """Return the ends of the location's buffer flushes in their order."""
+        if str(int(EventKind.BUFFER_FLUSH)) not in self.store.manifest["events_by_kind"]:
+            return np.zeros(0, np.int64)
+        control = self.store.read("control", self.location, ["kind", "stop_time"])
+        stops: NDArray[np.int64] = control["stop_time"][control["kind"] == EventKind.BUFFER_FLUSH]
+        return stops
 
     def inherited(self) -> NDArray[np.bool_]:
         """Whether each call path begins with the one of a FORK elsewhere: what a worker does within a team; (n,) bool."""
@@ -347,7 +303,7 @@ class LocationScan:
     def prepare(self, others: Mapping[int, LocationScan] | Sequence[LocationScan], first_time: int) -> None:
         """Get ready for the first event; `others` say what can be inherited by now."""
         self._inherit(others, False)
-        self._calls, self._events = self._pool.take()
+        self._calls, self._attributed = self._pool.take()
         self.first_time = first_time
         self.state[stacks.LAST] = first_time
         self.state[stacks.ROW] = self.first_row
@@ -362,11 +318,11 @@ class LocationScan:
         while self.at < self.n:
             columns = self.store.read("events", self.location, None, self.at, self.at + BATCH, checked=False)
             entry = self.entries(columns["region"])
-            if not self._calls:
+            if not self._calls.node.size:
                 self.prepare(others, int(columns["time"][0]))
             self.state[stacks.ROW] = self.first_row + self.at
-            nothing = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int32)
-            blocked = self.run(columns["time"], columns["kind"], entry, nothing)
+            events = stacks.Events(columns["time"], columns["kind"], entry)
+            blocked = self.run(events, arrays.zeros(stacks.Pointers, 0))
             if blocked >= 0:
                 self.at += blocked
                 self._publish()
@@ -388,32 +344,27 @@ class LocationScan:
         result[at] = entry
         return result
 
-    def run(
-        self,
-        time: NDArray[np.int64],
-        kind: NDArray[np.uint8],
-        entry: NDArray[np.int32],
-        pointers: tuple[NDArray[Any], ...],
-    ) -> int:
+    def run(self, events: stacks.Events, pointers: stacks.Pointers) -> int:
         """Scan a batch; -1, or the event at which the pass has to wait."""
         at = 0
-        intervals = self._team_intervals(time)
+        intervals = self._team_intervals(events.time)
+        sides = stacks.SideValues(
+            self._stop_times, self._task_slots, self._parents, self._programs, *intervals, self._known
+        )
         while True:
             why, at = stacks.scan_events(
-                time, kind, entry, at, self.state, self._action, self.regions.of_entry, self.regions.flags,
-                np.int32(self.regions.tasks), self._stop_times, self._parents, self._programs, self._known, *intervals, self._task_slots,
-                *self._frames, *self._nodes, self._table, *self._calls, *self._events,
-                self._team_stack, *self._tasks, *pointers,
+                events, at, self.state, self._meanings, sides, self._frames, self._paths, self._table,
+                self._calls, self._attributed, self._team_stack, self._tasks, pointers,
             )  # fmt: skip
             if why == stacks.DONE:
                 return -1
             if why == stacks.BLOCKED:
                 return int(at)
             if why == stacks.DAMAGED:
-                name = NAMES.get(int(kind[at]), str(kind[at]))
+                kind = int(events.kind[at])
                 row = int(self.state[stacks.ROW]) + int(at)
                 raise self._damaged(
-                    f"event {row} is a {name} that enters region {entry[at]}, or has no row in its side table"
+                    f"event {row} is a {NAMES.get(kind, kind)} that enters region {events.entry[at]}, or has no row in its side table"
                 )
             self._grow()
 
@@ -437,7 +388,7 @@ class LocationScan:
         noted = int(state[stacks.N_ATTRIBUTED]) - sides - self._thread_events.row.size - self._task_slots.size
         if noted != values:
             # a METRIC may have a source without a class, and then has no values
-            kind = self._events[0][: state[stacks.N_ATTRIBUTED]]
+            kind = self._attributed.kind[: state[stacks.N_ATTRIBUTED]]
             metrics = int((kind == EventKind.METRIC).sum())
             classes = to_numpy(self.store.definition("metric_sources").column("metric_class"))
             if noted != metrics or metrics < values or not (classes < 0).any():
@@ -447,26 +398,22 @@ class LocationScan:
     def _grow(self) -> None:
         state = self.state
         if state[stacks.FREE] < 0:
-            n = self._frames[0].size
-            self._frames = self._doubled(self._frames)
-            self._frames[0][n:] = np.arange(n + 1, 2 * n + 1)
-            self._frames[0][-1] = -1
-            state[stacks.FREE] = n
+            self._frames, state[stacks.FREE] = arrays.more_linked(self._frames)
         if 2 * (state[stacks.N_NODES] + 4) > self._table.size:
-            self._nodes = self._doubled(self._nodes)
+            self._paths = arrays.doubled(self._paths)
             self._table = np.zeros(2 * self._table.size, np.int32)
-            stacks.index_call_paths(self._nodes[0], self._nodes[1], state[stacks.N_NODES], self._table)
-        if state[stacks.N_CALLS] >= self._calls[0].size:
-            self._calls = self._doubled(self._calls)
-        if state[stacks.N_ATTRIBUTED] >= self._events[0].size:
-            self._events = self._doubled(self._events)
+            stacks.index_call_paths(self._paths, state[stacks.N_NODES], self._table)
+        if state[stacks.N_CALLS] >= self._calls.node.size:
+            self._calls = arrays.doubled(self._calls)
+        if state[stacks.N_ATTRIBUTED] >= self._attributed.kind.size:
+            self._attributed = arrays.doubled(self._attributed)
         if state[stacks.TEAM_DEPTH] + 1 >= self._team_stack.size:
             self._team_stack = np.concatenate([self._team_stack, np.full_like(self._team_stack, -1)])
 
     def _publish(self) -> None:
         """Let threads that were forked here know where: the call path of every FORK so far, and the program it belongs to."""
         n = int(self.state[stacks.N_ATTRIBUTED])
-        kind, _, _, node = (a[:n] for a in self._events)
+        kind, node = self._attributed.kind[:n], self._attributed.node[:n]
         nodes = node[IS_FORK[kind]].astype(np.int64)
         events = self._thread_events
         row = events.row[IS_FORK[events.kind]]
@@ -480,32 +427,29 @@ class LocationScan:
 
     def _finish(self) -> None:
         state = self.state
-        stacks.close_frames(
-            self.last_time, state, self._frames[0], self._frames[1], self._frames[4], self._nodes[5], self._calls[4],
-            *self._tasks[1:],
-        )  # fmt: skip
+        stacks.close_frames(self.last_time, state, self._frames, self._paths, self._calls, self._tasks)
         self._publish()
         self._compare()
-        self.node_parent, self.node_entry, self.node_row, self.node_time, _, self.exclusive, self.visits = (
-            a[: state[stacks.N_NODES]].copy() for a in self._nodes
-        )
+        paths = arrays.first(self._paths, int(state[stacks.N_NODES]))
+        self.node_parent, self.node_entry = paths.parent.copy(), paths.entry.copy()
+        self.node_row, self.node_time = paths.row.copy(), paths.time.copy()
+        self.exclusive, self.visits = paths.exclusive.copy(), paths.visits.copy()
         self.n_calls, self.n_attributed = int(state[stacks.N_CALLS]), int(state[stacks.N_ATTRIBUTED])
-        columns = {c: a[: self.n_calls] for c, a in zip(CALL_INSTANCES.names, self._calls, strict=True)}
+        columns = arrays.first(self._calls, self.n_calls)._asdict()
         self.has_tasks = bool(columns["tasks"].any())
         if not self.has_tasks:
             del columns["tasks"]
         calls = Columns(self.n_calls, columns)
-        n = self.n_attributed
-        events = Columns(n, {c: a[:n] for c, a in zip(ATTRIBUTED_EVENTS.names, self._events, strict=True)})
+        events = Columns(self.n_attributed, arrays.first(self._attributed, self.n_attributed)._asdict())
         self.calls: ColumnSource = self._spill.keep(calls, CLOSE_TO, borrowed=True)
         self.events: ColumnSource = self._spill.keep(events, borrowed=True)
         self._choose(calls, events)
-        self._pool.give(self._calls, self._events)
+        self._pool.give(self._calls, self._attributed)
         self.program = int(state[stacks.PROGRAM])
         self.bad_exits, self.open = int(state[stacks.BAD_EXITS]), int(state[stacks.OPEN])
         self.disordered = int(state[stacks.DISORDERED])
         self.done = True
-        del self._frames, self._nodes, self._calls, self._events, self._table, self._tasks
+        del self._frames, self._paths, self._calls, self._attributed, self._table, self._tasks
         del self._master, self._fork, self._parents, self._programs, self._stop_times, self._task_slots
         self._spans = None
         self._interval_start = self._interval_stop = self._last_join = np.zeros(0, np.int64)

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.grouping import mask_of, number, occurrence
 from tracecols.enhance.locations import Locations
+from tracecols.kernels.actions import FORK, JOIN, TEAM_BEGIN, TEAM_END, kinds_that
 from tracecols.schema import EventKind
 from tracecols.store import Store
 
-FORKS = (EventKind.THREAD_FORK, EventKind.OMP_FORK)
-JOINS = (EventKind.THREAD_JOIN, EventKind.OMP_JOIN)
+FORKS, JOINS = kinds_that(FORK), kinds_that(JOIN)
 IS_FORK, IS_JOIN = mask_of(FORKS), mask_of(JOINS)
-KEPT = IS_FORK | IS_JOIN | mask_of((EventKind.THREAD_TEAM_BEGIN, EventKind.THREAD_TEAM_END))
+KEPT = mask_of(kinds_that(FORK, JOIN, TEAM_BEGIN, TEAM_END))
 
 
 @dataclass

@@ -4,36 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import gcd
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.base import Columns
+from tracecols.enhance.tasks import TaskEvents
 from tracecols.errors import ExportError
+from tracecols.kernels import arrays
 from tracecols.kernels import timeline as kernels
-from tracecols.pieces.cut import TaskEvents
 from tracecols.schema import NAMES, EventKind
 from tracecols.store import Store
 
 EVER = np.iinfo(np.int64)
-
-
-def _actions() -> NDArray[np.uint8]:
-    action = np.zeros(256, np.uint8)
-    for what, kinds in (
-        (kernels.PUSH, (EventKind.ENTER, EventKind.PROGRAM_BEGIN, EventKind.CALLING_CONTEXT_ENTER)),
-        (kernels.POP, (EventKind.EXIT, EventKind.PROGRAM_END, EventKind.CALLING_CONTEXT_EXIT)),
-        (kernels.ON_OFF, (EventKind.MEASUREMENT_ON_OFF,)),
-        (kernels.FLUSH, (EventKind.BUFFER_FLUSH,)),
-        (kernels.TASK_SWITCH, (EventKind.THREAD_TASK_SWITCH, EventKind.OMP_TASK_SWITCH)),
-        (kernels.TASK_COMPLETE, (EventKind.THREAD_TASK_COMPLETE, EventKind.OMP_TASK_COMPLETE)),
-    ):
-        action[list(kinds)] = what
-    return action
-
-
-ACTION = _actions()
 
 
 class Nanoseconds:
@@ -72,42 +55,34 @@ class Pen:
 
     def __init__(self, store: Store, location: int, first: int, stop: int, tasks_name: int) -> None:
         self._store, self._location = store, location
-        self._window = first, stop
-        self._tasks_name = tasks_name
-        flushes, slots = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        flushes = np.zeros(0, np.int64)
         if store.n_rows("control", location):
             control = store.read("control", location, ["kind", "stop_time"])
             flushes = control["stop_time"][control["kind"] == EventKind.BUFFER_FLUSH]
-        if store.n_rows("tasks", location):
-            slots = TaskEvents.of(store, location, 0).slot
-        self._sides = flushes, slots
+        tasks = TaskEvents.of(store, location)
+        self._view = kernels.View(first, stop, tasks_name, kernels.ACTION, flushes, tasks.slot)
         self._state = np.zeros(kernels.N_STATE, np.int64)
         self._state[kernels.LAST] = EVER.min
         self._state[kernels.IS_OPEN] = first == EVER.min
-        self._top = np.full(int(slots.max(initial=0)) + 1, -1, np.int64)
-        self._frames: list[NDArray[Any]] = [np.arange(1, 65), np.zeros(64, np.int32)]
-        self._frames[0][-1] = -1
+        self._top = np.full(tasks.n_tasks, -1, np.int64)
+        self._frames = arrays.linked(kernels.Frames, 64)
         self._room = 1 << 12
 
-    def draw(
-        self, columns: Columns, marked: NDArray[np.int64], is_last: bool
-    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int32], NDArray[np.int64]]]:
-        """Yield what a batch shows: time in ticks, what, name, mark."""
-        state, (first, stop) = self._state, self._window
-        n = columns["time"].size
+    def draw(self, columns: Columns, marked: NDArray[np.int64], is_last: bool) -> Iterator[kernels.Drawn]:
+        """Yield what a batch shows."""
+        state, view = self._state, self._view
+        events = kernels.Events(columns["time"], columns["kind"], columns["region"])
+        n = events.time.size
         self._room = max(self._room, n + 2 * marked.size)
-        out = self._paper()
+        out = arrays.empty(kernels.Drawn, self._room)
         state[kernels.N_MARKS] = 0
         at = 0
         while True:
             if at < n:
-                why, at = kernels.draw_events(
-                    columns["time"], columns["kind"], columns["region"], at, first, stop, state, ACTION, self._tasks_name,
-                    *self._sides, marked, self._top, *self._frames, *out,
-                )  # fmt: skip
+                why, at = kernels.draw_events(events, at, state, view, marked, self._top, self._frames, out)
             elif is_last:
                 last_time = int(columns["time"][-1])
-                why = kernels.draw_end(last_time, first, stop, state, self._tasks_name, self._top, *self._frames, *out)
+                why = kernels.draw_end(last_time, state, view, self._top, self._frames, out)
             else:
                 why = kernels.DONE
             if why == kernels.DONE and at == n and (not is_last or state[kernels.IS_OVER]):
@@ -118,17 +93,13 @@ class Pen:
                     f"location {self._location}, at tick {columns['time'][at]}: an event {kind} enters no region or has no row in its side table"
                 )
             if why == kernels.GROW:
-                size = self._frames[0].size
-                self._frames = [np.concatenate([a, np.zeros_like(a)]) for a in self._frames]
-                self._frames[0][size:] = np.arange(size + 1, 2 * size + 1)
-                self._frames[0][-1] = -1
-                state[kernels.FREE] = size
+                self._frames, state[kernels.FREE] = arrays.more_linked(self._frames)
             elif why == kernels.FULL:
                 if state[kernels.N_OUT]:
                     yield self._take(out)
                 else:
                     self._room *= 2
-                out = self._paper()
+                out = arrays.empty(kernels.Drawn, self._room)
         if state[kernels.N_OUT]:
             yield self._take(out)
 
@@ -137,14 +108,10 @@ class Pen:
         """Whether nothing more will be drawn."""
         return bool(self._state[kernels.IS_OVER])
 
-    def _paper(self) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int32], NDArray[np.int64]]:
-        n = self._room
-        return np.empty(n, np.int64), np.empty(n, np.uint8), np.empty(n, np.int32), np.empty(n, np.int64)
-
-    def _take(self, out: Any) -> Any:
+    def _take(self, out: kernels.Drawn) -> kernels.Drawn:
         n = int(self._state[kernels.N_OUT])
         self._state[kernels.N_OUT] = 0
-        return tuple(a[:n] for a in out)
+        return arrays.first(out, n)
 
 
 def divide_intervals(begin: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int32]:

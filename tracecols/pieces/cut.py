@@ -20,7 +20,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +29,9 @@ from tracecols.enhance.communicators import Communicators
 from tracecols.enhance.grouping import combine, occurrence, pair_nested
 from tracecols.enhance.locations import Locations
 from tracecols.enhance.regions import CONSTRUCTS, Regions
-from tracecols.enhance.teams import Teams
-from tracecols.kernels import cuts
+from tracecols.enhance.tasks import SWITCHES, TaskEvents
+from tracecols.enhance.teams import FORKS, JOINS, Teams
+from tracecols.kernels import arrays, cuts
 from tracecols.schema import EventKind
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
@@ -44,10 +44,6 @@ RECEIVES = (EventKind.MPI_RECV, EventKind.MPI_IRECV, EventKind.MPI_PROBE)
 """What takes a message: a matching probe does, for the receive that follows."""
 REQUESTS = (EventKind.MPI_IRECV_REQUEST, EventKind.MPI_IMRECV_REQUEST)
 COMPLETIONS = (EventKind.MPI_IRECV, EventKind.MPI_IMRECV, EventKind.MPI_REQUEST_CANCELLED)
-FORKS = (EventKind.THREAD_FORK, EventKind.OMP_FORK)
-JOINS = (EventKind.THREAD_JOIN, EventKind.OMP_JOIN)
-SWITCHES = (EventKind.THREAD_TASK_SWITCH, EventKind.OMP_TASK_SWITCH)
-COMPLETES = (EventKind.THREAD_TASK_COMPLETE, EventKind.OMP_TASK_COMPLETE)
 
 PARALLEL = CONSTRUCTS.index("parallel")
 WAITING = (
@@ -77,26 +73,6 @@ _CLOSED = {
     EventKind.THREAD_FORK: {"requested": -1},
     EventKind.OMP_FORK: {"requested": -1},
 }
-
-
-def _actions() -> NDArray[np.uint8]:
-    action = np.zeros(256, np.uint8)
-    for what, kinds in (
-        (cuts.PUSH, (EventKind.ENTER, EventKind.PROGRAM_BEGIN, EventKind.CALLING_CONTEXT_ENTER)),
-        (cuts.POP, (EventKind.EXIT, EventKind.PROGRAM_END, EventKind.CALLING_CONTEXT_EXIT)),
-        (cuts.ON_OFF, (EventKind.MEASUREMENT_ON_OFF,)),
-        (cuts.FORK, (*FORKS, EventKind.THREAD_BEGIN)),
-        (cuts.JOIN, (*JOINS, EventKind.THREAD_END)),
-        (cuts.TEAM_BEGIN, (EventKind.THREAD_TEAM_BEGIN,)),
-        (cuts.TEAM_END, (EventKind.THREAD_TEAM_END,)),
-        (cuts.TASK_SWITCH, SWITCHES),
-        (cuts.TASK_COMPLETE, COMPLETES),
-    ):
-        action[list(kinds)] = what
-    return action
-
-
-ACTION = _actions()
 
 
 @dataclass
@@ -157,13 +133,7 @@ class Stacks:
     def __init__(self, n_tasks: int) -> None:
         self.state = np.zeros(cuts.N_STATE, np.int64)
         self.top = np.full(cuts.TASKS + n_tasks, -1, np.int64)
-        self._items: list[NDArray[Any]] = [
-            np.arange(1, 65),
-            np.zeros(64, np.int64),
-            np.zeros(64, np.uint8),
-            np.zeros(64, np.int32),
-        ]
-        self._items[0][-1] = -1
+        self._items = arrays.linked(cuts.Items, 64)
 
     def walk(self, store: Store, location: int, start: int, stop: int, slots: NDArray[np.int64]) -> None:
         """Go on from one event to before another."""
@@ -173,7 +143,15 @@ class Stacks:
             while True:
                 at = int(
                     cuts.walk(
-                        columns["kind"], columns["region"], at, base, self.state, ACTION, slots, self.top, *self._items
+                        columns["kind"],
+                        columns["region"],
+                        at,
+                        base,
+                        self.state,
+                        cuts.ACTION,
+                        slots,
+                        self.top,
+                        self._items,
                     )
                 )
                 if at == columns["kind"].size:
@@ -182,11 +160,7 @@ class Stacks:
                     raise store.damaged(
                         f"location {location}, event {base - 1 - at}: it switches tasks, but the table tasks has no row for it"
                     )
-                n = self._items[0].size
-                self._items = [np.concatenate([a, np.zeros_like(a)]) for a in self._items]
-                self._items[0][n:] = np.arange(n + 1, 2 * n + 1)
-                self._items[0][-1] = -1
-                self.state[cuts.FREE] = n
+                self._items, self.state[cuts.FREE] = arrays.more_linked(self._items)
 
     @property
     def task(self) -> int:
@@ -236,36 +210,16 @@ class TeamVisit:
         return self.fork if self.fork >= 0 else self.begin, int(last)
 
 
-@dataclass
-class TaskEvents:
-    """The events of one location that switch or complete tasks: rows, kinds, numbers of their tasks (0 is the implicit one)."""
+def switch_to(tasks: TaskEvents, slot: int, before: int) -> Extra:
+    """Return the last event before some row that switched to a task."""
+    at = np.flatnonzero((tasks.slot == slot) & (tasks.row < before) & np.isin(tasks.kind, SWITCHES))[-1]
+    return Extra(int(tasks.row[at]), int(tasks.kind[at]), -1)
 
-    row: NDArray[np.int64]
-    kind: NDArray[np.uint8]
-    slot: NDArray[np.int64]
 
-    @classmethod
-    def of(cls, store: Store, location: int, first_row: int) -> TaskEvents:
-        t = store.read("tasks", location, ["row", "kind", "creator", "generation", "task"])
-        mine = np.isin(t["kind"], (*SWITCHES, *COMPLETES))
-        row, kind, creator, generation, task = (t[c][mine] for c in ("row", "kind", "creator", "generation", "task"))
-        old = np.isin(kind, (EventKind.OMP_TASK_SWITCH, EventKind.OMP_TASK_COMPLETE))
-        implicit = np.where(old, task == 0, generation == 0)
-        slot = np.zeros(row.size, np.int64)
-        if not implicit.all():
-            key = np.where(old, task, (creator.astype(np.int64) << 32) + generation)
-            slot[~implicit] = np.unique(key[~implicit], return_inverse=True)[1] + 1
-        return cls(row - first_row, kind, slot)
-
-    def switch_to(self, slot: int, before: int) -> Extra:
-        """Return the last event before some row that switched to a task."""
-        at = np.flatnonzero((self.slot == slot) & (self.row < before) & np.isin(self.kind, SWITCHES))[-1]
-        return Extra(int(self.row[at]), int(self.kind[at]), -1)
-
-    def switch_to_implicit(self, before: int) -> Extra:
-        """Return a switch to the implicit task, made after the last switch before some row."""
-        at = np.flatnonzero((self.row < before) & np.isin(self.kind, SWITCHES))[-1]
-        return Extra(int(self.row[at]), int(self.kind[at]), -1, TO_IMPLICIT)
+def switch_to_implicit(tasks: TaskEvents, before: int) -> Extra:
+    """Return a switch to the implicit task, made after the last switch before some row."""
+    at = np.flatnonzero((tasks.row < before) & np.isin(tasks.kind, SWITCHES))[-1]
+    return Extra(int(tasks.row[at]), int(tasks.kind[at]), -1, TO_IMPLICIT)
 
 
 class CutPlanner:
@@ -322,7 +276,7 @@ class CutPlanner:
         if cut.start == 0 and cut.stop == n:
             return cut
         tasks = TaskEvents.of(self.store, location, int(self._first_rows[location]))
-        stacks = Stacks(int(tasks.slot.max(initial=0)) + 1)
+        stacks = Stacks(tasks.n_tasks)
         stacks.walk(self.store, location, 0, cut.start, tasks.slot)
         if 0 < cut.start < n:
             cut.before = stacks.open_outside_tasks()
@@ -335,9 +289,9 @@ class CutPlanner:
                     # what comes until it is complete counts where the task was scheduled, which its region tells
                     entered = self._region_of_task(location, tasks, task)
                     opened = entered if entered and entered[0].row < cut.start else []
-                cut.before += [tasks.switch_to(task, cut.start), *opened]
+                cut.before += [switch_to(tasks, task, cut.start), *opened]
             if stacks.tasks and not stacks.task:
-                cut.before.append(tasks.switch_to_implicit(cut.start))
+                cut.before.append(switch_to_implicit(tasks, cut.start))
             cut.before += self._flushes(location, cut.start)
         if cut.stop < n:
             stacks.walk(self.store, location, cut.start, cut.stop, tasks.slot)
@@ -346,7 +300,7 @@ class CutPlanner:
                 if not cut.after:
                     entered = self._region_of_task(location, tasks, stacks.task)
                     cut.after = entered if entered and entered[0].row >= cut.stop else []
-                cut.after.append(tasks.switch_to_implicit(cut.stop))
+                cut.after.append(switch_to_implicit(tasks, cut.stop))
             cut.after += self._closers(stacks.open_outside_tasks())
         cut.n_calls = int(self._waits[[x.region for x in (*cut.before, *cut.after)]].sum())
         return cut

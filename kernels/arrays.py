@@ -1,0 +1,61 @@
+"""Arrays that kernels take together: named tuples, whose annotations say what type each of them has."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar, get_args, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+T = TypeVar("T", bound=NamedTuple)
+
+
+@lru_cache
+def types_of(group: type[Any]) -> tuple[np.dtype[Any], ...]:
+    """Return the type of each array, from annotations such as `NDArray[np.int64]`."""
+    hints = get_type_hints(group)
+    return tuple(np.dtype(get_args(get_args(hints[name])[1])[0]) for name in group._fields)
+
+
+def empty(group: type[T], n: int) -> T:
+    """Make arrays of n elements each, which may be anything."""
+    return group(*(np.empty(n, t) for t in types_of(group)))
+
+
+def zeros(group: type[T], n: int) -> T:
+    """Make arrays of n zeros each."""
+    return group(*(np.zeros(n, t) for t in types_of(group)))
+
+
+def first(arrays: T, n: int) -> T:
+    """Return views of the first n elements."""
+    return type(arrays)(*(a[:n] for a in _each(arrays)))
+
+
+def doubled(arrays: T) -> T:
+    """Return copies of twice the length, zeros behind."""
+    return type(arrays)(*(np.concatenate([a, np.zeros_like(a)]) for a in _each(arrays)))
+
+
+def linked(group: type[T], n: int) -> T:
+    """Make items of a pool: the first array links those that are free to the next, the last one to -1."""
+    return _link(zeros(group, n), 0)
+
+
+def more_linked(items: T) -> tuple[T, int]:
+    """Return copies with as many free items behind, when none is free, and the first of these."""
+    n = _each(items)[0].size
+    return _link(doubled(items), n), n
+
+
+def _link(items: T, first: int) -> T:
+    below = _each(items)[0]
+    below[first:] = np.arange(first + 1, below.size + 1)
+    below[-1] = -1
+    return items
+
+
+def _each(arrays: NamedTuple) -> tuple[NDArray[Any], ...]:
+    """Return the arrays one by one, whatever their types."""
+    return arrays

@@ -1,0 +1,53 @@
+"""The tasks of a location, numbered for the kernels that walk through its events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.kernels.actions import TASK_COMPLETE, TASK_SWITCH, kinds_that
+from tracecols.schema import EventKind
+from tracecols.store import Store
+
+SWITCHES, COMPLETES = kinds_that(TASK_SWITCH), kinds_that(TASK_COMPLETE)
+
+
+@dataclass
+class TaskEvents:
+    """The events of one location that switch or complete tasks, in order.
+
+    Attributes
+    ----------
+    row : (n,) int64
+        Their rows, counting from some first row.
+    kind : (n,) uint8
+    slot : (n,) int64
+        Number of the task; 0 is the implicit one.
+    """
+
+    row: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    slot: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, store: Store, location: int, first_row: int = 0) -> TaskEvents:
+        """Read them; rows count from `first_row`."""
+        if not store.n_rows("tasks", location):
+            return cls(np.zeros(0, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.int64))
+        t = store.read("tasks", location, ["row", "kind", "creator", "generation", "task"])
+        mine = np.isin(t["kind"], (*SWITCHES, *COMPLETES))
+        row, kind, creator, generation, task = (t[c][mine] for c in ("row", "kind", "creator", "generation", "task"))
+        old = np.isin(kind, (EventKind.OMP_TASK_SWITCH, EventKind.OMP_TASK_COMPLETE))
+        implicit = np.where(old, task == 0, generation == 0)
+        slot = np.zeros(row.size, np.int64)
+        if not implicit.all():
+            key = np.where(old, task, (creator.astype(np.int64) << 32) + generation)
+            slot[~implicit] = np.unique(key[~implicit], return_inverse=True)[1] + 1
+        return cls(row - first_row, kind, slot)
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks, the implicit one included."""
+        return int(self.slot.max(initial=0)) + 1
