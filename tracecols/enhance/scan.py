@@ -197,7 +197,7 @@ class LocationScan:
 
     def _flush_stops(self) -> NDArray[np.int64]:
         """Return the ends of the location's buffer flushes in their order."""
-        if str(int(EventKind.BUFFER_FLUSH)) not in self.store.manifest["events_by_kind"]:
+        if not self.store.n_rows("control", self.location):
             return np.zeros(0, np.int64)
         control = self.store.read("control", self.location, ["kind", "stop_time"])
         stops: NDArray[np.int64] = control["stop_time"][control["kind"] == EventKind.BUFFER_FLUSH]
