@@ -15,7 +15,7 @@ from oracles.events import Event
 from oracles.stacks import Stacks
 
 from tracecols.enhance import scan
-from tracecols.enhance.scan import LocationScan
+from tracecols.enhance.scan import LocationScan, ScanBuffers
 from tracecols.enhance.teams import ThreadEvents
 from tracecols.kernels import actions, arrays, cuts, stacks, timeline, trees
 from tracecols.kernels import orders as kernel_orders
@@ -195,6 +195,9 @@ class OneLocation:
             return {k: v[start:stop] for k, v in self.columns.items()}
         return {c: self.sides[table][c] for c in columns}
 
+    def read_together(self, table, locations, columns):
+        return self.read(table, 0, columns), np.array([self.n_rows(table, 0)])
+
 
 def new_scan(store, tiny):
     regions = SimpleNamespace(
@@ -211,9 +214,12 @@ def new_scan(store, tiny):
     one = LocationScan(store, regions, teams, None, 0, FIRST_ROW)
     if tiny:
         # the smallest buffers that can grow
-        one._frames = arrays.linked(stacks.Frames, 1)
-        one._paths, one._table = arrays.zeros(stacks.CallPaths, 4), one._table[:8].copy()
-        one._pool.give(arrays.zeros(stacks.CallInstances, 1), arrays.zeros(stacks.AttributedEvents, 1))
+        one._pool.give(
+            ScanBuffers(
+                arrays.linked(stacks.Frames, 1), arrays.zeros(stacks.CallPaths, 4), np.zeros(8, np.int32),
+                arrays.zeros(stacks.CallInstances, 1), arrays.zeros(stacks.AttributedEvents, 1), np.full(2, -1, np.int64),
+            )
+        )  # fmt: skip
     return one
 
 

@@ -41,6 +41,9 @@ TEAMS = 1 << 20
 GROUP = 1 << 16
 """Events of locations that one thread scans one after the other: small ones share row groups, and cost less than a task each."""
 
+LARGE_TABLE = 1 << 14
+"""Entries of a hash table of call paths that is not used again: to clear it costs more than a small location."""
+
 JOINS_ALL = mask_of(k.number for k in KINDS if k.family == "rma")
 """Kinds whose call instances are joined with those of all processes at once."""
 
@@ -70,6 +73,12 @@ FORKER_ACTION[list(FORKS)], FORKER_ACTION[list(JOINS)] = actions.TEAM_BEGIN, act
 """Of a thread whose FORKs begin teams, where no other events do."""
 
 
+FIRST_STATE = np.zeros(stacks.N_STATE, np.int64)
+"""What a scan begins with."""
+FIRST_STATE[[stacks.TOP, stacks.BASE, stacks.PROGRAM, stacks.FIRST_BAD_EXIT]] = -1
+FIRST_STATE[stacks.FLUSHED], FIRST_STATE[stacks.HOME] = np.iinfo(np.int64).min, stacks.NO_PARENT
+
+
 @dataclass
 class ForkSpans:
     """The FORKs of a location in order: their rows and times, those of their JOINs (row -1 if there is none), call paths."""
@@ -81,22 +90,83 @@ class ForkSpans:
     node: NDArray[np.int32]
 
 
+@dataclass
+class ScanBuffers:
+    """The arrays that the scan of a location works in (`kernels.stacks`)."""
+
+    frames: stacks.Frames
+    paths: stacks.CallPaths
+    table: NDArray[np.int32]
+    calls: stacks.CallInstances
+    attributed: stacks.AttributedEvents
+    team_stack: NDArray[np.int64]
+
+    @classmethod
+    def make(cls) -> ScanBuffers:
+        """Make small ones."""
+        return cls(
+            arrays.linked(stacks.Frames, 64),
+            arrays.zeros(stacks.CallPaths, 256),
+            np.zeros(512, np.int32),
+            arrays.zeros(stacks.CallInstances, 1 << 12),
+            arrays.zeros(stacks.AttributedEvents, 1 << 12),
+            np.full(16, -1, np.int64),
+        )
+
+    def grow(self, state: NDArray[np.int64]) -> None:
+        """Double those that are full."""
+        if state[stacks.FREE] < 0:
+            self.frames, state[stacks.FREE] = arrays.more_linked(self.frames)
+        if 2 * (state[stacks.N_NODES] + 4) > self.table.size:
+            self.paths = arrays.doubled(self.paths)
+            self.table = np.zeros(2 * self.table.size, np.int32)
+            stacks.index_call_paths(self.paths, state[stacks.N_NODES], self.table)
+        if state[stacks.N_CALLS] >= self.calls.node.size:
+            self.calls = arrays.doubled(self.calls)
+        if state[stacks.N_ATTRIBUTED] >= self.attributed.kind.size:
+            self.attributed = arrays.doubled(self.attributed)
+        if state[stacks.TEAM_DEPTH] + 1 >= self.team_stack.size:
+            self.team_stack = np.concatenate([self.team_stack, np.full_like(self.team_stack, -1)])
+
+    def clear(self) -> None:
+        """Make them as new for the next location, apart from sizes; those of very many call paths are given up."""
+        if self.table.size > LARGE_TABLE:
+            fresh = ScanBuffers.make()
+            self.frames, self.paths, self.table = fresh.frames, fresh.paths, fresh.table
+        else:
+            arrays.relink(self.frames)
+            self.table[:] = 0
+            self.paths.exclusive[:] = self.paths.visits[:] = 0
+        self.team_stack[:] = -1
+
+
 class BufferPool:
-    """Arrays that scans write call instances and attributed events to, one scan after the other: fresh memory costs as much as writing to it."""
+    """Buffers that are used by one scan after the other: fresh memory costs as much as writing to it."""
 
     def __init__(self) -> None:
-        self._free: list[tuple[stacks.CallInstances, stacks.AttributedEvents]] = []
+        self._free: list[ScanBuffers] = []
 
-    def take(self) -> tuple[stacks.CallInstances, stacks.AttributedEvents]:
-        """Return one array for every column of `CALL_INSTANCES`, and of `ATTRIBUTED_EVENTS`; they may hold anything."""
+    def take(self) -> ScanBuffers:
+        """Return buffers that no scan uses."""
         try:
             return self._free.pop()
         except IndexError:
-            return arrays.zeros(stacks.CallInstances, 1 << 12), arrays.zeros(stacks.AttributedEvents, 1 << 12)
+            return ScanBuffers.make()
 
-    def give(self, calls: stacks.CallInstances, events: stacks.AttributedEvents) -> None:
-        """Take back arrays, larger perhaps."""
-        self._free.append((calls, events))
+    def give(self, buffers: ScanBuffers) -> None:
+        """Take buffers back."""
+        buffers.clear()
+        self._free.append(buffers)
+
+
+def flush_stops_of(store: Store, locations: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return when the buffer flushes of some locations end, in their order; a (n_flushes,) int64 array of ticks for each."""
+    if not any(store.n_rows("control", i) for i in locations.tolist()):
+        return [np.zeros(0, np.int64)] * locations.size
+    control, counts = store.read_together("control", locations, ["kind", "stop_time"])
+    is_flush = control["kind"] == EventKind.BUFFER_FLUSH
+    before = np.concatenate([[0], np.cumsum(is_flush)])[np.cumsum(counts)[:-1]]
+    return np.split(control["stop_time"][is_flush], before)
 
 
 class LocationScan:
@@ -129,7 +199,7 @@ class LocationScan:
 
     def __init__(
         self, store: Store, regions: Regions, teams: Teams, order: EventOrder, location: int, first_row: int,
-        spill: ColumnSpill | None = None, pool: BufferPool | None = None,
+        spill: ColumnSpill | None = None, pool: BufferPool | None = None, flush_stops: NDArray[np.int64] | None = None,
     ) -> None:  # fmt: skip
         self.store, self.regions, self.order, self.location = store, regions, order, location
         self._spill, self._pool = spill or ColumnSpill(), pool or BufferPool()
@@ -147,22 +217,14 @@ class LocationScan:
         self._parents = np.full(self._master.size, stacks.NO_PARENT, np.int64)
         self._programs = self._parents.copy()
         self._known = int((np.cumsum(self._master >= 0) == 0).sum())
-        state = np.zeros(stacks.N_STATE, np.int64)
-        state[[stacks.TOP, stacks.BASE, stacks.PROGRAM, stacks.FIRST_BAD_EXIT]] = -1
-        state[stacks.FLUSHED] = np.iinfo(np.int64).min
-        state[stacks.HOME] = stacks.NO_PARENT
-        self.state = state
+        self.state = FIRST_STATE.copy()
         self.first_row = first_row
         self.published = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self.first_time = self.last_time = 0
         self.program = -1
-        self._frames = arrays.linked(stacks.Frames, 64)
-        self._paths = arrays.zeros(stacks.CallPaths, 256)
-        self._table = np.zeros(512, np.int32)
-        self._calls = arrays.zeros(stacks.CallInstances, 0)
-        self._attributed = arrays.zeros(stacks.AttributedEvents, 0)
-        self._team_stack = np.full(16, -1, np.int64)
-        self._stop_times = self._flush_stops()
+        self._buffers: ScanBuffers | None = None
+        self._thread_begin: tuple[int, int] | None = None
+        self._stop_times = flush_stops_of(store, np.array([location]))[0] if flush_stops is None else flush_stops
         tasks = TaskEvents.of(store, location)
         self._task_slots = tasks.slot
         sites = store.read("enter_sites", location) if store.n_rows("enter_sites", location) else None
@@ -172,36 +234,24 @@ class LocationScan:
         self._tasks.top[:] = self._tasks.stub[:] = -1
         self._meanings = stacks.Meanings(self._action, regions.of_entry, regions.flags, np.int32(regions.tasks))
 
-    def enter_threads(self) -> LocationScan:
+    def enter_threads(self) -> None:
         """Let a thread that the program creates begin below THREADS, which stands below the program, as the reference has it.
 
-        Programs that are not recorded have none; a location that records the program is its main thread. Returns itself.
+        Programs that are not recorded have none; a location that records the program is its main thread.
         """
         if not self.store.n_rows("threads", self.location):
-            return self
+            return
         threads = self.store.read("threads", self.location, ["row", "kind"])
         rows = threads["row"][threads["kind"] == EventKind.THREAD_BEGIN]
         if not rows.size or str(int(EventKind.PROGRAM_BEGIN)) not in self.store.manifest["events_by_kind"]:
-            return self
+            return
         if (self.store.read("control", self.location, ["kind"])["kind"] == EventKind.PROGRAM_BEGIN).any():
-            return self
+            return
         at = int(rows[0]) - self.first_row
         time = self.store.read("events", self.location, ["time"], at, at + 1)["time"]
-        paths = self._paths
-        paths.parent[0], paths.entry[0], paths.row[0] = stacks.IN_PROGRAM, self.regions.threads, rows[0]
-        paths.time[0], paths.recent[0] = time[0], -1
-        stacks.index_call_paths(self._paths, 1, self._table)
+        self._thread_begin = int(rows[0]), int(time[0])
         self.state[stacks.N_NODES] = 1
         self.state[[stacks.BASE, stacks.HOME]] = 0
-        return self
-
-    def _flush_stops(self) -> NDArray[np.int64]:
-        """Return the ends of the location's buffer flushes in their order."""
-        if not self.store.n_rows("control", self.location):
-            return np.zeros(0, np.int64)
-        control = self.store.read("control", self.location, ["kind", "stop_time"])
-        stops: NDArray[np.int64] = control["stop_time"][control["kind"] == EventKind.BUFFER_FLUSH]
-        return stops
 
     def inherited(self) -> NDArray[np.bool_]:
         """Whether each call path begins with the one of a FORK elsewhere: what a worker does within a team; (n,) bool."""
@@ -284,6 +334,8 @@ class LocationScan:
                 self._programs = np.full(self._parents.size, stacks.NO_PARENT, np.int64)
                 self._known = self._parents.size
             return
+        if not self._master.size:
+            return
         unknown = slice(self._known, None)
         master, fork = self._master[unknown], self._fork[unknown]
         parents, programs = self._parents[unknown], self._programs[unknown]
@@ -303,7 +355,12 @@ class LocationScan:
     def prepare(self, others: Mapping[int, LocationScan] | Sequence[LocationScan], first_time: int) -> None:
         """Get ready for the first event; `others` say what can be inherited by now."""
         self._inherit(others, False)
-        self._calls, self._attributed = self._pool.take()
+        self._buffers = self._pool.take()
+        if self._thread_begin is not None:
+            paths = self._buffers.paths
+            paths.parent[0], paths.entry[0], paths.recent[0] = stacks.IN_PROGRAM, self.regions.threads, -1
+            paths.row[0], paths.time[0] = self._thread_begin
+            stacks.index_call_paths(paths, 1, self._buffers.table)
         self.first_time = first_time
         self.state[stacks.LAST] = first_time
         self.state[stacks.ROW] = self.first_row
@@ -318,7 +375,7 @@ class LocationScan:
         while self.at < self.n:
             columns = self.store.read("events", self.location, None, self.at, self.at + BATCH, checked=False)
             entry = self.entries(columns["region"])
-            if not self._calls.node.size:
+            if self._buffers is None:
                 self.prepare(others, int(columns["time"][0]))
             self.state[stacks.ROW] = self.first_row + self.at
             events = stacks.Events(columns["time"], columns["kind"], entry)
@@ -346,15 +403,15 @@ class LocationScan:
 
     def run(self, events: stacks.Events, pointers: stacks.Pointers) -> int:
         """Scan a batch; -1, or the event at which the pass has to wait."""
-        at = 0
+        at, b = 0, self._used()
         intervals = self._team_intervals(events.time)
         sides = stacks.SideValues(
             self._stop_times, self._task_slots, self._parents, self._programs, *intervals, self._known
         )
         while True:
             why, at = stacks.scan_events(
-                events, at, self.state, self._meanings, sides, self._frames, self._paths, self._table,
-                self._calls, self._attributed, self._team_stack, self._tasks, pointers,
+                events, at, self.state, self._meanings, sides, b.frames, b.paths, b.table, b.calls, b.attributed, b.team_stack,
+                self._tasks, pointers,
             )  # fmt: skip
             if why == stacks.DONE:
                 return -1
@@ -366,7 +423,12 @@ class LocationScan:
                 raise self._damaged(
                     f"event {row} is a {NAMES.get(kind, kind)} that enters region {events.entry[at]}, or has no row in its side table"
                 )
-            self._grow()
+            b.grow(self.state)
+
+    def _used(self) -> ScanBuffers:
+        """Return the buffers of a scan that has begun."""
+        assert self._buffers is not None
+        return self._buffers
 
     def _damaged(self, what: str) -> StoreError:
         return self.store.damaged(f"location {self.location}: {what}")
@@ -388,36 +450,20 @@ class LocationScan:
         noted = int(state[stacks.N_ATTRIBUTED]) - sides - self._thread_events.row.size - self._task_slots.size
         if noted != values:
             # a METRIC may have a source without a class, and then has no values
-            kind = self._attributed.kind[: state[stacks.N_ATTRIBUTED]]
+            kind = self._used().attributed.kind[: state[stacks.N_ATTRIBUTED]]
             metrics = int((kind == EventKind.METRIC).sum())
             classes = to_numpy(self.store.definition("metric_sources").column("metric_class"))
             if noted != metrics or metrics < values or not (classes < 0).any():
                 n = kind.size
                 raise self._damaged(f"{n} events with attributes, {n - noted + values} rows in their side tables")
 
-    def _grow(self) -> None:
-        state = self.state
-        if state[stacks.FREE] < 0:
-            self._frames, state[stacks.FREE] = arrays.more_linked(self._frames)
-        if 2 * (state[stacks.N_NODES] + 4) > self._table.size:
-            self._paths = arrays.doubled(self._paths)
-            self._table = np.zeros(2 * self._table.size, np.int32)
-            stacks.index_call_paths(self._paths, state[stacks.N_NODES], self._table)
-        if state[stacks.N_CALLS] >= self._calls.node.size:
-            self._calls = arrays.doubled(self._calls)
-        if state[stacks.N_ATTRIBUTED] >= self._attributed.kind.size:
-            self._attributed = arrays.doubled(self._attributed)
-        if state[stacks.TEAM_DEPTH] + 1 >= self._team_stack.size:
-            self._team_stack = np.concatenate([self._team_stack, np.full_like(self._team_stack, -1)])
-
     def _publish(self) -> None:
         """Let threads that were forked here know where: the call path of every FORK so far, and the program it belongs to."""
-        n = int(self.state[stacks.N_ATTRIBUTED])
-        kind, node = self._attributed.kind[:n], self._attributed.node[:n]
-        nodes = node[IS_FORK[kind]].astype(np.int64)
         events = self._thread_events
         row = events.row[IS_FORK[events.kind]]
         self._n_forks = row.size
+        attributed = arrays.first(self._used().attributed, int(self.state[stacks.N_ATTRIBUTED]))
+        nodes = attributed.node[IS_FORK[attributed.kind]].astype(np.int64)
         if row.size < nodes.size:
             raise self._damaged(f"{nodes.size} forks among its events, {row.size} in the table threads")
         program = int(self.state[stacks.PROGRAM])
@@ -426,31 +472,31 @@ class LocationScan:
         self.published = nodes, programs
 
     def _finish(self) -> None:
-        state = self.state
-        stacks.close_frames(self.last_time, state, self._frames, self._paths, self._calls, self._tasks)
+        state, b = self.state, self._used()
+        stacks.close_frames(self.last_time, state, b.frames, b.paths, b.calls, self._tasks)
         self._publish()
         self._compare()
-        paths = arrays.first(self._paths, int(state[stacks.N_NODES]))
+        paths = arrays.first(b.paths, int(state[stacks.N_NODES]))
         self.node_parent, self.node_entry = paths.parent.copy(), paths.entry.copy()
         self.node_row, self.node_time = paths.row.copy(), paths.time.copy()
         self.exclusive, self.visits = paths.exclusive.copy(), paths.visits.copy()
         self.n_calls, self.n_attributed = int(state[stacks.N_CALLS]), int(state[stacks.N_ATTRIBUTED])
-        columns = arrays.first(self._calls, self.n_calls)._asdict()
+        columns = arrays.first(b.calls, self.n_calls)._asdict()
         self.has_tasks = bool(columns["tasks"].any())
         if not self.has_tasks:
             del columns["tasks"]
         calls = Columns(self.n_calls, columns)
-        events = Columns(self.n_attributed, arrays.first(self._attributed, self.n_attributed)._asdict())
+        events = Columns(self.n_attributed, arrays.first(b.attributed, self.n_attributed)._asdict())
         self.calls: ColumnSource = self._spill.keep(calls, CLOSE_TO, borrowed=True)
         self.events: ColumnSource = self._spill.keep(events, borrowed=True)
         self._choose(calls, events)
-        self._pool.give(self._calls, self._attributed)
+        self._pool.give(b)
         self.program = int(state[stacks.PROGRAM])
         self.bad_exits, self.open = int(state[stacks.BAD_EXITS]), int(state[stacks.OPEN])
         self.disordered = int(state[stacks.DISORDERED])
         self.done = True
-        del self._frames, self._paths, self._calls, self._attributed, self._table, self._tasks
-        del self._master, self._fork, self._parents, self._programs, self._stop_times, self._task_slots
+        self._buffers = None
+        del self._tasks, self._master, self._fork, self._parents, self._programs, self._stop_times, self._task_slots
         self._spans = None
         self._interval_start = self._interval_stop = self._last_join = np.zeros(0, np.int64)
 
@@ -523,10 +569,13 @@ def scan_locations(
 
     def prepare(members: NDArray[np.int64]) -> dict[int, LocationScan]:
         teams = Teams(store, locations, members)
-        return {
-            i: LocationScan(store, regions, teams, order, i, int(first_rows[i]), spill, buffers).enter_threads()
-            for i in members.tolist()
+        scans = {
+            i: LocationScan(store, regions, teams, order, i, int(first_rows[i]), spill, buffers, stops)
+            for i, stops in zip(members.tolist(), flush_stops_of(store, members), strict=True)
         }
+        for scan in scans.values():
+            scan.enter_threads()
+        return scans
 
     with ThreadPoolExecutor(jobs) as pool:
         # a wave is prepared while the one before it is scanned
