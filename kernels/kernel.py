@@ -28,14 +28,23 @@ class Part(CPUDispatcher):  # type: ignore[misc]
         return self.py_func(*arguments)
 
 
+def _part(function: Callable[..., Any], **options: bool) -> Any:
+    compiled = numba.njit(
+        nogil=True, error_model="numpy", _nrt=False, no_cfunc_wrapper=True, no_cpython_wrapper=True, **options
+    )(function)
+    compiled.__class__ = Part
+    return compiled
+
+
 def part(function: Callable[..., Any]) -> Any:
     """Compile a part of kernels, which they alone call: it is stored with each of them, and inlined if it is small.
 
     It has no wrapper for calls from Python, which takes half of the time to compile a small function; such a call, from a
     kernel's ``.py_func``, runs the plain function.
     """
-    compiled = numba.njit(nogil=True, error_model="numpy", _nrt=False, no_cfunc_wrapper=True, no_cpython_wrapper=True)(
-        function
-    )
-    compiled.__class__ = Part
-    return compiled
+    return _part(function)
+
+
+def inner_loop(function: Callable[..., Any]) -> Any:
+    """Compile a part that is inlined whatever its size: a loop that kernels enter so often that a call with many arrays counts."""
+    return _part(function, forceinline=True)

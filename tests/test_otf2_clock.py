@@ -27,7 +27,7 @@ def test_local_clock__is_the_inverse_of_the_reader(offsets):
     assert (np.diff(local) > 0).all()
     at, by = (np.array(v) for v in zip(*clock.records, strict=True))
     slope = np.diff(by) / np.diff(at)
-    read = [decode.correct(x, 0, at[:-1], by[:-1], slope, at[1:])[0] for x in local.tolist()]
+    read = [decode.correct(x, 0, decode.Clock(at[:-1], by[:-1], slope, at[1:])) for x in local.tolist()]
     np.testing.assert_array_equal(read, times)
     np.testing.assert_array_equal(clock.common(local), times)
     # the readings themselves

@@ -18,6 +18,7 @@ from tracecols.converters.otf2.definitions import Definitions, split_records
 from tracecols.converters.otf2.files import HEADER, Chunks, explain, read_anchor
 from tracecols.converters.otf2.records import MAPS
 from tracecols.errors import SourceError
+from tracecols.kernels.arrays import empty, first
 from tracecols.schema import EventKind
 
 ROWS = 1 << 20
@@ -41,7 +42,7 @@ class Translation:
 
     def __init__(self, keys: list[NDArray[np.int64]], rows: list[NDArray[np.int64]]) -> None:
         self.keys, self.rows = keys, rows
-        luts, self.lut_start, self.lut_size = [], np.zeros(len(MAPS), np.int64), np.zeros(len(MAPS), np.int64)
+        luts, lut_start, lut_size = [], np.zeros(len(MAPS), np.int64), np.zeros(len(MAPS), np.int64)
         far_keys, far_rows, start = [], [], np.zeros(len(MAPS) + 1, np.int64)
         at = 0
         for m, (k, r) in enumerate(zip(keys, rows, strict=True)):
@@ -50,15 +51,20 @@ class Translation:
             lut = np.full(int(k[near][-1]) + 1 if k[near].size else 0, -2, np.int64)
             lut[k[near]] = r[near]
             luts.append(lut)
-            self.lut_start[m], self.lut_size[m] = at, lut.size
+            lut_start[m], lut_size[m] = at, lut.size
             at += lut.size
             far_keys.append(np.delete(k, near))
             far_rows.append(np.delete(r, near))
             start[m + 1] = start[m] + far_keys[-1].size
-        self.lut = np.concatenate([*luts, np.zeros(1, np.int64)])
-        self.far_keys = np.concatenate([*far_keys, np.zeros(1, np.int64)])
-        self.far_rows = np.concatenate([*far_rows, np.zeros(1, np.int64)])
-        self.far_start = start
+        none = np.zeros(1, np.int64)
+        self.arrays = decode.Identifiers(
+            np.concatenate([*luts, none]),
+            lut_start,
+            lut_size,
+            np.concatenate([*far_keys, none]),
+            np.concatenate([*far_rows, none]),
+            start,
+        )
 
     def with_mappings(self, mappings: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]) -> Translation:
         """Put a location's mapping tables in front: local identifiers in them mean global ones, others mean themselves."""
@@ -75,11 +81,6 @@ class Translation:
             order = np.argsort(k, kind="stable")
             keys[m], rows[m] = k[order], r[order]
         return Translation(keys, rows)
-
-    @property
-    def arrays(self) -> tuple[NDArray[np.int64], ...]:
-        """The arguments of the kernels."""
-        return self.lut, self.lut_start, self.lut_size, self.far_keys, self.far_rows, self.far_start
 
 
 class GlobalRanks:
@@ -130,28 +131,18 @@ class Buffers:
     """The column buffers of one thread, reused from location to location; pages that are never touched cost nothing."""
 
     def __init__(self) -> None:
-        self.events: tuple[NDArray[Any], ...] = (
-            np.empty(ROWS, np.int64),
-            np.empty(ROWS, np.uint8),
-            np.empty(ROWS, np.int32),
-        )
-        self.sides: tuple[NDArray[Any], ...] = (
-            np.empty(ROWS, np.int64),
-            np.empty(ROWS, np.uint8),
-            np.empty((ROWS, 6), np.int64),
+        self.events = empty(decode.Events, ROWS)
+        self.sides = decode.Sides(
+            np.empty(ROWS, np.int64), np.empty(ROWS, np.uint8), np.empty((ROWS, decode.N_VALUES), np.int64)
         )
         self.extras = np.empty(4 * ROWS, np.int64)
-        self.attributes = self._attributes(ROWS)
+        self.attributes = empty(decode.Attributes, ROWS)
         self.chunk: NDArray[np.uint8] | None = None
-
-    @staticmethod
-    def _attributes(n: int) -> tuple[NDArray[Any], ...]:
-        return np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.uint8), np.empty(n, np.int64)
 
     def make_room(self, wanted: int) -> None:
         """Let one record that lists `wanted` values fit into the empty buffers."""
-        if wanted > self.attributes[0].size:
-            self.attributes = self._attributes(2 * wanted)
+        if wanted > self.attributes.event.size:
+            self.attributes = empty(decode.Attributes, 2 * wanted)
         if wanted + 255 > self.extras.size:
             self.extras = np.empty(2 * wanted + 255, np.int64)
 
@@ -192,7 +183,7 @@ class Archive:
         self._program_region = programs
         self._metric_class = np.array([*self.definitions["metric_sources"]["metric_class"], -1], np.int64)
         values = [self.metric_types[c] if c >= 0 else [] for c in self._metric_class]
-        self._metric_values = (
+        self._metric_values = decode.MetricValues(
             np.cumsum([0, *map(len, values)]),
             np.array([t == "float64" for types in values for t in types], np.uint8),
         )
@@ -211,9 +202,9 @@ class Archive:
         buffers: Buffers = self._local.buffers
         return buffers
 
-    def _read_local(self, location: int) -> tuple[Translation, tuple[NDArray[Any], ...]]:
+    def _read_local(self, location: int) -> tuple[Translation, decode.Clock]:
         """Read the mapping tables and clock offsets of a location."""
-        no_clock = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float64), np.zeros(0, np.int64))
+        no_clock = empty(decode.Clock, 0)
         path = self._file(location, ".def")
         if not os.path.exists(path):
             return self._translation, no_clock
@@ -246,7 +237,7 @@ class Archive:
         if at[0] < 0 or (at[1:] <= at[:-1]).any():
             raise SourceError(f"{path}: clock offsets are not in increasing order of time\n  the archive is damaged")
         slope = np.diff(by).astype(np.float64) / np.diff(at).astype(np.float64)
-        return translation, (at[:-1].copy(), by[:-1].copy(), slope, at[1:].copy())
+        return translation, decode.Clock(at[:-1].copy(), by[:-1].copy(), slope, at[1:].copy())
 
     def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
         """Yield the events of one location as batches of columns; the arrays are reused by the next batch.
@@ -309,10 +300,10 @@ class Archive:
                 state[decode.POSITION] = HEADER
                 state[decode.CHUNK_EVENTS] = 0
                 while True:
+                    chunk = decode.Chunk(file.buffer, file.n, file.big)
                     ends = decode.decode_events(
-                        file.buffer, file.n, file.big, state, *tables.EVENTS, *translation.arrays,
-                        *self._metric_values, *clock,
-                        *buffers.events, *buffers.sides, buffers.extras, *buffers.attributes, unknown,
+                        chunk, state, tables.EVENTS, translation.arrays, self._metric_values, clock,
+                        buffers.events, buffers.sides, buffers.extras, buffers.attributes, unknown,
                     )  # fmt: skip
                     if ends != decode.BUFFERS_FULL:
                         break
@@ -338,8 +329,8 @@ class Archive:
         """Turn filled buffers into columns, and empty them."""
         n, n_sides, n_attributes = (int(state[i]) for i in (decode.EVENTS, decode.SIDES, decode.ATTRIBUTES))
         base = int(state[decode.BASE])
-        time, kind, region = (a[:n] for a in buffers.events)
-        event, side_kind, values = (a[:n_sides] for a in buffers.sides)
+        time, kind, region = first(buffers.events, n)
+        event, side_kind, values = first(buffers.sides, n_sides)
         batch = Batch({"time": time, "kind": kind, "region": region})
         counts = np.bincount(side_kind, minlength=256)
         present = {_FAMILY_OF.get(kind) for kind in np.flatnonzero(counts).tolist()}

@@ -3,13 +3,22 @@
 One call decodes one chunk that lies in memory with 64 bytes of padding behind it, so that every load of a field stays in
 bounds with one check per record. All state that outlives a chunk is in `state`; when a column buffer is full the call
 returns at a record boundary, the caller empties the buffers and calls again.
+
+`decode_events` takes one record after the other and leaves it to one part for each kind: almost all are time stamps, ENTER and
+LEAVE, which `decode_calls` takes in its inner loop; attribute lists (`decode_attributes`), and all others, whose fields are
+declared (`decode_fields`), some with values behind (`decode_metric_values`, `decode_arguments`).
 """
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
-from tracecols.kernels.kernel import kernel
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.converters.otf2.records import MAPS
+from tracecols.kernels.kernel import inner_loop, kernel, part
+from tracecols.schema.kinds import EventKind
 
 PADDING = 64
 
@@ -45,158 +54,645 @@ PADDING = 64
     NO_TIME,
     NO_EVENT,
     BAD_METRIC,
-) = range(12)
+    GOES_ON,
+) = range(13)
 
 # types of fields
 U8, C32, C64, S64, TS, F64, STR, U8S, C32S, C64S, IDMAP, VALUE = range(12)
 
-NO_MAP = 255
-UNKNOWN_KIND = 255
+# types of attribute values, those of numbers; then come references, which are compressed numbers
+UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT, DOUBLE = range(1, 11)
+LOCATION_REFERENCE, LAST_TYPE = 13, 25
 
-BUFFER_FLUSH, METRIC = 10, 31
+# record types that are no events; those of events are kinds
+CHUNK_ENDS, FILE_ENDS, TIME_STAMP, ATTRIBUTE_LIST, FIRST_EVENT = 0, 2, 5, 6, 10
+ENTER, LEAVE = int(EventKind.ENTER), int(EventKind.EXIT)
+BUFFER_FLUSH, METRIC, PROGRAM_BEGIN = (
+    int(k) for k in (EventKind.BUFFER_FLUSH, EventKind.METRIC, EventKind.PROGRAM_BEGIN)
+)
+UNKNOWN_KIND = int(EventKind.UNKNOWN)
+UNKNOWN_RECORD = 255
+"""Instead of the number of fields."""
+
+NO_MAP = 255
+STRINGS, ATTRIBUTE_NAMES, REGIONS = (MAPS.index(m) for m in ("STRING", "ATTRIBUTE", "REGION"))
+
+NULL32 = 0xFFFFFFFF
+"""An undefined identifier; as a size, 255 stands for it."""
+UNDEFINED_SIZE = 255
+
 FLUSH_ROOM = 64
 """Events there has to be room for behind a BUFFER_FLUSH, so that it and the event it goes behind come into the same batch."""
+MOST_VALUES = 255
+"""A METRIC has at most so many values."""
+N_VALUES = 6
+"""Values of an event that has attributes."""
 
 
-@kernel
-def load(buffer, at, size, big):
-    """Read `size` bytes as an unsigned integer in the file's byte order."""
-    # all eight bytes at once, of which the others are shifted out; the padding allows it. An index is unsigned to spare the
-    # question whether it counts from the end, a shift is done in halves because 64 is too much for one
-    p = np.uint64(at)
-    b0, b1 = np.uint64(buffer[p]), np.uint64(buffer[p + np.uint64(1)])
-    b2, b3 = np.uint64(buffer[p + np.uint64(2)]), np.uint64(buffer[p + np.uint64(3)])
-    b4, b5 = np.uint64(buffer[p + np.uint64(4)]), np.uint64(buffer[p + np.uint64(5)])
-    b6, b7 = np.uint64(buffer[p + np.uint64(6)]), np.uint64(buffer[p + np.uint64(7)])
-    u8, u16, u24, u32 = np.uint64(8), np.uint64(16), np.uint64(24), np.uint64(32)
-    u40, u48, u56 = np.uint64(40), np.uint64(48), np.uint64(56)
-    half = np.uint64(32 - 4 * size)
-    if big:
-        value = b0 << u56 | b1 << u48 | b2 << u40 | b3 << u32 | b4 << u24 | b5 << u16 | b6 << u8 | b7
-    else:
-        value = b7 << u56 | b6 << u48 | b5 << u40 | b4 << u32 | b3 << u24 | b2 << u16 | b1 << u8 | b0
-        value = value << half << half
-    return np.int64(value >> half >> half)
+class Chunk(NamedTuple):
+    """A chunk of a file.
 
-
-@kernel
-def load8(buffer, at, big):
-    """Read eight bytes in the file's byte order."""
-    return load(buffer, at, np.int64(8), big)
-
-
-@kernel
-def translate(value, which, lut, lut_start, lut_size, keys, targets, key_start):
-    """Turn a local identifier into a row of its table; -2 if it is not defined."""
-    if value == 0xFFFFFFFF or value == -1:
-        return np.int64(-1)
-    if 0 <= value < lut_size[which]:
-        return lut[lut_start[which] + value]
-    low, high = key_start[which], key_start[which + 1]
-    end = high
-    while low < high:
-        middle = (low + high) >> 1
-        if keys[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    if low < end and keys[low] == value:
-        return targets[low]
-    return np.int64(-2)
-
-
-@kernel
-def correct(raw, interval, clock_from, clock_offset, clock_slope, clock_until):
-    """Apply the clock offset of the interval a time stamp lies in (OTF2 ClockOffset)."""
-    n = clock_from.size
-    if n == 0:
-        return raw, interval
-    while interval < n - 1 and raw > clock_until[interval]:
-        interval += 1
-    return raw + clock_offset[interval] + np.int64(
-        np.rint(clock_slope[interval] * (raw - clock_from[interval]))
-    ), interval
-
-
-@kernel
-def put_flush_behind(
-    flush, last, base, n_sides, n_attributes, kind, region, side_event, side_kind, side_values, attribute_event
-):
-    """Put a BUFFER_FLUSH behind the events of the same time that follow it: METRICs and the ENTER or LEAVE they belong to.
-
-    Parameters
-    ----------
-    flush, last : int
-        The BUFFER_FLUSH and the ENTER or LEAVE, among the events of the buffers.
-    base : int
-        Number of the buffers' first event in the location.
-    n_sides, n_attributes : int
-        How much of the buffers is filled.
-    kind, region, side_event, side_kind, side_values, attribute_event
-        Changed, see `decode_events`. Attributes keep their order, their events change.
-    """
-    for i in range(flush, last):
-        kind[i], region[i] = kind[i + 1], region[i + 1]
-    kind[last], region[last] = BUFFER_FLUSH, -1
-    s = n_sides - 1
-    while side_event[s] != base + flush:
-        s -= 1
-    stop_time = side_values[s, 0]
-    for i in range(s, n_sides - 1):
-        side_event[i], side_kind[i] = side_event[i + 1] - 1, side_kind[i + 1]
-        for k in range(6):
-            side_values[i, k] = side_values[i + 1, k]
-    side_event[n_sides - 1], side_kind[n_sides - 1] = base + last, BUFFER_FLUSH
-    for k in range(6):
-        side_values[n_sides - 1, k] = 0
-    side_values[n_sides - 1, 0] = stop_time
-    a = n_attributes
-    while a > 0 and attribute_event[a - 1] >= base + flush:
-        a -= 1
-        is_of_flush = attribute_event[a] == base + flush
-        attribute_event[a] = base + last if is_of_flush else attribute_event[a] - 1
-
-
-@kernel
-def decode_events(
-    buffer, n, big, state,
-    has_length, n_fields, field_type, field_map, value_map,
-    lut, lut_start, lut_size, keys, targets, key_start,
-    metric_start, metric_is_float, clock_from, clock_offset, clock_slope, clock_until,
-    time, kind, region, side_event, side_kind, side_values, extra,
-    attribute_event, attribute, attribute_type, attribute_value, unknown,
-):  # fmt: skip
-    """Decode the records of one chunk of an event file.
-
-    Parameters
+    Attributes
     ----------
     buffer : (n + PADDING,) uint8
         The chunk, its header included, and padding.
     n : int
         Bytes of the chunk.
     big : bool
-        Byte order of the chunk.
-    state : (N_STATE,) int64
-        Carried from call to call; `state[POSITION]` is where to go on.
+        Byte order.
+    """
+
+    buffer: NDArray[np.uint8]
+    n: int
+    big: bool
+
+
+class EventTables(NamedTuple):
+    """The fields of event records, by record type.
+
+    Attributes
+    ----------
     has_length, n_fields : (256,) uint8
-        By record type; `n_fields` is 255 for types that are not known.
+        Whether a record states its length; number of fields, UNKNOWN_RECORD for types that are not known.
     field_type, field_map : (256, 8) uint8
-        Types and identifier maps of the fields.
+        Types and identifier maps of the fields; NO_MAP none.
     value_map : (256,) uint8
         Identifier map of an attribute value, by its type.
-    lut, lut_start, lut_size, keys, targets, key_start
-        Local identifier to row, per map: a table for small identifiers, sorted keys for others.
-    metric_start, metric_is_float : (n_sources + 1,) int64, (n_values,) uint8
-        The values of each metric class or instance: where they begin in the second, and whether they are floats.
-    clock_from, clock_offset, clock_slope, clock_until
-        Clock offset intervals: int64, int64, float64, int64; empty without correction.
-    time, kind, region : (capacity,) int64, uint8, int32
+    """
+
+    has_length: NDArray[np.uint8]
+    n_fields: NDArray[np.uint8]
+    field_type: NDArray[np.uint8]
+    field_map: NDArray[np.uint8]
+    value_map: NDArray[np.uint8]
+
+
+class Identifiers(NamedTuple):
+    """Local identifier to row, -2 undefined, per map: a table for small identifiers, sorted keys for others.
+
+    Attributes
+    ----------
+    lut : (any,) int64
+        The tables one behind the other.
+    lut_start, lut_size : (n_maps,) int64
+        Where each begins, and its size.
+    keys, targets : (any,) int64
+        Identifiers in ascending order for each map, and their rows.
+    key_start : (n_maps + 1,) int64
+        Where those of each map begin.
+    """
+
+    lut: NDArray[np.int64]
+    lut_start: NDArray[np.int64]
+    lut_size: NDArray[np.int64]
+    keys: NDArray[np.int64]
+    targets: NDArray[np.int64]
+    key_start: NDArray[np.int64]
+
+
+class MetricValues(NamedTuple):
+    """The values of each metric class or instance.
+
+    Attributes
+    ----------
+    start : (n_sources + 1,) int64
+        Where those of each begin in `is_float`.
+    is_float : (n_values,) uint8
+    """
+
+    start: NDArray[np.int64]
+    is_float: NDArray[np.uint8]
+
+
+class Clock(NamedTuple):
+    """Clock offset intervals in order of time; empty without correction.
+
+    Attributes
+    ----------
+    since, until : (n,) int64
+        Ticks from which and until which each holds.
+    offset : (n,) int64
+        Ticks to add at its begin.
+    slope : (n,) float64
+        What the offset grows with each tick.
+    """
+
+    since: NDArray[np.int64]
+    offset: NDArray[np.int64]
+    slope: NDArray[np.float64]
+    until: NDArray[np.int64]
+
+
+class Events(NamedTuple):
+    """Buffers of events, `state[EVENTS]` of them.
+
+    Attributes
+    ----------
+    time : (capacity,) int64
+        Ticks.
+    kind : (capacity,) uint8
+        `EventKind`.
+    region : (capacity,) int32
+        Region of ENTER and LEAVE, -1 of others.
+    """
+
+    time: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    region: NDArray[np.int32]
+
+
+class Sides(NamedTuple):
+    """Buffers of events with attributes, `state[SIDES]` of them.
+
+    Attributes
+    ----------
+    event : (capacity,) int64
+        Number of the event in its location.
+    kind : (capacity,) uint8
+    values : (capacity, N_VALUES) int64
+        What its fields hold; of METRIC and PROGRAM_BEGIN the third says where their values begin among `extra`.
+    """
+
+    event: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    values: NDArray[np.int64]
+
+
+class Attributes(NamedTuple):
+    """Buffers of the attributes in attribute lists, `state[ATTRIBUTES]` of them.
+
+    Attributes
+    ----------
+    event : (capacity,) int64
+        Number of the event in its location.
+    attribute : (capacity,) int64
+        Row of the attribute.
+    type : (capacity,) uint8
+    value : (capacity,) int64
+        A number, the bits of a number, or a row.
+    """
+
+    event: NDArray[np.int64]
+    attribute: NDArray[np.int64]
+    type: NDArray[np.uint8]
+    value: NDArray[np.int64]
+
+
+# -- numbers, identifiers, times -----------------------------------------------------------------------------------------
+
+_1, _2, _3, _4, _5, _6, _7, _8 = (np.uint64(i) for i in range(1, 9))
+_16, _24, _32, _40, _48, _56 = (np.uint64(8 * i) for i in range(2, 8))
+
+
+@part
+def load(buffer, at, size, big):
+    """Read `size` bytes as an unsigned integer in the file's byte order."""
+    # all eight bytes at once, of which the others are shifted out; the padding allows it. An index is unsigned to spare the
+    # question whether it counts from the end, a shift is done in halves because 64 is too much for one
+    p = np.uint64(at)
+    b0, b1 = np.uint64(buffer[p]), np.uint64(buffer[p + _1])
+    b2, b3 = np.uint64(buffer[p + _2]), np.uint64(buffer[p + _3])
+    b4, b5 = np.uint64(buffer[p + _4]), np.uint64(buffer[p + _5])
+    b6, b7 = np.uint64(buffer[p + _6]), np.uint64(buffer[p + _7])
+    half = np.uint64(32 - 4 * size)
+    if big:
+        value = b0 << _56 | b1 << _48 | b2 << _40 | b3 << _32 | b4 << _24 | b5 << _16 | b6 << _8 | b7
+    else:
+        value = b7 << _56 | b6 << _48 | b5 << _40 | b4 << _32 | b3 << _24 | b2 << _16 | b1 << _8 | b0
+        value = value << half << half
+    return np.int64(value >> half >> half)
+
+
+@part
+def load8(buffer, at, big):
+    """Read eight bytes in the file's byte order."""
+    return load(buffer, at, np.int64(8), big)
+
+
+@part
+def load_number(chunk, at, most, undefined):
+    """Read a compressed number: its size, at most `most`, then so many bytes; return the position behind, -1 if it is larger."""
+    size = np.int64(chunk.buffer[at])
+    if size == UNDEFINED_SIZE:
+        return at + 1, np.int64(undefined)
+    if size > most:
+        return np.int64(-1), np.int64(0)
+    return at + 1 + size, load(chunk.buffer, at + 1, size, chunk.big)
+
+
+@part
+def translate(value, which, ids):
+    """Turn a local identifier into a row of its table; -2 if it is not defined."""
+    if value == NULL32 or value == -1:
+        return np.int64(-1)
+    if 0 <= value < ids.lut_size[which]:
+        return ids.lut[ids.lut_start[which] + value]
+    low, high = ids.key_start[which], ids.key_start[which + 1]
+    end = high
+    while low < high:
+        middle = (low + high) >> 1
+        if ids.keys[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    if low < end and ids.keys[low] == value:
+        return ids.targets[low]
+    return np.int64(-2)
+
+
+@part
+def unknown_id(value, which, state):
+    """Keep which identifier is not defined."""
+    state[FAULT_DETAIL] = (value << 8) | np.int64(which)
+    return UNKNOWN_ID
+
+
+@part
+def interval_of(raw, interval, clock):
+    """Find the clock offset interval a time stamp lies in, from that of another one; 0 without correction."""
+    while interval > 0 and raw <= clock.until[interval - 1]:
+        interval -= 1
+    while interval < clock.until.size - 1 and raw > clock.until[interval]:
+        interval += 1
+    return interval
+
+
+@part
+def correct(raw, interval, clock):
+    """Apply the clock offset of an interval, or of a later one, to a time stamp (OTF2 ClockOffset)."""
+    if clock.since.size == 0:
+        return raw
+    while interval < clock.until.size - 1 and raw > clock.until[interval]:
+        interval += 1
+    return raw + clock.offset[interval] + np.int64(np.rint(clock.slope[interval] * (raw - clock.since[interval])))
+
+
+# -- records -------------------------------------------------------------------------------------------------------------
+
+
+@inner_loop
+def decode_calls(chunk, q, e, raw, now, interval, ids, clock, events):
+    """Decode ENTER and LEAVE of regions with small identifiers, and time stamps between them: almost all records.
+
+    Whatever is unusual, wrong or near the end of chunk or buffers is left to those who take one record at a time.
+
+    Parameters
+    ----------
+    q, e : int
+        Position in the chunk, and number of events.
+    raw, now : int
+        The last time stamp, and what became of it.
+    interval : int
+        Clock offset interval.
+
+    Returns
+    -------
+    q, e, raw, now : int
+        The same, behind the last of them.
+    """
+    buffer = chunk.buffer
+    # indices are unsigned, which spares the question whether they count from the end
+    safe = np.uint64(0 if chunk.big else max(chunk.n - 15, 0))
+    room, known = np.uint64(events.time.size), np.uint64(ids.lut_size[REGIONS])
+    regions = ids.lut[ids.lut_start[REGIONS] : ids.lut_start[REGIONS] + ids.lut_size[REGIONS]]
+    corrected = clock.since.size > 0
+    since, shift, slope, limit = np.int64(0), np.int64(0), 0.0, np.int64(0x7FFFFFFFFFFFFFFF)
+    if corrected:
+        since, shift, slope = clock.since[interval], clock.offset[interval], clock.slope[interval]
+        if interval < clock.since.size - 1:
+            limit = clock.until[interval]
+    p, n = np.uint64(q), np.uint64(e)
+    while p < safe and n < room:
+        code = buffer[p]
+        if code == TIME_STAMP:
+            stamp = np.int64(
+                np.uint64(buffer[p + _1])
+                | np.uint64(buffer[p + _2]) << _8
+                | np.uint64(buffer[p + _3]) << _16
+                | np.uint64(buffer[p + _4]) << _24
+                | np.uint64(buffer[p + _5]) << _32
+                | np.uint64(buffer[p + _6]) << _40
+                | np.uint64(buffer[p + _7]) << _48
+                | np.uint64(buffer[p + _8]) << _56
+            )
+            if stamp < raw or stamp > limit:
+                break
+            shifted = stamp
+            if corrected:
+                shifted = stamp + shift + np.int64(np.rint(slope * (stamp - since)))
+                if shifted < now:
+                    break
+            raw = stamp
+            now = shifted
+            p += np.uint64(9)
+            code = buffer[p]
+        if code != ENTER and code != LEAVE:
+            break
+        size = buffer[p + _1]
+        value = np.uint64(buffer[p + _2])
+        if size == 2:
+            value |= np.uint64(buffer[p + _3]) << _8
+        elif size != 1:
+            break
+        if value >= known:
+            break
+        row = regions[value]
+        if row < 0:
+            break
+        events.time[n] = now
+        events.kind[n] = code
+        events.region[n] = row
+        n += _1
+        p += _2 + np.uint64(size)
+    return np.int64(p), np.int64(n), raw, now
+
+
+@part
+def decode_region(chunk, q, ids, state):
+    """Decode the region of one ENTER or LEAVE; return how that ended, the position behind, and the row."""
+    at, value = load_number(chunk, q + 1, np.int64(4), np.int64(NULL32))
+    if at < 0:
+        return BAD_INTEGER, q, np.int64(-1)
+    if at > chunk.n:
+        return RUNS_OUT, q, np.int64(-1)
+    row = translate(value, np.int64(REGIONS), ids)
+    if row < 0:
+        return unknown_id(value, REGIONS, state), q, row
+    return GOES_ON, at, row
+
+
+@part
+def decode_length(chunk, q, state):
+    """Decode the length of a record; return how that ended, where the record's fields begin, and where it ends."""
+    length = np.int64(chunk.buffer[q])
+    q += 1
+    if length == 255:
+        length = load8(chunk.buffer, q, chunk.big)
+        q += 8
+    if length < 0 or q > chunk.n or length > chunk.n - q:
+        state[FAULT_DETAIL] = length
+        return BAD_LENGTH, q, q
+    return GOES_ON, q, q + length
+
+
+@part
+def decode_value(chunk, q, of):
+    """Decode the value of an attribute; return the position behind, -1 if it does not fit its type, and the value."""
+    buffer, big = chunk.buffer, chunk.big
+    if of == UINT8 or of == INT8:
+        value = np.int64(buffer[q])
+        return q + 1, value - 256 if of == INT8 and value > 127 else value
+    if of == UINT16 or of == INT16:
+        value = load(buffer, q, np.int64(2), big)
+        return q + 2, value - 65536 if of == INT16 and value > 32767 else value
+    if of == FLOAT:
+        return q + 4, load(buffer, q, np.int64(4), big)
+    if of == DOUBLE:
+        return q + 8, load8(buffer, q, big)
+    if of == 0 or of > LAST_TYPE:
+        return np.int64(-1), np.int64(0)
+    if of == UINT64 or of == INT64 or of == LOCATION_REFERENCE:
+        return load_number(chunk, q, np.int64(8), np.int64(-1))
+    q, value = load_number(chunk, q, np.int64(4), np.int64(NULL32))
+    return q, value - 0x100000000 if of == INT32 and value > 0x7FFFFFFF else value
+
+
+@part
+def decode_attributes(chunk, q, end, event, table, ids, attributes, state):
+    """Decode the attributes of a list, which belong to the event that follows; return how that ended."""
+    size = np.int64(chunk.buffer[q])
+    if size > 4:
+        return BAD_INTEGER
+    count = load(chunk.buffer, q + 1, size, chunk.big)
+    q += 1 + size
+    if count > end - q:
+        state[FAULT_DETAIL] = count
+        return BAD_LENGTH
+    first = state[ATTRIBUTES]
+    if first + count > attributes.event.size:
+        state[FAULT_DETAIL] = count
+        return BUFFERS_FULL
+    for a in range(first, first + count):
+        if q >= end:
+            return BAD_RECORD
+        size = np.int64(chunk.buffer[q])
+        if size > 4:
+            return BAD_RECORD
+        name = load(chunk.buffer, q + 1, size, chunk.big)
+        q += 1 + size
+        row = translate(name, np.int64(ATTRIBUTE_NAMES), ids)
+        if row < 0:
+            return unknown_id(name, ATTRIBUTE_NAMES, state)
+        of = chunk.buffer[q]
+        q, value = decode_value(chunk, q + 1, of)
+        if q < 0 or q > end:
+            return BAD_RECORD
+        which = np.int64(table.value_map[of])
+        if which != NO_MAP:
+            row_of_value = translate(value, which, ids)
+            if row_of_value < -1:
+                return unknown_id(value, which, state)
+            value = row_of_value
+        attributes.event[a] = event
+        attributes.attribute[a] = row
+        attributes.type[a] = of
+        attributes.value[a] = value
+    state[ATTRIBUTES] = first + count
+    return GOES_ON
+
+
+@part
+def decode_fields(chunk, q, end, code, table, ids, clock, sides, state):
+    """Decode the declared fields of an event into the next row of `sides`; return how that ended, and the position behind."""
+    s = state[SIDES]
+    n_fields = table.n_fields[code]
+    for f in range(N_VALUES):
+        if f >= n_fields:
+            sides.values[s, f] = 0
+            continue
+        if q >= end:
+            return BAD_RECORD, q
+        of = table.field_type[code, f]
+        if of == U8:
+            value = np.int64(chunk.buffer[q])
+            q += 1
+        elif of == TS:
+            value = correct(load8(chunk.buffer, q, chunk.big), state[INTERVAL], clock)
+            q += 8
+        else:
+            narrow = of == C32
+            q, value = load_number(
+                chunk, q, np.int64(4) if narrow else np.int64(8), np.int64(NULL32) if narrow else np.int64(-1)
+            )
+            if q < 0:
+                return BAD_INTEGER, q
+            if q > end:
+                return BAD_RECORD, q
+            which = np.int64(table.field_map[code, f])
+            if which != NO_MAP:
+                row = translate(value, which, ids)
+                if row < -1:
+                    return unknown_id(value, which, state), q
+                value = row
+            elif narrow and value == NULL32:
+                value = np.int64(-1)
+        if q > end:
+            return BAD_RECORD, q
+        sides.values[s, f] = value
+    return GOES_ON, q
+
+
+@part
+def make_extras(q, end, sides, extra, state):
+    """Let the values behind the fields of an event, whose number is the second of them, begin where `extra` is free."""
+    s = state[SIDES]
+    count = sides.values[s, 1]
+    if count < 0 or count > end - q:
+        return BAD_RECORD
+    if state[EXTRAS] + count > extra.size:
+        state[FAULT_DETAIL] = count
+        return BUFFERS_FULL
+    sides.values[s, 2] = state[EXTRAS]
+    return GOES_ON
+
+
+@part
+def decode_metric_values(chunk, q, end, metrics, sides, extra, state):
+    """Decode the values of a METRIC, each with its type; return how that ended, and the position behind."""
+    ends = make_extras(q, end, sides, extra, state)
+    if ends != GOES_ON:
+        return ends, q
+    source, count, first = sides.values[state[SIDES], 0], sides.values[state[SIDES], 1], state[EXTRAS]
+    if source < 0 or metrics.start[source + 1] - metrics.start[source] != count:
+        return BAD_METRIC, q
+    for i in range(count):
+        if (chunk.buffer[q] == DOUBLE) != metrics.is_float[metrics.start[source] + i]:
+            return BAD_METRIC, q
+        q, extra[first + i] = load_number(chunk, q + 1, np.int64(8), np.int64(-1))
+        if q < 0:
+            return BAD_INTEGER, q
+        if q > end:
+            return BAD_RECORD, q
+    state[EXTRAS] = first + count
+    return GOES_ON, q
+
+
+@part
+def decode_arguments(chunk, q, end, ids, sides, extra, state):
+    """Decode the arguments of a program; return how that ended, and the position behind."""
+    ends = make_extras(q, end, sides, extra, state)
+    if ends != GOES_ON:
+        return ends, q
+    count, first = sides.values[state[SIDES], 1], state[EXTRAS]
+    for i in range(count):
+        q, value = load_number(chunk, q, np.int64(4), np.int64(-1))
+        if q < 0:
+            return BAD_INTEGER, q
+        if q > end:
+            return BAD_RECORD, q
+        row = translate(value, np.int64(STRINGS), ids)
+        if row < -1:
+            return unknown_id(value, STRINGS, state), q
+        extra[first + i] = row
+    state[EXTRAS] = first + count
+    return GOES_ON, q
+
+
+@part
+def has_room(n, n_events, events, sides, extra, attributes, state):
+    """Return whether n more events fit into the buffers, with attribute lists if they are several."""
+    return (
+        n_events + n <= events.time.size
+        and state[SIDES] + n <= sides.event.size
+        and state[EXTRAS] + n * MOST_VALUES <= extra.size
+        and (n == 1 or state[ATTRIBUTES] + n * MOST_VALUES <= attributes.event.size)
+    )
+
+
+@part
+def put_flush_behind(flush, last, events, sides, attributes, state):
+    """Put a BUFFER_FLUSH behind the events of the same time that follow it: METRICs and the ENTER or LEAVE they belong to.
+
+    Parameters
+    ----------
+    flush, last : int
+        The BUFFER_FLUSH and the ENTER or LEAVE, among the events of the buffers.
+    events, sides, attributes
+        Changed. Attributes keep their order, their events change.
+    """
+    base, n_sides = state[BASE], state[SIDES]
+    for i in range(flush, last):
+        events.kind[i], events.region[i] = events.kind[i + 1], events.region[i + 1]
+    events.kind[last], events.region[last] = BUFFER_FLUSH, -1
+    s = n_sides - 1
+    while sides.event[s] != base + flush:
+        s -= 1
+    stop_time = sides.values[s, 0]
+    for i in range(s, n_sides - 1):
+        sides.event[i], sides.kind[i] = sides.event[i + 1] - 1, sides.kind[i + 1]
+        for k in range(N_VALUES):
+            sides.values[i, k] = sides.values[i + 1, k]
+    sides.event[n_sides - 1], sides.kind[n_sides - 1] = base + last, BUFFER_FLUSH
+    for k in range(N_VALUES):
+        sides.values[n_sides - 1, k] = 0
+    sides.values[n_sides - 1, 0] = stop_time
+    a = state[ATTRIBUTES]
+    while a > 0 and attributes.event[a - 1] >= base + flush:
+        a -= 1
+        is_of_flush = attributes.event[a] == base + flush
+        attributes.event[a] = base + last if is_of_flush else attributes.event[a] - 1
+
+
+@part
+def put_event(n_events, now, code, region, events):
+    """Put an event behind the others."""
+    events.time[n_events] = now
+    events.kind[n_events] = code
+    events.region[n_events] = region
+
+
+@part
+def leave_attributes(ends, event, code, attributes, state):
+    """Drop attributes whose event was not reached; return how the call ends then.
+
+    They are read again when there is room, else they belong to no event.
+    """
+    n = state[ATTRIBUTES]
+    reached = n
+    while reached > 0 and attributes.event[reached - 1] == event:
+        reached -= 1
+    if reached == n:
+        return ends, False
+    state[ATTRIBUTES] = reached
+    if ends == BUFFERS_FULL:
+        if code == ATTRIBUTE_LIST:
+            state[FAULT_DETAIL] += n - reached
+        return ends, True
+    if ends == END_OF_CHUNK or ends == END_OF_FILE:
+        return NO_EVENT, True
+    return ends, False
+
+
+@kernel
+def decode_events(chunk, state, table, ids, metrics, clock, events, sides, extra, attributes, unknown):
+    """Decode the records of one chunk of an event file.
+
+    Parameters
+    ----------
+    chunk : Chunk
+    state : (N_STATE,) int64
+        Carried from call to call; `state[POSITION]` is where to go on.
+    table : EventTables
+    ids : Identifiers
+    metrics : MetricValues
+    clock : Clock
+    events : Events
         Filled: one entry per event.
-    side_event, side_kind, side_values : (capacity,) int64, uint8; (capacity, 6) int64
+    sides : Sides
         Filled: one entry per event with attributes.
     extra : (capacity,) int64
         Filled: metric values and program arguments.
-    attribute_event, attribute, attribute_type, attribute_value : (capacity,)
+    attributes : Attributes
         Filled: one entry per attribute of an attribute list.
     unknown : (256,) int64
         Counts of record types that are not known, by type.
@@ -213,438 +709,134 @@ def decode_events(
     event, and then the event. So an ENTER or LEAVE of the same time that follows comes first, with its METRICs.
     """
     q = state[POSITION]
-    ne = state[EVENTS]
-    ns = state[SIDES]
-    nx = state[EXTRAS]
-    na = state[ATTRIBUTES]
+    n_events = state[EVENTS]
     base = state[BASE]
     raw = state[RAW_TIME]
+    now = state[TIME]
     # the last BUFFER_FLUSH, as long as the event that it was recorded in front of may follow; -1 none
     flush = state[FLUSH]
-    now = state[TIME]
-    interval = state[INTERVAL]
-    first = ne - state[CHUNK_EVENTS]
-    ends = BAD_RECORD
-    detail = np.int64(0)
-    list_start = q
-    n_regions = lut_size[3]
-    regions = lut[lut_start[3] : lut_start[3] + n_regions]
-    capacity = time.size
-    corrected = clock_from.size > 0
-    last_interval = clock_from.size - 1
-    since, shift, until = np.int64(0), np.int64(0), np.int64(0)
-    slope = 0.0
-    if corrected:
-        since, shift = clock_from[interval], clock_offset[interval]
-        slope, until = clock_slope[interval], clock_until[interval]
-    # indices of the inner loop are unsigned, which spares the question whether they count from the end
-    safe = np.uint64(0 if big else max(n - 15, 0))
-    room, known, one = np.uint64(capacity), np.uint64(n_regions), np.uint64(1)
+    first = n_events - state[CHUNK_EVENTS]
+    state[FAULT_DETAIL] = 0
+    start = list_start = q
+    code = np.uint8(0)
+    ends = GOES_ON
     while True:
-        # almost all records: a time stamp or none, then ENTER or LEAVE of a region with a small identifier. Whatever is
-        # unusual, wrong or near the end of chunk or buffers is left to the code below, which takes one record at a time
-        p, e = np.uint64(q), np.uint64(ne)
-        stop = safe if raw >= 0 and flush < 0 else np.uint64(0)
-        limit = until if interval < last_interval else np.int64(0x7FFFFFFFFFFFFFFF)
-        while p < stop and e < room:
-            code = buffer[p]
-            if code == 5:
-                stamp = np.int64(
-                    np.uint64(buffer[p + np.uint64(1)])
-                    | np.uint64(buffer[p + np.uint64(2)]) << np.uint64(8)
-                    | np.uint64(buffer[p + np.uint64(3)]) << np.uint64(16)
-                    | np.uint64(buffer[p + np.uint64(4)]) << np.uint64(24)
-                    | np.uint64(buffer[p + np.uint64(5)]) << np.uint64(32)
-                    | np.uint64(buffer[p + np.uint64(6)]) << np.uint64(40)
-                    | np.uint64(buffer[p + np.uint64(7)]) << np.uint64(48)
-                    | np.uint64(buffer[p + np.uint64(8)]) << np.uint64(56)
-                )
-                if stamp < raw or stamp > limit:
-                    break
-                shifted = stamp
-                if corrected:
-                    shifted = stamp + shift + np.int64(np.rint(slope * (stamp - since)))
-                    if shifted < now:
-                        break
-                raw = stamp
-                now = shifted
-                p += np.uint64(9)
-                code = buffer[p]
-            if code != 12 and code != 13:
-                break
-            size = buffer[p + one]
-            value = np.uint64(buffer[p + np.uint64(2)])
-            if size == 2:
-                value |= np.uint64(buffer[p + np.uint64(3)]) << np.uint64(8)
-            elif size != 1:
-                break
-            if value >= known:
-                break
-            row = regions[value]
-            if row < 0:
-                break
-            time[e] = now
-            kind[e] = code
-            region[e] = row
-            e += one
-            p += np.uint64(2) + np.uint64(size)
-        q, ne = np.int64(p), np.int64(e)
-
-        if q >= n:
+        if raw >= 0 and flush < 0:
+            q, n_events, raw, now = decode_calls(chunk, q, n_events, raw, now, state[INTERVAL], ids, clock, events)
+        if q >= chunk.n:
             ends = RUNS_OUT
             break
         start = q
-        code = buffer[q]
-        if code == 5:
-            if q + 9 > n:
+        code = chunk.buffer[q]
+        if code == TIME_STAMP:
+            if q + 9 > chunk.n:
                 ends = RUNS_OUT
                 break
-            stamp = load8(buffer, q + 1, big)
+            stamp = load8(chunk.buffer, q + 1, chunk.big)
             if stamp < 0:
                 ends = BAD_TIME
-                detail = stamp
+                state[FAULT_DETAIL] = stamp
                 break
             raw = stamp
-            now = raw
-            if corrected:
-                while interval > 0 and raw <= clock_until[interval - 1]:
-                    interval -= 1
-                while interval < last_interval and raw > clock_until[interval]:
-                    interval += 1
-                since, shift = clock_from[interval], clock_offset[interval]
-                slope, until = clock_slope[interval], clock_until[interval]
-                now = raw + shift + np.int64(np.rint(slope * (raw - since)))
+            state[INTERVAL] = interval_of(raw, state[INTERVAL], clock)
+            now = correct(raw, state[INTERVAL], clock)
             q += 9
             continue
-        if code == 0:
-            ends = END_OF_CHUNK
+        if code == CHUNK_ENDS or code == FILE_ENDS:
+            ends = END_OF_CHUNK if code == CHUNK_ENDS else END_OF_FILE
             q += 1
             break
-        if code == 2:
-            ends = END_OF_FILE
-            q += 1
-            break
-        if code == 12 or code == 13:
-            if ne >= capacity:
+        if code == ENTER or code == LEAVE:
+            if n_events >= events.time.size:
                 ends = BUFFERS_FULL
                 break
-            size = np.int64(buffer[q + 1])
-            if size == 1:
-                value = np.int64(buffer[q + 2])
-            elif size == 255:
-                value = np.int64(0xFFFFFFFF)
-                size = 0
-            elif size <= 4:
-                value = load(buffer, q + 2, size, big)
-            else:
-                ends = BAD_INTEGER
-                break
-            q += 2 + size
-            if q > n:
-                ends = RUNS_OUT
-                break
-            if value < n_regions:
-                row = regions[value]
-            else:
-                row = translate(value, np.int64(3), lut, lut_start, lut_size, keys, targets, key_start)
-            if row < 0:
-                ends = UNKNOWN_ID
-                detail = (value << 8) | 3
+            ends, q, row = decode_region(chunk, q, ids, state)
+            if ends != GOES_ON:
                 break
             if raw < 0:
                 ends = NO_TIME
                 break
-            time[ne] = now
-            kind[ne] = code
-            region[ne] = row
+            put_event(n_events, now, code, row, events)
             if flush >= 0:
-                if time[flush] == now:
-                    put_flush_behind(
-                        flush, ne, base, ns, na, kind, region, side_event, side_kind, side_values, attribute_event
-                    )
+                if events.time[flush] == now:
+                    put_flush_behind(flush, n_events, events, sides, attributes, state)
                 flush = np.int64(-1)
-            ne += 1
+            n_events += 1
             continue
-        if code < 5 or (code > 6 and code < 10):
+        if code < FIRST_EVENT and code != ATTRIBUTE_LIST:
             ends = BAD_RECORD
-            detail = np.int64(code)
+            state[FAULT_DETAIL] = np.int64(code)
             break
 
         # every other record; those with a length state it first
-        end = n
+        end = np.int64(chunk.n)
         q += 1
-        if has_length[code]:
-            length = np.int64(buffer[q])
-            q += 1
-            if length == 255:
-                length = load8(buffer, q, big)
-                q += 8
-            if length < 0 or q > n or length > n - q:
-                ends = BAD_LENGTH
-                detail = length
+        has_length = table.has_length[code] != 0
+        if has_length:
+            ends, q, end = decode_length(chunk, q, state)
+            if ends != GOES_ON:
                 break
-            end = q + length
-        if code == 6:
-            size = np.int64(buffer[q])
-            if size > 4:
-                ends = BAD_INTEGER
-                break
-            count = load(buffer, q + 1, size, big)
-            q += 1 + size
-            if count > end - q:
-                ends = BAD_LENGTH
-                detail = count
-                break
-            if na == 0 or attribute_event[na - 1] != base + ne:
+        if code == ATTRIBUTE_LIST:
+            n = state[ATTRIBUTES]
+            if n == 0 or attributes.event[n - 1] != base + n_events:
                 list_start = start
-            if na + count > attribute.size:
-                ends = BUFFERS_FULL
-                detail = count
+            ends = decode_attributes(chunk, q, end, base + n_events, table, ids, attributes, state)
+            if ends != GOES_ON:
                 break
-            fine = True
-            for i in range(count):
-                if q >= end:
-                    fine = False
-                    break
-                size = np.int64(buffer[q])
-                if size > 4:
-                    fine = False
-                    break
-                value = load(buffer, q + 1, size, big)
-                q += 1 + size
-                row = translate(value, np.int64(1), lut, lut_start, lut_size, keys, targets, key_start)
-                if row < 0:
-                    ends = UNKNOWN_ID
-                    detail = (value << 8) | 1
-                    fine = False
-                    break
-                of = buffer[q]
-                q += 1
-                if of == 1 or of == 5:
-                    value = np.int64(buffer[q])
-                    if of == 5 and value > 127:
-                        value -= 256
-                    q += 1
-                elif of == 2 or of == 6:
-                    value = load(buffer, q, np.int64(2), big)
-                    if of == 6 and value > 32767:
-                        value -= 65536
-                    q += 2
-                elif of == 9:
-                    value = load(buffer, q, np.int64(4), big)
-                    q += 4
-                elif of == 10:
-                    value = load8(buffer, q, big)
-                    q += 8
-                elif of == 0 or of > 25:
-                    fine = False
-                    break
-                else:
-                    size = np.int64(buffer[q])
-                    wide = of == 4 or of == 8 or of == 13
-                    if size == 255:
-                        value = np.int64(-1) if wide else np.int64(0xFFFFFFFF)
-                        size = 0
-                    elif size > 8 or (size > 4 and not wide):
-                        fine = False
-                        break
-                    else:
-                        value = load(buffer, q + 1, size, big)
-                    q += 1 + size
-                    if q > end:
-                        fine = False
-                        break
-                    if of == 7 and value > 0x7FFFFFFF:
-                        value -= 0x100000000
-                    which = np.int64(value_map[of])
-                    if which != NO_MAP:
-                        local = value
-                        value = translate(value, which, lut, lut_start, lut_size, keys, targets, key_start)
-                        if value < -1:
-                            ends = UNKNOWN_ID
-                            detail = (local << 8) | np.int64(which)
-                            fine = False
-                            break
-                if q > end:
-                    fine = False
-                    break
-                attribute_event[na + i] = base + ne
-                attribute[na + i] = row
-                attribute_type[na + i] = of
-                attribute_value[na + i] = value
-            if not fine:
-                break
-            na += count
             q = end
             continue
-
-        if ne >= time.size or ns >= side_event.size or nx + 255 > extra.size:
+        if not has_room(np.int64(1), n_events, events, sides, extra, attributes, state):
             ends = BUFFERS_FULL
-            q = start
             break
         if raw < 0:
             ends = NO_TIME
             break
+        is_flush = code == BUFFER_FLUSH
         if (
-            code == BUFFER_FLUSH
-            and ne > 0
-            and (
-                ne + FLUSH_ROOM > time.size
-                or ns + FLUSH_ROOM > side_event.size
-                or nx + FLUSH_ROOM * 255 > extra.size
-                or na + FLUSH_ROOM * 255 > attribute.size
-            )
+            is_flush
+            and n_events > 0
+            and not has_room(np.int64(FLUSH_ROOM), n_events, events, sides, extra, attributes, state)
         ):
             ends = BUFFERS_FULL
-            q = start
             break
-        fields = n_fields[code]
-        if fields == 255:
+        if table.n_fields[code] == UNKNOWN_RECORD:
             unknown[code] += 1
             flush = np.int64(-1)
-            time[ne] = now
-            kind[ne] = UNKNOWN_KIND
-            region[ne] = -1
-            ne += 1
+            put_event(n_events, now, UNKNOWN_KIND, -1, events)
+            n_events += 1
             q = end
             continue
-        fine = True
-        for f in range(6):
-            if f >= fields:
-                side_values[ns, f] = 0
-                continue
-            of = field_type[code, f]
-            if q >= end:
-                fine = False
-                break
-            if of == U8:
-                value = np.int64(buffer[q])
-                q += 1
-            elif of == TS:
-                value = load8(buffer, q, big)
-                value, _ = correct(value, interval, clock_from, clock_offset, clock_slope, clock_until)
-                q += 8
-            else:
-                size = np.int64(buffer[q])
-                if size == 255:
-                    value = np.int64(0xFFFFFFFF) if of == C32 else np.int64(-1)
-                    size = 0
-                elif size > 8 or (of == C32 and size > 4):
-                    ends = BAD_INTEGER
-                    fine = False
-                    break
-                else:
-                    value = load(buffer, q + 1, size, big)
-                q += 1 + size
-                if q > end:
-                    fine = False
-                    break
-                which = np.int64(field_map[code, f])
-                if which != NO_MAP:
-                    local = value
-                    value = translate(value, which, lut, lut_start, lut_size, keys, targets, key_start)
-                    if value < -1:
-                        ends = UNKNOWN_ID
-                        detail = (local << 8) | np.int64(which)
-                        fine = False
-                        break
-                elif of == C32 and value == 0xFFFFFFFF:
-                    value = np.int64(-1)
-            if q > end:
-                fine = False
-                break
-            side_values[ns, f] = value
-        if fine and (code == 31 or code == 83):
-            # values of a metric, arguments of a program
-            count = side_values[ns, 1]
-            if count < 0 or count > end - q:
-                fine = False
-            elif nx + count > extra.size:
-                ends = BUFFERS_FULL
-                q = start
-                detail = count
-                break
-            else:
-                side_values[ns, 2] = nx
-                source = side_values[ns, 0]
-                if code == 31 and (source < 0 or metric_start[source + 1] - metric_start[source] != count):
-                    ends = BAD_METRIC
-                    fine = False
-                    count = 0
-                for i in range(count):
-                    if code == 31:
-                        if (buffer[q] == 10) != metric_is_float[metric_start[source] + i]:
-                            ends = BAD_METRIC
-                            fine = False
-                            break
-                        q += 1
-                    size = np.int64(buffer[q])
-                    if size == 255:
-                        value = np.int64(-1)
-                        size = 0
-                    elif size > 8 or (code == 83 and size > 4):
-                        ends = BAD_INTEGER
-                        fine = False
-                        break
-                    else:
-                        value = load(buffer, q + 1, size, big)
-                    q += 1 + size
-                    if q > end:
-                        fine = False
-                        break
-                    if code == 83:
-                        local = value
-                        value = translate(value, np.int64(0), lut, lut_start, lut_size, keys, targets, key_start)
-                        if value < -1:
-                            ends = UNKNOWN_ID
-                            detail = local << 8
-                            fine = False
-                            break
-                    extra[nx + i] = value
-                if fine:
-                    nx += count
-        if not fine:
-            if ends == BAD_RECORD and not has_length[code]:
+        ends, q = decode_fields(chunk, q, end, code, table, ids, clock, sides, state)
+        if ends == GOES_ON and code == METRIC:
+            ends, q = decode_metric_values(chunk, q, end, metrics, sides, extra, state)
+        elif ends == GOES_ON and code == PROGRAM_BEGIN:
+            ends, q = decode_arguments(chunk, q, end, ids, sides, extra, state)
+        if ends != GOES_ON:
+            if ends == BAD_RECORD and not has_length:
                 ends = RUNS_OUT
             break
-        if code == BUFFER_FLUSH:
-            flush = ne
-        elif flush >= 0 and (code != METRIC or time[flush] != now or ne - flush > FLUSH_ROOM // 2):
+        if is_flush:
+            flush = n_events
+        elif flush >= 0 and (code != METRIC or events.time[flush] != now or n_events - flush > FLUSH_ROOM // 2):
             flush = np.int64(-1)
-        side_event[ns] = base + ne
-        side_kind[ns] = code
-        ns += 1
-        time[ne] = now
-        kind[ne] = code
-        region[ne] = -1
-        ne += 1
-        if has_length[code]:
+        s = state[SIDES]
+        sides.event[s] = base + n_events
+        sides.kind[s] = code
+        state[SIDES] = s + 1
+        put_event(n_events, now, code, -1, events)
+        n_events += 1
+        if has_length:
             q = end
-    # attributes whose event was not reached: read again when there is room, else not kept
-    reached = na
-    while reached > 0 and attribute_event[reached - 1] == base + ne:
-        reached -= 1
-    if reached < na:
-        if ends == BUFFERS_FULL:
-            start = list_start
-            if code == 6:
-                detail += na - reached
-        elif ends == END_OF_CHUNK or ends == END_OF_FILE:
-            ends = NO_EVENT
-            start = list_start
-        na = reached
+    ends, again = leave_attributes(ends, base + n_events, code, attributes, state)
+    if again:
+        start = list_start
     state[FAULT] = start
-    state[FAULT_DETAIL] = detail
     state[POSITION] = start if ends == BUFFERS_FULL else q
-    state[EVENTS] = ne
-    state[SIDES] = ns
-    state[EXTRAS] = nx
-    state[ATTRIBUTES] = na
+    state[EVENTS] = n_events
     state[RAW_TIME] = raw
     state[FLUSH] = flush
     state[TIME] = now
-    state[INTERVAL] = interval
-    state[CHUNK_EVENTS] = ne - first
+    state[CHUNK_EVENTS] = n_events - first
     return ends
 
 

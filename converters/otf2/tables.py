@@ -19,16 +19,6 @@ _TYPES = {
 }  # fmt: skip
 
 
-class EventTables(NamedTuple):
-    """What `decode_events` needs to know about record types."""
-
-    has_length: NDArray[np.uint8]
-    n_fields: NDArray[np.uint8]
-    field_type: NDArray[np.uint8]
-    field_map: NDArray[np.uint8]
-    value_map: NDArray[np.uint8]
-
-
 class DefinitionTables(NamedTuple):
     """What `decode_definitions` needs to know about record types."""
 
@@ -37,9 +27,9 @@ class DefinitionTables(NamedTuple):
     optional_from: NDArray[np.uint8]
 
 
-def _event_tables() -> EventTables:
+def _event_tables() -> decode.EventTables:
     has_length = np.ones(256, np.uint8)
-    n_fields = np.full(256, 255, np.uint8)
+    n_fields = np.full(256, decode.UNKNOWN_RECORD, np.uint8)
     field_type = np.zeros((256, 8), np.uint8)
     field_map = np.full((256, 8), decode.NO_MAP, np.uint8)
     value_map = np.full(256, decode.NO_MAP, np.uint8)
@@ -52,7 +42,7 @@ def _event_tables() -> EventTables:
                 field_map[record.code, i] = MAPS.index(field.map)
     for code, name in VALUE_MAPS.items():
         value_map[code] = MAPS.index(name)
-    return EventTables(has_length, n_fields, field_type, field_map, value_map)
+    return decode.EventTables(has_length, n_fields, field_type, field_map, value_map)
 
 
 def _definition_tables(records: tuple[Record, ...]) -> DefinitionTables:
