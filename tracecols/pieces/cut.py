@@ -17,10 +17,10 @@ A piece is what a recording of the window would have held, had it known what was
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -215,8 +215,7 @@ class Stacks:
         return self.open(cuts.FORKS, cuts.BEGINS, cuts.TASKS)
 
 
-@dataclass(frozen=True)
-class TeamVisit:
+class TeamVisit(NamedTuple):
     """A thread in a team instance: rows of its begin and end there, and of FORK and JOIN if it forks; -1 there is none."""
 
     instance: int
@@ -227,13 +226,38 @@ class TeamVisit:
     join: int
     fork_kind: int
 
-    @property
-    def span(self) -> tuple[int, int]:
-        """The first of these rows and the last; what never ends is beyond all rows."""
-        last = (
-            max(self.end, self.join) if self.end >= 0 and (self.fork < 0 or self.join >= 0) else np.iinfo(np.int64).max
-        )
-        return self.fork if self.fork >= 0 else self.begin, int(last)
+
+@dataclass
+class TeamVisits:
+    """All threads in all team instances, as columns (`TeamVisit`); (n,) int64 each."""
+
+    instance: NDArray[np.int64]
+    location: NDArray[np.int64]
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    fork: NDArray[np.int64]
+    join: NDArray[np.int64]
+    fork_kind: NDArray[np.int64]
+
+    @classmethod
+    def none(cls) -> TeamVisits:
+        """No visits."""
+        return cls(*np.zeros((len(fields(cls)), 0), np.int64))
+
+    @classmethod
+    def concatenate(cls, visits: list[TeamVisits]) -> TeamVisits:
+        """Join the visits of several locations."""
+        return cls(*(np.concatenate([getattr(v, f.name) for v in [cls.none(), *visits]]) for f in fields(cls)))
+
+    def span(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the first and the last row of every visit; what never ends is beyond all rows."""
+        forks = self.fork >= 0
+        ends = (self.end >= 0) & (~forks | (self.join >= 0))
+        last = np.where(ends, np.maximum(self.end, self.join), np.iinfo(np.int64).max)
+        return np.where(forks, self.fork, self.begin), last
+
+    def __getitem__(self, i: int) -> TeamVisit:
+        return TeamVisit(*(int(getattr(self, f.name)[i]) for f in fields(self)))
 
 
 @dataclass
@@ -516,28 +540,9 @@ class CutPlanner:
         leave once more, and threads that have not begun at the end enter and leave there.
         """
         teams = Teams(self.store, Locations.of(self.store), np.array(chosen, np.int64))
-        visits = [visit for location in chosen for visit in self._visits_of(teams, location)]
-        of: dict[int, list[TeamVisit]] = defaultdict(list)
-        for visit in visits:
-            of[visit.instance].append(visit)
-        before: dict[int, list[TeamVisit]] = defaultdict(list)
-        after: dict[int, list[TeamVisit]] = defaultdict(list)
-        for threads in of.values():
-            spans = [(self.cuts[v.location], *v.span) for v in threads]
-            if (
-                self._start is not None
-                and any(x < c.start for c, x, _ in spans)
-                and any(y >= c.start for c, _, y in spans)
-            ):
-                for v in threads:
-                    before[v.location].append(v)
-            if (
-                self._stop is not None
-                and any(x < c.stop for c, x, _ in spans)
-                and any(y >= c.stop for c, _, y in spans)
-            ):
-                for v in threads:
-                    after[v.location].append(v)
+        visits = TeamVisits.concatenate([self._visits_of(teams, location) for location in chosen])
+        before = self._visits_across(visits, teams.n_instances, "start") if self._start is not None else {}
+        after = self._visits_across(visits, teams.n_instances, "stop") if self._stop is not None else {}
         for location, mine in before.items():
             cut = self.cuts[location]
             known = {x.row for x in cut.before}
@@ -555,24 +560,45 @@ class CutPlanner:
                     cut.after += events
             cut.after[:0] = inside
 
-    def _visits_of(self, teams: Teams, location: int) -> Iterator[TeamVisit]:
-        """Yield when a thread is in which team instances, where threads say so themselves."""
+    def _visits_of(self, teams: Teams, location: int) -> TeamVisits:
+        """Find when a thread is in which team instances, where threads say so themselves."""
         e = teams.events[location]
         begins = np.flatnonzero(e.is_begin)
         mine = teams.begins_of(location)
         if begins.size != mine.stop - mine.start or not begins.size:
-            return
-        row = e.row - self._first_rows[location]
+            return TeamVisits.none()
+        # of none: the last element of what is looked up
+        row, kind = np.append(e.row - self._first_rows[location], -1), np.append(e.kind.astype(np.int64), -1)
         end = pair_nested(e.is_begin, e.kind == EventKind.THREAD_TEAM_END)
         is_fork = np.isin(e.kind, FORKS)
-        join = pair_nested(is_fork, np.isin(e.kind, JOINS))
-        for k, i in enumerate(begins.tolist()):
-            forks = i > 0 and is_fork[i - 1]
-            yield TeamVisit(
-                int(teams.instance[mine.start + k]), location, int(row[i]), _row_at(row, int(end[i])),
-                int(row[i - 1]) if forks else -1, _row_at(row, int(join[i - 1])) if forks else -1,
-                int(e.kind[i - 1]) if forks else -1,
-            )  # fmt: skip
+        join = np.append(pair_nested(is_fork, np.isin(e.kind, JOINS)), -1)
+        # the thread that forks begins in the team right after its FORK
+        fork = np.where((begins > 0) & is_fork[begins - 1], begins - 1, -1)
+        return TeamVisits(
+            teams.instance[mine], np.full(begins.size, location), row[begins], row[end[begins]], row[fork], row[join[fork]],
+            kind[fork],
+        )  # fmt: skip
+
+    def _visits_across(self, visits: TeamVisits, n_instances: int, which: str) -> dict[int, list[TeamVisit]]:
+        """Return by location the visits of team instances that the start or the stop of the window cuts through.
+
+        In the order in which the threads of each instance are met, the instances in the order of their first visit.
+        """
+        border = np.array([getattr(self.cuts[i], which) if i in self.cuts else 0 for i in range(self._process.size)])
+        first, last = visits.span()
+        begins_before, ends_behind = np.zeros((2, n_instances), bool)
+        begins_before[visits.instance[first < border[visits.location]]] = True
+        ends_behind[visits.instance[last >= border[visits.location]]] = True
+        found = np.flatnonzero((begins_before & ends_behind)[visits.instance])
+        if not found.size:
+            return {}
+        first_visit = np.full(n_instances, visits.instance.size)
+        first_visit[visits.instance[found][::-1]] = found[::-1]
+        result: dict[int, list[TeamVisit]] = defaultdict(list)
+        for i in found[np.argsort(first_visit[visits.instance[found]], kind="stable")].tolist():
+            visit = visits[i]
+            result[visit.location].append(visit)
+        return result
 
     def _parallel_region(self, visit: TeamVisit) -> list[Extra]:
         """Return ENTER and EXIT of the parallel region a thread enters in a team; nothing if it enters none."""
@@ -657,10 +683,6 @@ class CutPlanner:
         e = self._side("threads", location, "team")
         team = int(e["team"][np.searchsorted(e["row"], begin)])
         return team if team >= 0 else -1 - location
-
-
-def _row_at(row: NDArray[np.int64], at: int) -> int:
-    return int(row[at]) if at >= 0 else -1
 
 
 def _ahead(steps: dict[int, int]) -> list[int]:
