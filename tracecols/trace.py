@@ -25,9 +25,9 @@ from tracecols.once import once
 from tracecols.patterns.base import Family
 from tracecols.patterns.engine import analyze_model, choose, find_matches
 from tracecols.patterns.plugins import load_all
-from tracecols.pieces.piece import piece_of
-from tracecols.pieces.stored import chosen_locations
 from tracecols.schema import DEFINITIONS, EVENTS, NAMES, SIDE_TABLES, Table
+from tracecols.slices.opened import open_slice
+from tracecols.slices.source import chosen_locations
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 
@@ -445,7 +445,7 @@ class Trace:
         AnalysisError
             If nothing can lie between them.
         """
-        with piece_of(self.store, start, stop, self._jobs) as store:
+        with open_slice(self.store, start, stop, self._jobs) as store:
             yield Trace(store.path, jobs=self._jobs)
 
     def matches(

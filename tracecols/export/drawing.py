@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from tracecols.converters.base import Columns
 from tracecols.errors import ExportError
 from tracecols.kernels import timeline as kernels
-from tracecols.pieces.cut import TaskEvents
 from tracecols.schema import NAMES, EventKind
+from tracecols.slices.plan import TaskEvents
 from tracecols.store import Store
 
 EVER = np.iinfo(np.int64)
@@ -62,17 +62,17 @@ class Nanoseconds:
     def __call__(self, ticks: NDArray[np.int64]) -> NDArray[np.int64]:
         """Convert ticks; what lies outside of what can be counted is moved to its ends."""
         whole, rest = np.divmod(np.clip(ticks, self.zero, self._last) - self.zero, self._per)
-        part = (rest >> self._shift) * self._times // (self._per >> self._shift)
-        result: NDArray[np.int64] = whole * self._times + part
+        fraction = (rest >> self._shift) * self._times // (self._per >> self._shift)
+        result: NDArray[np.int64] = whole * self._times + fraction
         return result
 
 
-class Pen:
-    """Draws the events of one location, batch after batch."""
+class SliceBuilder:
+    """Builds the slices of one location from its events, batch after batch."""
 
     def __init__(self, store: Store, location: int, first: int, stop: int, tasks_name: int) -> None:
         self._store, self._location = store, location
-        self._window = first, stop
+        self._time_range = first, stop
         self._tasks_name = tasks_name
         flushes, slots = np.zeros(0, np.int64), np.zeros(0, np.int64)
         if store.n_rows("control", location):
@@ -87,16 +87,16 @@ class Pen:
         self._top = np.full(int(slots.max(initial=0)) + 1, -1, np.int64)
         self._frames: list[NDArray[Any]] = [np.arange(1, 65), np.zeros(64, np.int32)]
         self._frames[0][-1] = -1
-        self._room = 1 << 12
+        self._capacity = 1 << 12
 
     def draw(
         self, columns: Columns, marked: NDArray[np.int64], is_last: bool
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int32], NDArray[np.int64]]]:
-        """Yield what a batch shows: time in ticks, what, name, mark."""
-        state, (first, stop) = self._state, self._window
+        """Yield what a batch shows: time in ticks, what, name, row of its instant."""
+        state, (first, stop) = self._state, self._time_range
         n = columns["time"].size
-        self._room = max(self._room, n + 2 * marked.size)
-        out = self._paper()
+        self._capacity = max(self._capacity, n + 2 * marked.size)
+        out = self._buffers()
         state[kernels.N_MARKS] = 0
         at = 0
         while True:
@@ -127,8 +127,8 @@ class Pen:
                 if state[kernels.N_OUT]:
                     yield self._take(out)
                 else:
-                    self._room *= 2
-                out = self._paper()
+                    self._capacity *= 2
+                out = self._buffers()
         if state[kernels.N_OUT]:
             yield self._take(out)
 
@@ -137,8 +137,8 @@ class Pen:
         """Whether nothing more will be drawn."""
         return bool(self._state[kernels.IS_OVER])
 
-    def _paper(self) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int32], NDArray[np.int64]]:
-        n = self._room
+    def _buffers(self) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int32], NDArray[np.int64]]:
+        n = self._capacity
         return np.empty(n, np.int64), np.empty(n, np.uint8), np.empty(n, np.int32), np.empty(n, np.int64)
 
     def _take(self, out: Any) -> Any:
@@ -160,9 +160,11 @@ def divide_intervals(begin: NDArray[np.int64], end: NDArray[np.int64]) -> NDArra
     (n,) int32
     """
     lane = np.zeros(begin.size, np.int32)
-    n_lanes, room = 8, 64
+    n_lanes, capacity = 8, 64
     while True:
-        n = kernels.divide_intervals(begin, end, lane, np.zeros((n_lanes, room), np.int64), np.zeros(n_lanes, np.int64))
+        n = kernels.divide_intervals(
+            begin, end, lane, np.zeros((n_lanes, capacity), np.int64), np.zeros(n_lanes, np.int64)
+        )
         if n == begin.size:
             return lane
-        n_lanes, room = 2 * n_lanes, 2 * room
+        n_lanes, capacity = 2 * n_lanes, 2 * capacity

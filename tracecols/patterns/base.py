@@ -1,6 +1,6 @@
 """The words patterns are declared in.
 
-A property is a place in the property tree with a title and a meaning. Its severity comes from one of
+A property is a node of the property tree with a title and a meaning. Its severity comes from one of
 
 * a *pattern*: a function that narrows its parent's matches on a compound table,
 * a *region rule*: the time (or visits) of call paths whose region fits,
