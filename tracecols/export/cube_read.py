@@ -75,7 +75,13 @@ KINDS_OF_FACTS: dict[str, type] = {
 
 
 def is_cube(path: Path) -> bool:
-    """Return whether a path is to be read as a cube: a file, or the folder of one; any other folder should be a store."""
+    """Return whether a path is to be read as a cube: a file, or the folder of one; any other folder should be a store.
+
+    Parameters
+    ----------
+    path : Path
+        A file or folder.
+    """
     return (path.exists() and not path.is_dir()) or is_made_here(path, "a severity cube")
 
 

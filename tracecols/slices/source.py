@@ -34,6 +34,11 @@ _FAMILY[[int(k.number) for k in KINDS]] = [k.family for k in KINDS]
 def open_store(source: Path) -> Store:
     """Open a store to write its events for other tools.
 
+    Parameters
+    ----------
+    source : Path
+        A store.
+
     Raises
     ------
     ExportError
@@ -48,6 +53,12 @@ def open_store(source: Path) -> Store:
 
 def time_range_ticks(store: Store, start: float | None, stop: float | None) -> tuple[int | None, int | None]:
     """Convert the ends of a time range from seconds since the start of the recording to ticks; None stays.
+
+    Parameters
+    ----------
+    store : Store
+    start, stop : float, optional
+        Seconds since the start of the recording.
 
     Raises
     ------
@@ -66,6 +77,12 @@ def time_range_ticks(store: Store, start: float | None, stop: float | None) -> t
 
 def chosen_locations(store: Store, given: int | Iterable[int] | None) -> list[int] | None:
     """Return the locations of a store that are asked for; None, which means all, stays.
+
+    Parameters
+    ----------
+    store : Store
+    given : int or iterable of int, optional
+        Rows of locations.
 
     Raises
     ------
@@ -122,7 +139,20 @@ class SideReader:
 
 
 def side_rows(store: Store, table: str, location: int, first_row: int, rows: NDArray[np.int64]) -> Columns | None:
-    """Return the rows of a side table that belong to some events, given in ascending order; None if there are none."""
+    """Return the rows of a side table that belong to some events, given in ascending order; None if there are none.
+
+    Parameters
+    ----------
+    store : Store
+    table : str
+        A side table.
+    location : int
+        Row of the location.
+    first_row : int
+        Row of its first event.
+    rows : (n,) int64
+        The events, ascending, counting from the first of the location.
+    """
     found_rows = []
     n = store.n_rows(table, location)
     for start in range(0, n, SIDE_ROWS):
@@ -139,7 +169,13 @@ def side_rows(store: Store, table: str, location: int, first_row: int, rows: NDA
 
 
 def facts_of_slice(store: Store) -> dict[str, str]:
-    """Return what the manifest of a trace slice says: that it is one, and of its locations what events tell that it may lack."""
+    """Return what the manifest of a trace slice says: that it is one, and of its locations what events tell that it may lack.
+
+    Parameters
+    ----------
+    store : Store
+        The store of the whole trace.
+    """
     facts = {PIECE: "1"}
     kinds = store.definitions["locations"].column("type").to_pylist()
     if "gpu" in kinds:
