@@ -36,7 +36,15 @@ class Clock:
 
 @dataclass
 class Batch:
-    """Consecutive events of one location as columns; side tables refer to events by their number in the location."""
+    """Consecutive events of one location as columns; side tables refer to events by their number in the location.
+
+    Parameters
+    ----------
+    events : dict of str to (n,) array
+        Columns of `schema.EVENTS`.
+    sides : dict of str to dict of str to (m,) array
+        Columns of side tables (`schema.SIDE_TABLES`); `row` counts from the first event of the location.
+    """
 
     events: Columns
     sides: dict[str, Columns] = field(default_factory=dict)
@@ -44,7 +52,17 @@ class Batch:
 
 @dataclass
 class Loss:
-    """What could not be read of one location: number of events, -1 if nothing tells it, and the words of the error."""
+    """What could not be read of one location: number of events, -1 if nothing tells it, and the words of the error.
+
+    Parameters
+    ----------
+    location : int
+        Row of the location.
+    n_events : int
+        Number of events that are lost; -1 unknown.
+    reason : str
+        Words of the error.
+    """
 
     location: int
     n_events: int
@@ -53,7 +71,15 @@ class Loss:
 
 @dataclass
 class Report:
-    """What was read besides events: for the manifest."""
+    """What was read besides events: for the manifest.
+
+    Parameters
+    ----------
+    unknown : dict of str to int
+        Number of records that were not understood, by type.
+    lost : list of Loss
+        Locations that could not be read wholly.
+    """
 
     unknown: dict[str, int] = field(default_factory=dict)
     lost: list[Loss] = field(default_factory=list)
@@ -89,7 +115,17 @@ class Source(Protocol):
     capabilities: frozenset[str]
 
     def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
-        """Yield the events of one location in order; the arrays are reused by the next batch."""
+        """Yield the events of one location in order; the arrays are reused by the next batch.
+
+        Parameters
+        ----------
+        location : int
+            Row of the location.
+        report : Report
+            Gets what is not understood or lost.
+        salvage : bool, optional
+            Whether to stop where a location is damaged, and report the loss, instead of raising an error.
+        """
 
 
 def _all(anchors: list[Path]) -> list[Path]:
@@ -118,5 +154,11 @@ class Format:
     choose: Callable[[list[Path]], list[Path]] = _all
 
     def ending_of(self, path: Path) -> str:
-        """Return which of the endings a file has; empty if none."""
+        """Return which of the endings a file has; empty if none.
+
+        Parameters
+        ----------
+        path : Path
+            A file.
+        """
         return max((ending for ending in self.endings if path.name.endswith(ending)), key=len, default="")

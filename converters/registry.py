@@ -76,6 +76,11 @@ def _format_of(path: Path) -> Format | None:
 def find_anchor(path: str | Path) -> Path:
     """Return the file that stands for a trace, given that file or the folder that holds it.
 
+    Parameters
+    ----------
+    path : str or Path
+        An anchor file, or the folder of an archive.
+
     Raises
     ------
     SourceError
@@ -111,7 +116,13 @@ def find_anchor(path: str | Path) -> Path:
 
 
 def trace_name(anchor: Path) -> str:
-    """Return what a trace is called: its file without ending, or its folder if the file has the name all such files have."""
+    """Return what a trace is called: its file without ending, or its folder if the file has the name all such files have.
+
+    Parameters
+    ----------
+    anchor : Path
+        The anchor file of an archive.
+    """
     known = _format_of(anchor)
     stem = anchor.name.removesuffix(known.ending_of(anchor) if known is not None else "")
     return anchor.resolve().parent.name if stem in ("traces", "epik") else stem
@@ -119,6 +130,11 @@ def trace_name(anchor: Path) -> str:
 
 def open_source(path: str | Path) -> Source:
     """Open a trace of any known format, given its anchor file or its folder.
+
+    Parameters
+    ----------
+    path : str or Path
+        An anchor file, or the folder of an archive.
 
     Raises
     ------

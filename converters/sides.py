@@ -86,6 +86,12 @@ def side_columns(values_of: Mapping[EventKind, Sequence[str]]) -> SideColumns:
 
 
 def ranges(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return 0, 1, ..., counts[0] - 1, 0, 1, ..., counts[1] - 1, and so on."""
+    """Return 0, 1, ..., counts[0] - 1, 0, 1, ..., counts[1] - 1, and so on.
+
+    Parameters
+    ----------
+    counts : (n,) int64
+        Length of each range.
+    """
     ends = np.cumsum(counts)
     return np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - counts, counts)

@@ -806,7 +806,7 @@ def test_read__does_not_unpack_trees_without_end(tmp_path, monkeypatch):
     path.write_bytes(gzip.compress(OLD_CUBE.replace("<name>n<", f"<name>{'n' * 10_000}<").encode()))
     with pytest.raises(SeverityError, match="in more than 10,000 characters"):
         read_cube(path)
-    monkeypatch.setattr(cube_read, "PIECE", 1000)
+    monkeypatch.setattr(cube_read, "CHUNK", 1000)
     monkeypatch.setattr(cube_read, "MAX_XML", 2000)
     path.write_bytes(gzip.compress((OLD_CUBE + " " * 10_000).encode()))
     with pytest.raises(SeverityError, match="GiB of XML"):

@@ -27,7 +27,7 @@ from test_expert import cells, differences
 import tracecols
 from tracecols import conversion
 from tracecols.earl import EventTrace
-from tracecols.pieces.stored import StoreSource
+from tracecols.slices.source import StoreSource
 from tracecols.store import Store
 from tracecols.store.layout import write_manifest
 
@@ -169,8 +169,8 @@ def test_pieces__hold_every_event_once(tmp_path):
     for _ in range(10):
         at = draw.randrange(store.manifest["first_time"] + 1, store.manifest["last_time"])
         for location, n in enumerate(store.definition("locations")["n_events"].to_pylist()):
-            before = StoreSource(store, [location], None, at)._cuts[location]
-            after = StoreSource(store, [location], at, None)._cuts[location]
+            before = StoreSource(store, [location], None, at)._slices[location]
+            after = StoreSource(store, [location], at, None)._slices[location]
             assert (before.start, before.stop, after.start, after.stop) == (0, after.start, before.stop, n)
 
 

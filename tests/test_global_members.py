@@ -8,7 +8,7 @@ from otf2_writer import Archive
 import tracecols
 from tracecols.converters.otf2.write import write_archive
 from tracecols.errors import SourceError
-from tracecols.pieces.stored import StoreSource
+from tracecols.slices.source import StoreSource
 from tracecols.store import Store
 
 

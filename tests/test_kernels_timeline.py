@@ -32,9 +32,9 @@ def plainly(plain):
 def draw(store, *, window=None, sizes=(), tiny=False, marked=()):
     """Draw a location; return slices as the oracle does, and instants as (time, depth, mark)."""
     first, stop = window or (export.EVER.min, export.EVER.max)
-    pen = export.Pen(store, 0, first, stop, TASKS)
+    builder = export.SliceBuilder(store, 0, first, stop, TASKS)
     if tiny:
-        pen._frames, pen._room = arrays.linked(kernels.Frames, 1), 1
+        builder._frames, builder._capacity = arrays.linked(kernels.Frames, 1), 1
     n = store.columns["time"].size
     bounds = sorted({0, n, *(s % (n + 1) for s in sizes)})
     marked = np.array(sorted(marked), np.int64)
@@ -42,7 +42,7 @@ def draw(store, *, window=None, sizes=(), tiny=False, marked=()):
     for start, end in pairwise(bounds):
         columns = {c: v[start:end] for c, v in store.columns.items()}
         low, high = np.searchsorted(marked, [start, end])
-        for time, what, name, mark in pen.draw(columns, marked[low:high] - start, end == n):
+        for time, what, name, mark in builder.draw(columns, marked[low:high] - start, end == n):
             for t, w, k, m in zip(time.tolist(), what.tolist(), name.tolist(), mark.tolist(), strict=True):
                 if w == kernels.BEGIN:
                     stack.append((t, k))

@@ -14,8 +14,8 @@ from tracecols.enhance.model import enhance as enhance_store
 from tracecols.export.cube_read import read_cube
 from tracecols.export.cubex import write_cubex
 from tracecols.patterns.engine import analyze_model
-from tracecols.pieces.piece import piece_of
 from tracecols.report.info import describe
+from tracecols.slices.opened import open_slice
 from tracecols.store import Store
 
 PARALLEL = "!$omp parallel @a.c:1"
@@ -102,7 +102,7 @@ def test_master__is_known_in_a_piece_without_its_fork(archive, enhance):
     parallel(master, worker, archive.comm("", [0, 1], paradigm="openmp"))
     store = enhance(archive).store
     seconds = 1 / store.manifest["clock"]["resolution"]
-    with piece_of(store, None, 10 * seconds, 1) as piece:
+    with open_slice(store, None, 10 * seconds, 1) as piece:
         model = enhance_store(piece, 1)
         assert model.locations.master.tolist() == [1, 1]
         assert cells(analyze_model(model), "omp_idle_threads") == {("main", 0, 1): 10}
@@ -175,7 +175,7 @@ def test_gpu_locations__on_which_openmp_or_mpi_runs_are_cpus(archive, enhance, p
     is_cpu = paradigm != "cuda"
     assert Locations.of(store).is_cpu.tolist() == [True, is_cpu]
     # a piece knows it although nothing of that runs there
-    with piece_of(store, None, 40 / store.manifest["clock"]["resolution"], 1) as piece:
+    with open_slice(store, None, 40 / store.manifest["clock"]["resolution"], 1) as piece:
         assert Locations.of(piece).is_cpu.tolist() == [True, is_cpu]
         assert cells(analyze_model(enhance_store(piece, 1)), "time") == {("main", 0): 40} | (
             {("main", 0, 1): 40} if is_cpu else {}

@@ -36,6 +36,7 @@ LOOK_UPS = {
     "analyze": (AnalysisError, lambda trace, cube, name: trace.analyze(properties=[name])),
     "matches": (AnalysisError, lambda trace, cube, name: trace.matches(name)),
     "total": (SeverityError, lambda trace, cube, name: cube.total(name)),
+    "own_total": (SeverityError, lambda trace, cube, name: cube.own_total(name)),
     "frame": (SeverityError, lambda trace, cube, name: cube.frame(name)),
     "wide": (SeverityError, lambda trace, cube, name: cube.wide([name])),
     "changes": (SeverityError, lambda trace, cube, name: tracecols.compare([cube, cube]).changes(name)),
@@ -54,6 +55,11 @@ def test_title__of_several_properties_is_refused_with_all_of_them(look_up, trace
         in str(e.value)
     )
     assert "  pthread_lock_contention_conditional  Time / Execution / POSIX Threads" in str(e.value)
+
+
+def test_title__of_one_property_is_its_name(cube):
+    for name in ("total", "own_total", "whole"):
+        assert getattr(cube, name)("Late Sender") == getattr(cube, name)("mpi_latesender")
 
 
 @pytest.mark.parametrize("look_up", LOOK_UPS)

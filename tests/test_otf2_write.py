@@ -25,9 +25,10 @@ from tracecols.converters.registry import open_source
 from tracecols.enhance.model import enhance
 from tracecols.export.archive import export_archive
 from tracecols.patterns.engine import analyze_model, counts
-from tracecols.pieces import cut, stored
-from tracecols.pieces.stored import StoreSource
 from tracecols.schema import DEFINITIONS, KINDS, EventKind
+from tracecols.slices import plan
+from tracecols.slices import source as slices_source
+from tracecols.slices.source import StoreSource
 from tracecols.store import Store
 
 RECORDED = [
@@ -182,8 +183,8 @@ def test_small_chunks_and_batches_and_jobs__change_nothing(tmp_path, monkeypatch
     whole, _, _ = there_and_back(store, tmp_path, "whole", jobs=1)
     _, again, _ = there_and_back(store, tmp_path, "small", event_chunk=4000)
     check_same(store, again, more=("strings",))
-    monkeypatch.setattr(stored, "ROWS", 7)
-    monkeypatch.setattr(stored, "SIDE_ROWS", 5)
+    monkeypatch.setattr(slices_source, "ROWS", 7)
+    monkeypatch.setattr(slices_source, "SIDE_ROWS", 5)
     again = write_archive(StoreSource(store), tmp_path / "again.otf2", jobs=2)
     for path in (*whole.with_suffix("").iterdir(), whole.with_suffix(".def"), whole):
         twin = again.with_suffix("") / path.name if path.parent != tmp_path else again.with_suffix(path.suffix)
@@ -676,9 +677,9 @@ def test_pieces__do_not_depend_on_batches(tmp_path, data, monkeypatch):
     store = convert(data / "hybrid_2x3", tmp_path)
     start, stop = window(store, 3)
     a = write_archive(StoreSource(store, start=start, stop=stop), tmp_path / "a.otf2")
-    monkeypatch.setattr(stored, "ROWS", 7)
-    monkeypatch.setattr(stored, "SIDE_ROWS", 5)
-    monkeypatch.setattr(cut, "BATCH", 11)
+    monkeypatch.setattr(slices_source, "ROWS", 7)
+    monkeypatch.setattr(slices_source, "SIDE_ROWS", 5)
+    monkeypatch.setattr(plan, "BATCH", 11)
     b = write_archive(StoreSource(store, start=start, stop=stop), tmp_path / "b.otf2")
     for file in a.with_suffix("").iterdir():
         assert (b.with_suffix("") / file.name).read_bytes() == file.read_bytes()

@@ -16,8 +16,8 @@ from tracecols.cli import group
 from tracecols.errors import ExportError, StoreError
 from tracecols.export.viewers import export_timeline
 from tracecols.patterns.registry import properties
-from tracecols.pieces.stored import open_store
 from tracecols.schema.enums import COLLECTIVE_OPS
+from tracecols.slices.source import open_store
 from tracecols.store.layout import write_manifest
 from tracecols.trace import Trace
 
@@ -472,7 +472,7 @@ def test_export__leaves_nothing_half(hybrid, tmp_path, monkeypatch):
     def fail(*_):
         raise StoreError("damaged")
 
-    monkeypatch.setattr(perfetto.PerfettoWriter, "strip", fail)
+    monkeypatch.setattr(perfetto.PerfettoWriter, "events", fail)
     with pytest.raises(StoreError):
         export_timeline(hybrid, tmp_path / "x.pftrace")
     assert not list(tmp_path.iterdir())

@@ -12,7 +12,7 @@ from tracecols.enhance.communicators import Communicators
 from tracecols.export.viewers import export_timeline
 from tracecols.patterns.constraints import find_violations
 from tracecols.patterns.engine import analyze_model
-from tracecols.pieces.stored import StoreSource
+from tracecols.slices.source import StoreSource
 
 UNDEFINED_COMMUNICATOR = "participants of collective operations on undefined communicators"
 
@@ -115,8 +115,8 @@ def test_teams__that_are_undefined_are_not_joined(archive, enhance):
     assert told(model) == {"threads that begin in undefined teams": (2, [])}
     # a piece inside the barrier of one knows nothing of the other
     pieces = StoreSource(model.store, start=20, stop=30)
-    assert [e.kind for e in pieces._cuts[0].before].count(12) == 3
-    assert [e.kind for e in pieces._cuts[1].before].count(12) == 2
+    assert [e.kind for e in pieces._slices[0].before].count(12) == 3
+    assert [e.kind for e in pieces._slices[1].before].count(12) == 2
 
 
 def test_windows__that_are_undefined_are_not_joined(archive, enhance):

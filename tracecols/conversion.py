@@ -23,7 +23,13 @@ Progress = Callable[[int, int], None]
 
 
 def store_name(source: str | Path) -> Path:
-    """Return the name a store gets if none is given: the trace's."""
+    """Return the name a store gets if none is given: the trace's.
+
+    Parameters
+    ----------
+    source : str or Path
+        An archive.
+    """
     return Path(f"{trace_name(find_anchor(source))}.trace")
 
 
@@ -78,6 +84,11 @@ def plan_parts(n_events: list[int]) -> list[range]:
     """Divide locations into parts; depends on the trace only, not on the number of threads.
 
     A part is a range of whole locations with about 1/64 of all events, at least 2**19 and at most 2**25.
+
+    Parameters
+    ----------
+    n_events : list of int
+        Number of events of every location.
     """
     target = min(max(sum(n_events) // 64, 1 << 19), 1 << 25)
     parts, start, filled = [], 0, 0
@@ -91,7 +102,21 @@ def plan_parts(n_events: list[int]) -> list[range]:
 
 
 def write_store(source: Source, folder: Path, *, jobs: int, salvage: bool, progress: Progress | None) -> None:
-    """Write all of a source into an empty folder."""
+    """Write all of a source into an empty folder.
+
+    Parameters
+    ----------
+    source : Source
+        The opened archive.
+    folder : Path
+        An empty folder.
+    jobs : int
+        Threads.
+    salvage : bool
+        Whether to keep what can be read of damaged locations.
+    progress : callable, optional
+        Called with the number of events done and the number of all.
+    """
     locations = source.definitions["locations"]
     n_locations = len(locations["id"])
     report = Report()
@@ -168,7 +193,17 @@ def write_store(source: Source, folder: Path, *, jobs: int, salvage: bool, progr
 
 
 def survey(source: Source, report: Report, jobs: int) -> None:
-    """Find out what can be read of every location, and correct the numbers of events accordingly."""
+    """Find out what can be read of every location, and correct the numbers of events accordingly.
+
+    Parameters
+    ----------
+    source : Source
+        Its numbers of events are corrected.
+    report : Report
+        Gets what is lost.
+    jobs : int
+        Threads.
+    """
     locations = source.definitions["locations"]
 
     def count(location: int) -> tuple[int, int, Report]:

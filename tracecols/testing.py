@@ -65,7 +65,13 @@ _OMP_ROLES = (
 
 
 def guess_region(name: str) -> tuple[str, str]:
-    """Return role and paradigm of a region as a recording by Score-P would state them."""
+    """Return role and paradigm of a region as a recording by Score-P would state them.
+
+    Parameters
+    ----------
+    name : str
+        Name of a region.
+    """
     if name.startswith("MPI_"):
         return _ROLES.get(name, "function"), "mpi"
     if name.startswith("!$omp "):
@@ -106,12 +112,31 @@ class Location:
         return self
 
     def enter(self, time: int, region: str) -> Location:
-        """Enter a region; what it is follows from its name (`guess_region`)."""
+        """Enter a region; what it is follows from its name (`guess_region`).
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        region : str
+            Name of the region.
+        """
         self._open.append(self._program.region(region))
         return self._add(time, K.ENTER, self._open[-1])
 
     def leave(self, time: int) -> Location:
-        """Leave the region entered last."""
+        """Leave the region entered last.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+
+        Raises
+        ------
+        TracecolsError
+            If no region is entered.
+        """
         if not self._open:
             raise TracecolsError(f"process {self.process} thread {self.thread}: nothing is open at {time}")
         return self._add(time, K.EXIT, self._open.pop())
@@ -121,41 +146,137 @@ class Location:
         return self._add(time, kind, p2p=side)
 
     def send(self, time: int, to: int, tag: int = 0, length: int = 8, communicator: int = WORLD) -> Location:
-        """Send a message to a rank."""
+        """Send a message to a rank.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        to : int
+            Rank of the receiver.
+        tag : int, optional
+            Message tag.
+        length : int, optional
+            Bytes.
+        communicator : int, optional
+            Number of the communicator (`Program.communicator`); by default all processes.
+        """
         return self._p2p(time, K.MPI_SEND, to, tag, length, communicator, -1)
 
     def receive(self, time: int, source: int, tag: int = 0, length: int = 8, communicator: int = WORLD) -> Location:
-        """Receive a message from a rank."""
+        """Receive a message from a rank.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        source : int
+            Rank of the sender.
+        tag : int, optional
+            Message tag.
+        length : int, optional
+            Bytes.
+        communicator : int, optional
+            Number of the communicator (`Program.communicator`); by default all processes.
+        """
         return self._p2p(time, K.MPI_RECV, source, tag, length, communicator, -1)
 
     def start_send(
         self, time: int, to: int, request: int, tag: int = 0, length: int = 8, communicator: int = WORLD
     ) -> Location:
-        """Start a send that `complete_send` with the same request completes."""
+        """Start a send that `complete_send` with the same request completes.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        to : int
+            Rank of the receiver.
+        request : int
+            Request; may be used again when it is complete.
+        tag : int, optional
+            Message tag.
+        length : int, optional
+            Bytes.
+        communicator : int, optional
+            Number of the communicator (`Program.communicator`); by default all processes.
+        """
         return self._p2p(time, K.MPI_ISEND, to, tag, length, communicator, request)
 
     def complete_send(self, time: int, request: int) -> Location:
-        """Complete a send."""
+        """Complete a send.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        request : int
+            Request; may be used again when it is complete.
+        """
         return self._add(time, K.MPI_ISEND_COMPLETE, p2p={"request": request})
 
     def post_receive(self, time: int, request: int) -> Location:
-        """Post a receive that `complete_receive` with the same request completes."""
+        """Post a receive that `complete_receive` with the same request completes.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        request : int
+            Request; may be used again when it is complete.
+        """
         return self._add(time, K.MPI_IRECV_REQUEST, p2p={"request": request})
 
     def complete_receive(
         self, time: int, source: int, request: int, tag: int = 0, length: int = 8, communicator: int = WORLD
     ) -> Location:
-        """Complete a receive that was posted."""
+        """Complete a receive that was posted.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        source : int
+            Rank of the sender.
+        request : int
+            Request; may be used again when it is complete.
+        tag : int, optional
+            Message tag.
+        length : int, optional
+            Bytes.
+        communicator : int, optional
+            Number of the communicator (`Program.communicator`); by default all processes.
+        """
         return self._p2p(time, K.MPI_IRECV, source, tag, length, communicator, request)
 
     def begin_collective(self, time: int) -> Location:
-        """Begin a collective operation."""
+        """Begin a collective operation.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        """
         return self._add(time, K.MPI_COLLECTIVE_BEGIN, collectives={})
 
     def end_collective(
         self, time: int, op: str, root: int = -1, sent: int = 0, received: int = 0, communicator: int = WORLD
     ) -> Location:
-        """End a collective operation: `barrier`, `bcast`, `allreduce`, ...; with the bytes this process sent and received."""
+        """End a collective operation: `barrier`, `bcast`, `allreduce`, ...; with the bytes this process sent and received.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        op : str
+            Operation, `CollectiveOp`.
+        root : int, optional
+            Rank of the root; -1 none.
+        sent, received : int, optional
+            Bytes.
+        communicator : int, optional
+            Number of the communicator (`Program.communicator`); by default all processes.
+        """
         side = {
             "op": COLLECTIVE_OPS.index(op), "root": root, "sent": sent, "received": received, "communicator": communicator,
         }  # fmt: skip
@@ -166,27 +287,71 @@ class Location:
         return self._add(time, kind, threads=side)
 
     def fork(self, time: int) -> Location:
-        """Fork the team of all threads of the process; `begin_team` follows on each of them, here as well."""
+        """Fork the team of all threads of the process; `begin_team` follows on each of them, here as well.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        """
         return self._thread(time, K.THREAD_FORK)
 
     def join(self, time: int) -> Location:
-        """Join the team, after `end_team`."""
+        """Join the team, after `end_team`.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        """
         return self._thread(time, K.THREAD_JOIN)
 
     def begin_team(self, time: int) -> Location:
-        """Begin in the team that was forked."""
+        """Begin in the team that was forked.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        """
         return self._thread(time, K.THREAD_TEAM_BEGIN)
 
     def end_team(self, time: int) -> Location:
-        """End in the team."""
+        """End in the team.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        """
         return self._thread(time, K.THREAD_TEAM_END)
 
     def acquire(self, time: int, lock: int, order: int) -> Location:
-        """Acquire a lock of the process, as the `order`-th to do so, counting from 1."""
+        """Acquire a lock of the process, as the `order`-th to do so, counting from 1.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        lock : int
+            Number of the lock in its process.
+        order : int
+            How many times the lock was acquired, this one included.
+        """
         return self._add(time, K.THREAD_ACQUIRE_LOCK, locks={"lock": lock, "acquisition": order, "model": 3})
 
     def release(self, time: int, lock: int, order: int) -> Location:
-        """Release a lock that was acquired as the `order`-th."""
+        """Release a lock that was acquired as the `order`-th.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        lock : int
+            Number of the lock in its process.
+        order : int
+            The order of the acquisition that ends.
+        """
         return self._add(time, K.THREAD_RELEASE_LOCK, locks={"lock": lock, "acquisition": order, "model": 3})
 
 
@@ -268,12 +433,26 @@ class Program:
         return list(self._regions).index(name)
 
     def communicator(self, name: str, ranks: Sequence[int]) -> int:
-        """Define a communicator of some ranks of the world; return its number."""
+        """Define a communicator of some ranks of the world; return its number.
+
+        Parameters
+        ----------
+        name : str
+            Name of the communicator.
+        ranks : sequence of int
+            Processes, in rank order.
+        """
         self._communicators.append((name, "mpi", [r * self.n_threads for r in ranks]))
         return len(self._communicators) - 1
 
     def team(self, process: int) -> int:
-        """Return the number of a process's team of all its threads."""
+        """Return the number of a process's team of all its threads.
+
+        Parameters
+        ----------
+        process : int
+            Row of the process.
+        """
         if process not in self._teams:
             first = process * self.n_threads
             self._communicators.append(("", "openmp", list(range(first, first + self.n_threads))))
@@ -330,7 +509,15 @@ class Program:
 
 
 def severities(cube: SeverityCube, name: str) -> dict[tuple[str, int] | tuple[str, int, int], float]:
-    """Return what a property holds by call path and rank, and thread if it is not the first: seconds, occurrences or bytes."""
+    """Return what a property holds by call path and rank, and thread if it is not the first: seconds, occurrences or bytes.
+
+    Parameters
+    ----------
+    cube : SeverityCube
+        A cube.
+    name : str
+        Id or title of a property.
+    """
     found: dict[tuple[str, int] | tuple[str, int, int], float] = {}
     frame = cube.frame(name)
     for path, rank, thread, value in zip(*(frame[c] for c in ("call_path", "rank", "thread", "value")), strict=True):

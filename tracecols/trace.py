@@ -25,9 +25,9 @@ from tracecols.once import once
 from tracecols.patterns.base import Family
 from tracecols.patterns.engine import analyze_model, choose, find_matches
 from tracecols.patterns.plugins import load_all
-from tracecols.pieces.piece import piece_of
-from tracecols.pieces.stored import chosen_locations
 from tracecols.schema import DEFINITIONS, EVENTS, NAMES, SIDE_TABLES, Table
+from tracecols.slices.opened import open_slice
+from tracecols.slices.source import chosen_locations
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 
@@ -53,6 +53,8 @@ class Trace:
         The store `NAME.trace`.
     jobs : int, optional
         Threads for scanning; by default one per core.
+    progress : callable, optional
+        Called with the number of events scanned and the number of all.
 
     Examples
     --------
@@ -144,6 +146,11 @@ class Trace:
     def ticks(self, seconds: float) -> int:
         """Convert seconds since the start of the recording to a clock reading.
 
+        Parameters
+        ----------
+        seconds : float
+            Finite.
+
         Raises
         ------
         StoreError
@@ -162,7 +169,18 @@ class Trace:
     # -- definitions -----------------------------------------------------------------------------------------------
 
     def definition(self, name: str) -> pd.DataFrame:
-        """Return a definition table (`tracecols.schema.DEFINITIONS`)."""
+        """Return a definition table (`tracecols.schema.DEFINITIONS`).
+
+        Parameters
+        ----------
+        name : str
+            Name of the table.
+
+        Raises
+        ------
+        StoreError
+            If there is no such table, or the store is damaged.
+        """
         if name not in self.store.definitions:
             raise StoreError(f"no definition table {name!r}\n  there are {', '.join(self.store.definitions)}")
         return self.store.definitions[name].to_pandas()
@@ -250,6 +268,11 @@ class Trace:
         -------
         DataFrame
             One row per event, the event's row as index.
+
+        Raises
+        ------
+        StoreError
+            If a column or location does not exist, a time is no finite number, or the store is damaged.
         """
         wanted = list(EVENT_COLUMNS) if columns is None else as_texts(columns, "columns", StoreError)
         unknown = set(wanted) - set(EVENT_COLUMNS)
@@ -297,6 +320,11 @@ class Trace:
         """Join the names of what a table's columns refer to: locations, kinds, regions, communicators, call paths.
 
         A column `x` that refers to a table gets a companion `x_name` (`path` for call paths) as a category.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            A table of this trace, or some of its columns.
         """
         result = frame.copy()
         for column in frame.columns:
@@ -347,6 +375,11 @@ class Trace:
             `attributes`, `program_arguments`, or `metrics_N` for metric class N.
         locations : int or iterable of int, optional
             All by default.
+
+        Raises
+        ------
+        StoreError
+            If there is no such table or location, or the store is damaged.
         """
         if name not in self.store.tables and name not in SIDE_TABLES:
             raise StoreError(
@@ -356,7 +389,13 @@ class Trace:
         return pd.DataFrame({c: np.concatenate([p[c] for p in parts]) for c in parts[0]} if parts else {})
 
     def region_instances(self, locations: int | Iterable[int] | None = None) -> pd.DataFrame:
-        """Return one row per execution of a region, of all or of some locations."""
+        """Return one row per execution of a region, of all or of some locations.
+
+        Parameters
+        ----------
+        locations : int or iterable of int, optional
+            Rows of locations; all by default.
+        """
         model = self.model
         return region_instances(model.facts, model.scans, self._chosen(locations), model.team_instances).frame()
 
@@ -440,12 +479,17 @@ class Trace:
 
         What is open at the start is entered there, what is open at the end is closed there.
 
+        Parameters
+        ----------
+        start, stop : float, optional
+            Seconds since the start of the recording: start <= time < stop; by default all that is recorded.
+
         Raises
         ------
         AnalysisError
             If nothing can lie between them.
         """
-        with piece_of(self.store, start, stop, self._jobs) as store:
+        with open_slice(self.store, start, stop, self._jobs) as store:
             yield Trace(store.path, jobs=self._jobs)
 
     def matches(
@@ -492,6 +536,13 @@ class Trace:
         ----------
         query : str
             DuckDB SQL over the views `events` (row, location, time, kind, region), the side tables, and the definitions.
+
+        Raises
+        ------
+        MissingExtraError
+            If DuckDB is not installed.
+        StoreError
+            If something else stands in the place of a file.
 
         Examples
         --------

@@ -117,8 +117,8 @@ def analyze(
     from tracecols.patterns.plugins import installed, load_all
     from tracecols.patterns.point_to_point import NOTES
     from tracecols.patterns.registry import ids_of
-    from tracecols.pieces.piece import piece_of
     from tracecols.severity.narrowed import in_a_name
+    from tracecols.slices.opened import open_slice
 
     families = load_all(patterns)
     known = ids_of(conventions, (*installed(), *families))
@@ -137,12 +137,12 @@ def analyze(
         output = Path(".".join(filter(None, (name.with_suffix("").name, in_a_name(conventions, facts), "severity"))))
     check_output(output, facts, force=force)
     with opened(source, jobs) as store, ExitStack() as stack:
-        is_piece = choice.start is not None or choice.stop is not None
-        with progress("cutting") if is_piece else nullcontext() as report:
-            piece = stack.enter_context(piece_of(store, choice.start, choice.stop, n_jobs(jobs), report))
+        is_slice = choice.start is not None or choice.stop is not None
+        with progress("cutting") if is_slice else nullcontext() as report:
+            analyzed = stack.enter_context(open_slice(store, choice.start, choice.stop, n_jobs(jobs), report))
         with progress("analyzing") as report:
-            scanning, searching = phases(report, piece.manifest["n_events"], SCAN, 1 - SCAN)
-            model = enhance(piece, n_jobs(jobs), scanning)
+            scanning, searching = phases(report, analyzed.manifest["n_events"], SCAN, 1 - SCAN)
+            model = enhance(analyzed, n_jobs(jobs), scanning)
             cube = analyze_model(model, conventions, families, choice, described, searching)
     cube.save(output)
     click.echo(f"{output}: {cube.summary()}")

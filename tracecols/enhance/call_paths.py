@@ -70,6 +70,17 @@ def merge_call_paths(
 
     What stands below the program of its process stands below that of the first location of the process that records one.
     O(n) in the number of call paths of all locations, not of events, and O(m log m) in that of merged ones.
+
+    Parameters
+    ----------
+    scans : sequence of LocationScan
+        Results of the scan, by location.
+    regions : Regions
+        Regions of the trace.
+    order_of : EventOrder
+        Order of events across locations.
+    process : (n_locations,) int32
+        Process of each location.
     """
     nothing = np.zeros(0, np.int64)
     counts = np.array([s.node_parent.size for s in scans], np.int64)

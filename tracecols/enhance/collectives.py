@@ -129,12 +129,34 @@ def outgoing_members(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances, division: Division,
     spill: ColumnSpill | None,
 ) -> OutgoingMembers:  # fmt: skip
-    """Find the participants of collective operations in a partition, and put them in the order of the operations."""
+    """Find the participants of collective operations in a partition, and put them in the order of the operations.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    scans : sequence of LocationScan
+        Results of the scan, by location.
+    members : (n_members,) int64
+        Rows of the locations of the partition, ascending.
+    calls : CallInstances
+        Call instances of the partition.
+    division : Division
+        The partitions of the trace.
+    spill : ColumnSpill or None
+        Where columns go that are kept for other partitions; None keeps them in memory.
+    """
     return OutgoingMembers(facts, scans, members, calls, division, spill)
 
 
 def plan_buckets(outgoing: Sequence[OutgoingMembers]) -> list[Bucket]:
-    """Divide collective operations into ranges of keys with about `BUCKET_ROWS` participants each."""
+    """Divide collective operations into ranges of keys with about `BUCKET_ROWS` participants each.
+
+    Parameters
+    ----------
+    outgoing : sequence of OutgoingMembers
+        Participants, by partition.
+    """
     if len(outgoing) == 1:
         return [EVERYTHING]
     channel = np.concatenate([p.communicator for p in outgoing])
@@ -160,7 +182,17 @@ def plan_buckets(outgoing: Sequence[OutgoingMembers]) -> list[Bucket]:
 def match_collectives(
     facts: Facts, bucket: Bucket, outgoing: Sequence[OutgoingMembers]
 ) -> tuple[CompoundTable, CompoundTable]:
-    """Build the tables of the collective operations in a range of keys, and of their participants."""
+    """Build the tables of the collective operations in a range of keys, and of their participants.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    bucket : Bucket
+        A range of keys of operations.
+    outgoing : sequence of OutgoingMembers
+        Participants, by partition.
+    """
     several = len(outgoing) > 1
     spans = [o.members.between("key", bucket.low, bucket.high) if several else (0, o.members.n) for o in outgoing]
 
@@ -209,7 +241,15 @@ def match_collectives(
 
 
 def find_startups(facts: Facts, calls: CallInstances) -> CompoundTable:
-    """Build the table of processes in MPI_Init and MPI_Finalize."""
+    """Build the table of processes in MPI_Init and MPI_Finalize.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    calls : CallInstances
+        Call instances of the partition.
+    """
     region = facts.call_paths.region[calls.call_path] if calls.call_path.size else np.zeros(0, np.int32)
     is_init, is_finalize = facts.regions.is_init[region], facts.regions.is_finalize[region]
     rows = np.flatnonzero(is_init | is_finalize)

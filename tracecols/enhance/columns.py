@@ -153,14 +153,29 @@ class CompoundTable(Columns):
 
 
 def read_only(values: NDArray[Any]) -> NDArray[Any]:
-    """Return a view of an array that cannot be written to."""
+    """Return a view of an array that cannot be written to.
+
+    Parameters
+    ----------
+    values : array
+    """
     view = values.view()
     view.flags.writeable = False
     return view
 
 
 def pick(values: NDArray[Any], index: NDArray[np.signedinteger[Any]], null: int = -1) -> NDArray[Any]:
-    """Take `values[index]`, and `null` where the index is negative."""
+    """Take `values[index]`, and `null` where the index is negative.
+
+    Parameters
+    ----------
+    values : (n,) array
+        Values to take from.
+    index : (m,) int
+        Which ones; negative is null.
+    null : int, optional
+        The value where the index is negative.
+    """
     if not values.size:
         return np.full(index.size, null, values.dtype)
     taken = values[index]
@@ -170,5 +185,11 @@ def pick(values: NDArray[Any], index: NDArray[np.signedinteger[Any]], null: int 
 
 
 def joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Concatenate arrays; a single one is not copied."""
+    """Concatenate arrays; a single one is not copied.
+
+    Parameters
+    ----------
+    arrays : sequence of (n_i, ...) array
+        At least one.
+    """
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)

@@ -20,7 +20,17 @@ from tracecols.schema.compound import CONSTRUCT_MEMBERS, CONSTRUCTS, TEAMS
 
 
 def match_teams(facts: Facts, scans: Sequence[LocationScan], teams: Teams) -> CompoundTable:
-    """Build the table of team instances."""
+    """Build the table of team instances.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    scans : sequence of LocationScan
+        Results of the scan, by location.
+    teams : Teams
+        Team instances of the partition.
+    """
     n = teams.n_instances
     master = pick(teams.location, teams.master).astype(np.int32)
     fork_row, join_row, fork_time, join_time = (np.full(n, -1, np.int64) for _ in range(4))
@@ -55,7 +65,17 @@ def match_teams(facts: Facts, scans: Sequence[LocationScan], teams: Teams) -> Co
 
 
 def match_constructs(facts: Facts, calls: CallInstances, teams: Teams) -> tuple[CompoundTable, CompoundTable]:
-    """Build the tables of OpenMP constructs and of the threads in them; `role_number` is the place in ROLES."""
+    """Build the tables of OpenMP constructs and of the threads in them; `role_number` is the place in ROLES.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    calls : CallInstances
+        Call instances of the partition.
+    teams : Teams
+        Team instances of the partition.
+    """
     region = facts.call_paths.region[calls.call_path] if calls.call_path.size else np.zeros(0, np.int32)
     role = facts.regions.construct[region]
     rows = np.flatnonzero((role >= 0) & (calls.begin >= 0))

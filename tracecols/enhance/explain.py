@@ -47,7 +47,13 @@ class PlannedStep:
 
 
 def row_bytes(names: Sequence[str]) -> int:
-    """Return the bytes of one row of some columns of messages or participants."""
+    """Return the bytes of one row of some columns of messages or participants.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of columns.
+    """
     known = {
         c.name: np.dtype(c.dtype).itemsize for t in (compound.MESSAGES, compound.COLLECTIVE_MEMBERS) for c in t.columns
     }
@@ -56,7 +62,13 @@ def row_bytes(names: Sequence[str]) -> int:
 
 
 def needed_steps(values: Iterable[str]) -> list[Step]:
-    """Find the steps that make some values, with all that these need, in the order of `STEPS`."""
+    """Find the steps that make some values, with all that these need, in the order of `STEPS`.
+
+    Parameters
+    ----------
+    values : iterable of str
+        Names of values that steps make.
+    """
     found: set[str] = set()
     waiting = list(values)
     while waiting:

@@ -12,7 +12,13 @@ from tracecols.kernels import groups
 
 
 def mask_of(kinds: Iterable[int]) -> NDArray[np.bool_]:
-    """Return which of all event kinds are among some: a mask that is indexed by kinds; (256,) bool."""
+    """Return which of all event kinds are among some: a mask that is indexed by kinds; (256,) bool.
+
+    Parameters
+    ----------
+    kinds : iterable of int
+        Event kinds.
+    """
     mask = np.zeros(256, bool)
     mask[list(kinds)] = True
     return mask
@@ -22,6 +28,11 @@ def combine(*keys: NDArray[Any]) -> NDArray[np.int64]:
     """Make one int64 key of several integer columns; equal where all are equal.
 
     Columns are packed side by side while they fit into 62 bits, else numbered first.
+
+    Parameters
+    ----------
+    *keys : (n,) int
+        Columns.
     """
     result = np.zeros(keys[0].size, np.int64)
     if not result.size:
@@ -50,7 +61,12 @@ def combine(*keys: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def number(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Number distinct keys in order of first appearance; return each element's number and the first element of each."""
+    """Number distinct keys in order of first appearance; return each element's number and the first element of each.
+
+    Parameters
+    ----------
+    key : (n,) int64
+    """
     return groups.number_groups(key)
 
 
@@ -58,6 +74,13 @@ def number_chronologically(
     key: NDArray[np.int64], time: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Number groups by the earliest time of their elements, then by their first element.
+
+    Parameters
+    ----------
+    key : (n,) int64
+        Group of each element, any numbers.
+    time : (n,) int64
+        Ticks.
 
     Returns
     -------
@@ -130,14 +153,26 @@ class Segments:
 
 
 def lookup(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find each wanted key in `keys`; its position, or -1. Of equal keys the first."""
+    """Find each wanted key in `keys`; its position, or -1. Of equal keys the first.
+
+    Parameters
+    ----------
+    keys : (n,) int64
+    wanted : (m,) int64
+    """
     group, first = groups.number_groups(np.concatenate([keys, wanted]))
     at = first[group[keys.size :]]
     return np.where(at < keys.size, at, -1)
 
 
 def pair_nested(is_open: NDArray[np.bool_], is_close: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Pair brackets: for each opening element its closing one, -1 if it is never closed."""
+    """Pair brackets: for each opening element its closing one, -1 if it is never closed.
+
+    Parameters
+    ----------
+    is_open, is_close : (n,) bool
+        Which elements open and close a bracket.
+    """
     depth = np.cumsum(is_open, dtype=np.int64) - np.cumsum(is_close, dtype=np.int64) + is_close
     role = is_open.astype(np.int8)
     role[is_close] = 2
@@ -173,6 +208,14 @@ def pair_with_previous(
 
 
 def join_occurrences(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find for the k-th element of each key on the right the k-th with that key on the left; (n_right,) int64, -1 if none."""
+    """Find for the k-th element of each key on the right the k-th with that key on the left; (n_right,) int64, -1 if none.
+
+    Parameters
+    ----------
+    left : (n_left,) int64
+        Keys.
+    right : (n_right,) int64
+        Keys.
+    """
     group, first = groups.number_groups(np.concatenate([left, right]))
     return groups.join_in_order(group[: left.size], group[left.size :], first.size)

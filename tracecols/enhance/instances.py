@@ -84,7 +84,21 @@ class CallInstances:
 def call_instances(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], only_global: bool, teams: Teams
 ) -> CallInstances:
-    """Put the call instances of some locations together."""
+    """Put the call instances of some locations together.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    scans : sequence of LocationScan
+        Results of the scan, by location.
+    members : (n_members,) int64
+        Rows of the locations of the partition, ascending.
+    only_global : bool
+        Whether only call instances count that concern the whole trace: one-sided communication, start and end of MPI.
+    teams : Teams
+        Team instances of the partition.
+    """
     return CallInstances(facts, scans, members, only_global, teams)
 
 
@@ -140,7 +154,15 @@ def attributed_events(
 
 
 def profile(facts: Facts, scans: Sequence[LocationScan]) -> CompoundTable:
-    """Add up exclusive time and visits per call path and location."""
+    """Add up exclusive time and visits per call path and location.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    scans : sequence of LocationScan
+        Results of the scan, by location.
+    """
     numbers = facts.call_paths.numbers
     location = np.repeat(np.arange(facts.n_locations), [n.size for n in numbers])
     call_path = np.concatenate([*numbers, np.zeros(0, np.int64)])
@@ -197,7 +219,19 @@ def scan_stacks(facts: Facts, scans: Sequence[LocationScan], teams: Teams, locat
 def region_instances(
     facts: Facts, scans: Sequence[LocationScan], members: Iterable[int], teams: Teams
 ) -> CompoundTable:
-    """Build the table of the executions of regions on some locations; 48 B per instance."""
+    """Build the table of the executions of regions on some locations; 48 B per instance.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    scans : sequence of LocationScan
+        Results of the scan, by location.
+    members : iterable of int
+        Rows of locations.
+    teams : Teams
+        Team instances of the trace.
+    """
     found: dict[str, list[NDArray[Any]]] = {c.name: [np.zeros(0, c.dtype)] for c in REGION_INSTANCES.columns}
     for location in np.asarray(members).tolist():
         columns = scan_stacks(facts, scans, teams, location)

@@ -28,7 +28,19 @@ ACQUIRE = mask_of((K.THREAD_ACQUIRE_LOCK, K.OMP_ACQUIRE_LOCK))
 def match_locks(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances
 ) -> tuple[CompoundTable, tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Build the table of lock acquisitions, and lockptr of all lock events: their rows and what they point to."""
+    """Build the table of lock acquisitions, and lockptr of all lock events: their rows and what they point to.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    scans : sequence of LocationScan
+        Results of the scan, by location.
+    members : (n_members,) int64
+        Rows of the locations of the partition, ascending.
+    calls : CallInstances
+        Call instances of the partition.
+    """
     e = attributed_events(facts, scans, members, calls, "locks", ["lock", "acquisition"])
     process = facts.process[e.location] if e.location.size else np.zeros(0, np.int32)
     key = combine(process, e.lock)

@@ -58,7 +58,17 @@ RELATIVE = {
 
 
 def call_columns(calls: CallInstances, role: str, call: NDArray[np.int64]) -> dict[str, Column]:
-    """Return the columns of the call instance an event stands in."""
+    """Return the columns of the call instance an event stands in.
+
+    Parameters
+    ----------
+    calls : CallInstances
+        Call instances of the partition.
+    role : str
+        What the names of the columns begin with: `send`, `recv`, ...
+    call : (n,) int64
+        Number of the call instance of each event; -1 none.
+    """
     values = calls.enter, calls.exit, calls.enter_time, calls.exit_time, calls.call_path
     return {f"{role}_{name}": partial(pick, v, call) for name, v in zip(CALL, values, strict=True)}
 
@@ -101,7 +111,19 @@ class PointToPoint:
 def pair_requests(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances
 ) -> PointToPoint:
-    """Find the point-to-point events of some processes, and which belong to one request."""
+    """Find the point-to-point events of some processes, and which belong to one request.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    scans : sequence of LocationScan
+        Results of the scan, by location.
+    members : (n_members,) int64
+        Rows of the locations of the partition, ascending.
+    calls : CallInstances
+        Call instances of the partition.
+    """
     columns = ["peer", "communicator", "tag", "length", "request", "message"]
     e = attributed_events(facts, scans, members, calls, "p2p", columns)
     of_process = facts.process[e.location] if e.location.size else np.zeros(0, np.int32)
@@ -122,7 +144,15 @@ def pair_requests(
 
 
 def list_sends(p2p: PointToPoint, calls: CallInstances) -> CompoundTable:
-    """Build the table of all sends, cancelled or not."""
+    """Build the table of all sends, cancelled or not.
+
+    Parameters
+    ----------
+    p2p : PointToPoint
+        Point-to-point events of the partition.
+    calls : CallInstances
+        Call instances of the partition.
+    """
     e = p2p.events
     every = np.flatnonzero(SENDS[e.kind])
     every = every[np.argsort(e.row[every], kind="stable")]
@@ -167,7 +197,21 @@ class OutgoingMessages:
 def outgoing_messages(
     facts: Facts, division: Division, spill: ColumnSpill | None, p2p: PointToPoint, calls: CallInstances
 ) -> OutgoingMessages:
-    """Put the sends of a partition in the order of the partitions that receive them, and its receives in that of their posts."""
+    """Put the sends of a partition in the order of the partitions that receive them, and its receives in that of their posts.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    division : Division
+        The partitions of the trace.
+    spill : ColumnSpill or None
+        Where columns go that are kept for other partitions; None keeps them in memory.
+    p2p : PointToPoint
+        Point-to-point events of the partition.
+    calls : CallInstances
+        Call instances of the partition.
+    """
     e, of_process, partner, cancelled = p2p.events, p2p.process, p2p.partner, p2p.cancelled
     kind = e.kind
     receives = np.flatnonzero(RECEIVES[kind])
@@ -290,7 +334,13 @@ class LateCalls:
 
 
 def find_late_calls(messages: CompoundTable) -> LateCalls:
-    """Find the calls of a partition that wait for late senders."""
+    """Find the calls of a partition that wait for late senders.
+
+    Parameters
+    ----------
+    messages : CompoundTable
+        Messages that the partition receives.
+    """
     return LateCalls(messages)
 
 
@@ -310,7 +360,19 @@ def _one_before_is_lacking(
 def match_messages(
     facts: Facts, partition: int, outgoing: Sequence[OutgoingMessages], spill: ColumnSpill | None
 ) -> tuple[CompoundTable, CompoundTable, MatchResult]:
-    """Build the tables of the messages a partition receives and of all its receives, and find what every send matched."""
+    """Build the tables of the messages a partition receives and of all its receives, and find what every send matched.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    partition : int
+        Number of the partition that receives.
+    outgoing : sequence of OutgoingMessages
+        Sends and receives, by partition.
+    spill : ColumnSpill or None
+        Where columns go that are kept for other partitions; None keeps them in memory.
+    """
     own = outgoing[partition]
     receives = own.receives
     spans = [(int(o.start[partition]), int(o.start[partition + 1])) for o in outgoing]
@@ -359,7 +421,19 @@ def match_messages(
 def all_receives(
     facts: Facts, messages: CompoundTable, receives: OutgoingRows, unmatched: NDArray[np.int64]
 ) -> CompoundTable:
-    """Build the table of the receives of a partition: those of its messages, and those that found no send."""
+    """Build the table of the receives of a partition: those of its messages, and those that found no send.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    messages : CompoundTable
+        Messages that the partition receives.
+    receives : OutgoingRows
+        Receives of the partition.
+    unmatched : (n,) int64
+        Which of them found no send.
+    """
     recv = np.concatenate([messages.recv, receives.rows("recv")[unmatched]])
     # where all found their sends the columns of the messages serve
     order = np.argsort(recv, kind="stable") if unmatched.size else None
@@ -401,7 +475,21 @@ def all_receives(
 def gather_sent(
     facts: Facts, partition: int, outgoing: OutgoingMessages, results: Sequence[MatchResult], late: LateCalls
 ) -> CompoundTable:
-    """Build the table of the messages a partition sends, from its sends and what they matched elsewhere."""
+    """Build the table of the messages a partition sends, from its sends and what they matched elsewhere.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    partition : int
+        Number of the partition that sends.
+    outgoing : OutgoingMessages
+        Its sends.
+    results : sequence of MatchResult
+        What they matched, by partition that receives.
+    late : LateCalls
+        Calls of the partition that wait for late senders.
+    """
     sends = outgoing.sends
     n_nowhere = sends.n - int(outgoing.start[-1])
 

@@ -233,7 +233,15 @@ class Run:
 
 
 def kept_for(later: Iterable[str], stage: str) -> list[str]:
-    """Find the values of a stage that the steps of some later stages read, directly or through what is kept in between."""
+    """Find the values of a stage that the steps of some later stages read, directly or through what is kept in between.
+
+    Parameters
+    ----------
+    later : iterable of str
+        Names of later stages.
+    stage : str
+        Name of the stage.
+    """
     needed: list[str] = []
     waiting = [step for step in STEPS if step.stage in set(later)]
     seen: set[str] = set()

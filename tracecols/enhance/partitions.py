@@ -83,7 +83,13 @@ class Division:
 
 
 def undivided(process: NDArray[np.int32]) -> Division:
-    """Return the division of a trace into one partition."""
+    """Return the division of a trace into one partition.
+
+    Parameters
+    ----------
+    process : (n_locations,) int32
+        Process of each location.
+    """
     return Division((Partition(0, np.arange(process.size)),), process)
 
 

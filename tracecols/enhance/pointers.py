@@ -17,6 +17,13 @@ POINTERS = ("enterptr", "exitptr", "sendptr", "lockptr", "forkptr", "cnodeptr", 
 def scan_pointers(model: Model, location: int) -> dict[str, NDArray[np.int64]]:
     """Compute the pointer columns of all events of a location.
 
+    Parameters
+    ----------
+    model : Model
+        The enhanced trace.
+    location : int
+        Row of the location.
+
     Returns
     -------
     dict of str to (n_events,) int64

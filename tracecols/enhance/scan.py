@@ -515,7 +515,17 @@ class LocationScan:
 
 
 def plan_waves(n_events: list[int], process: NDArray[np.int32], size: int) -> list[NDArray[np.int64]]:
-    """Divide locations into waves of whole processes with about `size` events, at least one process in each."""
+    """Divide locations into waves of whole processes with about `size` events, at least one process in each.
+
+    Parameters
+    ----------
+    n_events : list of int
+        Number of events of every location.
+    process : (n_locations,) int32
+        Process of each location.
+    size : int
+        Events.
+    """
     waves: list[NDArray[np.int64]] = []
     members: list[NDArray[np.int64]] = []
     filled = 0
@@ -556,6 +566,24 @@ def scan_locations(
     progress: Callable[[int, int], None] | None = None,
 ) -> list[LocationScan]:
     """Scan all locations, wave by wave; those that inherit from others after them.
+
+    Parameters
+    ----------
+    store : Store
+    regions : Regions
+        Regions of the trace.
+    locations : Locations
+        Locations of the trace.
+    order : EventOrder
+        Order of events across locations.
+    first_rows : (n_locations,) int64
+        Row of the first event of each location.
+    jobs : int
+        Threads.
+    spill : ColumnSpill
+        Where call instances and attributed events go that exceed the buffer pool.
+    progress : callable, optional
+        Called with the number of events done and the number of all.
 
     Returns
     -------

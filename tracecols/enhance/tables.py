@@ -29,7 +29,17 @@ from tracecols.schema import Table, compound
 
 
 def find_teams(facts: Facts, members: NDArray[np.int64], only_global: bool) -> Teams:
-    """Find the team instances of some locations."""
+    """Find the team instances of some locations.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    members : (n_members,) int64
+        Rows of the locations of the partition, ascending.
+    only_global : bool
+        Whether only call instances count that concern the whole trace: one-sided communication, start and end of MPI.
+    """
     return Teams(facts.store, facts.locations, np.zeros(0, np.int64) if only_global else members)
 
 
@@ -130,5 +140,11 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
 
 
 def tables_of(stage: str) -> tuple[TableSpec, ...]:
-    """Return the tables that are complete in a stage."""
+    """Return the tables that are complete in a stage.
+
+    Parameters
+    ----------
+    stage : str
+        A name in `steps.STAGES`.
+    """
     return tuple(spec for spec in TABLES.values() if spec.stage == stage)

@@ -90,6 +90,12 @@ class Topology:
 def read_topologies(store: Store, locations: Locations) -> tuple[list[Topology], int]:
     """Read the topologies of a trace; the one of processes and threads is made if a trace has none.
 
+    Parameters
+    ----------
+    store : Store
+    locations : Locations
+        Locations of the trace.
+
     Returns
     -------
     list of Topology
@@ -132,7 +138,25 @@ def make_topology(
     name: str, dimensions: Sequence[str], sizes: Sequence[int], periodic: Sequence[bool],
     positions: Sequence[tuple[int, Sequence[int]]], is_artificial: bool = False, communicator: int = -1,
 ) -> Topology:  # fmt: skip
-    """Make a topology from locations in ascending order and their coordinates."""
+    """Make a topology from locations in ascending order and their coordinates.
+
+    Parameters
+    ----------
+    name : str
+        Name of the topology.
+    dimensions : sequence of str
+        Names of the dimensions.
+    sizes : sequence of int
+        Sizes of the dimensions; 0 unknown.
+    periodic : sequence of bool
+        Which dimensions wrap around.
+    positions : sequence of (int, sequence of int)
+        Locations in ascending order, with a coordinate per dimension.
+    is_artificial : bool, optional
+        Whether it only counts processes and threads.
+    communicator : int, optional
+        Row of the communicator it lies on; -1 none.
+    """
     names = tuple(given or f"dimension {i}" for i, given in enumerate(dimensions))
     location = np.array([location for location, _ in positions], np.int32)
     coordinates = np.array([list(at) for _, at in positions], np.int64).reshape(len(positions), len(names))
@@ -241,6 +265,11 @@ def given_topology(description: Mapping[str, Any], rank: NDArray[np.int32], thre
 
 def load_descriptions(file: Path) -> list[Any]:
     """Read one or several descriptions of topologies from a JSON file.
+
+    Parameters
+    ----------
+    file : Path
+        A JSON file.
 
     Raises
     ------

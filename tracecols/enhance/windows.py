@@ -43,7 +43,19 @@ NOTHING, BY_START, BY_ACCESS, BY_COMPLETE = range(4)
 def match_window_collectives(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances
 ) -> CompoundTable:
-    """Build the table of processes that create, free or fence a window together."""
+    """Build the table of processes that create, free or fence a window together.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    scans : sequence of LocationScan
+        Results of the scan, by location.
+    members : (n_members,) int64
+        Rows of the locations of the partition, ascending.
+    calls : CallInstances
+        Call instances of the partition.
+    """
     e = attributed_events(facts, scans, members, calls, "rma", ["window"])
     # nothing is joined on a window that is not defined
     undefined = mask_of((K.RMA_COLLECTIVE_END, K.RMA_GROUP_SYNC))[e.kind] & (e.window < 0)
@@ -89,7 +101,19 @@ def match_window_collectives(
 def match_epochs(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances
 ) -> CompoundTable:
-    """Build the table of access epochs, one row per exposure epoch that they access."""
+    """Build the table of access epochs, one row per exposure epoch that they access.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    scans : sequence of LocationScan
+        Results of the scan, by location.
+    members : (n_members,) int64
+        Rows of the locations of the partition, ascending.
+    calls : CallInstances
+        Call instances of the partition.
+    """
     e = attributed_events(facts, scans, members, calls, "rma", ["window", "group", "level"])
     sync = np.flatnonzero((e.kind == K.RMA_GROUP_SYNC) & (e.call >= 0) & (e.window >= 0))
     role_of = np.array([_ROLES.get(n, -1) for n in facts.regions.lower], np.int64)

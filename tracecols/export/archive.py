@@ -1,4 +1,4 @@
-"""A store, or a piece of it, as an OTF2 archive for other tools."""
+"""A store, or a trace slice, as an OTF2 archive for other tools."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from tracecols.converters.base import Report
 from tracecols.converters.otf2.write import write_archive
 from tracecols.jobs import n_jobs
-from tracecols.pieces.stored import StoreSource, open_store, window_ticks
+from tracecols.slices.source import StoreSource, open_store, time_range_ticks
 
 
 def export_archive(
@@ -21,7 +21,7 @@ def export_archive(
     jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Report:
-    """Write a store, or a piece of it (`tracecols.pieces.cut`), as an OTF2 archive.
+    """Write a store, or a trace slice (`tracecols.slices.plan`), as an OTF2 archive.
 
     Parameters
     ----------
@@ -50,8 +50,8 @@ def export_archive(
         If the source is a severity cube.
     """
     store = open_store(source)
-    window = window_ticks(store, start, stop)
+    time_range = time_range_ticks(store, start, stop)
     report = Report()
-    piece = StoreSource(store, locations, *window, jobs=n_jobs(jobs))
-    write_archive(piece, output, jobs=jobs, progress=progress, report=report)
+    part_of_trace = StoreSource(store, locations, *time_range, jobs=n_jobs(jobs))
+    write_archive(part_of_trace, output, jobs=jobs, progress=progress, report=report)
     return report

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tracecols.export.flows import DETAILS, TEXTS
-from tracecols.export.timeline import Samples, Strip, Timeline, Track
+from tracecols.export.timeline import Samples, Timeline, Track, TrackEvents
 from tracecols.kernels.protobuf import BEGINS, ENDS, GOES_ON, NULL
 from tracecols.kernels.timeline import BEGIN, END, INSTANT
 from tracecols.version import __version__
@@ -40,7 +40,7 @@ def microseconds(time: NDArray[np.int64]) -> Any:
 
 
 class ChromeWriter:
-    """Writes the parts of a timeline as JSON.
+    """Writes the items of a timeline as JSON.
 
     Parameters
     ----------
@@ -100,31 +100,33 @@ class ChromeWriter:
             order = track.parent if track.kind == "waits" else track.uuid
             self._metadata(track, "thread_sort_index", "sort_index", order)
 
-    def _place(self, track: Track) -> str:
+    def _position(self, track: Track) -> str:
         return f',"pid":{track.process + 1},"tid":{track.uuid},"ts":'
 
-    def strip(self, strip: Strip) -> None:
+    def events(self, events: TrackEvents) -> None:
         """Write slices, instants and flows."""
-        for i in range(0, strip.time.size, self._rows):
-            part = slice(i, i + self._rows)
-            at = microseconds(strip.time[part])
-            mark = strip.mark[part]
-            tail: Any = pa.repeat("}", mark.size)
-            named = strip.name[part]
-            if (mark >= 0).any():
-                is_mark = pa.array(mark >= 0)
-                found = mark[mark >= 0]
+        for i in range(0, events.time.size, self._rows):
+            rows = slice(i, i + self._rows)
+            at = microseconds(events.time[rows])
+            instant = events.instant[rows]
+            tail: Any = pa.repeat("}", instant.size)
+            named = events.name[rows]
+            if (instant >= 0).any():
+                is_instant = pa.array(instant >= 0)
+                found = instant[instant >= 0]
                 named = named.copy()
-                named[mark >= 0] = strip.marks.name[found]
-                tail = pc.replace_with_mask(tail, is_mark, self._details(strip, found, at.filter(is_mark)))
+                named[instant >= 0] = events.instants.name[found]
+                tail = pc.replace_with_mask(tail, is_instant, self._details(events, found, at.filter(is_instant)))
             name = self._names.take(pa.array(named % len(self._names)))
-            self._write(joined(self._head.take(pa.array(strip.what[part])), self._place(strip.track), at, name, tail))
+            self._write(
+                joined(self._head.take(pa.array(events.what[rows])), self._position(events.track), at, name, tail)
+            )
 
-    def _details(self, strip: Strip, mark: NDArray[np.int64], at: Any) -> Any:
+    def _details(self, events: TrackEvents, instant: NDArray[np.int64], at: Any) -> Any:
         """Put what instants say into words, and the flow events that go with them."""
         details = []
         for i, name in enumerate(DETAILS):
-            values = strip.marks.values[mark, i]
+            values = events.instants.values[instant, i]
             is_there = pa.array(values != NULL)
             if name in TEXTS:
                 known = (values >= 0) & (values < len(self._texts))
@@ -133,14 +135,14 @@ class ChromeWriter:
                 words = pc.cast(pa.array(values), pa.string())
             details.append(pc.if_else(is_there, joined(f'"{name}":', words), None))
         # rows without any are left out of what is joined
-        some = (strip.marks.values[mark] != NULL).any(axis=1)
+        some = (events.instants.values[instant] != NULL).any(axis=1)
         found = pc.binary_join_element_wise(*details, ",", null_handling="skip")
-        arguments = pc.replace_with_mask(pa.repeat("", mark.size), pa.array(some), found)
-        step = strip.marks.step[mark]
+        arguments = pc.replace_with_mask(pa.repeat("", instant.size), pa.array(some), found)
+        step = events.instants.step[instant]
         phase = pa.array(["", *FLOW_PHASES.values()]).take(pa.array(step))
-        number = pc.cast(pa.array(strip.marks.flow[mark]), pa.string())
+        number = pc.cast(pa.array(events.instants.flow[instant]), pa.string())
         head = ',"bp":"e","name":"flow","cat":"mpi","id":'
-        flow = joined(',\n{"ph":"', phase, '"', head, number, self._place(strip.track), at, "}")
+        flow = joined(',\n{"ph":"', phase, '"', head, number, self._position(events.track), at, "}")
         return joined(',"args":{', arguments, "}}", pc.if_else(pa.array(step > 0), flow, ""))
 
     def samples(self, samples: Samples) -> None:
@@ -149,11 +151,11 @@ class ChromeWriter:
         line = self._tracks[track.parent]
         unit = f" [{track.unit}]" if track.unit else ""
         name = json.dumps(f"{track.name}{unit} ({line.name})")
-        place = f',\n{{"ph":"C","pid":{track.process + 1},"name":{name},"ts":'
+        head = f',\n{{"ph":"C","pid":{track.process + 1},"name":{name},"ts":'
         for i in range(0, samples.time.size, ROWS):
             at = microseconds(samples.time[i : i + ROWS])
             values = pc.cast(pa.array(samples.values[i : i + ROWS]), pa.string())
-            self._write(joined(place, at, ',"args":{"value":', values, "}}"))
+            self._write(joined(head, at, ',"args":{"value":', values, "}}"))
 
     def end(self) -> None:
         """Close the list."""

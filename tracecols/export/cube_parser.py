@@ -1,6 +1,6 @@
 """Parse the XML of both Cube formats, which may come from anywhere.
 
-Expat reads it piece by piece. Document types, and with them entities, are refused; depth and lengths are bounded.
+Expat reads it chunk by chunk. Document types, and with them entities, are refused; depth and lengths are bounded.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class CubeParser:
         self._row_of: dict[int, int] = {}
         self._orders: dict[str, NDArray[np.int64]] = {}
         self._open: list[Element] = []
-        self._place: list[int] = []
+        self._rows: list[int] = []
         self._text: list[str] | None = None
         self._length = self._limit = self.n_locations = self._n_elements = self._n_kept = 0
         self._parser = expat.ParserCreate()
@@ -143,8 +143,8 @@ class CubeParser:
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    def parse(self, pieces: Iterable[bytes]) -> None:
-        """Parse a whole file given in pieces.
+    def parse(self, chunks: Iterable[bytes]) -> None:
+        """Parse a whole file given in chunks.
 
         Raises
         ------
@@ -152,8 +152,8 @@ class CubeParser:
             If it is no XML, or not what Cube writes.
         """
         try:
-            for piece in pieces:
-                self._parser.Parse(piece, False)
+            for chunk in chunks:
+                self._parser.Parse(chunk, False)
             self._parser.Parse(b"", True)
         except expat.ExpatError as error:
             raise self.error(f"is no sound XML: {expat.errors.messages.get(error.code, error)}") from error
@@ -179,17 +179,17 @@ class CubeParser:
         if len(self._open) >= MAX_DEPTH:
             raise self.error(f"nests more than {MAX_DEPTH:,} elements")
         element = Element(tag, given)
-        place = -1
+        row = -1
         if around is None:
             if tag != "cube":
                 raise self.error(f"begins with <{tag}>, not with <cube>")
             self.version = given.get("version", "")
         elif tag == "metric":
-            place = self._add(self.metrics, element, ("metric",))
+            row = self._add(self.metrics, element, ("metric",))
         elif tag == "cnode":
-            place = self._add(self.call_paths, element, ("cnode",))
+            row = self._add(self.call_paths, element, ("cnode",))
         elif tag in _NODES or tag in _GROUPS or tag in _LOCATIONS:
-            place = self._add(self.system, element, (*_NODES, *_GROUPS))
+            row = self._add(self.system, element, (*_NODES, *_GROUPS))
             self.n_locations += tag in _LOCATIONS
         elif tag == "region":
             self._regions[given["id"]] = element
@@ -213,12 +213,12 @@ class CubeParser:
         self._text, self._length = ([] if kept else None), 0
         self._limit = MAX_NUMBER * (self.n_locations + 1) if tag == "row" else MAX_TEXT
         self._open.append(element)
-        self._place.append(place)
+        self._rows.append(row)
 
     def _add(self, into: list[Element], element: Element, above: tuple[str, ...]) -> int:
         element.number  # noqa: B018  (every one of them has a number; what has none is an error here)
         if self._open[-1].tag in above:
-            element.parent, element.depth = self._place[-1], self._open[-1].depth + 1
+            element.parent, element.depth = self._rows[-1], self._open[-1].depth + 1
         if element.depth > MAX_TREE_DEPTH and into is not self.call_paths:
             raise self.error(f"nests more than {MAX_TREE_DEPTH} elements <{element.tag}>")
         into.append(element)
@@ -239,7 +239,7 @@ class CubeParser:
 
     def _end(self, tag: str) -> None:
         element = self._open.pop()
-        self._place.pop()
+        self._rows.pop()
         if self._text is None:
             return
         text, self._text = "".join(self._text), None
@@ -396,11 +396,11 @@ class CubeParser:
         numbers = sorted(n.number for n in self.system if n.tag in _LOCATIONS)
         found = []
         for t in self.topologies:
-            places = [(row, t["coordinates"][n]) for row, n in enumerate(numbers) if n in t["coordinates"]]
+            positions = [(row, t["coordinates"][n]) for row, n in enumerate(numbers) if n in t["coordinates"]]
             names, sizes, periodic = ([d[c] for d in t["dimensions"]] for c in ("name", "size", "periodic"))
-            if all(len(at) == len(names) for _, at in places):
+            if all(len(at) == len(names) for _, at in positions):
                 is_artificial = t["name"].lower() in ARTIFICIAL_NAMES
-                found.append(make_topology(t["name"], names, sizes, periodic, places, is_artificial))
+                found.append(make_topology(t["name"], names, sizes, periodic, positions, is_artificial))
         return found
 
     def enumeration(self, kind: str) -> NDArray[np.int64]:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tracecols.errors import ForeignCubeWarning, SeverityError
 from tracecols.export.cube_parser import CubeParser, Element
 from tracecols.export.cube_xml import EXTREMES, FACTS, INCLUSIVE, NO_EXTREME
-from tracecols.export.cubex import DATA_MARK, DEFLATED_MARK, DENSE, INDEX_MARK, SPARSE
+from tracecols.export.cubex import DATA_MAGIC, DEFLATED_MAGIC, DENSE, INDEX_MAGIC, SPARSE
 from tracecols.files import open_regular
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.cells import Cells
@@ -35,7 +35,7 @@ MAX_XML = 4 << 30
 """Bytes of XML, unpacked."""
 MAX_CELLS = 1 << 29
 """Values other than zero in a file; of each 16 bytes are kept."""
-PIECE = 1 << 20
+CHUNK = 1 << 20
 MAKE_ONE = "of a trace, make one with: tracecols analyze TRACE"
 
 # CubeLib, CubeMetric.cpp: is_int8 ... is_double, and types whose values do not add up (extrema, rates, tuples, histograms).
@@ -75,7 +75,13 @@ KINDS_OF_FACTS: dict[str, type] = {
 
 
 def is_cube(path: Path) -> bool:
-    """Return whether a path is to be read as a cube: a file, or the folder of one; any other folder should be a store."""
+    """Return whether a path is to be read as a cube: a file, or the folder of one; any other folder should be a store.
+
+    Parameters
+    ----------
+    path : Path
+        A file or folder.
+    """
     return (path.exists() and not path.is_dir()) or is_made_here(path, "a severity cube")
 
 
@@ -139,16 +145,16 @@ def read_cube(path: str | Path) -> SeverityCube:
 # -- CUBE 3 ---------------------------------------------------------------------------------------------------------------
 
 
-def _pieces(path: Path, packed: bool) -> Iterator[bytes]:
+def _chunks(path: Path, packed: bool) -> Iterator[bytes]:
     """Yield the bytes of an XML file, unpacked."""
     size = 0
     try:
         with open_regular(path) as stored, gzip.open(stored) if packed else stored as file:
-            while piece := file.read(PIECE):
-                size += len(piece)
+            while chunk := file.read(CHUNK):
+                size += len(chunk)
                 if size > MAX_XML:
                     raise SeverityError(f"{path} has more than {MAX_XML >> 30} GiB of XML")
-                yield piece
+                yield chunk
     except (OSError, EOFError, zlib.error) as error:
         raise SeverityError(f"cannot read {path} beyond byte {size:,} of its XML: {error}") from error
 
@@ -158,7 +164,7 @@ class _Gathered:
 
     def __init__(self, where: str) -> None:
         self.where, self.n = where, 0
-        self.parts: dict[int, list[tuple[NDArray[np.int64], NDArray[Any]]]] = {}
+        self.batches: dict[int, list[tuple[NDArray[np.int64], NDArray[Any]]]] = {}
 
     def add(self, metric: int, call_path: int, values: NDArray[Any], present: NDArray[np.bool_] | None = None) -> None:
         """Add one row: the values of all locations, those that are not zero or those that are said to be there."""
@@ -166,11 +172,11 @@ class _Gathered:
         self.n += location.size
         if self.n > MAX_CELLS:
             raise SeverityError(f"{self.where} has more than {MAX_CELLS:,} values other than zero")
-        self.parts.setdefault(metric, []).append(((call_path << 32) | location, values[location]))
+        self.batches.setdefault(metric, []).append(((call_path << 32) | location, values[location]))
 
     def cells(self, metric: int, how: str = "sum") -> Cells:
         """Return all cells of a metric."""
-        parts = self.parts.pop(metric, [])
+        parts = self.batches.pop(metric, [])
         if not parts:
             return Cells.empty()
         key, value = np.concatenate([k for k, _ in parts]), np.concatenate([v for _, v in parts])
@@ -200,10 +206,10 @@ def _read_cube3(path: Path, packed: bool) -> SeverityCube:
         rows.add(number, call_path, values, None if is_sum else _extremes(values, FACTS in parser.attributes))
 
     parser = CubeParser(str(path), on_row)
-    parser.parse(_pieces(path, packed))
+    parser.parse(_chunks(path, packed))
     if not parser.version.startswith("3"):
         raise SeverityError(f"{path} is of version {parser.version!r} of Cube\n  as XML, version 3 can be read")
-    if unknown := set(rows.parts) - {m.number for m in parser.metrics}:
+    if unknown := set(rows.batches) - {m.number for m in parser.metrics}:
         raise SeverityError(f"{path} has values of metric {min(unknown)}, which it does not describe")
 
     def cells_of(metric: Element) -> dict[str, Cells]:
@@ -248,29 +254,29 @@ def _members(path: Path, content: memoryview) -> dict[str, memoryview]:
     return found
 
 
-def _anchor_pieces(path: Path, anchor: memoryview) -> Iterator[bytes]:
+def _anchor_chunks(path: Path, anchor: memoryview) -> Iterator[bytes]:
     """Yield the anchor, unpacked."""
     if bytes(anchor[:2]) != b"\x1f\x8b":
-        for at in range(0, len(anchor), PIECE):
-            yield bytes(anchor[at : at + PIECE])
+        for at in range(0, len(anchor), CHUNK):
+            yield bytes(anchor[at : at + CHUNK])
         return
     unpack, size, rest = zlib.decompressobj(31), 0, bytes(anchor)
     try:
         while rest and not unpack.eof:
-            piece = unpack.decompress(rest, PIECE)
-            rest, size = unpack.unconsumed_tail, size + len(piece)
+            chunk = unpack.decompress(rest, CHUNK)
+            rest, size = unpack.unconsumed_tail, size + len(chunk)
             if size > MAX_XML:
                 raise SeverityError(f"{path}: anchor.xml has more than {MAX_XML >> 30} GiB")
-            yield piece
+            yield chunk
     except zlib.error as error:
         raise SeverityError(f"{path}: anchor.xml is damaged beyond byte {size:,} ({error})") from error
 
 
 def _index_of(where: str, index: memoryview, n_call_paths: int) -> tuple[str, NDArray[np.int64]]:
     """Return the byte order of a metric, and the numbers of the call paths that have rows, in order."""
-    head = len(INDEX_MARK)
-    if bytes(index[:head]) != INDEX_MARK or len(index) < head + 7:
-        raise SeverityError(f"{where}: its index does not begin with {INDEX_MARK.decode()}")
+    head = len(INDEX_MAGIC)
+    if bytes(index[:head]) != INDEX_MAGIC or len(index) < head + 7:
+        raise SeverityError(f"{where}: its index does not begin with {INDEX_MAGIC.decode()}")
     byte_order = {b"\1\0\0\0": "<", b"\0\0\0\1": ">"}.get(bytes(index[head : head + 4]))
     kind = index[head + 6]
     if byte_order is None or kind not in (DENSE, SPARSE):
@@ -289,26 +295,26 @@ def _index_of(where: str, index: memoryview, n_call_paths: int) -> tuple[str, ND
 
 def _rows(where: str, data: memoryview, byte_order: str, n_rows: int, n_bytes: int) -> Iterator[tuple[int, bytes]]:
     """Yield number and bytes of the rows of a metric; rows that were never written are left out."""
-    if bytes(data[: len(DATA_MARK)]) == DATA_MARK:
-        body = data[len(DATA_MARK) :]
+    if bytes(data[: len(DATA_MAGIC)]) == DATA_MAGIC:
+        body = data[len(DATA_MAGIC) :]
         if len(body) > n_rows * n_bytes or len(body) % max(n_bytes, 1):
             raise SeverityError(f"{where}: its data are {len(body):,} bytes, not {n_rows:,} rows of {n_bytes:,}")
         # rows at the end that were never written are not there
         for row in range(len(body) // max(n_bytes, 1)):
             yield row, bytes(body[row * n_bytes : (row + 1) * n_bytes])
         return
-    head = len(DEFLATED_MARK)
-    if bytes(data[:head]) != DEFLATED_MARK or len(data) < head + 8:
-        raise SeverityError(f"{where}: its data begin with neither {DATA_MARK.decode()} nor {DEFLATED_MARK.decode()}")
+    head = len(DEFLATED_MAGIC)
+    if bytes(data[:head]) != DEFLATED_MAGIC or len(data) < head + 8:
+        raise SeverityError(f"{where}: its data begin with neither {DATA_MAGIC.decode()} nor {DEFLATED_MAGIC.decode()}")
     n = int(np.frombuffer(data[head : head + 8], byte_order + "u8")[0])
     base = head + 8 + 24 * n
     if n != n_rows or base > len(data):
         raise SeverityError(f"{where}: its data have {n:,} rows, its index {n_rows:,}, and {len(data):,} bytes")
-    places = np.frombuffer(data[head + 8 : base], byte_order + "u8").reshape(n, 3).tolist()
+    blocks = np.frombuffer(data[head + 8 : base], byte_order + "u8").reshape(n, 3).tolist()
     # rows that share their bytes would let a small file ask for any amount of work
-    if sum(size for _, _, size in places) > len(data) - base:
+    if sum(size for _, _, size in blocks) > len(data) - base:
         raise SeverityError(f"{where}: its deflated rows overlap, or lie beyond the end at byte {len(data):,}")
-    for start, at, size in places:
+    for start, at, size in blocks:
         if not size:
             continue
         row, off = divmod(start, n_bytes) if n_bytes else (0, 0)
@@ -335,7 +341,7 @@ def _read_members(path: Path, members: dict[str, memoryview]) -> SeverityCube:
     if "anchor.xml" not in members:
         raise SeverityError(f"{path} is an archive without anchor.xml\n  a .cubex has one")
     parser = CubeParser(f"{path}: anchor.xml")
-    parser.parse(_anchor_pieces(path, members["anchor.xml"]))
+    parser.parse(_anchor_chunks(path, members["anchor.xml"]))
     if not parser.version.startswith("4"):
         raise SeverityError(f"{path} is of version {parser.version!r} of Cube\n  .cubex of version 4 can be read")
     n_locations, n_call_paths = parser.n_locations, len(parser.call_paths)
@@ -349,7 +355,7 @@ def _read_members(path: Path, members: dict[str, memoryview]) -> SeverityCube:
 
     def cells_of(metric: Element) -> dict[str, Cells]:
         where = f"{path}: metric {metric.number} '{metric.name}'"
-        index, data = (members.get(f"{metric.number}.{part}") for part in ("index", "data"))
+        index, data = (members.get(f"{metric.number}.{kind}") for kind in ("index", "data"))
         if data is None and ours:
             raise SeverityError(f"{where} has no data\n  the archive was cut off; export it again")
         if data is None or not n_call_paths:
@@ -360,16 +366,18 @@ def _read_members(path: Path, members: dict[str, memoryview]) -> SeverityCube:
         name, along = metric.texts.get("dtype", "").strip(), metric.given.get("type", "EXCLUSIVE")
         order = parser.enumeration(along)[numbers]
         if name == STATISTICS:
-            dtype = np.dtype([(part, byte_order + code) for part, code in TUPLE])
+            dtype = np.dtype([(statistic, byte_order + code) for statistic, code in TUPLE])
             for row, values in _rows(where, data, byte_order, numbers.size, n_locations * dtype.itemsize):
                 tuples = np.frombuffer(values, dtype)
-                for i, part in enumerate(dtype.names or ()):
-                    gathered.add(i, int(order[row]), tuples[part], tuples["count"] > 0)
+                for i, statistic in enumerate(dtype.names or ()):
+                    gathered.add(i, int(order[row]), tuples[statistic], tuples["count"] > 0)
             parts = {
-                part if part != "sum" else "": gathered.cells(i, OTHERS[part][2] if part in OTHERS else "sum")
-                for i, part in enumerate(dtype.names or ())
+                statistic if statistic != "sum" else "": gathered.cells(
+                    i, OTHERS[statistic][2] if statistic in OTHERS else "sum"
+                )
+                for i, statistic in enumerate(dtype.names or ())
             }
-            is_sum = {part: part not in ("min", "max") for part in parts}
+            is_sum = {statistic: statistic not in ("min", "max") for statistic in parts}
             return {p: exclusive(c) if along == "INCLUSIVE" and is_sum[p] else c for p, c in parts.items()}
         dtype = np.dtype(byte_order + NUMPY_TYPES[name])
         how = parser.aggregation_of(metric).partition("_")[0]
@@ -430,17 +438,17 @@ def _in_ticks(cells: Cells, resolution: int) -> Cells:
     return Cells(cells.key, cells.value * resolution)
 
 
-def _add_statistic(p: PropertyAxis, metric: Element, part: str, kind: str) -> str:
+def _add_statistic(p: PropertyAxis, metric: Element, statistic: str, kind: str) -> str:
     """Add a property for one part of statistics, a root of its own behind all others, and return its id."""
-    name = f"{metric.name}_{part}"
+    name = f"{metric.name}_{statistic}"
     while name in p.id:
         name += "_"
-    title, unit, how = OTHERS[part]
+    title, unit, how = OTHERS[statistic]
     at = p.id.index(metric.name)
     p.id.append(name)
     p.parent.append("")
     p.title.append(f"{p.title[at]}, {title}")
-    p.unit.append(unit if part == "count" else p.unit[at] + unit)
+    p.unit.append(unit if statistic == "count" else p.unit[at] + unit)
     p.summary.append(f"The {title} of which {p.title[at]} ({metric.name}) is the sum.")
     p.advice.append("")
     p.confidence.append(p.confidence[at])
@@ -472,7 +480,7 @@ def _cube_of(
             continue
         if (dtype not in NUMPY_TYPES and not is_tuple) or kind not in STORED:
             raise SeverityError(f"{path}: metric {metric.name!r} is {kind!r} of {dtype!r}, which are no types of Cube")
-        for part, found in cells_of(metric).items():
+        for statistic, found in cells_of(metric).items():
             # NaN is not less, either
             wrong = np.flatnonzero(~(np.abs(found.value.astype(np.float64)) < LARGEST))
             if wrong.size:
@@ -485,7 +493,7 @@ def _cube_of(
                 raise SeverityError(
                     f"{path}: metric {metric.name!r} has {what}, at {at}\n  the file is damaged; make it again"
                 )
-            name = _add_statistic(properties, metric, part, kind) if part else metric.name
+            name = _add_statistic(properties, metric, statistic, kind) if statistic else metric.name
             cells[name] = _in_ticks(found, int(facts["resolution"])) if ours and unit == "sec" else found
     if left_out:
         facts["left_out"] = left_out

@@ -310,8 +310,8 @@ def _write_topologies(cube: SeverityCube, write: Write, key: str) -> None:
         for name, size, is_periodic in zip(topology.dimensions, topology.shape, topology.periodic, strict=True):
             named = f'name="{escaped(name)}" ' if name else ""
             write(f'<dim {named}size="{size}" periodic="{"true" if is_periodic else "false"}"/>\n')
-        for location, place in zip(topology.location.tolist(), topology.coordinates.tolist(), strict=True):
-            write(f'<coord {key}="{location}">{" ".join(map(str, place))}</coord>\n')
+        for location, coordinates in zip(topology.location.tolist(), topology.coordinates.tolist(), strict=True):
+            write(f'<coord {key}="{location}">{" ".join(map(str, coordinates))}</coord>\n')
         write("</cart>\n")
     write("</topologies>\n")
 

@@ -26,7 +26,7 @@ from tracecols.export.cube_xml import (
 )
 from tracecols.severity.cube import SeverityCube
 
-INDEX_MARK, DATA_MARK, DEFLATED_MARK = b"CUBEX.INDEX", b"CUBEX.DATA", b"ZCUBEX.DATA"
+INDEX_MAGIC, DATA_MAGIC, DEFLATED_MAGIC = b"CUBEX.INDEX", b"CUBEX.DATA", b"ZCUBEX.DATA"
 DENSE, SPARSE = 0, 1
 
 NUMPY_TYPES = {"UINT64": "<u8", "INT64": "<i8", "DOUBLE": "<f8"} | dict.fromkeys(EXTREMES.values(), "<f8")
@@ -59,11 +59,11 @@ def metric_members(cube: SeverityCube, name: str) -> tuple[bytes, bytes]:
         order = np.argsort(call_paths)
         call_paths, blocks = call_paths[order], [blocks[i] for i in order]
     sizes = np.array([len(b) for b in blocks], np.int64)
-    places = np.stack(
+    offsets = np.stack(
         [np.arange(sizes.size) * 8 * cube.system.n_locations, np.cumsum(sizes) - sizes, sizes], axis=1
     ).astype("<u8")
-    index = INDEX_MARK + struct.pack("<IHBI", 1, 0, SPARSE, sizes.size) + call_paths.astype("<u4").tobytes()
-    return index, DEFLATED_MARK + struct.pack("<Q", sizes.size) + places.tobytes() + b"".join(blocks)
+    index = INDEX_MAGIC + struct.pack("<IHBI", 1, 0, SPARSE, sizes.size) + call_paths.astype("<u4").tobytes()
+    return index, DEFLATED_MAGIC + struct.pack("<Q", sizes.size) + offsets.tobytes() + b"".join(blocks)
 
 
 def write_cubex(cube: SeverityCube, path: Path) -> None:

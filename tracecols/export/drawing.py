@@ -45,13 +45,13 @@ class Nanoseconds:
     def __call__(self, ticks: NDArray[np.int64]) -> NDArray[np.int64]:
         """Convert ticks; what lies outside of what can be counted is moved to its ends."""
         whole, rest = np.divmod(np.clip(ticks, self.zero, self._last) - self.zero, self._per)
-        part = (rest >> self._shift) * self._times // (self._per >> self._shift)
-        result: NDArray[np.int64] = whole * self._times + part
+        fraction = (rest >> self._shift) * self._times // (self._per >> self._shift)
+        result: NDArray[np.int64] = whole * self._times + fraction
         return result
 
 
-class Pen:
-    """Draws the events of one location, batch after batch."""
+class SliceBuilder:
+    """Builds the slices of one location from its events, batch after batch."""
 
     def __init__(self, store: Store, location: int, first: int, stop: int, tasks_name: int) -> None:
         self._store, self._location = store, location
@@ -66,15 +66,15 @@ class Pen:
         self._state[kernels.IS_OPEN] = first == EVER.min
         self._top = np.full(tasks.n_tasks, -1, np.int64)
         self._frames = arrays.linked(kernels.Frames, 64)
-        self._room = 1 << 12
+        self._capacity = 1 << 12
 
     def draw(self, columns: Columns, marked: NDArray[np.int64], is_last: bool) -> Iterator[kernels.Drawn]:
         """Yield what a batch shows."""
         state, view = self._state, self._view
         events = kernels.Events(columns["time"], columns["kind"], columns["region"])
         n = events.time.size
-        self._room = max(self._room, n + 2 * marked.size)
-        out = arrays.empty(kernels.Drawn, self._room)
+        self._capacity = max(self._capacity, n + 2 * marked.size)
+        out = arrays.empty(kernels.Drawn, self._capacity)
         state[kernels.N_MARKS] = 0
         at = 0
         while True:
@@ -98,8 +98,8 @@ class Pen:
                 if state[kernels.N_OUT]:
                     yield self._take(out)
                 else:
-                    self._room *= 2
-                out = arrays.empty(kernels.Drawn, self._room)
+                    self._capacity *= 2
+                out = arrays.empty(kernels.Drawn, self._capacity)
         if state[kernels.N_OUT]:
             yield self._take(out)
 
@@ -127,9 +127,11 @@ def divide_intervals(begin: NDArray[np.int64], end: NDArray[np.int64]) -> NDArra
     (n,) int32
     """
     lane = np.zeros(begin.size, np.int32)
-    n_lanes, room = 8, 64
+    n_lanes, capacity = 8, 64
     while True:
-        n = kernels.divide_intervals(begin, end, lane, np.zeros((n_lanes, room), np.int64), np.zeros(n_lanes, np.int64))
+        n = kernels.divide_intervals(
+            begin, end, lane, np.zeros((n_lanes, capacity), np.int64), np.zeros(n_lanes, np.int64)
+        )
         if n == begin.size:
             return lane
-        n_lanes, room = 2 * n_lanes, 2 * room
+        n_lanes, capacity = 2 * n_lanes, 2 * capacity

@@ -24,8 +24,8 @@ TEXTS = ("communicator",)
 
 
 @dataclass
-class Marks:
-    """Instants of a strip.
+class Instants:
+    """Instants of a track: moments with details, some of which flows join.
 
     Attributes
     ----------
@@ -43,8 +43,8 @@ class Marks:
     values: NDArray[np.int64]
 
     @classmethod
-    def none(cls, n: int = 0) -> Marks:
-        """Return marks to be filled."""
+    def none(cls, n: int = 0) -> Instants:
+        """Return instants without details, to be filled."""
         values = np.full((n, len(DETAILS)), NULL, np.int64)
         return cls(np.zeros(n, np.int32), np.zeros(n, np.int64), np.zeros(n, np.uint8), values)
 
@@ -55,12 +55,12 @@ class Marks:
 
 
 class Flows:
-    """The flows of a piece, by the rows of the events they join.
+    """The flows of a time range, by the rows of the events they join.
 
     Parameters
     ----------
     holds : callable
-        `holds(location, ticks)`: whether the piece holds what happens there; (n,) bool.
+        `holds(location, ticks)`: whether the time range holds what happens there; (n,) bool.
     ns : callable
         Turns ticks into nanoseconds of the timeline; (n,) int64.
     model : Model, optional
@@ -131,13 +131,13 @@ class Flows:
             result[0][found], result[1][found] = flow[at[found]], step[at[found]]
         return result
 
-    def arrivals(self, start: int, stop: int, first_op: int) -> tuple[NDArray[np.int64], Marks]:
+    def arrivals(self, start: int, stop: int, first_op: int) -> tuple[NDArray[np.int64], Instants]:
         """Return the arrivals at collective operations between two rows, and the rows."""
         low, high = np.searchsorted(self._row, [start, stop])
-        marks = Marks.none(high - low)
+        instants = Instants.none(high - low)
         op = self._op[low:high]
-        marks.name[:] = first_op + np.where((op >= 0) & (op < len(COLLECTIVE_OPS)), op, -1)
-        marks.flow[:], marks.step[:] = self._flow[low:high], self._step[low:high]
+        instants.name[:] = first_op + np.where((op >= 0) & (op < len(COLLECTIVE_OPS)), op, -1)
+        instants.flow[:], instants.step[:] = self._flow[low:high], self._step[low:high]
         for name, values in self._details.items():
-            marks.fill(name, values[low:high])
-        return self._row[low:high], marks
+            instants.fill(name, values[low:high])
+        return self._row[low:high], instants

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.export.flows import DETAILS, TEXTS
-from tracecols.export.timeline import Samples, Strip, Timeline, Track
+from tracecols.export.timeline import Samples, Timeline, Track, TrackEvents
 from tracecols.kernels import protobuf
 
 NAMES_PER_PACKET = 1000
@@ -60,7 +60,7 @@ def packet(*fields: tuple[int, Value]) -> bytes:
 
 
 class PerfettoWriter:
-    """Writes the parts of a timeline as packets.
+    """Writes the items of a timeline as packets.
 
     Parameters
     ----------
@@ -111,13 +111,13 @@ class PerfettoWriter:
             fields.append((8, message((6, track.unit)) if track.unit else b""))
         self._file.write(packet((60, message(*fields))))
 
-    def strip(self, strip: Strip) -> None:
+    def events(self, events: TrackEvents) -> None:
         """Write slices and instants."""
         at = 0
-        while at < strip.time.size:
+        while at < events.time.size:
             at, n = protobuf.encode_events(
-                strip.time, strip.what, strip.name, strip.mark, at, strip.track.uuid, self._category,
-                strip.marks.name, strip.marks.flow, strip.marks.step, strip.marks.values, self._is_text, self._out,
+                events.time, events.what, events.name, events.instant, at, events.track.uuid, self._category,
+                events.instants.name, events.instants.flow, events.instants.step, events.instants.values, self._is_text, self._out,
             )  # fmt: skip
             self._file.write(self._out[:n].data)
 

@@ -1,12 +1,12 @@
 """What a timeline shows of a trace: tracks, and what is drawn on them, in nanoseconds.
 
-One iterator, `Timeline.parts`, makes the content; `tracecols.export.perfetto` and `tracecols.export.chrome` write it.
+One iterator, `Timeline.items`, makes the content; `tracecols.export.perfetto` and `tracecols.export.chrome` write it.
 
 * Tracks form the system tree: machine, node, process, location. Below a location stand its wait states and its counters.
 * Region instances are slices (`tracecols.kernels.timeline.draw_events`). Times are rounded down to nanoseconds, which keeps
   their order, so that slices nest; an end and the begin that follows it stay together.
 * A send, a receive and the arrival at a collective operation are instants. A flow joins a send with its receive, or those who
-  come to an operation in the order in which they come; what lies outside of the piece is in no flow.
+  come to an operation in the order in which they come; what lies outside of the time range is in no flow.
 * Wait states are slices on tracks of their own, one per property and location, more where they overlap without nesting.
 """
 
@@ -24,15 +24,15 @@ from tracecols.converters.base import Columns
 from tracecols.enhance.model import enhance
 from tracecols.enhance.regions import Regions
 from tracecols.errors import ExportError
-from tracecols.export.drawing import EVER, Nanoseconds, Pen, divide_intervals
-from tracecols.export.flows import Flows, Marks
+from tracecols.export.drawing import EVER, Nanoseconds, SliceBuilder, divide_intervals
+from tracecols.export.flows import Flows, Instants
 from tracecols.export.waits import Waits, find_waits, properties_of_waits
 from tracecols.jobs import n_jobs
 from tracecols.kernels import timeline as kernels
-from tracecols.pieces.stored import ROWS, SideReader
 from tracecols.schema import EventKind
 from tracecols.schema.enums import COLLECTIVE_OPS, name_of
 from tracecols.severity.axes import SystemAxis
+from tracecols.slices.source import ROWS, SideReader
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 
@@ -56,7 +56,7 @@ class Track:
     kind : str
         `group`, `process`, `location`, `waits` or `counter`.
     order : int
-        Place among those of the same parent.
+        Position among those of the same parent.
     process, process_name : int, str
         Row and name of the process it belongs to; -1 and empty for none.
     unit : str
@@ -74,23 +74,23 @@ class Track:
 
 
 @dataclass
-class Strip:
+class TrackEvents:
     """Begins and ends of slices, and instants, on one track in order.
 
     Attributes
     ----------
     track : Track
-    time, what, name, mark : (n,) int64, uint8, int32, int64
-        Nanoseconds; BEGIN, END or INSTANT (`tracecols.kernels.timeline`); name in `Timeline.names`; row of `marks`. -1 none.
-    marks : Marks
+    time, what, name, instant : (n,) int64, uint8, int32, int64
+        Nanoseconds; BEGIN, END or INSTANT (`tracecols.kernels.timeline`); name in `Timeline.names`; row of `instants`. -1 none.
+    instants : Instants
     """
 
     track: Track
     time: NDArray[np.int64]
     what: NDArray[np.uint8]
     name: NDArray[np.int32]
-    mark: NDArray[np.int64]
-    marks: Marks
+    instant: NDArray[np.int64]
+    instants: Instants
 
 
 @dataclass
@@ -102,7 +102,7 @@ class Samples:
     values: NDArray[Any]
 
 
-Part = Track | Strip | Samples
+TimelineItem = Track | TrackEvents | Samples
 
 
 class Timeline:
@@ -129,7 +129,7 @@ class Timeline:
     texts : list of str
         What details that are texts refer to: names of communicators.
     n_waits, left_out : dict of str to int
-        Wait states by property, and what cannot be shown; counted while the parts are made.
+        Wait states by property, and what cannot be shown; counted while the items are made.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class Timeline:
             self._progress(done, total + self._total)
 
     def holds(self, location: NDArray[np.int32], time: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether the piece holds what happens at locations and times; (n,) bool."""
+        """Whether the time range holds what happens at locations and times; (n,) bool."""
         if not location.size:
             return np.zeros(0, bool)
         result: NDArray[np.bool_] = self._chosen[location] & (time >= self._first) & (time < self._stop)
@@ -245,7 +245,7 @@ class Timeline:
 
     # -- content -----------------------------------------------------------------------------------------------------
 
-    def parts(self) -> Iterator[Part]:
+    def items(self) -> Iterator[TimelineItem]:
         """Yield tracks, each before what is drawn on it, location by location."""
         tracks, lines = self._system()
         yield from tracks
@@ -254,9 +254,9 @@ class Timeline:
         for location in range(self._chosen.size):
             if self._chosen[location]:
                 yield from self._draw_waits(location, lines[location])
-                for part, n in self._draw_location(location, lines[location]):
-                    if part is not None:
-                        yield part
+                for item, n in self._draw_location(location, lines[location]):
+                    if item is not None:
+                        yield item
                     done += n
                     if n and self._progress is not None:
                         self._progress(done, self._before + self._total)
@@ -268,7 +268,7 @@ class Timeline:
         n = self._n_tracks
         return Track(n, parent.uuid, name, kind, n, parent.process, parent.process_name, unit)
 
-    def _draw_waits(self, location: int, line: Track) -> Iterator[Part]:
+    def _draw_waits(self, location: int, line: Track) -> Iterator[TimelineItem]:
         """Draw the wait states of a location, every property on tracks of its own."""
         for k, waits in enumerate(self._waits):
             low, high = np.searchsorted(waits.location, [location, location + 1])
@@ -288,42 +288,42 @@ class Timeline:
                 track = self._track(line, waits.title, "waits")
                 yield track
                 name = np.where(what == kernels.BEGIN, self._first_wait + k, -1).astype(np.int32)
-                yield Strip(track, time, what, name, np.full(2 * n, -1, np.int64), Marks.none())
+                yield TrackEvents(track, time, what, name, np.full(2 * n, -1, np.int64), Instants.none())
 
-    def _draw_location(self, location: int, line: Track) -> Iterator[tuple[Part | None, int]]:
-        """Draw the events of a location; with every part comes how many events are done since the one before."""
+    def _draw_location(self, location: int, line: Track) -> Iterator[tuple[TimelineItem | None, int]]:
+        """Draw the events of a location; with every item comes how many events are done since the one before."""
         store, n_events = self.store, self.store.n_rows("events", location)
         first_row = int(self._first_rows[location])
         p2p = SideReader(store, "p2p", location, first_row)
         metrics = {t: SideReader(store, t, location, first_row) for t in store.tables if t.startswith("metrics_")}
         counters: dict[tuple[str, int, int], Track] = {}
-        pen = Pen(store, location, self._first, self._stop, self._tasks_name)
+        builder = SliceBuilder(store, location, self._first, self._stop, self._tasks_name)
         for base in range(0, n_events, ROWS):
             top = min(base + ROWS, n_events)
             columns = store.read("events", location, None, base, top)
-            rows, marks = self._marks(first_row, base, top, p2p.until(top))
-            for time, what, name, mark in pen.draw(columns, rows, top == n_events):
-                yield Strip(line, self.ns(time), what, name, mark, marks), 0
+            rows, instants = self._instants(first_row, base, top, p2p.until(top))
+            for time, what, name, instant in builder.draw(columns, rows, top == n_events):
+                yield TrackEvents(line, self.ns(time), what, name, instant, instants), 0
             for table, reader in metrics.items():
                 found = reader.until(top)
                 if found is not None:
-                    for part in self._sample(table, found, columns["time"], base, line, counters):
-                        yield part, 0
-            if pen.is_over:
+                    for item in self._sample(table, found, columns["time"], base, line, counters):
+                        yield item, 0
+            if builder.is_over:
                 top = n_events
             yield None, top - base
             if top == n_events:
                 return
 
-    def _marks(self, first_row: int, base: int, top: int, p2p: Columns | None) -> tuple[NDArray[np.int64], Marks]:
+    def _instants(self, first_row: int, base: int, top: int, p2p: Columns | None) -> tuple[NDArray[np.int64], Instants]:
         """Return the instants of a batch and their rows, counting from its first."""
-        rows, marks = self._flows.arrivals(first_row + base, first_row + top, self._unknown_op + 1)
+        rows, instants = self._flows.arrivals(first_row + base, first_row + top, self._unknown_op + 1)
         rows = rows - first_row - base
         if p2p is None:
-            return rows, marks
+            return rows, instants
         is_send, is_receive = np.isin(p2p["kind"], SENDS), np.isin(p2p["kind"], RECEIVES)
         at = np.flatnonzero(is_send | is_receive)
-        own = Marks.none(at.size)
+        own = Instants.none(at.size)
         is_send = is_send[at]
         own.name[:] = np.where(is_send, self._send, self._receive)
         own.flow, own.step = self._flows.of_p2p(p2p["row"][at] + first_row)
@@ -335,15 +335,18 @@ class Timeline:
         own.fill("communicator", p2p["communicator"][at])
         rows = np.concatenate([rows, p2p["row"][at] - base])
         order = np.argsort(rows, kind="stable")
-        joined = Marks(
-            *(np.concatenate([getattr(marks, f), getattr(own, f)])[order] for f in ("name", "flow", "step", "values"))
+        joined = Instants(
+            *(
+                np.concatenate([getattr(instants, f), getattr(own, f)])[order]
+                for f in ("name", "flow", "step", "values")
+            )
         )
         return rows[order], joined
 
     def _sample(
         self, table: str, found: Columns, time: NDArray[np.int64], base: int, line: Track,
         counters: dict[tuple[str, int, int], Track],
-    ) -> Iterator[Part]:  # fmt: skip
+    ) -> Iterator[TimelineItem]:  # fmt: skip
         """Draw the values of the counters of a metric class."""
         d = self.store.definitions
         at = time[found["row"] - base]

@@ -1,4 +1,4 @@
-"""A store, or a piece of it, as a timeline for viewers: in Perfetto's own format or as Chrome's JSON."""
+"""A store, or a time range of it, as a timeline for viewers: in Perfetto's own format or as Chrome's JSON."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tracecols.errors import ExportError
 from tracecols.export.chrome import ChromeWriter
 from tracecols.export.perfetto import PerfettoWriter
 from tracecols.export.tables import new_file
-from tracecols.export.timeline import Samples, Strip, Timeline
-from tracecols.pieces.stored import chosen_locations, open_store, window_ticks
+from tracecols.export.timeline import Samples, Timeline, TrackEvents
+from tracecols.slices.source import chosen_locations, open_store, time_range_ticks
 
 WRITERS: dict[str, type[PerfettoWriter] | type[ChromeWriter]] = {
     ".pftrace": PerfettoWriter,
@@ -48,7 +48,7 @@ def export_timeline(
     jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Shown:
-    """Write a store, or a piece of it, as a timeline (`tracecols.export.timeline`).
+    """Write a store, or a time range of it, as a timeline (`tracecols.export.timeline`).
 
     Memory does not grow with the events, but with the messages, the collective operations and the wait states.
 
@@ -82,18 +82,18 @@ def export_timeline(
     if ending is None:
         raise ExportError(f"no timeline ends like {output.name}\n  there are {', '.join(WRITERS)}")
     store = open_store(source)
-    first, last = window_ticks(store, start, stop)
+    first, last = time_range_ticks(store, start, stop)
     chosen = chosen_locations(store, locations)
     timeline = Timeline(store, locations=chosen, start=first, stop=last, waits=waits, jobs=jobs, progress=progress)
     with new_file(output) as path, path.open("wb") as file:
         writer = WRITERS[ending](file, timeline)
         writer.begin()
-        for part in timeline.parts():
-            if isinstance(part, Strip):
-                writer.strip(part)
-            elif isinstance(part, Samples):
-                writer.samples(part)
+        for item in timeline.items():
+            if isinstance(item, TrackEvents):
+                writer.events(item)
+            elif isinstance(item, Samples):
+                writer.samples(item)
             else:
-                writer.track(part)
+                writer.track(item)
         writer.end()
     return Shown(timeline.n_waits, timeline.left_out)

@@ -1,6 +1,6 @@
 """The words patterns are declared in.
 
-A property is a place in the property tree with a title and a meaning. Its severity comes from one of
+A property is a node of the property tree with a title and a meaning. Its severity comes from one of
 
 * a *pattern*: a function that narrows its parent's matches on a compound table,
 * a *region rule*: the time (or visits) of call paths whose region fits,
@@ -57,13 +57,27 @@ class Matches:
         return self.row.size
 
     def where(self, mask: NDArray[np.bool_], **changed: NDArray[Any]) -> Matches:
-        """Keep the matches a mask selects; `severity`, `call_path`, `location` may be given anew, for all before masking."""
+        """Keep the matches a mask selects; `severity`, `call_path`, `location` may be given anew, for all before masking.
+
+        Parameters
+        ----------
+        mask : (n,) bool
+            Matches to keep.
+        **changed : (n,) array
+            New values of `severity`, `call_path` or `location`, of all matches before masking.
+        """
         kept = np.flatnonzero(mask)
         columns = {name: changed.get(name, getattr(self, name))[kept] for name in ("severity", "call_path", "location")}
         return Matches(self.row[kept], **columns)
 
     def counted(self, mask: NDArray[np.bool_]) -> Matches:
-        """Keep the matches a mask selects; each counts as one occurrence."""
+        """Keep the matches a mask selects; each counts as one occurrence.
+
+        Parameters
+        ----------
+        mask : (n,) bool
+            Matches to keep.
+        """
         return self.where(mask, severity=np.ones(len(self), np.int64))
 
     def read_only(self) -> Matches:
@@ -104,6 +118,8 @@ class Instances:
         Row of the table, -1 where there is none.
     found : (n,) bool
         Where there is one.
+    table : CompoundTable
+        The table of the constituents.
     """
 
     def __init__(self, table: CompoundTable, row: NDArray[np.int64]) -> None:
@@ -228,7 +244,19 @@ class Conventions:
 
 @dataclass
 class Findings:
-    """What has been found so far: cells by property, and the model's basic measures."""
+    """What has been found so far: cells by property, and the model's basic measures.
+
+    Parameters
+    ----------
+    model : Model
+        The enhanced trace.
+    conventions : Conventions
+        Whose rules are followed.
+    teams : TeamTimes
+        When threads are in teams.
+    cells : dict of str to Cells
+        By property, what was found.
+    """
 
     model: Model
     conventions: Conventions
@@ -278,7 +306,26 @@ class Family:
         self, id: str, parent: str, title: str, summary: str, *, unit: str = "sec", scalasca: Variant | None = UNCHANGED,
         expert: Variant | None = None, **more: Any,
     ) -> None:  # fmt: skip
-        """Declare a property that needs no function of its own; a variant of None: it does not exist there."""
+        """Declare a property that needs no function of its own; a variant of None: it does not exist there.
+
+        Parameters
+        ----------
+        id : str
+            The name the field's tools use.
+        parent : str
+            Id of the property above; empty for roots.
+        title : str
+            Name for people.
+        summary : str
+            What the property means.
+        unit : str, optional
+            sec, occ or bytes; a counter's own unit.
+        scalasca, expert : mapping, optional
+            What is different under these conventions: attributes of `Property`, and arguments of the function. None:
+            the property does not exist there.
+        **more
+            Further attributes of `Property`.
+        """
         common = {
             "id": id, "parent": parent, "title": title, "unit": unit, "summary": summary, "family": self.name, **more,
         }  # fmt: skip
@@ -288,7 +335,28 @@ class Family:
         self, id: str, parent: str, title: str, *, table: str, summary: str, unit: str = "sec",
         scalasca: Variant | None = UNCHANGED, expert: Variant | None = None, **more: Any,
     ) -> Callable[[PatternFunction], PatternFunction]:  # fmt: skip
-        """Declare a property whose matches a function finds; use as a decorator."""
+        """Declare a property whose matches a function finds; use as a decorator.
+
+        Parameters
+        ----------
+        id : str
+            The name the field's tools use.
+        parent : str
+            Id of the property above; empty for roots.
+        title : str
+            Name for people.
+        table : str
+            The compound table that the function matches on.
+        summary : str
+            What the property means.
+        unit : str, optional
+            sec, occ or bytes; a counter's own unit.
+        scalasca, expert : mapping, optional
+            What is different under these conventions: attributes of `Property`, and arguments of the function. None:
+            the property does not exist there.
+        **more
+            Further attributes of `Property`.
+        """
 
         def declare(function: PatternFunction) -> PatternFunction:
             self.add(
@@ -311,7 +379,26 @@ class Family:
         self, id: str, parent: str, title: str, *, summary: str, unit: str = "sec", scalasca: Variant | None = UNCHANGED,
         expert: Variant | None = None, **more: Any,
     ) -> Callable[[CellFunction], CellFunction]:  # fmt: skip
-        """Declare a property whose cells a function computes from the model; use as a decorator."""
+        """Declare a property whose cells a function computes from the model; use as a decorator.
+
+        Parameters
+        ----------
+        id : str
+            The name the field's tools use.
+        parent : str
+            Id of the property above; empty for roots.
+        title : str
+            Name for people.
+        summary : str
+            What the property means.
+        unit : str, optional
+            sec, occ or bytes; a counter's own unit.
+        scalasca, expert : mapping, optional
+            What is different under these conventions: attributes of `Property`, and arguments of the function. None:
+            the property does not exist there.
+        **more
+            Further attributes of `Property`.
+        """
 
         def declare(function: CellFunction) -> CellFunction:
             self.add(id, parent, title, summary, unit=unit, scalasca=scalasca, expert=expert, cells=function, **more)
@@ -382,7 +469,15 @@ def called(pattern: str) -> RegionRule:
 
 
 def in_role(roles: Iterable[str], paradigm: str = "") -> RegionRule:
-    """Make a region rule: regions of a paradigm, or of any, with one of some roles."""
+    """Make a region rule: regions of a paradigm, or of any, with one of some roles.
+
+    Parameters
+    ----------
+    roles : iterable of str
+        Roles of regions, `RegionRole`.
+    paradigm : str, optional
+        Paradigm of the regions; any by default.
+    """
     wanted = list(roles)
 
     def rule(regions: Regions) -> NDArray[np.bool_]:
@@ -393,7 +488,13 @@ def in_role(roles: Iterable[str], paradigm: str = "") -> RegionRule:
 
 
 def either(*rules: RegionRule) -> RegionRule:
-    """Make a region rule that fits where any of some does."""
+    """Make a region rule that fits where any of some does.
+
+    Parameters
+    ----------
+    *rules : region rule
+        Functions from regions to a mask over them.
+    """
 
     def rule(regions: Regions) -> NDArray[np.bool_]:
         return np.logical_or.reduce([r(regions) for r in rules])
@@ -402,7 +503,17 @@ def either(*rules: RegionRule) -> RegionRule:
 
 
 def region_of(model: Model, call_path: NDArray[np.int32], rule: RegionRule) -> NDArray[np.bool_]:
-    """Whether the regions of call paths fit a rule; false for null."""
+    """Whether the regions of call paths fit a rule; false for null.
+
+    Parameters
+    ----------
+    model : Model
+        The enhanced trace.
+    call_path : (n,) int32
+        Call paths; -1 null.
+    rule : region rule
+        Function from regions to a mask over them.
+    """
     mask = model.memo.get(rule)
     if mask is None:
         mask = model.memo[rule] = np.append(rule(model.regions)[model.call_paths.region], False)

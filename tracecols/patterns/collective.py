@@ -162,10 +162,10 @@ def early_scan(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     n = c.row.size
     order = np.lexsort((c.rank, c.segments.group))
     # a running maximum over ranks that starts anew with every operation: ranks of begin times keep the numbers small
-    times, place = np.unique(np.where(c.sent > 0, c.begin, EARLY), return_inverse=True)
+    times, step = np.unique(np.where(c.sent > 0, c.begin, EARLY), return_inverse=True)
     offset = c.segments.group[order] * (n + 1)
     latest = np.empty(n, np.int64)
-    latest[order] = times[np.maximum.accumulate(place[order] + offset) - offset] if n else 0
+    latest[order] = times[np.maximum.accumulate(step[order] + offset) - offset] if n else 0
     waits = ((c.sent > 0) | (c.received > 0)) & (latest != EARLY)
     return c.matches(parent, np.where(waits, c.wait(np.where(waits, latest, c.begin)), 0))
 

@@ -1,7 +1,7 @@
 """What a valid trace satisfies (thesis 3.6.4), and where a trace does not.
 
 A constraint is declared once, with the function that finds what violates it. Constraints on one location, on the threads of
-a process, and among processes are checked in the parts in which the model hands these out; names and places are only looked up
+a process, and among processes are checked per partition of the trace; names and call paths are only looked up
 for what is found.
 """
 
@@ -163,11 +163,11 @@ def find_violations(model: Model, first: int = 3, progress: Progress | None = No
     """
     names = Names(model)
 
-    def check(view: Model, stage: str) -> list[tuple[str, int, list[tuple[int, int, str]]]]:
+    def check(partition: Model, stage: str) -> list[tuple[str, int, list[tuple[int, int, str]]]]:
         result = []
         for c in CONSTRAINTS:
             if SCOPES[c.scope] == stage:
-                found = c.find(view, names)
+                found = c.find(partition, names)
                 chosen = np.lexsort((found.location, found.time))[:first].tolist()
                 here = [(int(found.time[i]), int(found.location[i]), found.tell(i)) for i in chosen]
                 result.append((c.name, found.count, here))
@@ -177,8 +177,8 @@ def find_violations(model: Model, first: int = 3, progress: Progress | None = No
     told: dict[str, list[tuple[int, int, str]]] = {}
     with model.divided() as run, ThreadPoolExecutor(model.jobs) as pool:
         everywhere = run.stages(check, STAGES, pool, progress)
-        for part in [check(model, ALONE), *everywhere]:
-            for name, count, here in part:
+        for violations in [check(model, ALONE), *everywhere]:
+            for name, count, here in violations:
                 counts[name] = counts.get(name, 0) + count
                 told[name] = sorted([*told.get(name, []), *here])[:first]
     return [Violation(c, counts[c.name], told[c.name]) for c in CONSTRAINTS if counts.get(c.name)]
@@ -191,15 +191,15 @@ def _nesting(
     model: Model, counts: list[int], find: Callable[[dict[str, NDArray[Any]], int], NDArray[np.int64]]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], list[tuple[int, int]]]:
     """Search some of the locations that have violations; time, location, and (region, call path) of the first ones of each."""
-    times, locations, places = [], [], []
+    times, locations, calls = [], [], []
     for location in np.flatnonzero(counts)[:SOME].tolist():
         columns = scan_stacks(model.facts, model.scans, model.team_instances, location)
         at = find(columns, model.scans[location].first_row)[:SOME]
         times.append(columns["time"][at])
         locations.append(np.full(at.size, location))
-        places += list(zip(columns["region"][at].tolist(), columns["call_path"][at].tolist(), strict=True))
+        calls += list(zip(columns["region"][at].tolist(), columns["call_path"][at].tolist(), strict=True))
     nothing = np.zeros(0, np.int64)
-    return np.concatenate([*times, nothing]), np.concatenate([*locations, nothing]), places
+    return np.concatenate([*times, nothing]), np.concatenate([*locations, nothing]), calls
 
 
 LEAVES = (K.EXIT, K.CALLING_CONTEXT_EXIT)
@@ -218,10 +218,10 @@ def nesting(model: Model, names: Names) -> Found:
         named = (region >= 0) & (columns["kind"] != K.PROGRAM_END)
         return np.flatnonzero(leaves & ((enter < 0) | (named & (entered != region))))
 
-    time, location, places = _nesting(model, counts, find)
+    time, location, calls = _nesting(model, counts, find)
 
     def tell(i: int) -> str:
-        region, call_path = places[i]
+        region, call_path = calls[i]
         inside = f"inside {names.call_path(call_path)}" if call_path >= 0 else "outside of all regions"
         return f"leaves {names.region(region)} {inside}"
 
@@ -238,8 +238,8 @@ def unfinished(model: Model, names: Names) -> Found:
         enters |= (columns["kind"] == K.MEASUREMENT_ON_OFF) & (columns["region"] >= 0)
         return np.flatnonzero(enters & (columns["exitptr"] < 0))
 
-    time, location, places = _nesting(model, counts, find)
-    return Found(sum(counts), time, location, lambda i: f"enters {names.region(places[i][0])} and never leaves it")
+    time, location, calls = _nesting(model, counts, find)
+    return Found(sum(counts), time, location, lambda i: f"enters {names.region(calls[i][0])} and never leaves it")
 
 
 @constraint("events earlier than the one before them", "time does not decrease at a location", "location", "TIME")
@@ -266,33 +266,33 @@ def decreasing_times(model: Model, _names: Names) -> Found:
 
 
 @constraint("teams that nobody forked", "a FORK precedes every team", "process")
-def forks(part: Model, names: Names) -> Found:
+def forks(partition: Model, names: Names) -> Found:
     """Find team instances without FORK."""
-    teams = part.team_instances
-    of = np.flatnonzero(part.teams.master < 0)
+    teams = partition.team_instances
+    of = np.flatnonzero(partition.teams.master < 0)
     begin = np.searchsorted(np.sort(teams.instance), of)
     begin = np.argsort(teams.instance, kind="stable")[begin] if of.size else of
     time, location = np.zeros(of.size, np.int64), teams.location[begin].astype(np.int64)
     for at in np.unique(location).tolist():
         events, mine = teams.events[at], location == at
-        rows = events.row[events.is_begin][begin[mine] - teams.begin_start[at]] - part.scans[at].first_row
-        time[mine] = part.store.read("events", at, ["time"])["time"][rows]
-    communicator = part.teams.communicator
+        rows = events.row[events.is_begin][begin[mine] - teams.begin_start[at]] - partition.scans[at].first_row
+        time[mine] = partition.store.read("events", at, ["time"])["time"][rows]
+    communicator = partition.teams.communicator
     return Found.at(
         time, location, lambda i: f"begins in {names.communicator(int(communicator[of[i]]))}, which nobody forked"
     )
 
 
 @constraint("threads that begin in undefined teams", "teams are defined", "process", "OTF2 definitions")
-def undefined_teams(part: Model, _names: Names) -> Found:
+def undefined_teams(partition: Model, _names: Names) -> Found:
     """Count begins in teams that are not defined: each thread stands alone."""
-    return Found(part.teams.counts["threads that begin in undefined teams"])
+    return Found(partition.teams.counts["threads that begin in undefined teams"])
 
 
 @constraint("constructs that lack threads", "all threads of a team execute a construct", "process", "thesis 3.13, 3.19")
-def construct_members(part: Model, names: Names) -> Found:
+def construct_members(partition: Model, names: Names) -> Found:
     """Find constructs that not all threads of the team execute."""
-    c, m, teams = part.constructs, part.construct_members, part.teams
+    c, m, teams = partition.constructs, partition.construct_members, partition.teams
     if not len(c):
         return Found(0)
     size = teams.n_threads[c.team]
@@ -304,15 +304,16 @@ def construct_members(part: Model, names: Names) -> Found:
 
 
 @constraint("constructs in different order", "threads of a team execute constructs in the same order", "process")
-def construct_order(part: Model, names: Names) -> Found:
+def construct_order(partition: Model, names: Names) -> Found:
     """Find constructs of whose threads some execute another region."""
-    c, m = part.constructs, part.construct_members
+    c, m = partition.constructs, partition.construct_members
     if not len(c):
         return Found(0)
-    region = part.call_paths.region[m.call_path]
+    region = partition.call_paths.region[m.call_path]
     # regions that look the same count as one
     text = [
-        f"{a}\0{b}\0{n}" for a, b, n in zip(part.regions.name, part.regions.file, part.regions.begin_line, strict=True)
+        f"{a}\0{b}\0{n}"
+        for a, b, n in zip(partition.regions.name, partition.regions.file, partition.regions.begin_line, strict=True)
     ]
     number = np.unique(np.array(text, object).astype(str), return_inverse=True)[1]
     segments = Segments(m.construct, len(c))
@@ -337,11 +338,13 @@ ACQUIRES = (K.THREAD_ACQUIRE_LOCK, K.OMP_ACQUIRE_LOCK)
 class _Locks:
     """The lock events of a part in chronological order by lock; how often each is held before and after each event."""
 
-    def __init__(self, part: Model) -> None:
-        e = attributed_events(part.facts, part.scans, part.members, part.call_instances, "locks", ["lock"])
-        process = part.process[e.location] if e.location.size else np.zeros(0, np.int32)
+    def __init__(self, partition: Model) -> None:
+        e = attributed_events(
+            partition.facts, partition.scans, partition.members, partition.call_instances, "locks", ["lock"]
+        )
+        process = partition.process[e.location] if e.location.size else np.zeros(0, np.int32)
         key = combine(process, e.lock)
-        order = part.order.argsort(e.row, e.time, key)
+        order = partition.order.argsort(e.row, e.time, key)
         self.key, self.lock, self.location, self.time, kind = (
             v[order] for v in (key, e.lock, e.location, e.time, e.kind)
         )
@@ -360,12 +363,12 @@ class _Locks:
 
 
 @constraint("lock events that do not alternate", "locks are acquired and released in turn", "process")
-def alternation(part: Model, _names: Names) -> Found:
+def alternation(partition: Model, _names: Names) -> Found:
     """Find locks acquired while another thread holds them, and released by one that does not.
 
     A thread may acquire a lock again that it holds: nested locks count.
     """
-    e = _Locks(part)
+    e = _Locks(partition)
     same = np.concatenate([[False], e.location[1:] == e.location[:-1]]) if e.key.size else e.follows
     wrong = np.where(e.is_acquire, (e.held > 0) & ~(e.follows & same), ~e.follows | (e.held <= 0) | ~same)
     of = np.flatnonzero(wrong)
@@ -384,9 +387,9 @@ def alternation(part: Model, _names: Names) -> Found:
 
 
 @constraint("locks that were never released", "locks are released", "process")
-def unreleased(part: Model, _names: Names) -> Found:
+def unreleased(partition: Model, _names: Names) -> Found:
     """Find locks that are held when the recording ends."""
-    e = _Locks(part)
+    e = _Locks(partition)
     last = np.flatnonzero(np.append(~e.follows[1:], True)) if e.key.size else np.zeros(0, np.int64)
     of = last[e.held_after[last] > 0]
     return Found.at(e.time[of], e.location[of].astype(np.int64), lambda i: f"holds lock {e.lock[of[i]]} at the end")

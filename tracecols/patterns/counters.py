@@ -25,15 +25,15 @@ def counter_properties(model: Model, conventions: str) -> list[Property]:
     definitions = model.store.definitions
     members = definitions["metric_members"].to_pylist()
     classes = definitions["metric_classes"].to_pylist()
-    places: dict[int, list[tuple[int, int]]] = {}
+    columns: dict[int, list[tuple[int, int]]] = {}
     for number, metric_class in enumerate(classes):
         if f"metrics_{number}" not in model.store.tables:
             continue
         for position, member in enumerate(metric_class["members"]):
-            places.setdefault(member, []).append((number, position))
+            columns.setdefault(member, []).append((number, position))
     result = []
     taken = {p.id for family in FAMILIES for p in family.properties}
-    for member, where in sorted(places.items()):
+    for member, where in sorted(columns.items()):
         mode = members[member]["mode"]
         if not mode.startswith(("accumulated", "relative")):
             continue
@@ -56,7 +56,7 @@ def counter_properties(model: Model, conventions: str) -> list[Property]:
     return result
 
 
-def counter_cells(model: Model, places: list[tuple[int, int]], mode: str) -> Cells:
+def counter_cells(model: Model, columns: list[tuple[int, int]], mode: str) -> Cells:
     """Add up a counter per call path and location."""
     found: list[Cells] = []
     for location, scan in enumerate(model.scans):
@@ -73,7 +73,7 @@ def counter_cells(model: Model, places: list[tuple[int, int]], mode: str) -> Cel
                     f"location {location}: its METRIC events are not those in the tables of metrics"
                 )
             rows = own
-        for number, position in places:
+        for number, position in columns:
             side = model.store.read(f"metrics_{number}", location, ["row", "source", f"value_{position}"])
             if not side["row"].size:
                 continue

@@ -60,7 +60,7 @@ class Choice:
     locations : tuple of int, optional
         Rows of locations; all by default.
     start, stop : float, optional
-        Seconds: the model is that of the piece of the trace between them (`tracecols.pieces`), which this only says.
+        Seconds: the model is that of the piece of the trace between them (`tracecols.slices`), which this only says.
     """
 
     properties: tuple[str, ...] | None = None

@@ -50,6 +50,11 @@ def families_in(found: Any, where: str) -> list[Family]:
 def load(what: Family | str | Path) -> list[Family]:
     """Return the families of a plug-in: a family itself, or a Python file that declares some.
 
+    Parameters
+    ----------
+    what : Family, str or Path
+        A family, or a Python file that declares some.
+
     Raises
     ------
     AnalysisError
@@ -76,6 +81,11 @@ def load(what: Family | str | Path) -> list[Family]:
 
 def load_all(given: Family | str | Path | Iterable[Family | str | Path]) -> list[Family]:
     """Return the families of one plug-in or of several (`load`).
+
+    Parameters
+    ----------
+    given : Family, str, Path, or iterable of them
+        Families, and Python files that declare some.
 
     Raises
     ------

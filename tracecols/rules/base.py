@@ -26,7 +26,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Statement:
-    """What a rule names: a call path or operation, the quantity the rule looks at, and its cost in seconds."""
+    """What a rule names: a call path or operation, the quantity the rule looks at, and its cost in seconds.
+
+    Parameters
+    ----------
+    name : str
+        A call path or operation.
+    value : float
+        The quantity that the rule looks at.
+    unit : str
+        What the value counts: seconds, bytes, share, ...
+    severity : float
+        Cost in seconds.
+    """
 
     name: str
     value: float
@@ -36,7 +48,17 @@ class Statement:
 
 @dataclass(frozen=True)
 class Result:
-    """What the function of a rule returns: severity in seconds, statements, and what there is to say."""
+    """What the function of a rule returns: severity in seconds, statements, and what there is to say.
+
+    Parameters
+    ----------
+    severity : float
+        Seconds over all locations.
+    statements : sequence of Statement
+        The costliest first.
+    note : str
+        What was left out.
+    """
 
     severity: float
     statements: Sequence[Statement] = ()
@@ -117,6 +139,8 @@ class Evidence:
         The region in question, and all that it calls.
     settings : mapping
         Parameters by rule.
+    results : dict of str to Result
+        Results of the rules that were evaluated, by id.
     """
 
     cube: SeverityCube
@@ -126,20 +150,44 @@ class Evidence:
     results: dict[str, Result] = field(default_factory=dict)
 
     def cells(self, name: str) -> Cells:
-        """Return the cells of a property in the region; none if the conventions do not have it."""
+        """Return the cells of a property in the region; none if the conventions do not have it.
+
+        Parameters
+        ----------
+        name : str
+            Id of a property.
+        """
         cells = self.cube.cells.get(name)
         return Cells.empty() if cells is None else cells.on(self.within)
 
     def seconds(self, cells: Cells) -> float:
-        """Add up cells of times."""
+        """Add up cells of times.
+
+        Parameters
+        ----------
+        cells : Cells
+            Cells in ticks.
+        """
         return float(cells.total()) / self.cube.resolution
 
     def by_call_path(self, cells: Cells) -> NDArray[np.float64]:
-        """Add up cells per call path, in their own unit; (n_call_paths,) float64."""
+        """Add up cells per call path, in their own unit; (n_call_paths,) float64.
+
+        Parameters
+        ----------
+        cells : Cells
+            Any of the cube.
+        """
         return reduce_at(cells.call_path, cells.value, len(self.cube.call_paths)).astype(np.float64)
 
     def result(self, rule: Rule) -> Result:
-        """Evaluate a rule, once."""
+        """Evaluate a rule, once.
+
+        Parameters
+        ----------
+        rule : Rule
+            A rule.
+        """
         if rule.id not in self.results:
             self.results[rule.id] = rule.evaluate(self, **self.settings[rule.id])
         return self.results[rule.id]
@@ -163,5 +211,11 @@ def rule(id: str, title: str, summary: str, **more: Any) -> Callable[[Callable[.
 
 
 def rules_in(module: ModuleType) -> list[Rule]:
-    """Return the rules that a module declares, in the order of their declaration."""
+    """Return the rules that a module declares, in the order of their declaration.
+
+    Parameters
+    ----------
+    module : module
+        A module that declares rules with `rule`.
+    """
     return [found for found in vars(module).values() if isinstance(found, Rule)]

@@ -148,6 +148,11 @@ def _finding(evidence: Evidence, rule: Rule, whole: float) -> Finding:
 def frame(findings: Iterable[Finding]) -> pd.DataFrame:
     """Return findings as a table: one row per rule.
 
+    Parameters
+    ----------
+    findings : iterable of Finding
+        What `evaluate` returns.
+
     Returns
     -------
     DataFrame

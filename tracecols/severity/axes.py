@@ -47,7 +47,13 @@ class PropertyAxis:
 
     @classmethod
     def of(cls, properties: Iterable[Any]) -> PropertyAxis:
-        """Take the columns from declared properties, which all add up."""
+        """Take the columns from declared properties, which all add up.
+
+        Parameters
+        ----------
+        properties : iterable of Property
+            In depth-first order.
+        """
         declared = list(properties)
         return cls(*([getattr(p, c) for p in declared] for c in cls.__dataclass_fields__ if c != "aggregation"))
 
@@ -65,21 +71,45 @@ class PropertyAxis:
         return result
 
     def parts(self, name: str) -> list[str]:
-        """Return the children that add up and do not overlap: what is left of a property without them is its own."""
+        """Return the children that add up and do not overlap: what is left of a property without them is its own.
+
+        Parameters
+        ----------
+        name : str
+            Id of a property.
+        """
         if not self.adds_up(name):
             return []
         return [c for c in self.children[name] if self.adds_up(c) and not self.overlaps[self.number[c]]]
 
     def reduction(self, name: str) -> str:
-        """Return what several values of a property become: their `sum`, `min` or `max`."""
+        """Return what several values of a property become: their `sum`, `min` or `max`.
+
+        Parameters
+        ----------
+        name : str
+            Id of a property.
+        """
         return self.aggregation[self.number[name]].partition("_")[0]
 
     def adds_up(self, name: str) -> bool:
-        """Return whether values of a property add up."""
+        """Return whether values of a property add up.
+
+        Parameters
+        ----------
+        name : str
+            Id of a property.
+        """
         return self.reduction(name) == "sum"
 
     def includes_calls(self, name: str) -> bool:
-        """Return whether the value of a call path covers what it calls: nothing comes together along the call tree then."""
+        """Return whether the value of a call path covers what it calls: nothing comes together along the call tree then.
+
+        Parameters
+        ----------
+        name : str
+            Id of a property.
+        """
         return self.aggregation[self.number[name]].endswith("_inclusive")
 
     @property
@@ -88,7 +118,13 @@ class PropertyAxis:
         return self.children[""]
 
     def root_of(self, name: str) -> str:
-        """Return the root above a property."""
+        """Return the root above a property.
+
+        Parameters
+        ----------
+        name : str
+            Id of a property.
+        """
         while self.parent[self.number[name]]:
             name = self.parent[self.number[name]]
         return name
@@ -130,7 +166,15 @@ class CallAxis:
 
     @classmethod
     def of(cls, tree: CallPaths, regions: Regions) -> CallAxis:
-        """Take the columns from the merged call tree of a trace."""
+        """Take the columns from the merged call tree of a trace.
+
+        Parameters
+        ----------
+        tree : CallPaths
+            The merged call tree.
+        regions : Regions
+            Regions of the trace.
+        """
         r = tree.region
         return cls(
             tree.parent,
@@ -154,7 +198,13 @@ class CallAxis:
         return path_names(self.parent, self.name)
 
     def paths_of(self, call_paths: Iterable[int]) -> list[str]:
-        """Return the paths of some call paths, without writing out the others."""
+        """Return the paths of some call paths, without writing out the others.
+
+        Parameters
+        ----------
+        call_paths : iterable of int
+            Numbers of call paths.
+        """
         return path_names(self.parent, self.name, call_paths)
 
 
@@ -185,7 +235,13 @@ class SystemAxis:
 
     @classmethod
     def of(cls, store: Store) -> SystemAxis:
-        """Take the tree from the definitions of a store."""
+        """Take the tree from the definitions of a store.
+
+        Parameters
+        ----------
+        store : Store
+            The store of a trace.
+        """
         nodes = store.definitions["system_tree_nodes"].to_pydict()
         processes = store.definitions["processes"].to_pydict()
         locations = store.definitions["locations"].to_pydict()

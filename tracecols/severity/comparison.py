@@ -95,7 +95,13 @@ class Comparison:
         return found
 
     def below(self, *properties: str) -> list[str]:
-        """Return the ids of properties given by id or title, and of all below them, depth-first."""
+        """Return the ids of properties given by id or title, and of all below them, depth-first.
+
+        Parameters
+        ----------
+        *properties : str
+            Ids or titles.
+        """
         axis = self.united[0].properties
         inside = {self.united[0].find_property(p) for p in properties}
         for name, parent in zip(axis.id, axis.parent, strict=True):
@@ -230,7 +236,13 @@ class Comparison:
 
     @staticmethod
     def size(cube: SeverityCube) -> tuple[int, int]:
-        """Return the number of processes and of threads of a run; locations that only hold metrics are none."""
+        """Return the number of processes and of threads of a run; locations that only hold metrics are none.
+
+        Parameters
+        ----------
+        cube : SeverityCube
+            A cube.
+        """
         s = cube.system
         runs = np.array([t not in ("metric", "gpu") for t in s.location_type], bool)
         return int(np.unique(s.rank[runs]).size), max(int(runs.sum()), 1)
@@ -267,5 +279,24 @@ def _letter(number: int) -> str:
 
 
 def compare(cubes: Sequence[SeverityCube], names: Sequence[str] | None = None, by: str = "position") -> Comparison:
-    """Put the cubes of several runs side by side; see `Comparison`."""
+    """Put the cubes of several runs side by side; see `Comparison`.
+
+    Parameters
+    ----------
+    cubes : sequence of SeverityCube
+        Cubes of the runs, the one to compare with first.
+    names : sequence of str, optional
+        Names of the runs.
+    by : str, optional
+        How locations of several runs are told to be the same (see `Comparison`).
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    SeverityError
+        If there are fewer than two cubes, or they do not fit together.
+    """
     return Comparison(cubes, names, by)

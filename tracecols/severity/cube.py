@@ -56,6 +56,11 @@ class SeverityCube(Severities):
     def load(cls, path: str | Path) -> Self:
         """Read a cube from a folder.
 
+        Parameters
+        ----------
+        path : str or Path
+            The folder `NAME.severity`.
+
         Raises
         ------
         SeverityError

@@ -143,6 +143,18 @@ def to_xarray(cube: Severities, properties: str | Sequence[str] | None = None) -
     """Return a dense array over property, call_path and location (extra `xarray`).
 
     Call paths are numbered, since two may have the same names; their paths are a coordinate.
+
+    Parameters
+    ----------
+    properties : str or sequence of str, optional
+        Ids or titles; all by default.
+
+    Raises
+    ------
+    MissingExtraError
+        If xarray is not installed.
+    SeverityError
+        If a property does not exist, or several have a title.
     """
     try:
         import xarray as xr

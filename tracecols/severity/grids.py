@@ -19,6 +19,11 @@ from tracecols.severity.reduction import reduce_at
 def find_topology(cube: Severities, topology: str | int) -> Topology:
     """Return a topology given by name or by its number in `topologies`.
 
+    Parameters
+    ----------
+    topology : str or int
+        Name, or number in `topologies`.
+
     Raises
     ------
     SeverityError

@@ -95,6 +95,11 @@ class Severities:
     def find_property(self, name: str) -> str:
         """Return the id of a property given by id or title.
 
+        Parameters
+        ----------
+        name : str
+            Id or title of a property.
+
         Raises
         ------
         SeverityError
@@ -105,6 +110,11 @@ class Severities:
 
     def find_properties(self, names: str | Iterable[str]) -> list[str]:
         """Return the ids of properties given by id or title; a single text is one of them.
+
+        Parameters
+        ----------
+        names : str or iterable of str
+            Ids or titles.
 
         Raises
         ------
@@ -117,6 +127,11 @@ class Severities:
         """Select call paths by their whole path, by shell patterns (``*`` also matches slashes), or by the region they enter.
 
         A text is tried as a whole path, as a pattern of whole paths, as a region, and as a pattern of regions, in this order.
+
+        Parameters
+        ----------
+        *patterns : str
+            Whole paths, shell patterns, or regions.
 
         Raises
         ------
@@ -139,11 +154,35 @@ class Severities:
         return mask
 
     def scale(self, name: str) -> float:
-        """Return what one unit inside is worth outside: seconds per tick for times, else 1."""
+        """Return what one unit inside is worth outside: seconds per tick for times, else 1.
+
+        Parameters
+        ----------
+        name : str
+            Id of a property.
+
+        Raises
+        ------
+        KeyError
+            If no property has this id.
+        """
         return 1 / self.resolution if self.properties.unit[self.properties.number[name]] == "sec" else 1.0
 
     def in_units(self, name: str, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Return what `reduce_at` made of the cells of a property in seconds, occurrences or bytes; 0 where there was no cell."""
+        """Return what `reduce_at` made of the cells of a property in seconds, occurrences or bytes; 0 where there was no cell.
+
+        Parameters
+        ----------
+        name : str
+            Id of a property.
+        values : (n,) int64, float64 or object
+            Results of `reduce_at`: ticks, occurrences or bytes.
+
+        Raises
+        ------
+        KeyError
+            If no property has this id.
+        """
         return (filled(values, self.properties.reduction(name)) * self.scale(name)).astype(np.float64)
 
     def cells_of(self, name: str, aggregation: str = "iee") -> Cells:
@@ -171,24 +210,70 @@ class Severities:
         return cells
 
     def total(self, name: str) -> float:
-        """Return the sum over all call paths and locations, in seconds, occurrences or bytes; of an extreme, that of all."""
+        """Return the sum over all call paths and locations, in seconds, occurrences or bytes; of an extreme, that of all.
+
+        Parameters
+        ----------
+        name : str
+            Id or title of a property.
+
+        Raises
+        ------
+        SeverityError
+            If there is no such property, or several have the title.
+        """
         name = self.find_property(name)
         return float(self.cells[name].total(self.properties.reduction(name)) * self.scale(name))
 
     def own_total(self, name: str) -> float:
-        """Return the total of a property without those below it."""
+        """Return the total of a property without those below it.
+
+        Parameters
+        ----------
+        name : str
+            Id or title of a property.
+
+        Raises
+        ------
+        SeverityError
+            If there is no such property, or several have the title.
+        """
+        name = self.find_property(name)
         return float(self.cells_of(name, "eee").total(self.properties.reduction(name)) * self.scale(name))
 
     def whole(self, name: str) -> float:
         """Return what shares of a property refer to: the total of its root, for a difference that of the cube subtracted.
 
         It has no sign, so that shares have that of their values: what grows is positive though the whole shrinks.
+
+        Parameters
+        ----------
+        name : str
+            Id or title of a property.
+
+        Raises
+        ------
+        SeverityError
+            If there is no such property, or several have the title.
         """
         root = self.properties.root_of(self.find_property(name))
         return abs(float(self.facts.get("whole", {}).get(root, 0.0)) or self.total(root))
 
     def by_call_path(self, name: str, aggregation: str = "iee") -> NDArray[np.float64]:
-        """Return the sum over locations per call path; (n_call_paths,) float64."""
+        """Return the sum over locations per call path; (n_call_paths,) float64.
+
+        Parameters
+        ----------
+        name : str
+            Id or title of a property.
+        aggregation : str, optional
+            Along property, call path and location (see `cells_of`).
+
+        Raises
+        ------
+        SeverityError
+            If there is no such property, or several have the title.
+        """
         check_aggregation(aggregation)
         name, axis = self.find_property(name), self.call_paths
         how = self.properties.reduction(name)
@@ -200,7 +285,20 @@ class Severities:
         return self.in_units(name, values)
 
     def by_location(self, name: str, call_paths: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
-        """Return the sum over call paths, or over some given as a mask, per location; (n_locations,) float64."""
+        """Return the sum over call paths, or over some given as a mask, per location; (n_locations,) float64.
+
+        Parameters
+        ----------
+        name : str
+            Id or title of a property.
+        call_paths : (n_call_paths,) bool, optional
+            Call paths to add up; all by default.
+
+        Raises
+        ------
+        SeverityError
+            If there is no such property, or several have the title.
+        """
         name = self.find_property(name)
         return self.in_units(name, self._at_locations(name, call_paths))
 
@@ -219,7 +317,22 @@ class Severities:
     def by_system(
         self, name: str, call_paths: NDArray[np.bool_] | None = None, aggregation: str = "iei"
     ) -> NDArray[np.float64]:
-        """Return values per node of the system tree, inclusive or exclusive; (n_system,) float64."""
+        """Return values per node of the system tree, inclusive or exclusive; (n_system,) float64.
+
+        Parameters
+        ----------
+        name : str
+            Id or title of a property.
+        call_paths : (n_call_paths,) bool, optional
+            Call paths to add up; all by default.
+        aggregation : str, optional
+            Along property, call path and location (see `cells_of`).
+
+        Raises
+        ------
+        SeverityError
+            If there is no such property, or several have the title.
+        """
         check_aggregation(aggregation)
         name = self.find_property(name)
         how, s = self.properties.reduction(name), self.system

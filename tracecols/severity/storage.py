@@ -23,6 +23,11 @@ from tracecols.store.layout import MANIFEST, checksum, identity, new_folder, rea
 def save(cube: Severities, path: str | Path) -> Path:
     """Write the cube to a folder, complete or not at all.
 
+    Parameters
+    ----------
+    path : str or Path
+        The folder `NAME.severity`; a cube that is there is replaced.
+
     Raises
     ------
     SeverityError

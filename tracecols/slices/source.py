@@ -1,4 +1,4 @@
-"""A store as a source of definitions and batches, whole or a piece of it, so that what reads archives can read stores."""
+"""A store as a source of definitions and batches, whole or a slice of it, so that what reads archives can read stores."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tracecols.converters.sides import ranges
 from tracecols.enhance.locations import PIECE, PIECE_CALLS, PIECE_CPUS, PIECE_LEFT_OUT, Locations
 from tracecols.errors import AnalysisError, ExportError, StoreError
 from tracecols.jobs import n_jobs
-from tracecols.pieces.cut import Extra, LocationCut, plan_cut
 from tracecols.schema import KINDS
+from tracecols.slices.plan import AddedEvent, LocationSlice, plan_slices
 from tracecols.store import Store
 from tracecols.store.checks import wrong_sides
 from tracecols.store.layout import is_made_here
@@ -34,6 +34,11 @@ _FAMILY[[int(k.number) for k in KINDS]] = [k.family for k in KINDS]
 def open_store(source: Path) -> Store:
     """Open a store to write its events for other tools.
 
+    Parameters
+    ----------
+    source : Path
+        A store.
+
     Raises
     ------
     ExportError
@@ -46,8 +51,14 @@ def open_store(source: Path) -> Store:
     return Store(source)
 
 
-def window_ticks(store: Store, start: float | None, stop: float | None) -> tuple[int | None, int | None]:
-    """Convert the ends of a window from seconds since the start of the recording to ticks; None stays.
+def time_range_ticks(store: Store, start: float | None, stop: float | None) -> tuple[int | None, int | None]:
+    """Convert the ends of a time range from seconds since the start of the recording to ticks; None stays.
+
+    Parameters
+    ----------
+    store : Store
+    start, stop : float, optional
+        Seconds since the start of the recording.
 
     Raises
     ------
@@ -66,6 +77,12 @@ def window_ticks(store: Store, start: float | None, stop: float | None) -> tuple
 
 def chosen_locations(store: Store, given: int | Iterable[int] | None) -> list[int] | None:
     """Return the locations of a store that are asked for; None, which means all, stays.
+
+    Parameters
+    ----------
+    store : Store
+    given : int or iterable of int, optional
+        Rows of locations.
 
     Raises
     ------
@@ -100,7 +117,7 @@ class SideReader:
 
     def until(self, row: int) -> Columns | None:
         """Return the rows of events before `row` that have not been returned, `row` counting from the location's first."""
-        parts = []
+        found_rows = []
         while True:
             if not self._waiting:
                 if self._at >= self._n:
@@ -112,18 +129,31 @@ class SideReader:
             n = int(np.searchsorted(self._waiting["row"], row))
             size = self._waiting["row"].size
             if n:
-                parts.append({c: v[:n] for c, v in self._waiting.items()})
+                found_rows.append({c: v[:n] for c, v in self._waiting.items()})
             self._waiting = {c: v[n:] for c, v in self._waiting.items()} if n < size else {}
             if self._waiting:
                 break
-        if len(parts) < 2:
-            return parts[0] if parts else None
-        return {c: np.concatenate([p[c] for p in parts]) for c in parts[0]}
+        if len(found_rows) < 2:
+            return found_rows[0] if found_rows else None
+        return {c: np.concatenate([p[c] for p in found_rows]) for c in found_rows[0]}
 
 
 def side_rows(store: Store, table: str, location: int, first_row: int, rows: NDArray[np.int64]) -> Columns | None:
-    """Return the rows of a side table that belong to some events, given in ascending order; None if there are none."""
-    parts = []
+    """Return the rows of a side table that belong to some events, given in ascending order; None if there are none.
+
+    Parameters
+    ----------
+    store : Store
+    table : str
+        A side table.
+    location : int
+        Row of the location.
+    first_row : int
+        Row of its first event.
+    rows : (n,) int64
+        The events, ascending, counting from the first of the location.
+    """
+    found_rows = []
     n = store.n_rows(table, location)
     for start in range(0, n, SIDE_ROWS):
         stop = min(start + SIDE_ROWS, n)
@@ -134,12 +164,18 @@ def side_rows(store: Store, table: str, location: int, first_row: int, rows: NDA
         at = np.flatnonzero(np.isin(row, rows[low:high]))
         if at.size:
             found = store.read(table, location, None, start, stop)
-            parts.append({c: (row if c == "row" else v)[at] for c, v in found.items()})
-    return {c: np.concatenate([p[c] for p in parts]) for c in parts[0]} if parts else None
+            found_rows.append({c: (row if c == "row" else v)[at] for c, v in found.items()})
+    return {c: np.concatenate([p[c] for p in found_rows]) for c in found_rows[0]} if found_rows else None
 
 
-def facts_of_piece(store: Store) -> dict[str, str]:
-    """Return what the manifest of a piece says: that it is one, and of its locations what events tell that it may lack."""
+def facts_of_slice(store: Store) -> dict[str, str]:
+    """Return what the manifest of a trace slice says: that it is one, and of its locations what events tell that it may lack.
+
+    Parameters
+    ----------
+    store : Store
+        The store of the whole trace.
+    """
     facts = {PIECE: "1"}
     kinds = store.definitions["locations"].column("type").to_pylist()
     if "gpu" in kinds:
@@ -149,7 +185,7 @@ def facts_of_piece(store: Store) -> dict[str, str]:
 
 
 class StoreSource:
-    """A store as a source (see `tracecols.converters.base.Source`), whole or a piece of it (see `tracecols.pieces.cut`).
+    """A store as a source (see `tracecols.converters.base.Source`), whole or a trace slice (see `tracecols.slices.plan`).
 
     Parameters
     ----------
@@ -159,9 +195,9 @@ class StoreSource:
     start, stop : int, optional
         Keep the events with start <= time < stop, in ticks.
     jobs : int, optional
-        Threads to look for what a window cuts through; by default one per core.
+        Threads to look for what is open at the ends of the time range; by default one per core.
     keeps_unmatched : bool, optional
-        Keep receives of messages that were sent before the window, which no rank is said to have sent, instead of leaving
+        Keep receives of messages that were sent before the time range, which no rank is said to have sent, instead of leaving
         them out.
     """
 
@@ -191,7 +227,7 @@ class StoreSource:
         self.metric_types = [[types[m] for m in members] for members in self.definitions["metric_classes"]["members"]]
         self._side_tables = [name for name in store.tables if name != "events"]
         self._first_rows: list[int] = list(self.definitions["locations"]["first_row"])
-        self._cuts: list[LocationCut] | None = None
+        self._slices: list[LocationSlice] | None = None
         self._start, self._stop = start, stop
         if locations is None and start is None and stop is None:
             return
@@ -200,73 +236,76 @@ class StoreSource:
             raise StoreError(
                 f"nothing lies between the ticks {start} and {stop}\n  the end has to be later than the start"
             )
-        self._cuts = plan_cut(store, chosen, start, stop, n_jobs(jobs))
-        n_left_out = sum(cut.dropped.size for cut in self._cuts)
+        self._slices = plan_slices(store, chosen, start, stop, n_jobs(jobs))
+        n_left_out = sum(planned.dropped.size for planned in self._slices)
         if not keeps_unmatched:
-            for cut in self._cuts:
-                cut.dropped, cut.unmatched = np.union1d(cut.dropped, cut.unmatched), cut.unmatched[:0]
+            for planned in self._slices:
+                planned.dropped, planned.unmatched = (
+                    np.union1d(planned.dropped, planned.unmatched),
+                    planned.unmatched[:0],
+                )
         n_events = self.definitions["locations"]["n_events"]
         kept = range(len(n_events)) if chosen is None else chosen
-        if any(self._cuts[i].start or self._cuts[i].stop < n_events[i] for i in kept):
-            self.properties |= facts_of_piece(store) | {
-                PIECE_CALLS: str(sum(cut.n_calls for cut in self._cuts)),
+        if any(self._slices[i].start or self._slices[i].stop < n_events[i] for i in kept):
+            self.properties |= facts_of_slice(store) | {
+                PIECE_CALLS: str(sum(planned.n_calls for planned in self._slices)),
                 PIECE_LEFT_OUT: str(n_left_out),
             }
-        self.definitions["locations"]["n_events"] = [cut.n_events for cut in self._cuts]
+        self.definitions["locations"]["n_events"] = [planned.n_events for planned in self._slices]
 
     def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
         """Yield the events of one location in order."""
         n = self.store.n_rows("events", location)
-        cut = self._cuts[location] if self._cuts is not None else LocationCut(0, n)
-        if cut.before:
-            yield self._extra(location, cut.before, 0, self._start)
-        done = len(cut.before)
-        for batch in self._recorded(location, cut):
+        planned = self._slices[location] if self._slices is not None else LocationSlice(0, n)
+        if planned.before:
+            yield self._added(location, planned.before, 0, self._start)
+        done = len(planned.before)
+        for batch in self._recorded(location, planned):
             for columns in batch.sides.values() if done else ():
                 columns["row"] = columns["row"] + done
             yield batch
-        if cut.after:
-            yield self._extra(location, cut.after, cut.n_events - len(cut.after), self._stop)
+        if planned.after:
+            yield self._added(location, planned.after, planned.n_events - len(planned.after), self._stop)
 
-    def _recorded(self, location: int, cut: LocationCut) -> Iterator[Batch]:
-        """Yield what a piece holds of the events of a location, numbered from 0."""
+    def _recorded(self, location: int, planned: LocationSlice) -> Iterator[Batch]:
+        """Yield the recorded events of a location that a trace slice holds, numbered from 0."""
         first_row = self._first_rows[location]
         sides = {t: SideReader(self.store, t, location, first_row) for t in self._side_tables}
-        if cut.start:
+        if planned.start:
             for side in sides.values():
-                side.skip(cut.start)
-        for start in range(cut.start, cut.stop, ROWS):
-            stop = min(start + ROWS, cut.stop)
+                side.skip(planned.start)
+        for start in range(planned.start, planned.stop, ROWS):
+            stop = min(start + ROWS, planned.stop)
             events = self.store.read("events", location, None, start, stop)
             found = {name: columns for name, side in sides.items() if (columns := side.until(stop)) is not None}
             what = wrong_sides(events["kind"], {t: {**c, "row": c["row"] - start} for t, c in found.items()})
             if what:
                 raise self.store.damaged(f"location {location}: {what}")
             self._end_flushes(found)
-            low, high = np.searchsorted(cut.dropped, [start, stop])
+            low, high = np.searchsorted(planned.dropped, [start, stop])
             if low < high:
                 kept = np.ones(stop - start, bool)
-                kept[cut.dropped[low:high] - start] = False
+                kept[planned.dropped[low:high] - start] = False
                 events = {c: v[kept] for c, v in events.items()}
                 for name, columns in found.items():
                     mine = kept[columns["row"] - start]
                     found[name] = {c: v[mine] for c, v in columns.items()}
-            if cut.unmatched.size and "p2p" in found:
-                at = np.searchsorted(cut.unmatched, [start, stop])
-                unmatched = np.isin(found["p2p"]["row"], cut.unmatched[slice(*at)])
+            if planned.unmatched.size and "p2p" in found:
+                at = np.searchsorted(planned.unmatched, [start, stop])
+                unmatched = np.isin(found["p2p"]["row"], planned.unmatched[slice(*at)])
                 found["p2p"]["peer"] = np.where(unmatched, -1, found["p2p"]["peer"])
-            if cut.start or cut.dropped.size:
+            if planned.start or planned.dropped.size:
                 for columns in found.values():
-                    columns["row"] = columns["row"] - cut.start - np.searchsorted(cut.dropped, columns["row"])
+                    columns["row"] = columns["row"] - planned.start - np.searchsorted(planned.dropped, columns["row"])
             yield Batch(events, found)
 
     def _end_flushes(self, sides: dict[str, Columns]) -> None:
-        """Let no flush of the trace buffer go on after the end of the window."""
+        """Let no flush of the trace buffer go on after the end of the time range."""
         if self._stop is not None and "control" in sides:
             sides["control"]["stop_time"] = np.minimum(sides["control"]["stop_time"], self._stop)
 
-    def _extra(self, location: int, events: list[Extra], first: int, time: int | None) -> Batch:
-        """Make a batch of events that are put in, the first of which has the number `first`."""
+    def _added(self, location: int, events: list[AddedEvent], first: int, time: int | None) -> Batch:
+        """Make a batch of added events, the first of which has the number `first`."""
         n = len(events)
         kind = np.array([e.kind for e in events], np.uint8)
         source = np.array([e.row for e in events], np.int64)
@@ -278,7 +317,7 @@ class StoreSource:
             # what is made after an event has a row of its own family only
             mine = np.flatnonzero(is_copy | (_FAMILY[kind] == name))
             if not mine.size or name == "ties":
-                # at the times of a window's ends events have no places of their own
+                # events at the ends of a time range have no tie order of their own
                 continue
             found = side_rows(self.store, name, location, self._first_rows[location], np.unique(source[mine]))
             if found is None:

@@ -1,4 +1,4 @@
-"""Open a piece of a trace as a trace of its own, for a while."""
+"""Open a trace slice as a store that exists for a while."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from contextlib import contextmanager
 
 from tracecols.conversion import Progress, write_store
 from tracecols.errors import AnalysisError
-from tracecols.pieces.stored import StoreSource, window_ticks
 from tracecols.scratch import temporary_folder
+from tracecols.slices.source import StoreSource, time_range_ticks
 from tracecols.store import Store
 
 
 @contextmanager
-def piece_of(
+def open_slice(
     store: Store, start: float | None, stop: float | None, jobs: int, progress: Progress | None = None
 ) -> Iterator[Store]:
     """Open what lies between two times as a store that exists until the context ends; the store itself if neither is given.
@@ -23,7 +23,7 @@ def piece_of(
     store : Store
     start, stop : float, optional
         Seconds since the start of the recording: events with start <= time < stop. What is open at the start is entered
-        there, what is open at the end is closed there (`tracecols.pieces.cut`).
+        there, what is open at the end is closed there (`tracecols.slices.plan`).
     jobs : int
         Threads.
     progress : callable, optional
@@ -38,15 +38,15 @@ def piece_of(
         yield store
         return
     clock = store.manifest["clock"]
-    window = window_ticks(store, start, stop)
+    time_range = time_range_ticks(store, start, stop)
     with temporary_folder() as folder:
-        source = StoreSource(store, None, *window, jobs=jobs, keeps_unmatched=True)
+        source = StoreSource(store, None, *time_range, jobs=jobs, keeps_unmatched=True)
         write_store(source, folder, jobs=jobs, salvage=False, progress=progress)
-        piece = Store(folder)
-        if not piece.manifest["n_events"]:
+        opened = Store(folder)
+        if not opened.manifest["n_events"]:
             whole = (store.manifest["last_time"] - clock["origin"]) / clock["resolution"]
             raise AnalysisError(
                 f"no event lies between {0 if start is None else start:g} s and {whole if stop is None else stop:g} s\n"
                 f"  the recording lasts {whole:g} s"
             )
-        yield piece
+        yield opened

@@ -1,4 +1,4 @@
-"""Pieces of a trace, analyzed: what divides a trace adds up to the whole (issue 13, 3, 4 and 16)."""
+"""Trace slices, analyzed: what divides a trace adds up to the whole (issue 13, 3, 4 and 16)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ import tracecols
 from tracecols.enhance.model import enhance as enhance_store
 from tracecols.errors import AnalysisError
 from tracecols.patterns.engine import analyze_model
-from tracecols.pieces.piece import piece_of
+from tracecols.schema import EventKind
+from tracecols.slices import plan
+from tracecols.slices.opened import open_slice
 from tracecols.store import Store
 
 PARALLEL, TASK = "!$omp parallel @a.c:1", "!$omp task @a.c:7"
@@ -38,7 +40,7 @@ def seconds(store, ticks):
 
 def analyze_piece(store, start, stop, conventions="scalasca"):
     """Analyze what lies between two ticks."""
-    with piece_of(store, seconds(store, start), seconds(store, stop), 1) as piece:
+    with open_slice(store, seconds(store, start), seconds(store, stop), 1) as piece:
         model = enhance_store(piece, 1)
         return model, analyze_model(model, conventions)
 
@@ -258,3 +260,17 @@ def test_piece__cuts_through_a_flush(archive, enhance):
         _, cube = analyze_piece(store, *bounds)
         assert cube.cells["overhead"].value.sum() == n
         assert cube.cells["time"].value.sum() == (bounds[1] or 100) - (bounds[0] or 0)
+
+
+def test_teams__that_no_end_cuts_through_are_not_looked_at(data, tmp_path, monkeypatch):
+    """Of all parallel regions one is open at each end at most: planning makes values of its visits, and columns of the others."""
+    store = Store(tracecols.convert(data / "hybrid_2x3", tmp_path / "h.trace"))
+    first, last = (store.manifest[f"{which}_time"] for which in ("first", "last"))
+    n_begins = store.manifest["events_by_kind"][str(int(EventKind.THREAD_TEAM_BEGIN))]
+    met = []
+    visit_at = plan.TeamVisits.__getitem__
+    monkeypatch.setattr(plan.TeamVisits, "__getitem__", lambda visits, i: met.append(i) or visit_at(visits, i))
+    for start in np.linspace(first, last, 20).astype(np.int64).tolist():
+        met.clear()
+        plan.plan_slices(store, None, start, None, 1)
+        assert len(met) <= store.manifest["n_locations"] < n_begins

@@ -1,6 +1,6 @@
-"""Plan what a piece of a trace holds, so that it is a trace by itself.
+"""Plan which events a trace slice holds, so that it is a trace by itself.
 
-A piece is what a recording of the window would have held, had it known what was going on when it began:
+A trace slice is what a recording of the time range would have held, had it known what was going on when it began:
 
 * What is open at the start is entered again at the time of the start, with its attributes: region instances (also those
   that a PROGRAM_BEGIN, a calling context or MEASUREMENT_ON_OFF enters), FORKs and team begins, begins of created threads,
@@ -8,7 +8,7 @@ A piece is what a recording of the window would have held, had it known what was
   unless the location's events end before.
 * Partners are found by counting: the k-th send and receive of a channel, the k-th collective operation of a communicator,
   the k-th begin in a team. So that the same belong together as in the whole trace, receives of messages that were sent
-  before the start are left out of archives; where a piece is analyzed they stay, without the rank of their sender, so
+  before the start are left out of archives; where a trace slice is analyzed they stay, without the rank of their sender, so
   that they count and match nothing. Ends of collective operations that others had completed before are left out; a thread
   that had left a team or an OpenMP construct when others had not enters and leaves it once more, at the start.
 * Locations that are not chosen stay defined and have no events: ranks and communicators mean what they meant.
@@ -17,9 +17,10 @@ A piece is what a recording of the window would have held, had it known what was
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,7 @@ from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 
 BATCH = 1 << 20
-"""Events that are looked at at once."""
+"""Number of events that are read at once."""
 
 SENDS = (EventKind.MPI_SEND, EventKind.MPI_ISEND)
 RECEIVES = (EventKind.MPI_RECV, EventKind.MPI_IRECV, EventKind.MPI_PROBE)
@@ -76,13 +77,13 @@ _CLOSED = {
 
 
 @dataclass
-class Extra:
-    """An event that is put in, made after one of the trace.
+class AddedEvent:
+    """An event that a trace slice has besides those of the trace, copied from one of them.
 
     Attributes
     ----------
     row : int
-        The event it is made after, counting from the location's first.
+        The event it is copied from, counting from the location's first.
     kind, region : int
         Its kind and region.
     changes : dict, optional
@@ -96,34 +97,34 @@ class Extra:
 
 
 @dataclass
-class LocationCut:
-    """What a piece holds of one location.
+class LocationSlice:
+    """The events of one location that a trace slice holds.
 
     Attributes
     ----------
     start, stop : int
-        Its events from the one to before the other, counting from its first.
-    before, after : list of Extra
-        What comes before and after them.
+        The range of its events, start <= event < stop, counting from its first.
+    before, after : list of AddedEvent
+        Events that are added before and after them.
     dropped : (n,) int64
         Which of them are left out, in order.
     unmatched : (n,) int64
-        Which of them are receives and sends of messages whose other end lies before the piece, in order.
+        Which of them are receives and sends of messages whose other end lies before the trace slice, in order.
     n_calls : int
-        Calls in which a thread may wait that the start or the end cuts through.
+        Number of calls in which a thread may wait that are open at the start or the end.
     """
 
     start: int
     stop: int
-    before: list[Extra] = field(default_factory=list)
-    after: list[Extra] = field(default_factory=list)
+    before: list[AddedEvent] = field(default_factory=list)
+    after: list[AddedEvent] = field(default_factory=list)
     dropped: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     unmatched: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     n_calls: int = 0
 
     @property
     def n_events(self) -> int:
-        """Number of events of the piece."""
+        """Number of events of the location in the trace slice."""
         return len(self.before) + self.stop - self.start - self.dropped.size + len(self.after)
 
 
@@ -173,24 +174,23 @@ class Stacks:
         found = (np.flatnonzero(self.top[cuts.TASKS + 1 :] >= 0) + 1).tolist()
         return sorted({*found, self.task} - {0}, key=lambda t: (t == self.task, t))
 
-    def open(self, *stacks: int) -> list[Extra]:
+    def open(self, *stacks: int) -> list[AddedEvent]:
         """Return what is open on some stacks, in the order it was opened."""
         below, row, kind, region = self._items
         result = []
         for stack in stacks:
             item = int(self.top[stack])
             while item >= 0:
-                result.append(Extra(int(row[item]), int(kind[item]), int(region[item])))
+                result.append(AddedEvent(int(row[item]), int(kind[item]), int(region[item])))
                 item = int(below[item])
         return sorted(result, key=lambda e: e.row)
 
-    def open_outside_tasks(self) -> list[Extra]:
+    def open_outside_tasks(self) -> list[AddedEvent]:
         """Return what is open outside of explicit tasks."""
         return self.open(cuts.FORKS, cuts.BEGINS, cuts.TASKS)
 
 
-@dataclass(frozen=True)
-class TeamVisit:
+class TeamVisit(NamedTuple):
     """A thread in a team instance: rows of its begin and end there, and of FORK and JOIN if it forks; -1 there is none."""
 
     instance: int
@@ -201,29 +201,54 @@ class TeamVisit:
     join: int
     fork_kind: int
 
-    @property
-    def span(self) -> tuple[int, int]:
-        """The first of these rows and the last; what never ends is beyond all rows."""
-        last = (
-            max(self.end, self.join) if self.end >= 0 and (self.fork < 0 or self.join >= 0) else np.iinfo(np.int64).max
-        )
-        return self.fork if self.fork >= 0 else self.begin, int(last)
+
+@dataclass
+class TeamVisits:
+    """All threads in all team instances, as columns (`TeamVisit`); (n,) int64 each."""
+
+    instance: NDArray[np.int64]
+    location: NDArray[np.int64]
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    fork: NDArray[np.int64]
+    join: NDArray[np.int64]
+    fork_kind: NDArray[np.int64]
+
+    @classmethod
+    def none(cls) -> TeamVisits:
+        """No visits."""
+        return cls(*np.zeros((len(fields(cls)), 0), np.int64))
+
+    @classmethod
+    def concatenate(cls, visits: list[TeamVisits]) -> TeamVisits:
+        """Join the visits of several locations."""
+        return cls(*(np.concatenate([getattr(v, f.name) for v in [cls.none(), *visits]]) for f in fields(cls)))
+
+    def span(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the first and the last row of every visit; what never ends is beyond all rows."""
+        forks = self.fork >= 0
+        ends = (self.end >= 0) & (~forks | (self.join >= 0))
+        last = np.where(ends, np.maximum(self.end, self.join), np.iinfo(np.int64).max)
+        return np.where(forks, self.fork, self.begin), last
+
+    def __getitem__(self, i: int) -> TeamVisit:
+        return TeamVisit(*(int(getattr(self, f.name)[i]) for f in fields(self)))
 
 
-def switch_to(tasks: TaskEvents, slot: int, before: int) -> Extra:
+def switch_to(tasks: TaskEvents, slot: int, before: int) -> AddedEvent:
     """Return the last event before some row that switched to a task."""
     at = np.flatnonzero((tasks.slot == slot) & (tasks.row < before) & np.isin(tasks.kind, SWITCHES))[-1]
-    return Extra(int(tasks.row[at]), int(tasks.kind[at]), -1)
+    return AddedEvent(int(tasks.row[at]), int(tasks.kind[at]), -1)
 
 
-def switch_to_implicit(tasks: TaskEvents, before: int) -> Extra:
+def switch_to_implicit(tasks: TaskEvents, before: int) -> AddedEvent:
     """Return a switch to the implicit task, made after the last switch before some row."""
     at = np.flatnonzero((tasks.row < before) & np.isin(tasks.kind, SWITCHES))[-1]
-    return Extra(int(tasks.row[at]), int(tasks.kind[at]), -1, TO_IMPLICIT)
+    return AddedEvent(int(tasks.row[at]), int(tasks.kind[at]), -1, TO_IMPLICIT)
 
 
-class CutPlanner:
-    """Find out what a piece of a trace holds.
+class SlicePlanner:
+    """Determine which events a trace slice holds.
 
     Parameters
     ----------
@@ -247,19 +272,19 @@ class CutPlanner:
         self._any_region = np.append(np.ones(len(regions), bool), False)
         waits = (regions.paradigm == "openmp") & np.isin(regions.role, WAITING)
         self._waits = np.append(waits | np.isin(regions.paradigm, ["mpi", "shmem", "pthread"]), False)
-        self._open_begins: dict[int, list[Extra]] = {}
+        self._open_begins: dict[int, list[AddedEvent]] = {}
         with ThreadPoolExecutor(jobs) as pool:
-            self.cuts = dict(zip(chosen, pool.map(self._cut, chosen), strict=True))
+            self.slices = dict(zip(chosen, pool.map(self._plan, chosen), strict=True))
         if start is not None:
             communicators = Communicators(store, self._process)
             dropped: dict[int, list[NDArray[np.int64]]] = defaultdict(list)
             unmatched: dict[int, list[NDArray[np.int64]]] = defaultdict(list)
             self._messages(communicators, unmatched)
             self._collectives(communicators, dropped)
-            for location, parts in dropped.items():
-                self.cuts[location].dropped = np.unique(np.concatenate(parts))
-            for location, parts in unmatched.items():
-                self.cuts[location].unmatched = np.unique(np.concatenate(parts))
+            for location, found in dropped.items():
+                self.slices[location].dropped = np.unique(np.concatenate(found))
+            for location, found in unmatched.items():
+                self.slices[location].unmatched = np.unique(np.concatenate(found))
             self._constructs()
         self._teams(chosen)
 
@@ -269,17 +294,17 @@ class CutPlanner:
         found["row"] = found["row"] - self._first_rows[location]
         return found
 
-    def _cut(self, location: int) -> LocationCut:
-        """Find the window in one location and what is open where it begins and ends."""
+    def _plan(self, location: int) -> LocationSlice:
+        """Find the events of one location in the time range, and what is open where it begins and ends."""
         n = self.store.n_rows("events", location)
-        cut = self._window(location, n)
-        if cut.start == 0 and cut.stop == n:
-            return cut
+        planned = self._events_between(location, n)
+        if planned.start == 0 and planned.stop == n:
+            return planned
         tasks = TaskEvents.of(self.store, location, int(self._first_rows[location]))
         stacks = Stacks(tasks.n_tasks)
-        stacks.walk(self.store, location, 0, cut.start, tasks.slot)
-        if 0 < cut.start < n:
-            cut.before = stacks.open_outside_tasks()
+        stacks.walk(self.store, location, 0, planned.start, tasks.slot)
+        if 0 < planned.start < n:
+            planned.before = stacks.open_outside_tasks()
             begins = stacks.open(cuts.BEGINS)
             if begins:
                 self._open_begins[location] = begins
@@ -288,24 +313,24 @@ class CutPlanner:
                 if not opened:
                     # what comes until it is complete counts where the task was scheduled, which its region tells
                     entered = self._region_of_task(location, tasks, task)
-                    opened = entered if entered and entered[0].row < cut.start else []
-                cut.before += [switch_to(tasks, task, cut.start), *opened]
+                    opened = entered if entered and entered[0].row < planned.start else []
+                planned.before += [switch_to(tasks, task, planned.start), *opened]
             if stacks.tasks and not stacks.task:
-                cut.before.append(switch_to_implicit(tasks, cut.start))
-            cut.before += self._flushes(location, cut.start)
-        if cut.stop < n:
-            stacks.walk(self.store, location, cut.start, cut.stop, tasks.slot)
+                planned.before.append(switch_to_implicit(tasks, planned.start))
+            planned.before += self._flushes(location, planned.start)
+        if planned.stop < n:
+            stacks.walk(self.store, location, planned.start, planned.stop, tasks.slot)
             if stacks.task:
-                cut.after = self._closers(stacks.open(cuts.TASKS + stacks.task))
-                if not cut.after:
+                planned.after = self._closers(stacks.open(cuts.TASKS + stacks.task))
+                if not planned.after:
                     entered = self._region_of_task(location, tasks, stacks.task)
-                    cut.after = entered if entered and entered[0].row >= cut.stop else []
-                cut.after.append(switch_to_implicit(tasks, cut.stop))
-            cut.after += self._closers(stacks.open_outside_tasks())
-        cut.n_calls = int(self._waits[[x.region for x in (*cut.before, *cut.after)]].sum())
-        return cut
+                    planned.after = entered if entered and entered[0].row >= planned.stop else []
+                planned.after.append(switch_to_implicit(tasks, planned.stop))
+            planned.after += self._closers(stacks.open_outside_tasks())
+        planned.n_calls = int(self._waits[[x.region for x in (*planned.before, *planned.after)]].sum())
+        return planned
 
-    def _region_of_task(self, location: int, tasks: TaskEvents, task: int) -> list[Extra]:
+    def _region_of_task(self, location: int, tasks: TaskEvents, task: int) -> list[AddedEvent]:
         """Return ENTER and EXIT of the first region an explicit task enters; nothing if it enters none."""
         ends = np.append(tasks.row[1:], self.store.n_rows("events", location))
         for k in np.flatnonzero((tasks.slot == task) & np.isin(tasks.kind, SWITCHES)).tolist():
@@ -314,7 +339,7 @@ class CutPlanner:
                 return found
         return []
 
-    def _first_enter(self, location: int, start: int, stop: int, wanted: NDArray[np.bool_]) -> list[Extra]:
+    def _first_enter(self, location: int, start: int, stop: int, wanted: NDArray[np.bool_]) -> list[AddedEvent]:
         """Return the first ENTER of a wanted region among some events, and an EXIT made after it; nothing if there is none."""
         size = 64
         while start < stop:
@@ -322,27 +347,27 @@ class CutPlanner:
             found = np.flatnonzero((events["kind"] == EventKind.ENTER) & wanted[events["region"]])
             if found.size:
                 row, region = start + int(found[0]), int(events["region"][found[0]])
-                return [Extra(row, EventKind.ENTER, region), Extra(row, EventKind.EXIT, region, {})]
+                return [AddedEvent(row, EventKind.ENTER, region), AddedEvent(row, EventKind.EXIT, region, {})]
             start, size = start + size, min(16 * size, BATCH)
         return []
 
-    def _flushes(self, location: int, before: int) -> list[Extra]:
+    def _flushes(self, location: int, before: int) -> list[AddedEvent]:
         """Return the flush of the trace buffer that the start lies in."""
         control = self._side("control", location, "kind", "stop_time")
         row = control["row"][(control["kind"] == EventKind.BUFFER_FLUSH) & (control["stop_time"] > (self._start or 0))]
         row = row[row < before][-1:]
         return [
-            Extra(
+            AddedEvent(
                 i, EventKind.BUFFER_FLUSH, int(self.store.read("events", location, ["region"], i, i + 1)["region"][0])
             )
             for i in row.tolist()
         ]
 
     @staticmethod
-    def _closers(opened: list[Extra]) -> list[Extra]:
+    def _closers(opened: list[AddedEvent]) -> list[AddedEvent]:
         """Return what closes events, the last first."""
         return [
-            Extra(
+            AddedEvent(
                 e.row,
                 CLOSERS[EventKind(e.kind)],
                 e.region if e.kind in _WITH_REGION else -1,
@@ -351,10 +376,10 @@ class CutPlanner:
             for e in reversed(opened)
         ]
 
-    def _window(self, location: int, n: int) -> LocationCut:
-        """Find the first event that is not earlier than the window, and the first that is later.
+    def _events_between(self, location: int, n: int) -> LocationSlice:
+        """Find the first event that is not earlier than the time range, and the first that is later.
 
-        So every event lies in one of the windows that divide a trace, also where time decreases.
+        So every event lies in one of the time ranges that divide a trace, also where time decreases.
         """
         first, last = 0 if self._start is None else n, n
         wanted = [at for at in (self._start, self._stop) if at is not None]
@@ -369,17 +394,17 @@ class CutPlanner:
                     first = found
                 else:
                     last = found
-        return LocationCut(first, max(first, last))
+        return LocationSlice(first, max(first, last))
 
-    # -- what was counted before the window --------------------------------------------------------------------------
+    # -- what was counted before the time range ----------------------------------------------------------------------
 
     def _messages(self, communicators: Communicators, unmatched: dict[int, list[NDArray[np.int64]]]) -> None:
-        """Find receives whose sends come before the window, and repeat the requests of receives."""
+        """Find receives whose sends come before the time range, and repeat the requests of receives."""
         balance: dict[tuple[int, ...], int] = defaultdict(int)
         for location in self._chosen:
             e = self._side("p2p", location, "kind", "peer", "communicator", "tag", "request")
             self._requests(location, e)
-            is_early = e["row"] < self.cuts[location].start
+            is_early = e["row"] < self.slices[location].start
             keys, group, sign, _ = self._channels(communicators, location, {c: v[is_early] for c, v in e.items()})
             for key, n in zip(keys, np.bincount(group, sign, len(keys)).tolist(), strict=True):
                 balance[key] += int(n)
@@ -390,7 +415,7 @@ class CutPlanner:
             if self._process[location] not in waiting:
                 continue
             e = self._side("p2p", location, "kind", "peer", "communicator", "tag")
-            inside = (e["row"] >= self.cuts[location].start) & (e["row"] < self.cuts[location].stop)
+            inside = (e["row"] >= self.slices[location].start) & (e["row"] < self.slices[location].stop)
             keys, group, sign, row = self._channels(communicators, location, {c: v[inside] for c, v in e.items()})
             for wanted in (-1, 1):
                 mine = np.flatnonzero(sign == wanted)
@@ -427,29 +452,29 @@ class CutPlanner:
 
     def _requests(self, location: int, e: Columns) -> None:
         """Repeat requests of receives that were not complete."""
-        cut = self.cuts[location]
-        mine = np.flatnonzero(np.isin(e["kind"], (*REQUESTS, *COMPLETIONS)) & (e["row"] < cut.start))
+        planned = self.slices[location]
+        mine = np.flatnonzero(np.isin(e["kind"], (*REQUESTS, *COMPLETIONS)) & (e["row"] < planned.start))
         # the last event of every request
         _, at = np.unique(e["request"][mine][::-1], return_index=True)
         last = np.sort(mine[mine.size - 1 - at])
         for i in last[np.isin(e["kind"][last], REQUESTS)].tolist():
-            cut.before.append(Extra(int(e["row"][i]), int(e["kind"][i]), -1))
+            planned.before.append(AddedEvent(int(e["row"][i]), int(e["kind"][i]), -1))
 
     def _collectives(self, communicators: Communicators, dropped: dict[int, list[NDArray[np.int64]]]) -> None:
-        """Leave out the ends of collective operations that others have completed before the window."""
+        """Leave out the ends of collective operations that others have completed before the time range."""
         ends: dict[tuple[int, int], int] = defaultdict(int)
         for location in self._chosen:
             e = self._side("collectives", location, "kind", "communicator")
-            early = (e["kind"] == EventKind.MPI_COLLECTIVE_END) & (e["row"] < self.cuts[location].start)
+            early = (e["kind"] == EventKind.MPI_COLLECTIVE_END) & (e["row"] < self.slices[location].start)
             for c, n in zip(*np.unique(e["communicator"][early], return_counts=True), strict=True):
                 ends[int(c), int(self._process[location])] += int(n)
         most: dict[int, int] = defaultdict(int)
         for (c, _), n in ends.items():
             most[c] = 0 if c < 0 or communicators.is_self[c] else max(most[c], n)
         for location in self._chosen:
-            cut, process = self.cuts[location], int(self._process[location])
+            planned, process = self.slices[location], int(self._process[location])
             e = self._side("collectives", location, "kind", "communicator")
-            inside = (e["row"] >= cut.start) & (e["row"] < cut.stop)
+            inside = (e["row"] >= planned.start) & (e["row"] < planned.stop)
             at = np.flatnonzero(inside & (e["kind"] == EventKind.MPI_COLLECTIVE_END))
             found, of = np.unique(e["communicator"][at], return_inverse=True)
             lacking = [max(most[c] - ends[c, process], 0) for c in found.tolist()]
@@ -464,126 +489,134 @@ class CutPlanner:
                 ends[c, process] += 1
 
     def _teams(self, chosen: list[int]) -> None:
-        """Let every thread be in the team instances that an end of the window cuts through.
+        """Let every thread be in the team instances that are open at an end of the time range.
 
         So that all of them lie between FORK and JOIN there, as in the whole trace, threads that have left at the start enter and
         leave once more, and threads that have not begun at the end enter and leave there.
         """
         teams = Teams(self.store, Locations.of(self.store), np.array(chosen, np.int64))
-        visits = [visit for location in chosen for visit in self._visits_of(teams, location)]
-        of: dict[int, list[TeamVisit]] = defaultdict(list)
-        for visit in visits:
-            of[visit.instance].append(visit)
-        before: dict[int, list[TeamVisit]] = defaultdict(list)
-        after: dict[int, list[TeamVisit]] = defaultdict(list)
-        for threads in of.values():
-            spans = [(self.cuts[v.location], *v.span) for v in threads]
-            if (
-                self._start is not None
-                and any(x < c.start for c, x, _ in spans)
-                and any(y >= c.start for c, _, y in spans)
-            ):
-                for v in threads:
-                    before[v.location].append(v)
-            if (
-                self._stop is not None
-                and any(x < c.stop for c, x, _ in spans)
-                and any(y >= c.stop for c, _, y in spans)
-            ):
-                for v in threads:
-                    after[v.location].append(v)
+        visits = TeamVisits.concatenate([self._visits_of(teams, location) for location in chosen])
+        before = self._visits_across(visits, teams.n_instances, "start") if self._start is not None else {}
+        after = self._visits_across(visits, teams.n_instances, "stop") if self._stop is not None else {}
         for location, mine in before.items():
-            cut = self.cuts[location]
-            known = {x.row for x in cut.before}
-            found = [x for v in mine if v.begin < cut.start for x in self._entered_again(v, cut.start, known)]
+            planned = self.slices[location]
+            known = {x.row for x in planned.before}
+            found = [x for v in mine if v.begin < planned.start for x in self._entered_again(v, planned.start, known)]
             self._insert(location, found)
         for location, mine in after.items():
-            cut = self.cuts[location]
-            inside: list[Extra] = []
+            planned = self.slices[location]
+            inside: list[AddedEvent] = []
             for v in sorted(mine, key=lambda v: v.begin):
-                events = self._entered_at_the_end(v, cut.stop)
+                events = self._entered_at_the_end(v, planned.stop)
                 # a thread that forks does so where it is; others are in no region when they begin
-                if v.fork >= 0 or v.begin < cut.stop:
+                if v.fork >= 0 or v.begin < planned.stop:
                     inside += events
                 else:
-                    cut.after += events
-            cut.after[:0] = inside
+                    planned.after += events
+            planned.after[:0] = inside
 
-    def _visits_of(self, teams: Teams, location: int) -> Iterator[TeamVisit]:
-        """Yield when a thread is in which team instances, where threads say so themselves."""
+    def _visits_of(self, teams: Teams, location: int) -> TeamVisits:
+        """Find when a thread is in which team instances, where threads say so themselves."""
         e = teams.events[location]
         begins = np.flatnonzero(e.is_begin)
         mine = teams.begins_of(location)
         if begins.size != mine.stop - mine.start or not begins.size:
-            return
-        row = e.row - self._first_rows[location]
+            return TeamVisits.none()
+        # of none: the last element of what is looked up
+        row, kind = np.append(e.row - self._first_rows[location], -1), np.append(e.kind.astype(np.int64), -1)
         end = pair_nested(e.is_begin, e.kind == EventKind.THREAD_TEAM_END)
         is_fork = np.isin(e.kind, FORKS)
-        join = pair_nested(is_fork, np.isin(e.kind, JOINS))
-        for k, i in enumerate(begins.tolist()):
-            forks = i > 0 and is_fork[i - 1]
-            yield TeamVisit(
-                int(teams.instance[mine.start + k]), location, int(row[i]), _row_at(row, int(end[i])),
-                int(row[i - 1]) if forks else -1, _row_at(row, int(join[i - 1])) if forks else -1,
-                int(e.kind[i - 1]) if forks else -1,
-            )  # fmt: skip
+        join = np.append(pair_nested(is_fork, np.isin(e.kind, JOINS)), -1)
+        # the thread that forks begins in the team right after its FORK
+        fork = np.where((begins > 0) & is_fork[begins - 1], begins - 1, -1)
+        return TeamVisits(
+            teams.instance[mine], np.full(begins.size, location), row[begins], row[end[begins]], row[fork], row[join[fork]],
+            kind[fork],
+        )  # fmt: skip
 
-    def _parallel_region(self, visit: TeamVisit) -> list[Extra]:
+    def _visits_across(self, visits: TeamVisits, n_instances: int, which: str) -> dict[int, list[TeamVisit]]:
+        """Return by location the visits of team instances that are open at the start or the end of the time range.
+
+        In the order in which the threads of each instance are met, the instances in the order of their first visit.
+        """
+        border = np.array(
+            [getattr(self.slices[i], which) if i in self.slices else 0 for i in range(self._process.size)]
+        )
+        first, last = visits.span()
+        begins_before, ends_behind = np.zeros((2, n_instances), bool)
+        begins_before[visits.instance[first < border[visits.location]]] = True
+        ends_behind[visits.instance[last >= border[visits.location]]] = True
+        found = np.flatnonzero((begins_before & ends_behind)[visits.instance])
+        if not found.size:
+            return {}
+        first_visit = np.full(n_instances, visits.instance.size)
+        first_visit[visits.instance[found][::-1]] = found[::-1]
+        result: dict[int, list[TeamVisit]] = defaultdict(list)
+        for i in found[np.argsort(first_visit[visits.instance[found]], kind="stable")].tolist():
+            visit = visits[i]
+            result[visit.location].append(visit)
+        return result
+
+    def _parallel_region(self, visit: TeamVisit) -> list[AddedEvent]:
         """Return ENTER and EXIT of the parallel region a thread enters in a team; nothing if it enters none."""
         stop = self.store.n_rows("events", visit.location) if visit.end < 0 else visit.end
         return self._first_enter(visit.location, visit.begin, stop, self._is_parallel)
 
-    def _entered_again(self, visit: TeamVisit, start: int, known: set[int]) -> list[Extra]:
+    def _entered_again(self, visit: TeamVisit, start: int, known: set[int]) -> list[AddedEvent]:
         """Return what a thread does once more at the start to be in a team; `known` are the rows of what is open."""
         region = self._parallel_region(visit)
         if region and (region[0].row >= start or region[0].row in known):
             region = []
         if not 0 <= visit.end < start:
             return region
-        return self._whole_visit(visit, region, 0 <= visit.join < start)
+        return self._complete_visit(visit, region, 0 <= visit.join < start)
 
-    def _entered_at_the_end(self, visit: TeamVisit, stop: int) -> list[Extra]:
+    def _entered_at_the_end(self, visit: TeamVisit, stop: int) -> list[AddedEvent]:
         """Return what a thread does at the end to be in a team in which it will be."""
         region = self._parallel_region(visit)
         if visit.begin >= stop:
-            return self._whole_visit(visit, region, visit.fork >= stop)
+            return self._complete_visit(visit, region, visit.fork >= stop)
         return region if region and region[0].row >= stop and not 0 <= visit.end < stop else []
 
     @staticmethod
-    def _whole_visit(visit: TeamVisit, region: list[Extra], forks: bool) -> list[Extra]:
+    def _complete_visit(visit: TeamVisit, region: list[AddedEvent], forks: bool) -> list[AddedEvent]:
         """Return begin and end of a thread in a team with what it does in between, and FORK and JOIN around them if they belong to it."""
         events = [
-            Extra(visit.begin, EventKind.THREAD_TEAM_BEGIN, -1), *region, Extra(visit.begin, EventKind.THREAD_TEAM_END, -1, {}),
+            AddedEvent(visit.begin, EventKind.THREAD_TEAM_BEGIN, -1), *region, AddedEvent(visit.begin, EventKind.THREAD_TEAM_END, -1, {}),
         ]  # fmt: skip
         if forks and visit.fork >= 0:
             kind = EventKind(visit.fork_kind)
-            events = [Extra(visit.fork, kind, -1), *events, Extra(visit.fork, CLOSERS[kind], -1, _CLOSED.get(kind, {}))]
+            events = [
+                AddedEvent(visit.fork, kind, -1),
+                *events,
+                AddedEvent(visit.fork, CLOSERS[kind], -1, _CLOSED.get(kind, {})),
+            ]
         return events
 
-    def _insert(self, location: int, events: list[Extra]) -> None:
-        """Put events, each of which follows from the one before, among those that come before the window, where they stood."""
-        before = self.cuts[location].before
+    def _insert(self, location: int, events: list[AddedEvent]) -> None:
+        """Put events, each of which follows from the one before, among those that come before the time range, where they stood."""
+        before = self.slices[location].before
         n = next((i for i, x in enumerate(before) if x.kind in _AFTER_OPEN), len(before))
-        place = 0
+        at = 0
         for x in events:
             # behind what was open when it happened, and behind the event before
-            place = max(place, next((i for i in range(n) if before[i].row > x.row), n))
-            before.insert(place, x)
-            place, n = place + 1, n + 1
+            at = max(at, next((i for i in range(n) if before[i].row > x.row), n))
+            before.insert(at, x)
+            at, n = at + 1, n + 1
 
     def _constructs(self) -> None:
-        """The same for the constructs of an OpenMP team within which the window begins."""
+        """The same for the constructs of an OpenMP team within which the time range begins."""
         construct = self._construct
         entered: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
-        last: dict[tuple[int, int, int], list[Extra]] = {}
+        last: dict[tuple[int, int, int], list[AddedEvent]] = {}
         for location in self._chosen:
-            cut = self.cuts[location]
+            planned = self.slices[location]
             begins = self._open_begins.get(location, [])
             if not begins:
                 continue
             begin = begins[-1].row
             team = self._team_of(location, begin)
-            events = self.store.read("events", location, ["kind", "region"], begin, cut.start)
+            events = self.store.read("events", location, ["kind", "region"], begin, planned.start)
             role = np.append(construct, -1)[events["region"]]
             is_enter = events["kind"] == EventKind.ENTER
             for number in np.unique(role[role > PARALLEL]).tolist():
@@ -594,7 +627,7 @@ class CutPlanner:
                 if enters.size and not is_open:
                     pair = zip((enters[-1], exits[-1]), (EventKind.ENTER, EventKind.EXIT), strict=True)
                     last[team, number, location] = [
-                        Extra(begin + int(i), kind, int(events["region"][i])) for i, kind in pair
+                        AddedEvent(begin + int(i), kind, int(events["region"][i])) for i, kind in pair
                     ]
         for location, begins in self._open_begins.items():
             # who has met none of a kind of construct is behind as well
@@ -611,10 +644,6 @@ class CutPlanner:
         e = self._side("threads", location, "team")
         team = int(e["team"][np.searchsorted(e["row"], begin)])
         return team if team >= 0 else -1 - location
-
-
-def _row_at(row: NDArray[np.int64], at: int) -> int:
-    return int(row[at]) if at >= 0 else -1
 
 
 def _ahead(steps: dict[int, int]) -> list[int]:
@@ -635,11 +664,27 @@ _WITH_REGION = (EventKind.ENTER, EventKind.CALLING_CONTEXT_ENTER)
 _AFTER_OPEN = (*SWITCHES, *REQUESTS)
 
 
-def plan_cut(
+def plan_slices(
     store: Store, locations: Iterable[int] | None, start: int | None, stop: int | None, jobs: int
-) -> list[LocationCut]:
-    """Plan a piece of a trace; locations that are not chosen hold nothing."""
+) -> list[LocationSlice]:
+    """Plan a trace slice.
+
+    Parameters
+    ----------
+    store : Store
+    locations : iterable of int, optional
+        Rows of the locations to keep; all by default. Others hold nothing.
+    start, stop : int, optional
+        Ticks: events with start <= time < stop.
+    jobs : int
+        Threads.
+
+    Returns
+    -------
+    list of LocationSlice
+        By location.
+    """
     n = int(store.manifest["n_locations"])
     chosen = sorted(set(range(n) if locations is None else locations))
-    planned = CutPlanner(store, chosen, start, stop, jobs).cuts
-    return [planned.get(i, LocationCut(0, 0)) for i in range(n)]
+    planned = SlicePlanner(store, chosen, start, stop, jobs).slices
+    return [planned.get(i, LocationSlice(0, 0)) for i in range(n)]

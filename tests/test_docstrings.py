@@ -1,0 +1,128 @@
+"""Public functions and methods document their parameters as numpydoc has it: each by name, with what it is."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+import re
+import textwrap
+
+import pytest
+
+MODULES = (
+    "tracecols", "tracecols.conversion", "tracecols.testing", "tracecols.trace", "tracecols.parameters", "tracecols.patterns.base",
+    "tracecols.patterns.plugins", "tracecols.rules", "tracecols.rules.base", "tracecols.severity.cube", "tracecols.severity.comparison",
+    "tracecols.severity.axes", "tracecols.export.cube_read", "tracecols.schema.columns", "tracecols.schema.versions",
+    "tracecols.converters.base", "tracecols.converters.registry", "tracecols.converters.sides", "tracecols.converters.threads",
+)  # fmt: skip
+"""Of these all that is public: functions, constructors and methods."""
+
+FUNCTIONS_OF = ("enhance", "slices")
+"""Packages of whose modules the functions are public."""
+
+SECTIONS = ("Parameters", "Attributes", "Other Parameters")
+
+
+@dataclasses.dataclass
+class Method:
+    """A method: its first argument is given by itself, whatever its name."""
+
+    function: object
+
+    @property
+    def __doc__(self):
+        return self.function.__doc__
+
+
+def modules():
+    """Yield the names of the modules whose functions others may call."""
+    yield from MODULES
+    for package in FUNCTIONS_OF:
+        root = importlib.import_module(f"tracecols.{package}")
+        yield from (found.name for found in pkgutil.iter_modules(root.__path__, f"{root.__name__}."))
+
+
+def public(module):
+    """Yield qualified name and object of the public functions, classes and methods that a module declares or exports."""
+    exported = getattr(module, "__all__", [])
+    for name in dict.fromkeys([*exported, *vars(module)]):
+        thing = getattr(module, name)
+        if name.startswith("_") or not (inspect.isfunction(thing) or inspect.isclass(thing)):
+            continue
+        if thing.__module__ != module.__name__ and name not in exported:
+            continue
+        if inspect.isclass(thing) and module.__name__ not in MODULES:
+            continue
+        yield name, thing
+        if inspect.isclass(thing):
+            # what a class inherits from another of ours is its interface, too
+            for of in thing.__mro__:
+                if of.__module__.startswith("tracecols"):
+                    for method, found in vars(of).items():
+                        function = getattr(found, "__func__", found)
+                        if not method.startswith("_") and inspect.isfunction(function):
+                            yield f"{name}.{method}", found if isinstance(found, staticmethod) else Method(function)
+
+
+def parameters(thing) -> list[str]:
+    """Return the names of what a function, or the constructor of a class, is given."""
+    if inspect.isclass(thing):
+        if issubclass(thing, BaseException) or getattr(thing, "_is_protocol", False):
+            return []
+        if dataclasses.is_dataclass(thing):
+            return [f.name for f in dataclasses.fields(thing) if f.init and not f.name.startswith("_")]
+        if "__init__" not in vars(thing):
+            return []
+        thing = vars(thing)["__init__"]
+    given = list(inspect.signature(thing.function if isinstance(thing, Method) else thing).parameters)
+    is_method = isinstance(thing, Method) or given[:1] == ["self"]
+    return [name for name in given[is_method:] if not name.startswith("_")]
+
+
+def documented(doc: str) -> set[str]:
+    """Return the names in the sections of a docstring that are about parameters."""
+    names: set[str] = set()
+    for title, body in re.findall(r"^(\w[\w ]*)\n-{3,}\n(.*?)(?=^\w[\w ]*\n-{3,}\n|\Z)", doc, re.MULTILINE | re.DOTALL):
+        if title in SECTIONS:
+            for line in re.findall(r"^(\S.*)$", body, re.MULTILINE):
+                names |= {name.strip(" *") for name in line.split(" : ")[0].split(",")}
+    return names
+
+
+@pytest.mark.parametrize("name", sorted(modules()))
+def test_parameters__of_public_functions_are_documented(name):
+    missing = []
+    for of, thing in public(importlib.import_module(name)):
+        doc = inspect.cleandoc(thing.__doc__ or "")
+        lacking = [p for p in parameters(thing) if p not in documented(doc)]
+        if lacking:
+            missing.append(f"{name}.{of}: {', '.join(lacking)}")
+    assert not missing, "\n".join(missing)
+
+
+def raised(thing) -> set[str]:
+    """Return the names of the errors that the body of a function raises."""
+    function = getattr(thing, "function", getattr(thing, "__func__", thing))
+    if inspect.isclass(function):
+        function = vars(function).get("__post_init__" if dataclasses.is_dataclass(function) else "__init__")
+    function = inspect.unwrap(function) if function is not None else None
+    if not inspect.isfunction(function) or not function.__module__.startswith("tracecols"):
+        return set()
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    found = {node.exc.func for node in ast.walk(tree) if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)}
+    # errors that a caller hands over are parameters
+    return {of.id for of in found if isinstance(of, ast.Name) and of.id[0].isupper()}
+
+
+@pytest.mark.parametrize("name", sorted(modules()))
+def test_errors__that_public_functions_raise_are_documented(name):
+    missing = []
+    for of, thing in public(importlib.import_module(name)):
+        _, _, section = inspect.cleandoc(thing.__doc__ or "").partition("Raises\n------\n")
+        lacking = [error for error in sorted(raised(thing)) if not re.search(rf"^.*\b{error}\b", section, re.MULTILINE)]
+        if lacking:
+            missing.append(f"{name}.{of}: {', '.join(lacking)}")
+    assert not missing, "\n".join(missing)
