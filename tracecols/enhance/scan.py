@@ -160,7 +160,14 @@ class BufferPool:
 
 
 def flush_stops_of(store: Store, locations: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Return when the buffer flushes of some locations end, in their order; a (n_flushes,) int64 array of ticks for each."""
+    """Return when the buffer flushes of some locations end, in their order; a (n_flushes,) int64 array of ticks for each.
+
+    Parameters
+    ----------
+    store : Store
+    locations : (n,) int64
+        Rows of locations, ascending.
+    """
     if not any(store.n_rows("control", i) for i in locations.tolist()):
         return [np.zeros(0, np.int64)] * locations.size
     control, counts = store.read_together("control", locations, ["kind", "stop_time"])
@@ -542,7 +549,13 @@ def plan_waves(n_events: list[int], process: NDArray[np.int32], size: int) -> li
 
 
 def group_scans(scans: list[LocationScan]) -> list[list[LocationScan]]:
-    """Put neighbours with few events together for one thread, and those with most events first."""
+    """Put neighbours with few events together for one thread, and those with most events first.
+
+    Parameters
+    ----------
+    scans : list of LocationScan
+        In the order of their locations.
+    """
     groups: list[list[LocationScan]] = []
     sizes: list[int] = []
     for scan in scans:
