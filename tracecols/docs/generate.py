@@ -58,6 +58,12 @@ STAGE_DOCS = {
     "send": "per partition",
     "bucket": "per range of collective operations",
     "global": "once",
+    "causes": "once",
+    "spent": "per partition",
+    "delays": "per partition",
+    "sweep": "once",
+    "charges": "per partition",
+    "run": "once",
 }
 
 

@@ -220,6 +220,7 @@ def match_collectives(
             "size": size.astype(np.int32),
             "root": root[head],
             "latest_begin_time": lambda: segments.max(member("begin_time")),
+            "latest_member": lambda: latest_member(segments, member("begin_time"), member("rank")),
             "earliest_end_time": lambda: segments.min(end_time),
             "sent": lambda: segments.sum(member("sent")),
             "received": lambda: segments.sum(member("received")),
@@ -238,6 +239,16 @@ def match_collectives(
         },
     )
     return table, members
+
+
+def latest_member(segments: Segments, begin_time: NDArray[np.int64], rank: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Find the participant of each operation that begins last, of equals that of the lowest rank; (n_operations,) int64."""
+    of = segments.group
+    is_last = begin_time == segments.max(begin_time)[of]
+    lowest = segments.min(np.where(is_last, rank, np.iinfo(np.int32).max))[of]
+    chosen = np.where(is_last & (rank == lowest), np.arange(of.size), of.size)
+    found: NDArray[np.int64] = segments.min(chosen)
+    return found
 
 
 def find_startups(facts: Facts, calls: CallInstances) -> CompoundTable:
@@ -264,6 +275,8 @@ def find_startups(facts: Facts, calls: CallInstances) -> CompoundTable:
         {
             "is_init": init,
             "location": calls.location[rows],
+            "enter": calls.enter[rows],
+            "exit": calls.exit[rows],
             "enter_time": enter,
             "exit_time": leave,
             "latest_enter_time": latest,

@@ -57,6 +57,17 @@ class Communicators:
         """Return the number of members of communicators; 0 for those that are not defined. (n,) int64."""
         return pick(self.size, communicator, 0)
 
+    def members_of(self, communicator: int) -> NDArray[np.int64]:
+        """Return the processes of a communicator, of an inter-communicator those of both groups, in ascending order."""
+        return np.unique(
+            np.concatenate(
+                [
+                    self._members[self._start[communicator] : self._start[communicator + 1]],
+                    self._remote[self._remote_start[communicator] : self._remote_start[communicator + 1]],
+                ]
+            )
+        )
+
     def channel(self, communicator: NDArray[np.int32], process: NDArray[np.int32]) -> NDArray[np.int64]:
         """Number communicators such that those each process has of its own are different for every process; (n,) int64.
 

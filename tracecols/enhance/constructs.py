@@ -101,6 +101,9 @@ def match_constructs(facts: Facts, calls: CallInstances, teams: Teams) -> tuple[
             "role_number": role[head],
             "n_members": n_members.astype(np.int32),
             "latest_enter_time": segments.max(enter),
+            "latest_member": lambda: segments.min(
+                np.where(enter == segments.max(enter)[instance], np.arange(instance.size), instance.size)
+            ),
         },
         {"constructs that lack threads": int((n_members < n_threads[team[head]]).sum()) if n else 0},
     )

@@ -12,7 +12,7 @@ from tracecols.enhance.facts import Definitions
 from tracecols.enhance.messages import KEY, RECEIVES, RECV_HALF, SEND_HALF, SENDS
 from tracecols.enhance.partitions import BUCKET_ROWS, divide
 from tracecols.enhance.scan import ATTRIBUTED
-from tracecols.enhance.steps import BUCKET, GLOBAL, Every, Step
+from tracecols.enhance.steps import BUCKET, ONCE, Every, Step
 from tracecols.enhance.tables import STEP_OF, STEPS
 from tracecols.schema import EventKind, compound
 from tracecols.schema.scans import ATTRIBUTED_EVENTS, CALL_INSTANCES
@@ -112,7 +112,7 @@ def explain(store: Store, values: Iterable[str]) -> list[PlannedStep]:
         "late_calls": 16 * n_receives,
         "outgoing_members": n_members * row_bytes(MEMBER),
     }
-    slices = {BUCKET: -(-n_members // BUCKET_ROWS) if n_partitions > 1 else 1, GLOBAL: 1}
+    slices = {BUCKET: -(-n_members // BUCKET_ROWS) if n_partitions > 1 else 1, **dict.fromkeys(ONCE, 1)}
     scanned = (
         sum(np.dtype(c.dtype).itemsize for t in (CALL_INSTANCES, ATTRIBUTED_EVENTS) for c in t.columns) * n_attributed
     )
@@ -128,7 +128,7 @@ def explain(store: Store, values: Iterable[str]) -> list[PlannedStep]:
     ]  # fmt: skip
     for step in needed_steps(values):
         reads = tuple(f"every {what.name}" if isinstance(what, Every) else what for what in step.reads)
-        n_bytes = sum(kept[name] for name in step.keeps) if n_partitions > 1 else 0
+        n_bytes = sum(kept.get(name, 0) for name in step.keeps) if n_partitions > 1 else 0
         plan.append(
             PlannedStep(
                 step.stage or "any",

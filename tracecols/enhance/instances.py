@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.columns import Columns, CompoundTable, joined, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import Segments, combine, mask_of, number
-from tracecols.enhance.scan import ACTION, LocationScan
+from tracecols.enhance.scan import ACTION, BATCH, LocationScan
 from tracecols.enhance.teams import Teams
 from tracecols.kernels import stacks
 from tracecols.kernels.actions import PUSH
@@ -183,6 +183,45 @@ def profile(facts: Facts, scans: Sequence[LocationScan]) -> CompoundTable:
             "inherited": segments.any(inherited),
         },
     )
+
+
+def walk_stacks(
+    facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int
+) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
+    """Go through the events of a location once more, in batches, with the region stack at each of them.
+
+    Parameters
+    ----------
+    facts, scans
+        Of the trace.
+    teams : Teams
+        With those of the location.
+    location : int
+        Row of the location.
+
+    Yields
+    ------
+    row : int
+        That of the first event.
+    columns : dict of str to (n,) array
+        `time`, `kind`, `region` as stored, and int64 `enterptr`, `exitptr` (of what ends in the same batch; else -1) and `call_path`;
+        -1 is null.
+    """
+    scan = LocationScan(facts.store, facts.regions, teams, facts.order, location, scans[location].first_row)
+    scan.enter_threads()
+    for at in range(0, scan.n, BATCH):
+        columns = facts.store.read("events", location, None, at, at + BATCH, checked=False)
+        n = columns["time"].size
+        if not at:
+            scan.prepare(scans, int(columns["time"][0]))
+        scan.at = at
+        row = scan.first_row + at
+        scan.state[stacks.ROW] = row
+        enterptr, exitptr, node = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int32)
+        events = stacks.Events(columns["time"], columns["kind"], scan.entries(columns["region"]))
+        scan.run(events, stacks.Pointers(enterptr, exitptr, node))
+        call_path = pick(facts.call_paths.numbers[location], node.astype(np.int64))
+        yield row, {**columns, "enterptr": enterptr, "exitptr": exitptr, "call_path": call_path}
 
 
 def scan_stacks(facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int) -> dict[str, NDArray[Any]]:

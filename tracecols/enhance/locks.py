@@ -73,6 +73,8 @@ def match_locks(
             "release": pick(e.row, own_release),
             "release_time": pick(e.time, own_release),
             "previous_release_time": pick(e.time, previous_release),
+            "previous_release": pick(e.row, previous_release),
+            "previous_owner": pick(e.location, previous_release),
             "lockptr": lockptr[acquire],
             "lockptr_time": lockptr_time[acquire],
             "enter": lambda: pick(calls.enter, e.call[acquire]),

@@ -38,13 +38,13 @@ REQUESTED = mask_of((K.MPI_IRECV, K.MPI_IMRECV))
 
 CALL = ("enter", "exit", "enter_time", "exit_time", "call_path")
 SEND_HALF = (
-    "send", "send_location", "source_process", "destination_process", "communicator", "destination", "tag", "length",
+    "send", "send_done", "send_location", "source_process", "destination_process", "communicator", "destination", "tag", "length",
     "send_time", *(f"{role}_{name}" for role in ("send", "send_done") for name in CALL),
 )  # fmt: skip
 """What a receiver gets of a send."""
 KEY = ("source_process", "destination_process", "communicator", "tag")
 RECV_HALF = (
-    "recv", "recv_location", "source", "recv_time",
+    "recv", "recv_post", "recv_location", "source", "recv_time",
     *(f"{role}_{name}" for role in ("recv_post", "recv") for name in CALL),
 )  # fmt: skip
 """What a sender gets of a receive."""
@@ -53,8 +53,8 @@ RELATIVE = {
     for event, roles in (("send", ("send", "send_done")), ("recv", ("recv_post", "recv")))
     for role in roles
     for name in ("enter", "exit", "enter_time", "exit_time")
-}
-"""Calls are close to their event."""
+} | {"send_done": "send", "recv_post": "recv"}
+"""Calls, and the events that complete or post a message, are close to its event."""
 
 
 def call_columns(calls: CallInstances, role: str, call: NDArray[np.int64]) -> dict[str, Column]:
@@ -242,6 +242,7 @@ def outgoing_messages(
         sends.size,
         {
             "send": partial(np.take, e.row, sends),
+            "send_done": partial(pick, e.row, done),
             "send_location": partial(np.take, e.location, sends),
             "source_process": partial(np.take, of_process, sends),
             "destination_process": destination,
@@ -259,6 +260,7 @@ def outgoing_messages(
         receives.size,
         {
             "recv": partial(np.take, e.row, receives),
+            "recv_post": partial(np.take, e.row, post),
             "recv_location": partial(np.take, e.location, receives),
             "source": partial(np.take, e.peer, envelope),
             "recv_time": partial(np.take, e.time, receives),

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from tracecols.enhance.call_paths import merge_call_paths
 from tracecols.enhance.collectives import plan_buckets
 from tracecols.enhance.facts import Definitions, Facts
-from tracecols.enhance.partitions import EVERYTHING, Bucket, Partition, divide, undivided
+from tracecols.enhance.partitions import EVERYTHING, Bucket, divide, undivided
 from tracecols.enhance.scan import LocationScan, scan_locations
 from tracecols.enhance.spill import ColumnSpill
-from tracecols.enhance.steps import BUCKET, GIVEN, GLOBAL, STAGES, Every
+from tracecols.enhance.steps import BUCKET, GIVEN, GLOBAL, ONCE, STAGES, Every
 from tracecols.enhance.tables import STEP_OF, STEPS
 from tracecols.enhance.topologies import Topology
 from tracecols.once import once
@@ -84,7 +84,7 @@ class Model:
             if name not in self._values:
                 step = STEP_OF[name]
                 if self._run is not None and name in step.keeps and step.stage != self._stage:
-                    return self._run.value(name, self._values["partition"])
+                    return self._run.value(name, -1 if step.stage in ONCE else self._values["partition"])
                 made = step.function(*(self._read(what) for what in step.reads))
                 self._values.update(zip(step.makes, made if len(step.makes) > 1 else (made,), strict=True))
             return self._values[name]
@@ -165,14 +165,23 @@ class Run:
         return Model(self._model.jobs, given, stage, self)
 
     def value(self, name: str, partition: int, model: Model | None = None) -> Any:
-        """Return a value that a partition keeps for others; it is made once, by `model` or where it is asked for."""
+        """Return a value that a partition, or bucket, keeps for others; it is made once, by `model` or where it is asked for."""
+        stage = STEP_OF[name].stage
+
+        def make() -> Any:
+            if model is not None:
+                return model.get(name)
+            at = self.model(stage, bucket=self.buckets[partition]) if stage == BUCKET else self.model(stage, partition)
+            return at.get(name)
+
         with self._lock:
             once = self._kept.setdefault((name, partition), _Once())
-        return once.get(lambda: (model or self.model(STEP_OF[name].stage, partition)).get(name))
+        return once.get(make)
 
     def every(self, name: str) -> list[Any]:
-        """Return a value of all partitions, in the order of their numbers."""
-        return [self.value(name, partition.number) for partition in self.division.partitions]
+        """Return a value of all partitions, or buckets, in the order of their numbers."""
+        n = len(self.buckets) if STEP_OF[name].stage == BUCKET else len(self.division)
+        return [self.value(name, number) for number in range(n)]
 
     @once
     def buckets(self) -> list[Bucket]:
@@ -208,21 +217,21 @@ class Run:
         keeps = {s: kept_for(chosen & set(STAGES[i + 1 :]), s) if several else [] for i, s in enumerate(STAGES)}
         needed = [s for s in STAGES if s in chosen or keeps[s]]
 
-        def one(partition: Partition, stage: str) -> list[Result]:
-            model = self.model(stage, partition.number)
+        def one(stage: str, number: int, model: Model) -> list[Result]:
             result = [visit(model, stage)] if stage in chosen else []
             for name in keeps[stage]:
-                self.value(name, partition.number, model)
+                self.value(name, number, model)
             return result
 
         def results(stage: str) -> tuple[int, Iterator[list[Result]]]:
             """Return how many slices a stage has, and their results."""
-            if stage == GLOBAL:
-                return 1, iter([[visit(self.model(GLOBAL), GLOBAL)]])
+            if stage in ONCE:
+                return 1, iter([one(stage, -1, self.model(stage))])
             if stage == BUCKET:
                 buckets = self.buckets
-                return len(buckets), pool.map(lambda b: [visit(self.model(BUCKET, bucket=b), BUCKET)], buckets)
-            return len(self.division), pool.map(lambda p: one(p, stage), self.division.partitions)
+                return len(buckets), pool.map(lambda b: one(BUCKET, b.number, self.model(BUCKET, bucket=b)), buckets)
+            numbers = [partition.number for partition in self.division.partitions]
+            return len(numbers), pool.map(lambda number: one(stage, number, self.model(stage, number)), numbers)
 
         for i, stage in enumerate(needed):
             n, found = results(stage)

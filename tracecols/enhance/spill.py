@@ -127,6 +127,11 @@ class SpilledColumns:
         return np.searchsorted(mapped, np.array(codes, np.int64))
 
 
+def keep(columns: Columns, spill: ColumnSpill | None) -> ColumnSource:
+    """Keep columns where a step is told to: in memory if nowhere."""
+    return columns.computed() if spill is None else spill.keep(columns)
+
+
 class _Held:
     """Count the bytes that several spills hold in memory together."""
 

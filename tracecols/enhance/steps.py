@@ -9,6 +9,15 @@ the trace, independent of all others:
 * `bucket`: one range of collective operations, with their participants of all partitions.
 * `global`: the calls of all processes that one-sided communication and the start and end of MPI join.
 
+Root causes are found in further stages:
+
+* `causes`: once: all synchronisation points in order, and who waits for whom.
+* `spent`: one partition: its time by call path between these points.
+* `delays`: one partition, and what those did who waited for it.
+* `sweep`: once: from the end of the trace to its beginning.
+* `charges`: one partition: what its call paths are charged with.
+* `run`: once: what that means for the whole run.
+
 The steps of tracecols stand in `enhance.tables.STEPS`; `enhance.model` runs them.
 """
 
@@ -18,8 +27,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-WITHIN, RECEIVE, SEND, BUCKET, GLOBAL = STAGES = ("within", "receive", "send", "bucket", "global")
+WITHIN, RECEIVE, SEND, BUCKET, GLOBAL, CAUSES, SPENT, DELAYS, SWEEP, CHARGES, RUN = STAGES = (
+    "within", "receive", "send", "bucket", "global", "causes", "spent", "delays", "sweep", "charges", "run",
+)  # fmt: skip
 """In the order in which they run."""
+
+ONCE = (GLOBAL, CAUSES, SWEEP, RUN)
+"""Those that run once, for the whole trace."""
 
 GIVEN = ("facts", "scans", "members", "only_global", "partition", "division", "bucket", "spill")
 """Values that are there before any step: what is known of the whole trace (`Facts`), the scans of all locations, the locations
@@ -29,7 +43,7 @@ collective operations, and where columns are kept (`ColumnSpill`, or None where 
 
 @dataclass(frozen=True)
 class Every:
-    """An input of a step: the values of one name of all partitions, as a list in the order of their numbers."""
+    """An input of a step: the values of one name of all partitions, or buckets, as a list in the order of their numbers."""
 
     name: str
 

@@ -9,6 +9,18 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.causes.charges import charge_delays, charge_run
+from tracecols.enhance.causes.delays import find_delays, own_times, waiting_times
+from tracecols.enhance.causes.pairs import match_causes
+from tracecols.enhance.causes.points import (
+    collective_points,
+    late_receivers,
+    late_senders,
+    startup_points,
+    thread_points,
+)
+from tracecols.enhance.causes.segments import segments
+from tracecols.enhance.causes.sweep import find_critical_path, sweep_costs
 from tracecols.enhance.collectives import find_startups, match_collectives, outgoing_members
 from tracecols.enhance.constructs import match_constructs, match_teams
 from tracecols.enhance.facts import Facts
@@ -22,10 +34,24 @@ from tracecols.enhance.messages import (
     outgoing_messages,
     pair_requests,
 )  # fmt: skip
-from tracecols.enhance.steps import BUCKET, GLOBAL, RECEIVE, SEND, WITHIN, Every, Step
+from tracecols.enhance.steps import (
+    BUCKET,
+    CAUSES,
+    CHARGES,
+    DELAYS,
+    GLOBAL,
+    RECEIVE,
+    RUN,
+    SEND,
+    SPENT,
+    SWEEP,
+    WITHIN,
+    Every,
+    Step,
+)
 from tracecols.enhance.teams import Teams
 from tracecols.enhance.windows import match_epochs, match_window_collectives
-from tracecols.schema import Table, compound
+from tracecols.schema import Table, causes, compound
 
 
 def find_teams(facts: Facts, members: NDArray[np.int64], only_global: bool) -> Teams:
@@ -44,6 +70,7 @@ def find_teams(facts: Facts, members: NDArray[np.int64], only_global: bool) -> T
 
 
 _LOCAL = ("facts", "scans", "members", "call_instances")
+_PAIRS = ("sync_points", "delay_pairs")
 
 STEPS = (
     Step(find_teams, "", ("facts", "members", "only_global"), ("team_instances",)),
@@ -75,6 +102,47 @@ STEPS = (
     Step(find_startups, GLOBAL, ("facts", "call_instances"), ("startups",)),
     Step(match_window_collectives, GLOBAL, _LOCAL, ("window_members",)),
     Step(match_epochs, GLOBAL, _LOCAL, ("epochs",)),
+    Step(late_senders, RECEIVE, ("facts", "messages", "spill"), ("late_senders",), keeps=("late_senders",)),
+    Step(late_receivers, SEND, ("facts", "sent_messages", "spill"), ("late_receivers",), keeps=("late_receivers",)),
+    Step(
+        collective_points, BUCKET, ("facts", "collectives", "collective_members", "spill"), ("collective_points",),
+        keeps=("collective_points",),
+    ),
+    Step(startup_points, GLOBAL, ("facts", "startups"), ("startup_points",), keeps=("startup_points",)),
+    Step(
+        thread_points, WITHIN, ("facts", "constructs", "construct_members", "teams"), ("thread_points",),
+        keeps=("thread_points",),
+    ),
+    Step(
+        match_causes, CAUSES,
+        (
+            "facts", "scans", Every("late_senders"), Every("late_receivers"), Every("collective_points"), "startup_points",
+            Every("thread_points"),
+        ),
+        ("sync_points", "delay_pairs"), keeps=("sync_points", "delay_pairs"),
+    ),
+    Step(
+        segments, SPENT, ("facts", "scans", "members", "team_instances", "sync_points", "thread_points", "spill"),
+        ("segments",), keeps=("segments",),
+    ),
+    Step(
+        waiting_times, SPENT, ("facts", "members", "division", *_PAIRS, "segments", "spill"),
+        ("waiting_times",), keeps=("waiting_times",),
+    ),
+    Step(own_times, SPENT, ("facts", "members", "sync_points", "segments"), ("own_times",), keeps=("own_times",)),
+    Step(
+        find_delays, DELAYS, ("facts", "members", "partition", *_PAIRS, "segments", Every("waiting_times"), "spill"),
+        ("delays",), keeps=("delays",),
+    ),
+    Step(sweep_costs, SWEEP, ("facts", *_PAIRS, Every("delays")), ("factors",), keeps=("factors",)),
+    Step(find_critical_path, SWEEP, ("facts", *_PAIRS), ("path",), keeps=("path",)),
+    Step(
+        charge_delays, CHARGES, ("facts", "members", *_PAIRS, "segments", "delays", "factors", "path"),
+        ("root_causes",), keeps=("root_causes",),
+    ),
+    Step(
+        charge_run, RUN, ("facts", *_PAIRS, "factors", Every("root_causes"), Every("own_times")), ("run_causes",),
+    ),
 )  # fmt: skip
 """In an order in which they could run. A step without a stage works in any of them, on the slice it is asked for."""
 
@@ -133,6 +201,10 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
             TableSpec(compound.STARTUPS, _HERE),
             TableSpec(compound.WINDOW_MEMBERS, _HERE, counts=True),
             TableSpec(compound.EPOCHS, ("wait_call_path", "target"), counts=True),
+            TableSpec(causes.SYNC_POINTS),
+            TableSpec(causes.DELAY_PAIRS),
+            TableSpec(causes.ROOT_CAUSES),
+            TableSpec(causes.RUN_CAUSES),
         )
     }
 )

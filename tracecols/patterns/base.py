@@ -5,7 +5,9 @@ A property is a node of the property tree with a title and a meaning. Its severi
 * a *pattern*: a function that narrows its parent's matches on a compound table,
 * a *region rule*: the time (or visits) of call paths whose region fits,
 * its children: their sum,
-* its siblings: what they leave of the parent.
+* its siblings: what they leave of the parent,
+* a table of root causes: what call paths are charged with,
+* a function of the severities of others.
 
 It is declared once, for the conventions of Scalasca unless it says otherwise; what is different under the conventions of EXPERT
 stands beside it.
@@ -13,10 +15,8 @@ stands beside it.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -24,13 +24,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.columns import CompoundTable, pick, read_only
+from tracecols.enhance.region_rules import RegionRule as RegionRule
+from tracecols.enhance.region_rules import called as called
+from tracecols.enhance.region_rules import either as either
+from tracecols.enhance.region_rules import in_role as in_role
+from tracecols.enhance.region_rules import is_in
+from tracecols.enhance.region_rules import named as named
 from tracecols.once import once
 from tracecols.parameters import Parameter
 from tracecols.severity.cells import Cells
 
 if TYPE_CHECKING:
     from tracecols.enhance.model import Model
-    from tracecols.enhance.regions import Regions
     from tracecols.patterns.team_times import TeamTimes
 
 
@@ -129,7 +134,6 @@ class Instances:
         return pick(getattr(self._table, name), self.row)
 
 
-RegionRule = Callable[["Regions"], NDArray[np.bool_]]
 PatternFunction = Callable[..., Matches]
 CellFunction = Callable[..., Cells]
 
@@ -162,6 +166,11 @@ class Property:
         Properties whose matches are handed to the pattern besides its parent's.
     cells : callable, optional
         Function of the model and the findings so far, for the basic properties.
+    derived : callable, optional
+        Function of the model and the findings when all others are known.
+    charged : bool
+        Whether its severities stand in its table (`schema.causes`): they are seconds that call paths are charged with, which
+        may exceed their time, and are kept with fractions of ticks.
     of : str
         `children`: the sum of its children; `rest`: what its siblings leave of the parent.
     confidence : float
@@ -200,6 +209,8 @@ class Property:
     table: str = ""
     uses: tuple[str, ...] = ()
     cells: CellFunction | None = None
+    derived: CellFunction | None = None
+    charged: bool = False
     of: str = ""
     confidence: float = 1.0
     conventions: str = "scalasca"
@@ -406,6 +417,18 @@ class Family:
 
         return declare
 
+    def derived(
+        self, id: str, parent: str, title: str, *, summary: str, unit: str = "sec", scalasca: Variant | None = UNCHANGED,
+        expert: Variant | None = None, **more: Any,
+    ) -> Callable[[CellFunction], CellFunction]:  # fmt: skip
+        """Declare a property whose cells a function computes from those of all others; use as a decorator."""
+
+        def declare(function: CellFunction) -> CellFunction:
+            self.add(id, parent, title, summary, unit=unit, scalasca=scalasca, expert=expert, derived=function, **more)
+            return function
+
+        return declare
+
 
 def pattern(id: str, parent: str, title: str, **more: Any) -> Callable[[PatternFunction], Family]:
     """Declare a pattern of one's own; use as a decorator, and hand what it returns to `Trace.analyze(patterns=...)`.
@@ -443,65 +466,6 @@ def pattern(id: str, parent: str, title: str, **more: Any) -> Callable[[PatternF
     return declare
 
 
-@cache
-def named(pattern: str, paradigm: str) -> RegionRule:
-    """Make a region rule: regions of a paradigm whose whole name, in lower case, matches a regular expression."""
-
-    def rule(regions: Regions) -> NDArray[np.bool_]:
-        fits: NDArray[np.bool_] = regions.paradigm == paradigm
-        # compiled only where there is something to fit: all rules together take 60 ms
-        for i in np.flatnonzero(fits).tolist():
-            fits[i] = re.fullmatch(pattern, regions.lower[i]) is not None
-        return fits
-
-    return rule
-
-
-@cache
-def called(pattern: str) -> RegionRule:
-    """Make a region rule: regions whose whole name as it stands matches a regular expression, whatever they belong to."""
-
-    def rule(regions: Regions) -> NDArray[np.bool_]:
-        compiled = re.compile(pattern)
-        return np.fromiter((compiled.fullmatch(n) is not None for n in regions.name), bool, len(regions))
-
-    return rule
-
-
-def in_role(roles: Iterable[str], paradigm: str = "") -> RegionRule:
-    """Make a region rule: regions of a paradigm, or of any, with one of some roles.
-
-    Parameters
-    ----------
-    roles : iterable of str
-        Roles of regions, `RegionRole`.
-    paradigm : str, optional
-        Paradigm of the regions; any by default.
-    """
-    wanted = list(roles)
-
-    def rule(regions: Regions) -> NDArray[np.bool_]:
-        fits = np.isin(regions.role, wanted)
-        return fits & (regions.paradigm == paradigm) if paradigm else fits
-
-    return rule
-
-
-def either(*rules: RegionRule) -> RegionRule:
-    """Make a region rule that fits where any of some does.
-
-    Parameters
-    ----------
-    *rules : region rule
-        Functions from regions to a mask over them.
-    """
-
-    def rule(regions: Regions) -> NDArray[np.bool_]:
-        return np.logical_or.reduce([r(regions) for r in rules])
-
-    return rule
-
-
 def region_of(model: Model, call_path: NDArray[np.int32], rule: RegionRule) -> NDArray[np.bool_]:
     """Whether the regions of call paths fit a rule; false for null.
 
@@ -514,8 +478,4 @@ def region_of(model: Model, call_path: NDArray[np.int32], rule: RegionRule) -> N
     rule : region rule
         Function from regions to a mask over them.
     """
-    mask = model.memo.get(rule)
-    if mask is None:
-        mask = model.memo[rule] = np.append(rule(model.regions)[model.call_paths.region], False)
-    result: NDArray[np.bool_] = mask[call_path]
-    return result
+    return is_in(model.facts, call_path, rule)

@@ -15,30 +15,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.columns import CompoundTable, pick
-from tracecols.enhance.grouping import Segments
 from tracecols.enhance.model import Model
+from tracecols.enhance.waits import (
+    BARRIER,
+    EARLY,
+    N_TO_N,
+    N_TO_ONE,
+    ONE_TO_N,
+    SCAN,
+    Participants,
+    of_operations,
+    synchronised,
+)
 from tracecols.patterns.base import Family, Matches, RegionRule, called, region_of
 from tracecols.patterns.mpi import BARRIERS
-from tracecols.schema.enums import COLLECTIVE_OPS
 
 FAMILY = Family("collective")
 pattern = FAMILY.pattern
-
-BARRIER = ("barrier",)
-ONE_TO_N = ("bcast", "scatter", "scatterv")
-N_TO_ONE = ("reduce", "gather", "gatherv")
-N_TO_N = ("allgather", "allgatherv", "alltoall", "allreduce", "reduce_scatter", "reduce_scatter_block")
-SCAN = ("scan", "exscan")
 
 CALLED_ONE_TO_N = called("(?i:mpi_(bcast|scatterv?))")
 CALLED_N_TO_ONE = called("(?i:mpi_(gatherv?|reduce))")
 CALLED_N_TO_N = called("(?i:mpi(.*_all.*|_reduce_scatter))")
 
-EARLY, LATE = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
-
-class Chosen:
-    """The members of the operations of some kinds on communicators of two or more.
+class Chosen(Participants):
+    """The participants of the operations of some kinds on communicators of two or more.
 
     Parameters
     ----------
@@ -46,62 +47,19 @@ class Chosen:
         The operations.
     regions : callable, optional
         Follow EXPERT: the regions that stand for these operations.
-
-    Attributes
-    ----------
-    row : (n,) int64
-        Rows of `collective_members`.
-    begin, end, sent, received : (n,) int64
-    segments : Segments
-        By instance.
     """
 
     def __init__(self, model: Model, m: CompoundTable, ops: Iterable[str], regions: RegionRule | None) -> None:
         c = model.collectives
-        of = m.collective
-        self.by_call = regions is not None
         if regions is None:
-            fits = np.isin(c.op, [COLLECTIVE_OPS.index(o) for o in ops])
+            chosen = of_operations(c, m, ops)
         else:
             first = np.full(len(c), -1, np.int64)
             order = model.order.argsort(m.end, m.end_time)[::-1]
-            first[of[order]] = order
-            fits = region_of(model, pick(m.call_path, first), regions) & (c.n_members == c.size)
-        self.row = np.flatnonzero((fits & (c.size > 1))[of])
-        _, instance = np.unique(of[self.row], return_inverse=True)
-        self.segments = Segments(instance, int(instance.max(initial=-1)) + 1)
-        begin, end = (m.enter_time, m.exit_time) if self.by_call else (m.begin_time, m.end_time)
-        self.begin, self.end = begin[self.row], end[self.row]
-        self.sent, self.received = m.sent[self.row], m.received[self.row]
-        self.is_root, self.rank = m.is_root[self.row], m.rank[self.row]
-
-    def wait(self, until: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Time from begin to some time, but not beyond the end; for EXPERT also beyond."""
-        return (until if self.by_call else np.minimum(until, self.end)) - self.begin
-
-    def completion(self, waited: NDArray[np.int64], earliest_end: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Time to the end from the earliest end, but not from before waiting has ended; for EXPERT always from there."""
-        return self.end - (earliest_end if self.by_call else np.maximum(earliest_end, np.minimum(waited, self.end)))
-
-    def max(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Largest value of each member's instance."""
-        return self.segments.max(values)[self.segments.group]
-
-    def min(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Smallest value of each member's instance."""
-        return self.segments.min(values)[self.segments.group]
-
-    def any(self, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Whether a mask holds for any member of each member's instance."""
-        return self.segments.any(mask)[self.segments.group]
-
-    def latest_begin(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Latest begin of some members of each member's instance; where there are none, the member's own begin: no wait."""
-        return np.where(self.any(among), self.max(np.where(among, self.begin, EARLY)), self.begin)
-
-    def earliest_begin(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Earliest begin of some members of each member's instance; where there are none, the member's own begin: no wait."""
-        return np.where(self.any(among), self.min(np.where(among, self.begin, LATE)), self.begin)
+            first[m.collective[order]] = order
+            fits = region_of(model, pick(m.call_path, first), regions) & (c.n_members == c.size) & (c.size > 1)
+            chosen = fits[m.collective]
+        super().__init__(m, np.flatnonzero(chosen), regions is not None)
 
     def matches(self, parent: Matches, severity: NDArray[np.int64]) -> Matches:
         """Narrow the parent's matches to members with a positive severity."""
@@ -182,26 +140,6 @@ def late_broadcast(model: Model, m: CompoundTable, parent: Matches, *, operation
     root = c.latest_begin(c.is_root & (c.by_call | (c.sent > 0)))
     receives = ~c.is_root & (c.by_call | (c.received > 0))
     return c.matches(parent, np.where(receives, c.wait(root), 0))
-
-
-def synchronised(c: Chosen) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Find until when members of n-to-n operations wait.
-
-    Returns
-    -------
-    until : (n,) int64
-        The latest begin: of all if all were inside at the same time, else of those that send.
-    earliest_end : (n,) int64
-        Of those that take part.
-    takes_part : (n,) bool
-    """
-    latest, earliest = c.max(c.begin), c.min(c.end)
-    overlap = earliest > latest
-    late_sender = c.latest_begin(c.sent > 0)
-    until = np.where(overlap, latest, late_sender)
-    takes_part = overlap | ((c.received > 0) & (c.begin < late_sender)) | ((c.sent > 0) & (c.begin == late_sender))
-    takes_part &= c.any((c.sent > 0) | (c.received > 0))
-    return until, c.min(np.where(takes_part, c.end, LATE)), takes_part
 
 
 @pattern(

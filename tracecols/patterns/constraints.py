@@ -21,7 +21,7 @@ from tracecols.enhance.instances import attributed_events, scan_stacks
 from tracecols.enhance.messages import RECEIVES
 from tracecols.enhance.model import Model, Progress
 from tracecols.enhance.steps import BUCKET, GLOBAL, RECEIVE, SEND, STAGES, WITHIN
-from tracecols.patterns.collective import BARRIER, N_TO_N, N_TO_ONE, ONE_TO_N
+from tracecols.enhance.waits import BARRIER, N_TO_N, N_TO_ONE, ONE_TO_N
 from tracecols.schema import NAMES
 from tracecols.schema import EventKind as K
 from tracecols.schema.enums import COLLECTIVE_OPS

@@ -31,6 +31,7 @@ from tracecols.patterns.profile import displaced_call_paths, overbooked_threads
 from tracecols.patterns.registry import CONVENTIONS, find_declared, needed, properties
 from tracecols.patterns.team_times import TeamTimes
 from tracecols.schema import not_analysed
+from tracecols.schema.causes import CHARGED
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.cube import SeverityCube
@@ -335,14 +336,17 @@ class Search:
         counts : dict of str to int
             What could not be matched or contradicts itself, in the tables that were looked at.
         """
-        tables = {p.table for p in self.declared if p.match is not None}
+        tables = {p.table for p in self.declared if p.match is not None or p.charged}
         stages = {WITHIN, *(TABLES[name].stage for name in tables)}
         counts: Counter[str] = Counter()
 
         def search(view: Model, stage: str) -> Found:
             found = self.matches(view, stage)
             return Found(
-                {name: self._cells_of(self.by_id[name], m) for name, m in found.items()},
+                {
+                    **{name: self._cells_of(self.by_id[name], m) for name, m in found.items()},
+                    **self._charged(view, stage),
+                },
                 TeamTimes.of(view) if stage == WITHIN else TeamTimes.none(),
                 counts_of(view, stage),
             )
@@ -355,6 +359,17 @@ class Search:
                 for name, more in found.cells.items():
                     cells[name] = cells[name] + more if name in cells else more
         return self._all_cells(), dict(counts)
+
+    def _charged(self, view: Model, stage: str) -> dict[str, Cells]:
+        """Return the cells of the properties that a stage charges, in ticks with fractions."""
+        cells: dict[str, Cells] = {}
+        for p in self.declared:
+            if p.charged and TABLES[p.table].stage == stage:
+                table: CompoundTable = view.get(p.table)
+                mine = np.flatnonzero(table.property == CHARGED.index(p.id))
+                value = table.charged[mine] * self.model.resolution
+                cells[p.id] = Cells.sum(table.call_path[mine], table.location[mine], value)
+        return cells
 
     def largest(self, p: Property, cells: Cells) -> NDArray[np.int64]:
         """Search once more for the largest match of a pattern in each of some cells; (n_cells,) int64."""
@@ -395,6 +410,10 @@ class Search:
                         if sibling.parent == p.parent and sibling.id != p.id:
                             cells = cells - findings.cells[sibling.id]
                 findings.cells[p.id] = cells
+        for p in declared:
+            if p.derived is not None:
+                with _named(p):
+                    findings.cells[p.id] = p.derived(self.model, findings, **self._given[p.id])
         return findings.cells
 
 

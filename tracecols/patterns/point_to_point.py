@@ -9,36 +9,16 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.columns import CompoundTable
 from tracecols.enhance.model import Model
+from tracecols.enhance.waits import MPI, TEST, WAIT_FOR_SEVERAL, wait_for_receivers, wait_for_senders
 from tracecols.kernels.orders import first_smaller
-from tracecols.patterns.base import Family, Matches, RegionRule, called, either, named, region_of
+from tracecols.patterns.base import Family, Matches, RegionRule, called, either, region_of
 from tracecols.patterns.mpi import API
 
 FAMILY = Family("point-to-point")
 pattern = FAMILY.pattern
 
-TEST = named("mpi_test(all|any|some)?", "mpi")
-WAIT_FOR_SEVERAL = named("mpi_wait(all|some)", "mpi")
-WAIT_FOR_ONE = named("mpi_wait(any)?", "mpi")
-BLOCKING_SEND = named("mpi_s?send", "mpi")
-MPI = named(".*", "mpi")
 NEVER_LATE = either(called("mpi_test.*"), called("(?i:mpi_wait(all|some))"))
 """Calls whose receives EXPERT takes for no late senders' victims."""
-
-
-def largest_per_call(call: NDArray[np.int64], severity: NDArray[np.int64], last: bool = False) -> NDArray[np.int64]:
-    """Choose in each call the element with the largest severity; of equals the first, or the last.
-
-    Parameters
-    ----------
-    call : (n,) int64
-        ENTER row of the call.
-    severity : (n,) int64
-        Ticks.
-    """
-    index = np.arange(call.size)
-    order = np.lexsort((-index if last else index, -severity, call))
-    first = np.concatenate([[True], call[order][1:] != call[order][:-1]]) if call.size else np.zeros(0, bool)
-    return np.sort(order[first])
 
 
 @pattern(
@@ -53,15 +33,7 @@ def late_sender(
     clipped: bool,
 ) -> Matches:  # fmt: skip
     """Wait from the receiving call's ENTER to the sending call's ENTER; of several messages of one call, the largest."""
-    late = m.send_enter_time
-    if clipped:
-        late = np.minimum(late, m.recv_exit_time)
-    wait = np.where(m.recv_enter >= 0, late - m.recv_enter_time, 0)
-    waits = (wait > 0) & region_of(model, m.recv_call_path, calls) & ~region_of(model, m.recv_call_path, never)
-    if once is not None:
-        rows = np.flatnonzero(waits & region_of(model, m.recv_call_path, once))
-        waits[rows] = False
-        waits[rows[largest_per_call(m.recv_enter[rows], wait[rows])]] = True
+    wait, waits = wait_for_senders(model.facts, m, calls, never, once, clipped)
     return parent.where(waits, severity=wait)
 
 
@@ -149,15 +121,8 @@ def blocking_late_receiver(model: Model, m: CompoundTable, parent: Matches) -> M
 )  # fmt: skip
 def late_receiver(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Wait from the completing call's ENTER to the receive's posting, if the call did not end before; of several, the largest."""
-    call_path = m.send_done_call_path
-    wait = np.where(m.send_done_exit_time > m.recv_post_enter_time, m.recv_post_enter_time - m.send_done_enter_time, 0)
-    done = (m.send_done_enter >= 0) & (wait > 0)
-    waits = done & (region_of(model, call_path, BLOCKING_SEND) | region_of(model, call_path, WAIT_FOR_ONE))
-    # a call that waits for several operations waits for a late sender first
-    rows = np.flatnonzero(done & region_of(model, call_path, WAIT_FOR_SEVERAL))
-    rows = rows[m.send_done_late[rows] == 0]
-    waits[rows[largest_per_call(m.send_done_enter[rows], wait[rows], last=True)]] = True
-    return parent.where(waits, severity=wait, call_path=call_path, location=m.send_location)
+    wait, waits = wait_for_receivers(model.facts, m)
+    return parent.where(waits, severity=wait, call_path=m.send_done_call_path, location=m.send_location)
 
 
 @pattern(

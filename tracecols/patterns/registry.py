@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from tracecols.enhance.causes.pairs import has_mpi, has_openmp
 from tracecols.enhance.model import Model
 from tracecols.errors import AnalysisError
-from tracecols.patterns import collective, mpi, point_to_point, profile, shmem, threads, wavefront, windows
+from tracecols.patterns import (
+    collective,
+    mpi,
+    point_to_point,
+    profile,
+    root_causes,
+    shmem,
+    threads,
+    wavefront,
+    windows,
+)
 from tracecols.patterns.base import Conventions, Family, Property
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.resolve import find_property, fitting
 
 FAMILIES: tuple[Family, ...] = (
     profile.FAMILY, mpi.FAMILY, point_to_point.FAMILY, wavefront.FAMILY, collective.FAMILY, windows.FAMILY, threads.FAMILY, shmem.FAMILY,
+    root_causes.FAMILY,
 )  # fmt: skip
 
 CONVENTIONS: dict[str, Conventions] = {c.name: c for c in (profile.SCALASCA, profile.EXPERT)}
@@ -22,6 +34,10 @@ NEEDS: dict[str, Callable[[Model], bool]] = {
     "": lambda model: True,
     "processes": lambda model: model.locations.n_processes > 1,
     "threads": lambda model: model.locations.workers.size > 0,
+    "mpi": lambda model: has_mpi(model.facts),
+    "openmp": lambda model: has_openmp(model.facts),
+    "root causes": lambda model: has_mpi(model.facts) or has_openmp(model.facts),
+    "several locations": lambda model: int(model.locations.is_cpu.sum()) > 1,
     "grid": wavefront.has_grid,
     "windows": lambda model: model.store.definitions["windows"].num_rows > 0,
     "shmem": lambda model: bool((model.regions.name == "shmem_get").any()),
@@ -33,7 +49,9 @@ ORDER = (
     "time", "execution", "comp", "mpi", "mpi_management", "mpi_init_exit", "mpi_mgmt_comm", "mpi_mgmt_file", "mpi_mgmt_win",
     "mpi_synchronization", "mpi_sync_collective", "mpi_rma_synchronization", "mpi_communication", "mpi_point2point",
     "mpi_collective", "mpi_rma_communication", "mpi_io", "omp_time", "pthread_time", "overhead", "omp_idle_threads",
-    "visits", "syncs", "syncs_p2p", "syncs_coll", "syncs_rma", "comms", "bytes", "mpi_file_ops",
+    "visits", "syncs", "syncs_p2p", "syncs_coll", "syncs_rma", "comms", "bytes", "mpi_file_ops", "delay",
+    "delay_mpi", "delay_p2p", "delay_collective", "delay_omp", "waitstates_propagating_vs_terminal",
+    "waitstates_direct_vs_indirect", "mpi_wait_direct", "mpi_wait_indirect", "critical_path", "performance_impact", "imbalance",
 )  # fmt: skip
 
 
@@ -151,7 +169,7 @@ def needed(declared: list[Property], chosen: Iterable[str]) -> tuple[set[str], s
         if p.id in computed:
             continue
         computed.add(p.id)
-        waiting += [p.parent, *p.uses] if p.parent else p.uses
+        waiting += [name for name in (p.parent, *p.uses) if name in by_id]
         if p.measure == "visits":
             waiting.append("visits")
         around = {"children": p.id, "rest": p.parent}.get(p.of)

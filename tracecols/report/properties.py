@@ -24,6 +24,10 @@ def how(p: Property) -> str:
         return f"matches {p.table}"
     if p.regions is not None:
         return "visits of regions" if p.measure == "visits" else "time in regions"
+    if p.charged:
+        return f"charged, {p.table}"
+    if p.derived is not None:
+        return "computed from others"
     return {"children": "sum of those below", "rest": "what its siblings leave"}.get(p.of, "profile")
 
 

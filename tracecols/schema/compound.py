@@ -19,6 +19,8 @@ def _call(role: str, what: str, *, exit_row: bool = True) -> tuple[Column, ...]:
 _MESSAGE = (
     Column("send", "int64", "the SEND (sendptr of the receive, thesis 3.11)", "", "events"),
     Column("recv", "int64", "the RECV", "", "events"),
+    Column("send_done", "int64", "the event that completes the send; null if none did", "", "events"),
+    Column("recv_post", "int64", "the event that posts the receive", "", "events"),
     Column("send_location", "int32", "location of the SEND", "", "locations"),
     Column("recv_location", "int32", "location of the RECV", "", "locations"),
     Column("communicator", "int32", "communicator", "", "communicators"),
@@ -113,6 +115,13 @@ COLLECTIVES = Table(
         Column("size", "int32", "size of the communicator", "occ"),
         Column("root", "int32", "root, a rank in the communicator", "rank"),
         Column("latest_begin_time", "int64", "when the last participant began", "ticks"),
+        Column(
+            "latest_member",
+            "int64",
+            "the participant that began last, of equals that of the lowest rank",
+            "",
+            "collective_members",
+        ),
         Column("earliest_end_time", "int64", "when the first participant ended", "ticks"),
         Column("sent", "int64", "bytes sent by all participants", "bytes"),
         Column("received", "int64", "bytes received by all participants", "bytes"),
@@ -151,6 +160,7 @@ CONSTRUCTS = Table(
         Column("role", "string", "parallel, loop, sections, workshare, single, barrier or implicit_barrier"),
         Column("n_members", "int32", "threads found", "occ"),
         Column("latest_enter_time", "int64", "when the last thread entered", "ticks"),
+        Column("latest_member", "int64", "the thread that entered last, of equals the first", "", "construct_members"),
     ),
     "k-th construct of its role of each thread within one team instance (thesis 3.13, 3.19)",
 )
@@ -212,6 +222,8 @@ LOCK_ACQUISITIONS = Table(
             "outermost release by the owner before; null if none, and where the owner acquires its lock once more",
             "ticks",
         ),
+        Column("previous_release", "int64", "that event; null if none", "", "events"),
+        Column("previous_owner", "int32", "location that released it; null if none", "", "locations"),
         Column("lockptr", "int64", "last event of the same lock before (thesis 3.16)", "", "events"),
         Column("lockptr_time", "int64", "its time", "ticks"),
         Column("enter", "int64", "ENTER of the call that acquires", "", "events"),
@@ -227,6 +239,8 @@ STARTUPS = Table(
     (
         Column("is_init", "bool", "MPI_Init or MPI_Init_thread, else MPI_Finalize"),
         Column("location", "int32", "location", "", "locations"),
+        Column("enter", "int64", "ENTER", "", "events"),
+        Column("exit", "int64", "EXIT; null if it was never left", "", "events"),
         Column("enter_time", "int64", "time of ENTER", "ticks"),
         Column("exit_time", "int64", "time of EXIT", "ticks"),
         Column("latest_enter_time", "int64", "when the last process entered", "ticks"),

@@ -1,0 +1,272 @@
+"""Exclusive time of one location as a sequence of segments: sums by call path between the cuts at its synchronisation points."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracecols.kernels.actions import FLUSH, JOIN, NOTHING, ON_OFF, POP, PUSH
+from tracecols.kernels.kernel import kernel
+
+REQUEST = 255
+"""Besides the actions of all walks: a receive is posted, where the reference makes a cut."""
+
+# what happens at a marked row: a cut in front of it, the ENTER or the EXIT of a parallel region
+CUT, FORK, LEAVE_TEAM = range(3)
+
+# state carried from batch to batch
+N_LISTED, N_ENTRIES, N_SEGMENTS, N_MARKS, N_FLUSHES, N_JOINS, N_STATE = range(7)
+
+
+@kernel
+def add(c, x, n, slot, path, value):
+    """Add a time to an ordered map from call paths to times that holds only so many; return how many there are then.
+
+    A new call path in a full map takes the place of the smallest time, of equals the one of the lowest call path, if that is
+    less than its own; what it held is lost.
+
+    Parameters
+    ----------
+    c, x : int, float
+        Call path, seconds.
+    n : int
+        How many call paths the map holds.
+    slot : (n_call_paths,) int16
+        Where each stands in `path` and `value`; -1 not there.
+    path, value : (limit,) int32, float64
+    """
+    at = slot[c]
+    if at >= 0:
+        value[at] += x
+        return n
+    if n < path.size:
+        slot[c] = n
+        path[n] = c
+        value[n] = x
+        return n + 1
+    m = 0
+    for i in range(1, n):
+        if value[i] < value[m] or (value[i] == value[m] and path[i] < path[m]):
+            m = i
+    if value[m] < x:
+        slot[path[m]] = -1
+        slot[c] = m
+        path[m] = c
+        value[m] = x
+    return n
+
+
+@kernel
+def take_out(n, slot, path, value, out_path, out_value, start):
+    """Empty a map into an array, in the order of the call paths."""
+    for i in range(n):
+        slot[path[i]] = -1
+        j = start + i
+        c, x = path[i], value[i]
+        while j > start and out_path[j - 1] > c:
+            out_path[j] = out_path[j - 1]
+            out_value[j] = out_value[j - 1]
+            j -= 1
+        out_path[j] = c
+        out_value[j] = x
+
+
+@kernel
+def collect_segments(
+    time, kind, region, call_path, start, base_row, action, parent, first_time, resolution, forgets,
+    stop_times, flush_paths, mark_row, mark_what, mark_value, mark_cut, join_row, join_cut,
+    state, last, slot, path, value, entry_path, entry_value, segment_end,
+):  # fmt: skip
+    """Add up the time between the events of one location by call path, from cut to cut.
+
+    Parameters
+    ----------
+    time, kind, region, call_path : (n,) int64, uint8, int32, int64
+        Consecutive events: ticks; region entered; call path entered or left, or the one around; -1 none.
+    start, base_row : int
+        Event to begin with; row of event 0.
+    action : (256,) uint8
+        What each kind does.
+    parent : (n_call_paths,) int64
+        Of the call paths, -1 for roots.
+    first_time, resolution : int
+        Ticks of time 0, ticks per second.
+    forgets : bool
+        Whether the location is a worker thread: what it has done since the last cut is dropped where it begins in a team.
+    stop_times, flush_paths : (n_flushes,) int64, int64
+        Ends of the location's buffer flushes, and their call paths.
+    mark_row, mark_what, mark_value : (n_marks,) int64, int8, float64
+        Rows where something happens, ascending: CUT; FORK, seconds since the FORK; LEAVE_TEAM, seconds to the JOIN.
+    mark_cut : (n_marks,) int64, written
+        Number of the cut at every mark.
+    join_row, join_cut : (n_joins,) int64, written
+        Rows of the JOINs, and the cuts behind them.
+    state : (N_STATE,) int64
+    last : (1,) float64
+        Time of the last contribution.
+    slot, path, value
+        Map of the segment that is not complete (`add`).
+    entry_path, entry_value : (capacity,) int32, float64, written
+        Call paths and seconds of all segments.
+    segment_end : (capacity,) int64, written
+        One past the last entry of each segment; cut k lies between segments k - 1 and k.
+
+    Returns
+    -------
+    int
+        The event to go on with: the number of events, or less where the arrays of entries are full.
+    """
+    n = state[N_LISTED]
+    n_entries, n_segments, mark = state[N_ENTRIES], state[N_SEGMENTS], state[N_MARKS]
+    before = last[0]
+    i = start
+    while i < time.size:
+        if n_entries + 2 * path.size > entry_path.size or n_segments + 4 > segment_end.size:
+            break
+        k = kind[i]
+        what = action[k]
+        here = mark < mark_row.size and mark_row[mark] == base_row + i
+        if what == NOTHING and not here:
+            i += 1
+            continue
+        now = np.float64(time[i] - first_time) / resolution
+        c = call_path[i]
+        if what == ON_OFF:
+            what = np.uint8(PUSH) if region[i] >= 0 else np.uint8(POP)
+        if what == REQUEST or (here and mark_what[mark] == CUT):
+            take_out(n, slot, path, value, entry_path, entry_value, n_entries)
+            n_entries += n
+            n = 0
+            segment_end[n_segments] = n_entries
+            n_segments += 1
+            if here:
+                mark_cut[mark] = n_segments
+        if here and mark_what[mark] == LEAVE_TEAM and c >= 0:
+            if parent[c] >= 0:
+                n = add(parent[c], -mark_value[mark], n, slot, path, value)
+            n = add(c, mark_value[mark], n, slot, path, value)
+            mark_cut[mark] = n_segments
+        if what == PUSH:
+            if c >= 0 and parent[c] >= 0:
+                n = add(parent[c], now - before, n, slot, path, value)
+            before = now
+        elif what == POP or what == JOIN:
+            if c >= 0:
+                n = add(c, now - before, n, slot, path, value)
+            before = now
+        elif what == FLUSH:
+            j = state[N_FLUSHES]
+            state[N_FLUSHES] = j + 1
+            if c >= 0:
+                n = add(c, now - before, n, slot, path, value)
+            stop = np.float64(stop_times[j] - first_time) / resolution
+            if flush_paths[j] >= 0:
+                n = add(flush_paths[j], stop - now, n, slot, path, value)
+            before = stop
+        if here and mark_what[mark] == FORK and c >= 0:
+            if parent[c] >= 0:
+                n = add(parent[c], -mark_value[mark], n, slot, path, value)
+            if forgets:
+                for j in range(n):
+                    slot[path[j]] = -1
+                n = 0
+            take_out(n, slot, path, value, entry_path, entry_value, n_entries)
+            n_entries += n
+            n = 0
+            segment_end[n_segments] = n_entries
+            n_segments += 1
+            mark_cut[mark] = n_segments
+            n = add(c, mark_value[mark], n, slot, path, value)
+        if what == JOIN:
+            take_out(n, slot, path, value, entry_path, entry_value, n_entries)
+            n_entries += n
+            n = 0
+            segment_end[n_segments] = n_entries
+            n_segments += 1
+            if state[N_JOINS] < join_row.size:
+                join_row[state[N_JOINS]] = base_row + i
+                join_cut[state[N_JOINS]] = n_segments
+                state[N_JOINS] += 1
+        if here:
+            mark += 1
+        i += 1
+    state[N_LISTED], state[N_ENTRIES], state[N_SEGMENTS], state[N_MARKS] = n, n_entries, n_segments, mark
+    last[0] = before
+    return i
+
+
+@kernel
+def sum_intervals(
+    start, first, stop, wait_first, wait_stop, at_path, change, prune, segment_end, entry_path, entry_value,
+    wait_path, wait, slot, path, value, dense, out_end, out_path, out_value,
+):  # fmt: skip
+    """Add up the segments of intervals between cuts by call path; without the waits inside, if they are to be pruned.
+
+    Parameters
+    ----------
+    start : int
+        Interval to begin with.
+    first, stop : (n,) int64
+        First segment of each interval, and one past its last.
+    wait_first, wait_stop : (n,) int64
+        First of the waits inside, and one past the last.
+    at_path, change : (n,) int32, float64
+        Call path the interval begins in (-1 none), and what its time is changed by, though not below 0.
+    prune : bool
+        Keep what is positive after the waits are taken off; else all that is not zero, with waits.
+    segment_end, entry_path, entry_value
+        Segments, as `collect_segments` makes them, of several locations one after the other.
+    wait_path, wait : (n_waits,) int32, float64
+    slot, path, value
+        Empty map (`add`).
+    dense : (n_call_paths,) float64
+        Zeros.
+    out_end, out_path, out_value : (n,) int64, (capacity,) int32, (capacity,) float64; written
+        One past the last entry of each interval; call paths in ascending order and seconds.
+
+    Returns
+    -------
+    int
+        The interval to go on with: n, or less where the arrays of entries are full.
+    """
+    filled = out_end[start - 1] if start > 0 else np.int64(0)
+    for i in range(start, first.size):
+        if filled + path.size + 1 > out_path.size:
+            return i
+        n = 0
+        begin = segment_end[first[i] - 1] if first[i] > 0 else np.int64(0)
+        end = segment_end[stop[i] - 1] if stop[i] > first[i] else begin
+        for j in range(begin, end):
+            n = add(entry_path[j], entry_value[j], n, slot, path, value)
+        p = at_path[i]
+        if prune:
+            for j in range(wait_first[i], wait_stop[i]):
+                dense[wait_path[j]] += wait[j]
+        has_start = p >= 0 and slot[p] >= 0
+        take_out(n, slot, path, value, out_path, out_value, filled)
+        kept = filled
+        for j in range(filled, filled + n):
+            c, x = out_path[j], out_value[j]
+            if prune:
+                x -= dense[c]
+                x = x if x > 0 else 0.0
+                if c == p:
+                    x = max(x + change[i], 0.0)
+            if x > 0 or (x != 0 and not prune):
+                out_path[kept] = c
+                out_value[kept] = x
+                kept += 1
+        if prune:
+            for j in range(wait_first[i], wait_stop[i]):
+                dense[wait_path[j]] = 0.0
+            if p >= 0 and not has_start and change[i] > 0:
+                j = kept
+                while j > filled and out_path[j - 1] > p:
+                    out_path[j] = out_path[j - 1]
+                    out_value[j] = out_value[j - 1]
+                    j -= 1
+                out_path[j] = p
+                out_value[j] = change[i]
+                kept += 1
+        filled = kept
+        out_end[i] = filled
+    return first.size

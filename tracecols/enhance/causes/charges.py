@@ -1,0 +1,160 @@
+"""What call paths are charged with: costs of delays, the critical path, and what both mean for the run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.causes.delays import Delays, Intervals, OwnTimes
+from tracecols.enhance.causes.segments import Segments, Waits
+from tracecols.enhance.causes.sweep import Factors, Path
+from tracecols.enhance.columns import CompoundTable
+from tracecols.enhance.facts import Facts
+from tracecols.enhance.grouping import combine, number
+from tracecols.schema.causes import CHARGED, DELAY_IDS, DELAYS, POINTS, ROOT_CAUSES, RUN_CAUSES
+
+Rows = tuple[str, NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]
+"""A property, call paths, locations and seconds."""
+
+
+def charge_delays(
+    facts: Facts, members: NDArray[np.int64], points: CompoundTable, pairs: CompoundTable, spent: Segments, delays: Delays,
+    factors: Factors, path: Path,
+) -> CompoundTable:  # fmt: skip
+    """Charge some locations with what their delays cost and with their part of the critical path."""
+    rows: list[Rows] = []
+    creation = facts.call_paths.creation
+    size = np.diff(delays.end, prepend=0)
+    of = np.repeat(np.arange(delays.pair.size), size)
+    pair = delays.pair
+    call_path, time = creation[delays.entries.column("call_path")].astype(np.int32), delays.entries.column("time")
+    location = points.location[pairs.cause[pair]]
+    for k, name in enumerate(DELAYS):
+        for suffix, factor in (
+            ("", np.where(pairs.kind[pair] == k, factors.scale[pair], 0.0)),
+            ("_longterm", factors.shares[pair, k]),
+        ):
+            kept = np.flatnonzero(factor[of] != 0)
+            if kept.size:
+                rows.append(
+                    (DELAY_IDS[name] + suffix, call_path[kept], location[of[kept]], factor[of[kept]] * time[kept])
+                )
+    rows += _critical_path(facts, members, points, spent, path)
+    return _table(ROOT_CAUSES, rows)
+
+
+def _critical_path(
+    facts: Facts, members: NDArray[np.int64], points: CompoundTable, spent: Segments, path: Path
+) -> list[Rows]:
+    """Add up the time of some locations on the critical path."""
+    mine = np.zeros(facts.n_locations, bool)
+    mine[members] = True
+    here = np.flatnonzero(mine[points.location[path.until]]) if path.until.size else np.zeros(0, np.int64)
+    since, until = path.since[here], path.until[here]
+    if not here.size:
+        return []
+    maps = Intervals(facts, points, spent).spent(since, until)
+    of = np.repeat(np.arange(here.size), maps.end - maps.start)
+    call_path = facts.call_paths.creation[maps.call_path].astype(np.int32)
+    # without what the location waited in the call at which it begins to be on the path
+    stop = np.where(since >= 0, since, 0)
+    wait = np.where(since >= 0, points.wait[stop], 0.0)
+    at_stop = np.flatnonzero((call_path == points.call_path[stop][of]) & (wait[of] > 0))
+    less = -np.minimum(wait[of[at_stop]], maps.time[at_stop])
+    location = points.location[until]
+    return [
+        (
+            "critical_path", np.concatenate([call_path, call_path[at_stop]]), np.concatenate([location[of], location[of[at_stop]]]),
+            np.concatenate([maps.time, less]),
+        )
+    ]  # fmt: skip
+
+
+def _table(schema: object, rows: Sequence[Rows]) -> CompoundTable:
+    """Add up rows by property, call path and location, in their order."""
+    numbers = [np.full(r[1].size, CHARGED.index(r[0]), np.int16) for r in rows]
+    what = np.concatenate([np.zeros(0, np.int16), *numbers])
+    call_path = np.concatenate([np.zeros(0, np.int32), *(r[1] for r in rows)])
+    location = np.concatenate([np.zeros(0, np.int32), *(r[2] for r in rows)])
+    seconds = np.concatenate([np.zeros(0), *(r[3] for r in rows)])
+    group, first = number(combine(what, call_path, location))
+    sums = np.bincount(group, seconds, first.size)
+    order = np.lexsort((location[first], call_path[first], what[first]))
+    first = first[order]
+    columns = {
+        "property": what[first], "call_path": call_path[first], "location": location[first], "charged": sums[order],
+    }  # fmt: skip
+    return CompoundTable(schema, first.size, columns)  # type: ignore[arg-type]
+
+
+def charge_run(
+    facts: Facts, points: CompoundTable, pairs: CompoundTable, factors: Factors, charged: Sequence[CompoundTable],
+    own: Sequence[OwnTimes],
+) -> CompoundTable:  # fmt: skip
+    """Charge all locations with what their waits propagate and with what the critical path means for them."""
+    rows: list[Rows] = []
+    for k, (name, suffix, kind) in enumerate(
+        (("latesender", "ls", "late sender"), ("latereceiver", "lr", "late receiver"))
+    ):
+        mine = np.flatnonzero((pairs.kind == k) & (factors.indirect > 0))
+        e = pairs.waiting[mine]
+        rows.append((f"mpi_wait_indirect_{name}", points.call_path[e], points.location[e], factors.indirect[mine]))
+        waits = Waits(points).point
+        kept = np.flatnonzero((points.kind[waits] == POINTS.index(kind)) & (factors.propagated > 0))
+        v = waits[kept]
+        rows.append(
+            (f"mpi_wait_propagating_{suffix}", points.call_path[v], points.location[v], factors.propagated[kept])
+        )
+    rows += _impacts(facts, charged, own)
+    return _table(RUN_CAUSES, rows)
+
+
+def _impacts(facts: Facts, charged: Sequence[CompoundTable], own: Sequence[OwnTimes]) -> list[Rows]:
+    """Compare the time of every location with that of the critical path."""
+    code = CHARGED.index("critical_path")
+    parts = [np.flatnonzero(c.property == code) for c in charged]
+    path, on, value = (
+        np.concatenate([c[name][p] for c, p in zip(charged, parts, strict=True)])
+        for name in ("call_path", "location", "charged")
+    )
+    if not path.size:
+        return []
+    order = np.lexsort((path, on))
+    path, on, value = path[order], on[order], value[order]
+    n = len(facts.call_paths)
+    on_path = np.bincount(path, value, n)
+    length = float(on_path.sum())
+    location, call_path, time = (
+        np.concatenate([getattr(o, c) for o in own]) for c in ("location", "call_path", "time")
+    )
+    order = np.lexsort((call_path, location))
+    location, call_path, time = location[order], call_path[order], time[order]
+    bounds = np.searchsorted(location, np.arange(facts.n_locations + 1))
+    lacking, absent = np.zeros(n), np.zeros(n)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for i in np.flatnonzero(facts.locations.is_cpu).tolist():
+            mine = slice(int(bounds[i]), int(bounds[i + 1]))
+            spent = np.zeros(n)
+            spent[call_path[mine]] = time[mine]
+            less = np.maximum(on_path - spent, 0.0)
+            lacking += (length - spent.sum()) / less.sum() * less
+            nowhere = np.where(spent <= 0, on_path, 0.0)
+            visited = spent > 0
+            absent += (length - (spent[visited] + less[visited]).sum()) / nowhere.sum() * nowhere
+        share = np.where(value > 0, value / on_path[path], 0.0)
+        rows: list[Rows] = []
+        for name, cost in (("critical_imbalance_impact", lacking), ("inter_partition_imbalance", absent)):
+            # the reference divides by zero here: what is no number is not charged
+            charge = share * cost[path]
+            kept = np.flatnonzero((value > 0) & (charge > 0))
+            rows.append((name, path[kept], on[kept], charge[kept]))
+    both = on_path[call_path]
+    shared = np.flatnonzero((both > 0) & (time > 0))
+    rows.append(
+        ("critical_path_activities", call_path[shared], location[shared], np.minimum(both[shared], time[shared]))
+    )
+    beyond = np.flatnonzero(time > both)
+    rows.append(("non_critical_path_activities", call_path[beyond], location[beyond], (time - both)[beyond]))
+    return rows

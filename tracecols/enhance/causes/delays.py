@@ -1,0 +1,271 @@
+"""What the causing side of a wait spent more time on than the waiting side, since both synchronised last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.causes.pairs import END, IDLE, location_starts
+from tracecols.enhance.causes.segments import Segments, TimeMaps, Waits, sum_intervals
+from tracecols.enhance.columns import Columns, ColumnSource, CompoundTable, pick
+from tracecols.enhance.facts import Facts
+from tracecols.enhance.grouping import lookup
+from tracecols.enhance.partitions import Division
+from tracecols.enhance.spill import ColumnSpill, keep
+from tracecols.kernels import causes as kernels
+
+
+class Intervals:
+    """How much time is spent in the intervals between points of some locations.
+
+    Parameters
+    ----------
+    facts, points
+        Of the trace.
+    spent : Segments
+        Of the locations.
+    """
+
+    def __init__(self, facts: Facts, points: CompoundTable, spent: Segments) -> None:
+        self._facts, self._points, self._spent = facts, points, spent
+        self._waits = Waits(points)
+        tree = facts.call_paths
+        met = np.empty(len(tree), np.int64)
+        met[tree.creation] = np.arange(len(tree))
+        self._met = met.astype(np.int32)
+        self._start = location_starts(facts, points.location)
+        of = self._waits.point
+        self._wait = pick(self._met, points.call_path[of]), points.wait[of]
+
+    def first(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the segments that intervals begin with; `since` -1 is the beginning of the location of `until`."""
+        location = self._points.location[until]
+        return np.where(since >= 0, pick(self._spent.cut, since), self._spent.first[location])
+
+    def behind_joins(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the segments behind the first JOIN after points, those of the beginning for -1."""
+        spent = self._spent
+        if not spent.join_row.size:
+            return self.first(since, until)
+        at = np.searchsorted(spent.join_row, pick(self._points.row, since), "right")
+        after = pick(spent.join_cut, np.minimum(at, spent.join_row.size - 1))
+        stop = pick(spent.cut, until)
+        behind = np.where((at < spent.join_row.size) & (after <= stop), after, stop)
+        return np.where(since >= 0, behind, self.first(since, until))
+
+    def pruned(
+        self, since: NDArray[np.int64], until: NDArray[np.int64], first: NDArray[np.int64] | None = None, whole: bool = True
+    ) -> TimeMaps:  # fmt: skip
+        """Return the time by call path between points without the waits in between.
+
+        Parameters
+        ----------
+        since, until : (n,) int64
+            Points of the same location; `since` -1 is its beginning.
+        first : (n,) int64, optional
+            Segments that the sums begin with, if not at `since`.
+        whole : bool
+            Whether the interval begins when `since` begins to complete, not behind its call.
+        """
+        points, waits = self._points, self._waits
+        of_since = np.full(since.size, -1, np.int32)
+        change = np.zeros(since.size)
+        if whole:
+            of_since = pick(self._met, pick(points.call_path, since))
+            change = np.where(since >= 0, pick(points.completion, since, 0) - pick(points.total, since, 0), 0.0)
+        begin = np.where(since >= 0, since + 1, self._start[points.location[until]])
+        return sum_intervals(
+            self._facts, self._spent, self.first(since, until) if first is None else first, self._spent.cut[until],
+            (waits.before[begin], waits.before[until], of_since, change, *self._wait),
+        )  # fmt: skip
+
+    def spent(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> TimeMaps:
+        """Return all the time by call path between points."""
+        return sum_intervals(self._facts, self._spent, self.first(since, until), self._spent.cut[until])
+
+
+@dataclass(frozen=True, eq=False)
+class WaitingTimes:
+    """What the waiting sides of pairs did since they synchronised last, for the partitions of those who caused it.
+
+    Attributes
+    ----------
+    start, entry_start : (n_partitions + 1,) int64
+        First pair for each partition, and its first entry.
+    pairs : ColumnSource
+        `pair` int64, `size` int64 (entries).
+    entries : ColumnSource
+        `call_path` int32, `time` float64.
+    """
+
+    start: NDArray[np.int64]
+    entry_start: NDArray[np.int64]
+    pairs: ColumnSource
+    entries: ColumnSource
+
+
+def waiting_times(
+    facts: Facts, members: NDArray[np.int64], division: Division, points: CompoundTable, pairs: CompoundTable, spent: Segments,
+    spill: ColumnSpill | None,
+) -> WaitingTimes:  # fmt: skip
+    """Find what the waiting sides of pairs did since they synchronised last with those who let them wait."""
+    mine = np.zeros(facts.n_locations, bool)
+    mine[members] = True
+    chosen = np.flatnonzero(pairs.waiting >= 0)
+    chosen = chosen[mine[points.location[pairs.waiting[chosen]]]]
+    to = division.of_process[facts.process[points.location[pairs.cause[chosen]]]] if chosen.size else chosen
+    order = np.argsort(to, kind="stable")
+    chosen, to = chosen[order], to[order]
+    maps = Intervals(facts, points, spent).pruned(pairs.waiting_since[chosen], pairs.waiting[chosen])
+    start = np.searchsorted(to, np.arange(len(division) + 1))
+    return WaitingTimes(
+        start, np.append(0, maps.end)[start],
+        keep(Columns(chosen.size, {"pair": chosen, "size": maps.end - maps.start}), spill),
+        keep(Columns(maps.time.size, {"call_path": maps.call_path, "time": maps.time}), spill),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Delays:
+    """What the causing sides of pairs spent more time on than the waiting sides.
+
+    Attributes
+    ----------
+    pair : (n,) int64
+        Pairs whose causes are in the partition.
+    end : (n,) int64
+        One past the last entry of each.
+    entries : ColumnSource
+        `call_path` int32 (in the order in which they are met), `time` float64: seconds more.
+    total : (n,) float64
+        Their sum.
+    """
+
+    pair: NDArray[np.int64]
+    end: NDArray[np.int64]
+    entries: ColumnSource
+    total: NDArray[np.float64]
+
+
+def find_delays(
+    facts: Facts, members: NDArray[np.int64], partition: int, points: CompoundTable, pairs: CompoundTable, spent: Segments,
+    waiting: Sequence[WaitingTimes], spill: ColumnSpill | None,
+) -> Delays:  # fmt: skip
+    """Find what the causing sides of pairs spent more time on than the waiting sides, by call path."""
+    mine = np.zeros(facts.n_locations, bool)
+    mine[members] = True
+    pair = np.flatnonzero(mine[points.location[pairs.cause]]) if len(pairs) else np.zeros(0, np.int64)
+    cause, own, since = pairs.cause[pair], pairs.own_since[pair], pairs.cause_since[pair]
+    is_idle = pairs.kind[pair] == IDLE
+    # one map for every cause and beginning, and for those with other beginnings the call paths of the whole interval
+    begins = np.where(own >= 0, own, since)
+    key = np.lexsort((begins, cause))
+    new = (
+        np.append(True, (cause[key][1:] != cause[key][:-1]) | (begins[key][1:] != begins[key][:-1]))
+        if key.size
+        else key > 0
+    )
+    maps_of = np.empty(key.size, np.int64)
+    maps_of[key] = np.cumsum(new) - 1
+    head = key[new]
+    intervals = Intervals(facts, points, spent)
+    first = np.where(
+        is_idle[head], intervals.behind_joins(begins[head], cause[head]), intervals.first(begins[head], cause[head])
+    ).astype(np.int64)
+    plain = is_idle[head]
+    times = _alternating(intervals, begins[head], cause[head], first, plain)
+    has_own = np.flatnonzero(own >= 0)
+    within = np.full(pair.size, -1, np.int64)
+    if has_own.size:
+        whole, first_of = np.unique(cause[has_own], return_index=True)
+        limits = intervals.pruned(since[has_own][first_of], whole, whole=False)
+        within[has_own] = head.size + np.searchsorted(whole, cause[has_own])
+        times = TimeMaps(
+            np.concatenate([times.end, times.time.size + limits.end]),
+            np.concatenate([times.call_path, limits.call_path]), np.concatenate([times.time, limits.time]),
+        )  # fmt: skip
+    others = _received(waiting, partition)
+    at = lookup(others[0], pair)
+    call_path = pick(points.call_path, since)
+    met = np.empty(len(facts.call_paths), np.int32)
+    met[facts.call_paths.creation] = np.arange(len(facts.call_paths))
+    keeps = pick(met, call_path)
+    dense, end, total = np.zeros(len(facts.call_paths)), np.zeros(pair.size, np.int64), np.zeros(pair.size)
+    out: list[NDArray[Any]] = [np.zeros(1 << 12, np.int32), np.zeros(1 << 12)]
+    done = 0
+    while True:
+        done = int(
+            kernels.subtract_maps(
+                done, maps_of, at, within, times.end, times.call_path, times.time, others[1].end, others[1].call_path,
+                others[1].time, keeps, dense, end, *out, total,
+            )
+        )  # fmt: skip
+        if done == pair.size:
+            break
+        out = [np.concatenate([a, np.zeros_like(a)]) for a in out]
+    n = int(end[-1]) if end.size else 0
+    entries = Columns(n, {"call_path": out[0][:n].copy(), "time": out[1][:n].copy()})
+    return Delays(pair, end, keep(entries, spill), total)
+
+
+def _alternating(
+    intervals: Intervals, since: NDArray[np.int64], until: NDArray[np.int64], first: NDArray[np.int64], plain: NDArray[np.bool_]
+) -> TimeMaps:  # fmt: skip
+    """Return pruned maps, of which some begin as their points do and others, `plain`, as they are."""
+    whole, rest = np.flatnonzero(~plain), np.flatnonzero(plain)
+    a = intervals.pruned(since[whole], until[whole], first[whole])
+    if not rest.size:
+        return a
+    b = intervals.pruned(since[rest], until[rest], first[rest], whole=False)
+    size = np.empty(since.size, np.int64)
+    size[whole], size[rest] = a.end - a.start, b.end - b.start
+    end = np.cumsum(size)
+    call_path, time = np.empty(int(end[-1]), np.int32), np.empty(int(end[-1]))
+    for of, maps in ((whole, a), (rest, b)):
+        n = maps.end - maps.start
+        at = np.repeat(end[of] - n - maps.start, n) + np.arange(maps.time.size)
+        call_path[at], time[at] = maps.call_path, maps.time
+    return TimeMaps(end, call_path, time)
+
+
+def _received(waiting: Sequence[WaitingTimes], partition: int) -> tuple[NDArray[np.int64], TimeMaps]:
+    """Put together what all partitions have for one: pairs, and a map for each."""
+    pairs, sizes, call_paths, times = (
+        [np.zeros(0, np.int64)],
+        [np.zeros(0, np.int64)],
+        [np.zeros(0, np.int32)],
+        [np.zeros(0)],
+    )
+    for w in waiting:
+        rows = int(w.start[partition]), int(w.start[partition + 1])
+        entries = int(w.entry_start[partition]), int(w.entry_start[partition + 1])
+        pairs.append(w.pairs.rows("pair", *rows))
+        sizes.append(w.pairs.rows("size", *rows))
+        call_paths.append(w.entries.rows("call_path", *entries))
+        times.append(w.entries.rows("time", *entries))
+    return np.concatenate(pairs), TimeMaps(
+        np.cumsum(np.concatenate(sizes)), np.concatenate(call_paths), np.concatenate(times)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class OwnTimes:
+    """The time of locations by call path without the waits: `location` int32, `call_path` int32, `time` float64, by location."""
+
+    location: NDArray[np.int32]
+    call_path: NDArray[np.int32]
+    time: NDArray[np.float64]
+
+
+def own_times(facts: Facts, members: NDArray[np.int64], points: CompoundTable, spent: Segments) -> OwnTimes:
+    """Add up the time of some locations by call path without the waits at their synchronisation points."""
+    mine = np.zeros(facts.n_locations, bool)
+    mine[members] = True
+    end = np.flatnonzero((points.kind == END) & mine[points.location])
+    maps = Intervals(facts, points, spent).pruned(np.full(end.size, -1, np.int64), end)
+    location = np.repeat(points.location[end], maps.end - maps.start)
+    return OwnTimes(location, facts.call_paths.creation[maps.call_path].astype(np.int32), maps.time)

@@ -1,0 +1,219 @@
+"""All synchronisation points of a trace in order, and the pairs of who waits and who causes it, with the intervals that count.
+
+The interval of a pair begins, on either side, at the last point that synchronises with the other side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.causes.points import EVERYBODY, PAIR, POINT, Synchronisation, ThreadPoints
+from tracecols.enhance.columns import Columns, CompoundTable, pick
+from tracecols.enhance.facts import Facts
+from tracecols.enhance.grouping import lookup, number
+from tracecols.enhance.scan import LocationScan
+from tracecols.kernels import causes as kernels
+from tracecols.schema.causes import DELAY_PAIRS, DELAYS, POINTS, SYNC_POINTS
+
+AT_END = np.iinfo(np.int64).max
+"""Row of the point at the end of a location."""
+
+FORK, THREAD_BARRIER, END = (POINTS.index(k) for k in ("fork", "thread barrier", "end"))
+IDLE = DELAYS.index("idle")
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Processes that points synchronise with together.
+
+    Attributes
+    ----------
+    of_point : (n_points,) int32
+        Group of each point; -1 none.
+    channel : (n_channels,) int64
+        Communicators, which are the first groups.
+    is_listed : (n,) bool
+        Whether a group belongs to one operation; others are communicators.
+    start, member : (n + 1,) int64, (any,) int64
+        Processes, ascending.
+    """
+
+    of_point: NDArray[np.int32]
+    channel: NDArray[np.int64]
+    is_listed: NDArray[np.bool_]
+    start: NDArray[np.int64]
+    member: NDArray[np.int64]
+
+
+def has_openmp(facts: Facts) -> bool:
+    """Whether a program uses OpenMP."""
+    return bool((facts.regions.paradigm == "openmp").any())
+
+
+def has_mpi(facts: Facts) -> bool:
+    """Whether a program uses MPI."""
+    return bool((facts.regions.paradigm == "mpi").any())
+
+
+def match_causes(
+    facts: Facts, scans: Sequence[LocationScan], senders: Sequence[Synchronisation], receivers: Sequence[Synchronisation], collective: Sequence[Synchronisation],
+    startup: Synchronisation, threads: Sequence[ThreadPoints],
+) -> tuple[CompoundTable, CompoundTable]:  # fmt: skip
+    """Build the tables of all synchronisation points and of the pairs of who causes a wait and who waits."""
+    found = [*senders, *receivers, *collective, startup, *threads]
+    columns = {c: np.concatenate([f.points.column(c) for f in found]) for c in POINT}
+    # every location ends at a point
+    ends = np.flatnonzero(facts.locations.is_cpu)
+    of_end: dict[str, Any] = {
+        "location": ends, "row": AT_END, "kind": END, "begin_time": [scans[i].last_time for i in ends.tolist()], "wait": 0.0, "total": 0.0, "completion": 0.0, "call_path": -1,
+        "partner": -1, "communicator": -1, "set": -1,
+    }  # fmt: skip
+    columns = {
+        c: np.append(v, np.broadcast_to(np.asarray(of_end[c]), ends.size).astype(v.dtype)) for c, v in columns.items()
+    }
+    location, row = columns["location"], columns["row"]
+    order = np.lexsort((row, location))
+    # an event is one point, the first that was found
+    same = (location[order][1:] == location[order][:-1]) & (row[order][1:] == row[order][:-1])
+    order = order[np.append(True, ~same)] if order.size else order
+    points = Columns(order.size, {c: v[order] for c, v in columns.items()})
+    kind = points.kind
+
+    pairs = {c: np.concatenate([f.pairs.column(c) for f in found]) for c in PAIR}
+    cause, waiting = lookup(points.row, pairs["cause"]), lookup(points.row, pairs["waiting"])
+    both = (cause >= 0) & (waiting >= 0)
+    pairs = {c: v[both] for c, v in pairs.items()} | {"cause": cause[both], "waiting": waiting[both]}
+    if has_openmp(facts):
+        # threads idle while their master is outside parallel regions
+        is_master = facts.locations.master[points.location] == points.location
+        idle = np.flatnonzero(((kind == FORK) | (kind == END)) & is_master)
+        of_idle: dict[str, Any] = {"kind": IDLE, "cause": idle, "waiting": -1, "wait": 0.0, "communicator": -1}
+        pairs = {c: np.append(v, np.broadcast_to(of_idle[c], idle.size).astype(v.dtype)) for c, v in pairs.items()}
+    by_cause = np.lexsort((pairs["waiting"], pairs["cause"]))
+    pairs = {c: v[by_cause] for c, v in pairs.items()}
+
+    table = CompoundTable(SYNC_POINTS, len(points), {c: points[c] for c in (*SYNC_POINTS.names, "set")})
+    since = _intervals(facts, points, Columns(by_cause.size, pairs))
+    return table, CompoundTable(DELAY_PAIRS, by_cause.size, {**pairs, **since})
+
+
+def location_starts(facts: Facts, location: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return the first point of each location; (n_locations + 1,) int64."""
+    return np.searchsorted(location, np.arange(facts.n_locations + 1))
+
+
+def _intervals(facts: Facts, points: Columns, pairs: Columns) -> dict[str, NDArray[np.int64]]:
+    """Find where the intervals of pairs begin.
+
+    Returns
+    -------
+    dict of str to (n_pairs,) int64
+        `cause_since`, `waiting_since`: -1 is the beginning. `own_since`: of collective operations the point at which the waiting
+        process synchronised with the causing one later than others did; -1 none. `counts_from`: the first point before the
+        cause that takes on costs of the pair; the cause if none does.
+    """
+    location, kind, n = points.location, points.kind, len(points)
+    process = facts.process[location] if n else np.zeros(0, np.int32)
+    start = location_starts(facts, location)
+    cause, waiting = pairs.cause, pairs.waiting
+    is_p2p = np.isin(pairs.kind, [DELAYS.index(k) for k in ("late_sender", "late_receiver")])
+    is_thread = pairs.kind == DELAYS.index("thread_barrier")
+    is_idle = pairs.kind == IDLE
+    is_collective = ~is_p2p & ~is_thread & ~is_idle
+    cause_since, waiting_since, own_since = (np.full(cause.size, -1, np.int64) for _ in range(3))
+
+    # threads: the last point of threads before
+    of_threads = (kind == FORK) | (kind == THREAD_BARRIER)
+    before = np.maximum.accumulate(np.where(of_threads, np.arange(n), -1)) if n else np.zeros(0, np.int64)
+    before = np.append(-1, before[:-1])
+    before = np.where(before >= start[location], before, -1) if n else before[:0]
+    either = is_thread | is_idle
+    cause_since[either] = before[cause[either]]
+    waiting_since[is_thread] = before[waiting[is_thread]]
+
+    # processes: the last point with the other side; of the cause of a collective operation with each other member
+    groups = _groups(facts, points, process, pairs.communicator)
+    mpi = np.flatnonzero(is_p2p | is_collective)
+    one = np.flatnonzero(is_p2p)
+    many = np.flatnonzero(is_collective)
+    head = many[np.append(True, cause[many][1:] != cause[many][:-1])] if many.size else many
+    group = lookup(groups.channel, pairs.communicator[head])
+    size = groups.start[group + 1] - groups.start[group]
+    instance = np.repeat(np.arange(head.size), size)
+    offset = np.arange(instance.size) - np.repeat(np.cumsum(size) - size, size)
+    member = groups.member[groups.start[group][instance] + offset] if instance.size else np.zeros(0, np.int64)
+    point = np.concatenate([waiting[mpi], cause[one], cause[head][instance]])
+    partner = np.concatenate([process[cause[mpi]], process[waiting[one]], member])
+    order = np.argsort(point, kind="stable")
+    found = np.empty(point.size, np.int64)
+    n_processes = int(facts.process.max(initial=-1)) + 1
+    n_groups = groups.is_listed.size
+    answers = np.empty(point.size, np.int64)
+    kernels.find_last_synchronisations(
+        start, points.partner, groups.of_point, groups.is_listed, groups.start, groups.member,
+        np.searchsorted(point[order], np.arange(n + 1)), partner[order].astype(np.int32), np.full(n_processes, -1, np.int64),
+        np.zeros(n_groups, np.int64), np.zeros(n_groups, np.int64), answers,
+    )  # fmt: skip
+    found[order] = answers
+    waiting_since[mpi] = found[: mpi.size]
+    cause_since[one] = found[mpi.size : mpi.size + one.size]
+
+    # the interval of a collective operation begins where the cause has synchronised with all others that have not later
+    counts_from = np.full(cause.size, -1, np.int64)
+    is_other = member != process[cause[head]][instance]
+    instance, member, since = instance[is_other], member[is_other], found[mpi.size + one.size :][is_other]
+    whole = np.full(head.size, AT_END, np.int64)
+    np.minimum.at(whole, instance, since)
+    whole = np.where(whole == AT_END, -1, whole)
+    own = np.where(since > whole[instance], since, -1)
+    if facts.locations.n_processes == 2:
+        # of two processes a point with the other one does not count as a point with the group
+        own = np.where((since >= 0) & (pick(points.partner, since) >= 0), since, own)
+    number_of = np.cumsum(np.append(False, cause[many][1:] != cause[many][:-1])) if many.size else many
+    cause_since[many] = whole[number_of]
+    # of each waiting member its own point, and the next one that any other has
+    by_point = np.lexsort((own, instance))
+    keys, owns = instance[by_point], own[by_point]
+    run = np.cumsum(np.append(False, (keys[1:] != keys[:-1]) | (owns[1:] != owns[:-1]))) if keys.size else keys
+    begins = np.flatnonzero(np.diff(run, prepend=-1))
+    goes_on = np.append(keys[begins[1:]] == keys[begins[:-1]], False) if keys.size else np.zeros(0, bool)
+    next_own = np.where(goes_on, np.append(owns[begins[1:]], AT_END)[: begins.size], AT_END)
+    of_member = np.empty(keys.size, np.int64)
+    of_member[by_point] = next_own[run]
+    n_all = n_processes + 1
+    at = lookup(instance * n_all + member, number_of * n_all + process[waiting[many]])
+    own_since[many] = pick(own, at)
+    # where none follows it never counts
+    later = np.minimum(pick(of_member, at, AT_END), cause[many])
+    counts_from[many] = np.where(own_since[many] >= 0, later, -1)
+    return {
+        "cause_since": cause_since, "waiting_since": waiting_since, "own_since": own_since, "counts_from": counts_from,
+    }  # fmt: skip
+
+
+def _groups(facts: Facts, points: Columns, process: NDArray[np.int32], more: NDArray[np.int64]) -> Groups:
+    """Collect the processes that points synchronise with together: communicators, and what takes part in one operation."""
+    used = np.unique(np.concatenate([points.communicator, more]))
+    channel = used[(used >= 0) | (used == EVERYBODY)]
+    everybody = np.unique(facts.process[facts.locations.is_cpu]).astype(np.int64)
+    members = [everybody if c == EVERYBODY else facts.communicators.members_of(c) for c in channel.tolist()]
+    in_set = np.flatnonzero((points.set >= 0) & (points.kind == POINTS.index("collective")))
+    numbers, first = number(points.set[in_set])
+    by_set = np.lexsort((process[in_set], numbers))
+    sizes = np.append([m.size for m in members], np.bincount(numbers, minlength=first.size)).astype(np.int64)
+    member = np.concatenate([np.zeros(0, np.int64), *members, process[in_set][by_set]])
+    of_point = lookup(channel, points.communicator)
+    is_set = np.zeros(len(points), bool)
+    is_set[in_set] = True
+    of_set = np.full(len(points), -1, np.int64)
+    of_set[in_set] = numbers + channel.size
+    of_point = np.where(is_set & (points.partner < 0), of_set, of_point)
+    return Groups(
+        of_point.astype(np.int32), channel, np.arange(sizes.size) >= channel.size,
+        np.concatenate([[0], np.cumsum(sizes)]), member,
+    )  # fmt: skip

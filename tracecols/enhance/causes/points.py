@@ -1,0 +1,330 @@
+"""Where a location synchronises with others: one point per event that waits, or lets others wait, and the pairs of both.
+
+Every stage finds those of its tables. `causes.pairs` puts them together. Times are seconds since the first event of the trace, in
+float64, and waits differences of them: the reference computes like this, and what rounding leaves decides some costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.columns import Columns, CompoundTable, pick
+from tracecols.enhance.facts import Facts
+from tracecols.enhance.grouping import Segments, number
+from tracecols.enhance.regions import CONSTRUCTS as ROLES
+from tracecols.enhance.spill import ColumnSpill, keep
+from tracecols.enhance.waits import (
+    BARRIER,
+    N_TO_N,
+    N_TO_ONE,
+    ONE_TO_N,
+    Participants,
+    of_operations,
+    synchronised,
+    wait_for_receivers,
+    wait_for_senders,
+)
+from tracecols.schema.causes import DELAYS, POINTS
+
+POINT = (
+    "location", "row", "kind", "begin_time", "wait", "total", "completion", "call_path", "partner", "communicator", "set",
+)  # fmt: skip
+PAIR = ("kind", "cause", "waiting", "wait", "communicator")
+
+NOBODY, EVERYBODY = -1, -2
+"""Communicators of points that synchronise with one process or a set of them, and of those that do with all of MPI."""
+
+_OF_POINT: dict[str, Any] = {
+    "location": np.int32, "row": np.int64, "kind": np.int8, "begin_time": np.int64, "wait": np.float64, "total": np.float64,
+    "completion": np.float64, "call_path": np.int32, "partner": np.int32, "communicator": np.int64, "set": np.int64,
+}  # fmt: skip
+_OF_PAIR: dict[str, Any] = {
+    "kind": np.int8, "cause": np.int64, "waiting": np.int64, "wait": np.float64, "communicator": np.int64,
+}  # fmt: skip
+
+
+class Synchronisation:
+    """Points and pairs that a slice of the trace finds.
+
+    Parameters
+    ----------
+    points, pairs : sequence of mapping
+        Columns, one after the other; scalars hold for all rows.
+    spill : ColumnSpill, optional
+        Where they are kept.
+
+    Attributes
+    ----------
+    points : Columns
+        `POINT`: location, row of the event, kind (`schema.causes.POINTS`), when its call, or the operation, begins (ticks), seconds waited, in all, and of completion, call path, the
+        process synchronised with (-1 several), the channel of the communicator (NOBODY, EVERYBODY), and the number of a set of
+        points whose processes are synchronised with.
+    pairs : Columns
+        `PAIR`: kind of the delay (`schema.causes.DELAYS`), rows of the events of the causing and of the waiting point, seconds
+        waited, the channel of the communicator of a collective operation.
+    """
+
+    def __init__(
+        self, points: Sequence[dict[str, Any]], pairs: Sequence[dict[str, Any]], spill: ColumnSpill | None = None
+    ) -> None:
+        self.points = keep(_joined(points, _OF_POINT), spill)
+        self.pairs = keep(_joined(pairs, _OF_PAIR), spill)
+
+
+def _joined(parts: Sequence[dict[str, Any]], of: dict[str, Any]) -> Columns:
+    """Put columns one after the other."""
+    sizes = [max(np.size(v) for v in part.values()) if all(np.size(v) for v in part.values()) else 0 for part in parts]
+    columns: dict[str, NDArray[Any]] = {}
+    for name, dtype in of.items():
+        arrays = [np.broadcast_to(np.asarray(p[name], dtype), n) for p, n in zip(parts, sizes, strict=True)]
+        columns[name] = np.concatenate([np.zeros(0, dtype), *arrays])
+    return Columns(sum(sizes), columns)
+
+
+def seconds(facts: Facts, ticks: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return clock readings as seconds since the first event of the trace; (n,) float64."""
+    first = int(facts.store.manifest["first_time"] or 0)
+    return (ticks - first).astype(np.float64) / facts.resolution
+
+
+def _positive(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.maximum(values, 0.0)
+
+
+def late_senders(facts: Facts, messages: CompoundTable, spill: ColumnSpill | None) -> Synchronisation:
+    """Find the points of messages that are sent late: where they are received, and where they are sent."""
+    m = messages
+    _, waits = wait_for_senders(facts, m)
+    of = np.flatnonzero(waits)
+    recv_enter, recv_exit, send_enter, send_exit = (
+        seconds(facts, m[c][of]) for c in ("recv_enter_time", "recv_exit_time", "send_enter_time", "send_exit_time")
+    )
+    wait = np.minimum(send_enter, recv_exit) - recv_enter
+    waiting = {
+        "location": m.recv_location[of], "row": m.recv[of], "kind": POINTS.index("late sender"), "begin_time": m.recv_enter_time[of], "wait": wait,
+        "total": recv_exit - recv_enter, "completion": _positive(recv_exit - send_exit), "call_path": m.recv_call_path[of],
+        "partner": facts.process[m.send_location[of]], "communicator": NOBODY, "set": -1,
+    }  # fmt: skip
+    causing = {
+        "location": m.send_location[of], "row": m.send[of], "kind": POINTS.index("send"), "begin_time": m.send_enter_time[of], "wait": 0.0,
+        "total": send_exit - send_enter, "completion": _positive(send_exit - recv_exit), "call_path": m.send_call_path[of],
+        "partner": facts.process[m.recv_location[of]], "communicator": NOBODY, "set": -1,
+    }  # fmt: skip
+    pairs = {
+        "kind": DELAYS.index("late_sender"), "cause": m.send[of], "waiting": m.recv[of], "wait": wait, "communicator": NOBODY,
+    }  # fmt: skip
+    return Synchronisation([waiting, causing], [pairs], spill)
+
+
+def late_receivers(facts: Facts, sent_messages: CompoundTable, spill: ColumnSpill | None) -> Synchronisation:
+    """Find the points of messages that are received late: where their sends complete, and where their receives are posted."""
+    m = sent_messages
+    _, waits = wait_for_receivers(facts, m)
+    of = np.flatnonzero(waits)
+    done_enter, done_exit, post_enter, post_exit = (
+        seconds(facts, m[c][of])
+        for c in ("send_done_enter_time", "send_done_exit_time", "recv_post_enter_time", "recv_post_exit_time")
+    )
+    wait = post_enter - done_enter
+    waiting = {
+        "location": m.send_location[of], "row": m.send_done[of], "kind": POINTS.index("late receiver"),
+        "begin_time": m.send_done_enter_time[of], "wait": wait,
+        # the reference takes the minimum where the maximum is meant
+        "total": done_exit - done_enter, "completion": np.minimum(done_exit - post_exit, 0.0),
+        "call_path": m.send_done_call_path[of], "partner": facts.process[m.recv_location[of]], "communicator": NOBODY, "set": -1,
+    }  # fmt: skip
+    causing = {
+        "location": m.recv_location[of], "row": m.recv_post[of], "kind": POINTS.index("receive posted"),
+        "begin_time": m.recv_post_enter_time[of], "wait": 0.0,
+        "total": post_exit - post_enter, "completion": _positive(post_exit - done_exit), "call_path": m.recv_post_call_path[of],
+        "partner": facts.process[m.send_location[of]], "communicator": NOBODY, "set": -1,
+    }  # fmt: skip
+    pairs = {
+        "kind": DELAYS.index("late_receiver"), "cause": m.recv_post[of], "waiting": m.send_done[of], "wait": wait,
+        "communicator": NOBODY,
+    }  # fmt: skip
+    return Synchronisation([waiting, causing], [pairs], spill)
+
+
+def collective_points(
+    facts: Facts, collectives: CompoundTable, members: CompoundTable, spill: ColumnSpill | None
+) -> Synchronisation:
+    """Find the points of collective operations, and who lets whom wait in them."""
+    m = members
+    points, pairs = [], []
+    for kind, ops in (
+        ("barrier", BARRIER), ("n_to_n", N_TO_N), ("one_to_n", ONE_TO_N), ("n_to_one", N_TO_ONE),
+    ):  # fmt: skip
+        row = np.flatnonzero(of_operations(collectives, m, ops))
+        if not row.size:
+            continue
+        p = Participants(m, row)
+        everyone = np.ones(row.size, bool)
+        is_whole = everyone
+        if kind == "barrier":
+            cause, takes_part, waits = p.latest(everyone), everyone, everyone
+        elif kind == "n_to_n":
+            is_whole = p.min(p.end) > p.max(p.begin)
+            cause = np.where(is_whole, p.latest(everyone), p.latest(p.sent > 0))
+            takes_part, waits = synchronised(p)[2], everyone
+        elif kind == "one_to_n":
+            cause = p.latest(p.is_root & (p.sent > 0))
+            waits = ~p.is_root & (p.received > 0) & (p.begin < pick(p.begin, cause))
+            takes_part, is_whole = waits, ~everyone
+        else:
+            cause = p.latest(p.sent > 0)
+            waits = p.is_root & (p.received > 0) & (p.begin < pick(p.begin, cause))
+            takes_part, is_whole = waits, ~everyone
+        at = np.arange(row.size)
+        takes_part = takes_part & (cause >= 0)
+        if kind in ("one_to_n", "n_to_one"):
+            takes_part = takes_part | ((at == cause) & p.any(takes_part))
+        elif kind == "n_to_n":
+            # of a partial exchange the last sender, one of several that begin at the same time
+            takes_part = takes_part & (is_whole | (p.begin < pick(p.begin, cause)) | (at == cause))
+        begin, end = seconds(facts, p.begin), seconds(facts, p.end)
+        until = np.minimum(pick(begin, cause), end)
+        # of a broadcast the first receiver that waited
+        counts = takes_part & (at != cause) if kind == "one_to_n" else takes_part
+        earliest = seconds(facts, p.min(np.where(counts, p.end, np.iinfo(np.int64).max)))
+        waits = waits & takes_part & (at != cause)
+        wait = np.where(waits, _positive(until - begin), 0.0)
+        completion = _positive(end - np.maximum(earliest, until))
+        here = np.flatnonzero(takes_part)
+        of = row[here]
+        event, location = m.end[row], m.location[row]
+        process = facts.process[location]
+        channel = facts.communicators.channel(m.communicator[of], process[here])
+        partner = np.full(here.size, -1, np.int32)
+        if kind in ("one_to_n", "n_to_one"):
+            # the cause synchronises with those that wait, each of them with the cause
+            others = np.flatnonzero(takes_part & (at != cause))
+            last = np.full(row.size, -1, np.int64)
+            last[cause[others]] = others
+            n_others = np.bincount(cause[others], minlength=row.size)
+            partner = np.where(here != cause[here], process[cause[here]], pick(process, last[here]))
+            partner = np.where(n_others[here] > 1, -1, partner)
+        is_set = ~is_whole[here] & ((kind == "n_to_n") | (kind == "one_to_n"))
+        points.append(
+            {
+                "location": location[here], "row": event[here], "kind": POINTS.index("collective"),
+                "begin_time": p.begin[here], "wait": wait[here],
+                "total": seconds(facts, m.exit_time[of]) - seconds(facts, m.enter_time[of]), "completion": completion[here],
+                "call_path": m.call_path[of], "partner": partner,
+                "communicator": np.where(is_whole[here], channel, NOBODY),
+                "set": np.where(is_set, event[cause[here]], -1),
+            }
+        )  # fmt: skip
+        e = np.flatnonzero(wait > 0)
+        pairs.append(
+            {
+                "kind": DELAYS.index(kind), "cause": event[cause[e]], "waiting": event[e], "wait": wait[e],
+                "communicator": facts.communicators.channel(m.communicator[row[e]], process[e]),
+            }
+        )  # fmt: skip
+    return Synchronisation(points, pairs, spill)
+
+
+def startup_points(facts: Facts, startups: CompoundTable) -> Synchronisation:
+    """Find the points of MPI_Init and MPI_Finalize; nobody is told to let others wait there."""
+    m = startups
+    points = []
+    for is_init, kind in ((True, "MPI_Init"), (False, "MPI_Finalize")):
+        of = np.flatnonzero((m.is_init == is_init) & (m.exit >= 0))
+        of = of[np.argsort(m.exit[of], kind="stable")]
+        _, first = number(m.location[of].astype(np.int64))
+        of = of[np.sort(first)]
+        enter, leave, latest, earliest = (
+            seconds(facts, m[c][of]) for c in ("enter_time", "exit_time", "latest_enter_time", "earliest_exit_time")
+        )
+        until = np.minimum(latest, leave)
+        points.append(
+            {
+                "location": m.location[of], "row": m.exit[of], "kind": POINTS.index(kind),
+                "begin_time": m.enter_time[of], "wait": np.zeros(of.size) if is_init else _positive(until - enter), "total": leave - enter,
+                "completion": _positive(leave - np.maximum(latest if is_init else until, earliest)),
+                "call_path": m.call_path[of], "partner": -1, "communicator": EVERYBODY, "set": -1,
+            }
+        )  # fmt: skip
+    return Synchronisation(points, [])
+
+
+class ThreadPoints(Synchronisation):
+    """The points of threads, and the parallel regions they begin and leave.
+
+    Attributes
+    ----------
+    regions : Columns
+        By thread and parallel region: location, rows of ENTER and EXIT, seconds from the FORK to the ENTER and from the EXIT to the
+        JOIN.
+    """
+
+    def __init__(self, points: Sequence[dict[str, Any]], pairs: Sequence[dict[str, Any]], regions: Columns) -> None:
+        super().__init__(points, pairs)
+        self.regions = regions
+
+
+def thread_points(
+    facts: Facts, constructs: CompoundTable, members: CompoundTable, teams: CompoundTable
+) -> ThreadPoints:
+    """Find the points where threads begin in teams and meet at barriers, and who lets whom wait there."""
+    m = members
+    team = constructs.team[m.construct] if len(constructs) else m.construct
+    master = teams.master[team] if len(teams) else np.full(len(m), -1, np.int32)
+    # parallel regions
+    of = np.flatnonzero((m.role_number == ROLES.index("parallel")) & (master >= 0))
+    enter, leave = seconds(facts, m.enter_time[of]), seconds(facts, m.exit_time[of])
+    fork, join = (seconds(facts, teams[c][team[of]]) for c in ("fork_time", "join_time"))
+    group, first = number(m.construct[of])
+    earliest = Segments(group, first.size).min(m.enter_time[of])[group]
+    after_fork = _positive(enter - fork)
+    regions = Columns(
+        of.size,
+        {
+            "location": m.location[of], "enter": m.enter[of], "exit": m.exit[of], "fork": after_fork,
+            "join": _positive(join - leave), "call_path": m.call_path[of],
+        },
+    )  # fmt: skip
+    forks = {
+        "location": m.location[of], "row": m.enter[of], "kind": POINTS.index("fork"), "begin_time": m.enter_time[of], "wait": 0.0, "total": after_fork,
+        "completion": enter - seconds(facts, earliest), "call_path": m.call_path[of], "partner": -1, "communicator": NOBODY,
+        "set": _masters(m.construct[of], m.enter[of], m.location[of] == master[of]),
+    }  # fmt: skip
+    # barriers
+    barriers = [ROLES.index(role) for role in ("barrier", "implicit_barrier")]
+    of = np.flatnonzero(np.isin(m.role_number, barriers) & (master >= 0) & (m.exit >= 0))
+    enter, leave = seconds(facts, m.enter_time[of]), seconds(facts, m.exit_time[of])
+    latest = seconds(facts, m.latest_enter_time[of])
+    whole = latest - enter
+    group, first = number(m.construct[of])
+    last = np.where(m.enter_time[of] == m.latest_enter_time[of], np.arange(of.size), of.size)
+    cause = Segments(group, first.size).min(last)[group]
+    points = {
+        "location": m.location[of], "row": m.exit[of], "kind": POINTS.index("thread barrier"),
+        "begin_time": m.enter_time[of],
+        "wait": _positive(np.where(m.task_time[of] > 0, whole - m.task_time[of] / facts.resolution, whole)),
+        "total": leave - enter, "completion": 0.0, "call_path": m.call_path[of], "partner": -1, "communicator": NOBODY,
+        "set": _masters(m.construct[of], m.exit[of], m.location[of] == master[of]),
+    }  # fmt: skip
+    e = np.flatnonzero((whole > 0) & (cause < of.size))
+    pairs = {
+        "kind": DELAYS.index("thread_barrier"), "cause": m.exit[of][cause[e]], "waiting": m.exit[of][e], "wait": whole[e],
+        "communicator": NOBODY,
+    }  # fmt: skip
+    return ThreadPoints([forks, points], [pairs], regions)
+
+
+def _masters(construct: NDArray[np.int64], row: NDArray[np.int64], is_master: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Number the members of each construct alike, by the row of the thread that forked, else by the first; (n,) int64."""
+    if not row.size:
+        return row
+    group, first = number(construct)
+    segments = Segments(group, first.size)
+    nothing = np.iinfo(np.int64).max
+    masters = segments.min(np.where(is_master, row, nothing))
+    found: NDArray[np.int64] = np.where(masters < nothing, masters, segments.min(row))[group]
+    return found

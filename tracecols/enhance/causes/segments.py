@@ -1,0 +1,286 @@
+"""Exclusive time per call path between synchronisation points, and sums of it over intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.causes.pairs import END, FORK, location_starts
+from tracecols.enhance.causes.points import ThreadPoints
+from tracecols.enhance.columns import Columns, ColumnSource, CompoundTable, pick
+from tracecols.enhance.facts import Facts
+from tracecols.enhance.grouping import lookup
+from tracecols.enhance.instances import walk_stacks
+from tracecols.enhance.scan import LocationScan
+from tracecols.enhance.spill import ColumnSpill, keep
+from tracecols.enhance.teams import IS_JOIN, Teams
+from tracecols.kernels import segments as kernels
+from tracecols.kernels.actions import FLUSH, JOIN, ON_OFF, POP, PUSH, action_table
+from tracecols.schema import EventKind as K
+
+LIMIT = 128
+"""Call paths that the reference's maps of times hold."""
+
+
+ACTION = action_table(PUSH, POP, ON_OFF, FLUSH, JOIN)
+"""What kinds of events do to the time of call paths."""
+ACTION[K.MPI_IRECV_REQUEST] = kernels.REQUEST
+
+
+@dataclass(frozen=True, eq=False)
+class Segments:
+    """The time of some locations by call path, from cut to cut; call paths are numbered in the order in which they are met.
+
+    Attributes
+    ----------
+    end : (n_segments,) int64
+        One past the last entry of each segment, location by location.
+    entries : ColumnSource
+        `call_path` int32, `time` float64 (seconds).
+    cut : (n_points,) int64
+        Of all points of the trace that of the partition's points: the number of the segment that begins there. -1 elsewhere.
+    first : (n_locations,) int64
+        First segment of each location; -1 where it has none here.
+    stop : (n_locations,) int64
+        One past the last.
+    join_row, join_cut : (n_joins,) int64
+        Rows of the JOINs, ascending within locations, and the segments that begin behind them.
+    """
+
+    end: NDArray[np.int64]
+    entries: ColumnSource
+    cut: NDArray[np.int64]
+    first: NDArray[np.int64]
+    stop: NDArray[np.int64]
+    join_row: NDArray[np.int64]
+    join_cut: NDArray[np.int64]
+
+
+class _Collector:
+    """What `collect_segments` fills for one location."""
+
+    def __init__(self, n_call_paths: int, n_marks: int, n_joins: int) -> None:
+        self.state = np.zeros(kernels.N_STATE, np.int64)
+        self.last = np.zeros(1)
+        self.slot = np.full(n_call_paths, -1, np.int16)
+        self.path, self.value = np.zeros(LIMIT, np.int32), np.zeros(LIMIT)
+        self.entries: list[NDArray[Any]] = [np.zeros(1 << 12, np.int32), np.zeros(1 << 12)]
+        self.end = np.zeros(1 << 10, np.int64)
+        self.mark_cut = np.zeros(n_marks, np.int64)
+        self.joins = np.full(n_joins, -1, np.int64), np.zeros(n_joins, np.int64)
+
+    def grow(self) -> None:
+        """Make room for more entries or segments."""
+        if self.state[kernels.N_ENTRIES] + 2 * LIMIT > self.entries[0].size:
+            self.entries = [np.concatenate([a, np.zeros_like(a)]) for a in self.entries]
+        if self.state[kernels.N_SEGMENTS] + 4 > self.end.size:
+            self.end = np.concatenate([self.end, np.zeros_like(self.end)])
+
+    def finish(self, forgets: bool) -> None:
+        """Close the last segment; of a worker what it has done since the last cut is forgotten."""
+        self.grow()
+        n, at = int(self.state[kernels.N_LISTED]), int(self.state[kernels.N_ENTRIES])
+        if not forgets:
+            kernels.take_out(n, self.slot, self.path, self.value, *self.entries, at)
+            at += n
+        n_segments = int(self.state[kernels.N_SEGMENTS])
+        self.end[n_segments] = at
+        self.end, self.entries = self.end[: n_segments + 1], [a[:at] for a in self.entries]
+
+
+def segments(
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], teams: Teams, points: CompoundTable,
+    threads: ThreadPoints, spill: ColumnSpill | None,
+) -> Segments:  # fmt: skip
+    """Add up the time of some locations by call path between the cuts at their synchronisation points."""
+    tree = facts.call_paths
+    n_locations = facts.n_locations
+    met = np.empty(len(tree), np.int64)
+    met[tree.creation] = np.arange(len(tree))
+    parent = pick(met, tree.parent.astype(np.int64))[tree.creation] if len(tree) else met
+    first_time = int(facts.store.manifest["first_time"] or 0)
+    starts = location_starts(facts, points.location)
+    cut = np.full(len(points), -1, np.int64)
+    first, stop = np.full(n_locations, -1, np.int64), np.full(n_locations, -1, np.int64)
+    regions = threads.regions
+    done: list[_Collector] = []
+    joins: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+    n_segments = n_entries = 0
+    ends: list[NDArray[np.int64]] = []
+    for i in sorted(members[facts.locations.is_cpu[members]].tolist()):
+        here = np.arange(starts[i], starts[i + 1])
+        real = here[points.kind[here] != END]
+        mine = np.flatnonzero(regions.location == i)
+        leaves = mine[regions.exit[mine] >= 0]
+        rows = np.concatenate([points.row[real], regions.exit[leaves]])
+        what = np.full(rows.size, kernels.CUT, np.int8)
+        value = np.zeros(rows.size)
+        is_fork = points.kind[real] == FORK
+        what[: real.size][is_fork] = kernels.FORK
+        what[real.size :] = kernels.LEAVE_TEAM
+        value[: real.size][is_fork] = regions.fork[mine][lookup(regions.enter[mine], points.row[real][is_fork])]
+        value[real.size :] = regions.join[leaves]
+        order = np.argsort(rows, kind="stable")
+        thread_rows = teams.events[i]
+        collector = _Collector(len(tree), rows.size, int(IS_JOIN[thread_rows.kind].sum()))
+        is_worker = bool(facts.locations.master[i] != i)
+        _collect(
+            facts,
+            scans,
+            teams,
+            i,
+            collector,
+            met,
+            parent,
+            first_time,
+            is_worker,
+            rows[order],
+            what[order],
+            value[order],
+        )
+        collector.finish(is_worker)
+        mark_cut = np.empty(rows.size, np.int64)
+        mark_cut[order] = collector.mark_cut
+        cut[real] = n_segments + mark_cut[: real.size]
+        first[i] = n_segments
+        ends.append(collector.end + n_entries)
+        n_segments += collector.end.size
+        n_entries += collector.entries[0].size
+        stop[i] = n_segments
+        cut[here[points.kind[here] == END]] = n_segments
+        found = collector.joins[0] >= 0
+        joins.append((collector.joins[0][found], collector.joins[1][found] + first[i]))
+        done.append(collector)
+    nothing = np.zeros(0, np.int64)
+    entries = Columns(
+        n_entries,
+        {
+            "call_path": np.concatenate([np.zeros(0, np.int32), *(c.entries[0] for c in done)]),
+            "time": np.concatenate([np.zeros(0), *(c.entries[1] for c in done)]),
+        },
+    )
+    return Segments(
+        np.concatenate([nothing, *ends]), keep(entries, spill), cut, first, stop,
+        np.concatenate([nothing, *(r for r, _ in joins)]), np.concatenate([nothing, *(c for _, c in joins)]),
+    )  # fmt: skip
+
+
+def _collect(
+    facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int, c: _Collector, met: NDArray[np.int64],
+    parent: NDArray[np.int64], first_time: int, is_worker: bool, rows: NDArray[np.int64], what: NDArray[np.int8],
+    value: NDArray[np.float64],
+) -> None:  # fmt: skip
+    """Go through the events of one location."""
+    stops = np.zeros(0, np.int64)
+    if facts.store.n_rows("control", location):
+        control = facts.store.read("control", location, ["kind", "stop_time"])
+        stops = control["stop_time"][control["kind"] == K.BUFFER_FLUSH]
+    flush_paths = np.full(stops.size, -1, np.int64)
+    n_flushes = 0
+    tree = facts.call_paths
+    for base, columns in walk_stacks(facts, scans, teams, location):
+        call_path = pick(met, columns["call_path"])
+        if stops.size:
+            flushes = np.flatnonzero(columns["kind"] == K.BUFFER_FLUSH)
+            if flushes.size:
+                # the call path of a flush stands below the one around it
+                around, region = columns["call_path"][flushes], facts.regions.of_entry[columns["region"][flushes]]
+                n = len(facts.regions)
+                below = lookup((tree.parent.astype(np.int64) + 1) * n + tree.region, (around + 1) * n + region)
+                flush_paths[n_flushes : n_flushes + flushes.size] = pick(met, below)
+                n_flushes += flushes.size
+        at, n = 0, call_path.size
+        while True:
+            at = int(
+                kernels.collect_segments(
+                    columns["time"], columns["kind"], columns["region"], call_path, at, base, ACTION, parent, first_time,
+                    facts.resolution, is_worker, stops, flush_paths, rows, what, value, c.mark_cut, *c.joins, c.state, c.last,
+                    c.slot, c.path, c.value, *c.entries, c.end,
+                )
+            )  # fmt: skip
+            if at == n:
+                break
+            c.grow()
+
+
+class Waits:
+    """The points at which some locations wait, one after the other, for sums over intervals.
+
+    Attributes
+    ----------
+    before : (n_points + 1,) int64
+        How many wait before each point.
+    point : (n,) int64
+    """
+
+    def __init__(self, points: CompoundTable) -> None:
+        waits = points.wait > 0
+        self.before = np.concatenate([[0], np.cumsum(waits)])
+        self.point = np.flatnonzero(waits)
+
+
+@dataclass(frozen=True, eq=False)
+class TimeMaps:
+    """Seconds by call path of intervals.
+
+    Attributes
+    ----------
+    end : (n,) int64
+        One past the last entry of each map.
+    call_path, time : (n_entries,) int32, float64
+        In the order of the call paths.
+    """
+
+    end: NDArray[np.int64]
+    call_path: NDArray[np.int32]
+    time: NDArray[np.float64]
+
+    @property
+    def start(self) -> NDArray[np.int64]:
+        """First entry of each map."""
+        return np.append(0, self.end[:-1]) if self.end.size else self.end
+
+
+def sum_intervals(
+    facts: Facts, spent: Segments, first: NDArray[np.int64], stop: NDArray[np.int64],
+    pruned: tuple[Any, ...] | None = None,
+) -> TimeMaps:  # fmt: skip
+    """Add up segments by call path.
+
+    Parameters
+    ----------
+    spent : Segments
+    first, stop : (n,) int64
+        First segment of each interval, and one past its last.
+    pruned : tuple of arrays, optional
+        `wait_first`, `wait_stop`, `at_path`, `change`, `wait_path`, `wait` of `kernels.segments.sum_intervals`: take waits off.
+    """
+    n = first.size
+    is_pruned = pruned is not None
+    nothing = np.zeros(n, np.int64)
+    wait_first, wait_stop, at_path, change, wait_path, wait = pruned or (
+        nothing, nothing, np.full(n, -1, np.int32), np.zeros(n), np.zeros(0, np.int32), np.zeros(0),
+    )  # fmt: skip
+    n_call_paths = len(facts.call_paths)
+    slot, dense = np.full(n_call_paths, -1, np.int16), np.zeros(n_call_paths)
+    path, value = np.zeros(LIMIT, np.int32), np.zeros(LIMIT)
+    end = np.zeros(n, np.int64)
+    out: list[NDArray[Any]] = [np.zeros(1 << 12, np.int32), np.zeros(1 << 12)]
+    entry_path, entry_time = spent.entries.column("call_path"), spent.entries.column("time")
+    at = 0
+    while True:
+        at = int(
+            kernels.sum_intervals(
+                at, first, stop, wait_first, wait_stop, at_path, change, is_pruned, spent.end, entry_path, entry_time,
+                wait_path, wait, slot, path, value, dense, end, *out,
+            )
+        )  # fmt: skip
+        if at == n:
+            break
+        out = [np.concatenate([a, np.zeros_like(a)]) for a in out]
+    filled = int(end[-1]) if n else 0
+    return TimeMaps(end, out[0][:filled], out[1][:filled])

@@ -1,0 +1,168 @@
+"""What goes through the whole trace from its end to its beginning: costs of final waits, and the critical path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.causes.delays import Delays
+from tracecols.enhance.causes.pairs import END, FORK, IDLE, THREAD_BARRIER, has_mpi, has_openmp, location_starts
+from tracecols.enhance.causes.segments import Waits
+from tracecols.enhance.columns import CompoundTable
+from tracecols.enhance.facts import Facts
+from tracecols.enhance.grouping import lookup, number
+from tracecols.kernels import causes as kernels
+from tracecols.schema.causes import DELAYS, N_MPI, POINTS
+
+N_P2P_KINDS = 2
+"""Kinds of delays below this are point-to-point."""
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """What the delays of pairs cost.
+
+    Attributes
+    ----------
+    scale : (n_pairs,) float64
+        Seconds of waiting per second of delay.
+    shares : (n_pairs, n_delays) float64
+        Seconds of later waits, by kind, per second of delay.
+    indirect : (n_pairs,) float64
+        Seconds of the wait that go back to waits of the causing side.
+    propagated : (n_waits,) float64
+        Of every point that waits how much of that makes others wait in point-to-point communication.
+    n_forced : int
+        Points gone through before all they depend on, because they depend on each other.
+    """
+
+    scale: NDArray[np.float64]
+    shares: NDArray[np.float64]
+    indirect: NDArray[np.float64]
+    propagated: NDArray[np.float64]
+    n_forced: int
+
+
+def sweep_costs(facts: Facts, points: CompoundTable, pairs: CompoundTable, delays: Sequence[Delays]) -> Factors:
+    """Carry the costs of waits back through time to those that they go back to."""
+    n, n_points = len(pairs), len(points)
+    waits = Waits(points)
+    wait = points.wait[waits.point]
+    total = np.zeros(n)
+    for d in delays:
+        total[d.pair] = d.total
+    cause, waiting, kind = pairs.cause, pairs.waiting, pairs.kind
+    begin = np.where(pairs.own_since >= 0, pairs.own_since, pairs.cause_since)
+    start = location_starts(facts, points.location)
+    beginning = start[points.location[cause]] - 1
+    waited = _sums(wait, waits.before[np.where(begin >= 0, begin, beginning) + 1], waits.before[cause])
+    whole = total + waited
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = pairs.wait / whole
+    p2p = kind < N_P2P_KINDS
+    scale = np.where(p2p, np.minimum(scale, 1.0), scale)
+    others = facts.locations.n_threads[points.location[cause]] - 1
+    scale = np.where(whole > 0, np.where(kind == IDLE, others, scale), 0.0)
+
+    shares, propagated = np.zeros((n, len(DELAYS))), np.zeros(wait.size)
+    n_forced = 0
+    if has_mpi(facts):
+        has_waiting = np.flatnonzero(waiting >= 0)
+        cause_of = np.full(n_points, -1, np.int64)
+        cause_of[waiting[has_waiting]] = cause[has_waiting]
+        is_node = cause_of >= 0
+        is_node[cause] = True
+        nodes = np.flatnonzero(is_node)
+        # location by location, each from the last to the first
+        at = location_starts(facts, points.location[nodes])
+        of = points.location[nodes].astype(np.int64)
+        nodes = nodes[at[of] + at[of + 1] - 1 - np.arange(nodes.size)] if nodes.size else nodes
+        n_forced = int(
+            kernels.sweep_costs(
+                nodes, at, np.searchsorted(cause, np.arange(n_points + 1)), waiting, kind, scale, whole, waited,
+                np.where(pairs.cause_since >= 0, pairs.cause_since, beginning), pairs.counts_from, waits.before, wait, cause_of,
+                points.location.astype(np.int64), N_P2P_KINDS, DELAYS.index("thread_barrier"),
+                np.bincount(cause[has_waiting], minlength=n_points), at[:-1].copy(), np.zeros(at.size, np.int64),
+                np.zeros((wait.size, len(DELAYS))), shares, propagated,
+            )
+        )  # fmt: skip
+    return Factors(scale, shares, np.where(p2p, scale * waited, 0.0), propagated, n_forced)
+
+
+def _sums(values: NDArray[np.float64], start: NDArray[np.int64], stop: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Add up slices of an array; (n,) float64."""
+    if not values.size:
+        return np.zeros(start.size)
+    bounds = np.stack([start, stop], 1).ravel()
+    sums: NDArray[np.float64] = np.add.reduceat(np.append(values, 0.0), bounds)[::2]
+    return np.where(stop > start, sums, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """The critical path.
+
+    Attributes
+    ----------
+    since : (n,) int64
+        Points at which the location on the path begins to be on it; -1 where that is from its beginning.
+    until : (n,) int64
+        Until which point of the same location it is.
+    """
+
+    since: NDArray[np.int64]
+    until: NDArray[np.int64]
+
+
+def find_critical_path(facts: Facts, points: CompoundTable, pairs: CompoundTable) -> Path:
+    """Walk back from what ended last to what it waited for, until the start of MPI or the beginning of the trace."""
+    n = len(points)
+    kind, location, wait = points.kind, points.location, points.wait
+    is_init, is_finalize = kind == POINTS.index("MPI_Init"), kind == POINTS.index("MPI_Finalize")
+    cause_of = np.full(n, -1, np.int64)
+    waits = pairs.waiting >= 0
+    cause_of[pairs.waiting[waits]] = pairs.cause[waits]
+    is_team = (kind == FORK) | (kind == THREAD_BARRIER)
+    stops = is_init | is_team | ((kind < N_MPI) & (wait > 0) & (cause_of >= 0))
+    # barriers of threads go on with all who did not wait, forks with the thread that forked
+    goes_on = cause_of.copy()
+    barriers = np.flatnonzero(kind == THREAD_BARRIER)
+    team, first = number(points.set[barriers])
+    goes_on[barriers] = -2 - team
+    by_team = np.argsort(team, kind="stable")
+    forks = np.flatnonzero(kind == FORK)
+    goes_on[forks] = lookup(points.row, points.set[forks])
+    team_start = np.concatenate([[0], np.cumsum(np.bincount(team, minlength=first.size))]).astype(np.int64)
+    at = np.maximum.accumulate(np.where(stops, np.arange(n), -1)) if n else np.zeros(0, np.int64)
+    before = np.append(-1, at[:-1])
+    start_of = location_starts(facts, location)
+    before = np.where(before >= start_of[location], before, -1) if n else before[:0]
+    begin = _start(facts, points, is_finalize)
+    nothing = np.zeros(0, np.int64)
+    if begin < 0:
+        return Path(nothing, nothing)
+    until = np.full(n, -1, np.int64)
+    beginning = int(
+        kernels.walk_critical_path(
+            begin, before, goes_on, is_init, team_start, barriers[by_team], wait, np.zeros(n, bool), np.zeros(n + 1, np.int64),
+            until,
+        )
+    )  # fmt: skip
+    since = np.flatnonzero(until >= 0)
+    until = until[since]
+    if beginning >= 0:
+        since, until = np.append(-1, since), np.append(beginning, until)
+    return Path(since, until)
+
+
+def _start(facts: Facts, points: CompoundTable, is_finalize: NDArray[np.bool_]) -> int:
+    """Return the point from which the critical path is walked back: of who enters MPI_Finalize last, else of who ends last."""
+    if not (has_mpi(facts) or has_openmp(facts)):
+        return -1
+    chosen = np.flatnonzero(is_finalize)
+    if not chosen.size:
+        chosen = np.flatnonzero((points.kind == END) & (facts.locations.master[points.location] == points.location))
+    return int(chosen[np.argmax(points.begin_time[chosen])]) if chosen.size else -1

@@ -1,0 +1,321 @@
+"""Root causes: costs of delays, classes of waits, the critical path and its imbalance, computational imbalance.
+
+What they mean, and which rules of the reference are followed although they lose something, is told in docs/root-causes.md. Their values are
+charged, not spent: a call path may be charged with more than its time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.model import Model
+from tracecols.patterns.base import Family, Findings
+from tracecols.schema.causes import CHARGED, DELAY_IDS, ROOT_CAUSES, RUN_CAUSES
+from tracecols.severity.axes import CallAxis
+from tracecols.severity.cells import Cells, inclusive
+
+FAMILY = Family("root causes")
+add = FAMILY.add
+
+CHARGED_IN = {
+    name: ROOT_CAUSES.name if name in CHARGED[: 2 * len(DELAY_IDS) + 1] else RUN_CAUSES.name for name in CHARGED
+}
+"""By property: the table with what call paths are charged with."""
+
+BALANCE = "Balance the work of processes or threads on these call paths."
+
+
+def charged(id: str, parent: str, title: str, summary: str, **more: Any) -> None:
+    """Declare a property whose values stand in a table of root causes."""
+    add(id, parent, title, summary, table=CHARGED_IN[id], charged=True, **more)
+
+
+def sum_of(id: str, parent: str, title: str, summary: str, **more: Any) -> None:
+    """Declare a property that is the sum of those below it."""
+    add(id, parent, title, summary, of="children", **more)
+
+
+sum_of(
+    "delay", "", "Delay costs", "Waiting time of others that call paths cause, charged to those who cause it.",
+    needs="root causes", advice=BALANCE,
+)  # fmt: skip
+sum_of("delay_mpi", "delay", "MPI", "Waiting time of others in MPI.", needs="mpi")
+sum_of("delay_p2p", "delay_mpi", "Point-to-point", "Waiting time of others in point-to-point communication.")
+sum_of("delay_collective", "delay_mpi", "Collective", "Waiting time of others in collective communication.")
+sum_of("delay_omp", "delay", "OpenMP", "Waiting time of other threads.", needs="openmp")
+for what, parent, title, waits in (
+    ("delay_latesender", "delay_p2p", "Late Sender", "of receivers for late senders"),
+    ("delay_latereceiver", "delay_p2p", "Late Receiver", "of senders for late receivers"),
+    ("delay_barrier", "delay_collective", "Wait at Barrier", "in MPI barriers"),
+    ("delay_n21", "delay_collective", "Early Reduce", "of the root of n-to-1 operations"),
+    ("delay_12n", "delay_collective", "Late Broadcast", "for the root of 1-to-n operations"),
+    ("delay_n2n", "delay_collective", "Wait at N x N", "in n-to-n operations"),
+    ("delay_ompbarrier", "delay_omp", "Wait at Barrier", "in OpenMP barriers"),
+    ("delay_ompidle", "delay_omp", "Idleness delay costs", "of idle threads outside parallel regions"),
+):
+    sum_of(f"{what}_aggregate", parent, title, f"Waiting time {waits}, charged to the call paths that cause it.")
+    charged(
+        what, f"{what}_aggregate", "Short-term",
+        f"Waiting time {waits}, charged to the call paths on which the location that is waited for spent more time than the waiting one.",
+    )  # fmt: skip
+    charged(
+        f"{what}_longterm", f"{what}_aggregate", "Long-term",
+        f"Waiting time {waits} that goes back to earlier waits, charged to the call paths that caused those.", needs="mpi",
+    )  # fmt: skip
+
+sum_of(
+    "waitstates_propagating_vs_terminal", "", "MPI point-to-point wait states (propagating vs. terminal)",
+    "Waiting time in point-to-point communication, divided into what makes others wait and what does not.", needs="mpi",
+)  # fmt: skip
+sum_of(
+    "mpi_wait_propagating", "waitstates_propagating_vs_terminal", "Propagating wait states", "Waiting time that lets others wait later.",
+)  # fmt: skip
+charged(
+    "mpi_wait_propagating_ls", "mpi_wait_propagating", "Late Sender",
+    "Late Sender time that lets others wait in point-to-point communication later.",
+)  # fmt: skip
+charged(
+    "mpi_wait_propagating_lr", "mpi_wait_propagating", "Late Receiver",
+    "Late Receiver time that lets others wait in point-to-point communication later.",
+)  # fmt: skip
+sum_of(
+    "mpi_wait_terminal",
+    "waitstates_propagating_vs_terminal",
+    "Terminal wait states",
+    "Waiting time that does not propagate any further.",
+)
+sum_of(
+    "waitstates_direct_vs_indirect", "", "MPI point-to-point wait states (direct vs. indirect)",
+    "Waiting time in point-to-point communication, divided into what delays cause and what earlier waits cause.", needs="mpi",
+)  # fmt: skip
+sum_of(
+    "mpi_wait_direct", "waitstates_direct_vs_indirect", "Direct wait states", "Waiting time that delays cause.",
+)  # fmt: skip
+sum_of(
+    "mpi_wait_indirect",
+    "waitstates_direct_vs_indirect",
+    "Indirect wait states",
+    "Waiting time that earlier waits of others cause.",
+)
+charged(
+    "mpi_wait_indirect_latesender", "mpi_wait_indirect", "Late Sender", "Late Sender time that earlier waits of the sender cause.",
+)  # fmt: skip
+charged(
+    "mpi_wait_indirect_latereceiver", "mpi_wait_indirect", "Late Receiver", "Late Receiver time that earlier waits of the receiver cause.",
+)  # fmt: skip
+
+
+def difference(id: str, parent: str, title: str, summary: str, of: str, less: str) -> None:
+    """Declare a property as the difference of two others."""
+
+    def cells(model: Model, findings: Findings) -> Cells:
+        return findings.cells[of] - findings.cells[less]
+
+    cells.__doc__ = f"{of} - {less}"
+    FAMILY.basic(id, parent, title, summary=summary, uses=(of, less))(cells)
+
+
+difference(
+    "mpi_wait_terminal_ls", "mpi_wait_terminal", "Late Sender", "Late Sender time that does not propagate.",
+    "mpi_latesender", "mpi_wait_propagating_ls",
+)  # fmt: skip
+difference(
+    "mpi_wait_terminal_lr", "mpi_wait_terminal", "Late Receiver", "Late Receiver time that does not propagate.",
+    "mpi_latereceiver", "mpi_wait_propagating_lr",
+)  # fmt: skip
+difference(
+    "mpi_wait_direct_latesender", "mpi_wait_direct", "Late Sender", "Late Sender time that delays of the sender cause.",
+    "mpi_latesender", "mpi_wait_indirect_latesender",
+)  # fmt: skip
+difference(
+    "mpi_wait_direct_latereceiver", "mpi_wait_direct", "Late Receiver", "Late Receiver time that delays of the receiver cause.",
+    "mpi_latereceiver", "mpi_wait_indirect_latereceiver",
+)  # fmt: skip
+
+charged(
+    "critical_path", "", "Critical path", "Time on the path that determines how long the program runs.",
+    needs="root causes", advice="Only what lies on it makes the program faster.",
+)  # fmt: skip
+
+WAITS = (
+    "mpi_finalize_wait", "mpi_barrier_wait", "mpi_latesender", "mpi_latereceiver", "mpi_earlyreduce", "mpi_earlyscan",
+    "mpi_latebroadcast", "mpi_wait_nxn", "omp_management", "omp_ebarrier_wait", "omp_ibarrier_wait",
+    "omp_lock_contention_critical", "omp_lock_contention_api", "omp_ordered", "omp_idle_threads",
+)  # fmt: skip
+"""What is no work in the average over all locations."""
+
+
+def axis_of(model: Model) -> CallAxis:
+    """Return the call tree as cells are summed along it."""
+    return CallAxis.of(model.call_paths, model.regions)
+
+
+@FAMILY.derived(
+    "critical_path_imbalance", "critical_path", "Imbalance", uses=("time", *WAITS),
+    summary="Time on the critical path that would be saved if its work were spread over all locations.",
+    advice=BALANCE,
+)  # fmt: skip
+def critical_path_imbalance(model: Model, findings: Findings) -> Cells:
+    """What of the critical path exceeds the average work, in the subtree of each call path."""
+    path = findings.cells["critical_path"]
+    work = findings.cells["time"].without([findings.cells[name] for name in WAITS if name in findings.cells])
+    axis = axis_of(model)
+    n, n_locations = len(axis), int(model.locations.is_cpu.sum())
+
+    def subtrees(cells: Cells) -> NDArray[np.float64]:
+        own = Cells.sum(cells.call_path, np.zeros(len(cells), np.int32), cells.value.astype(np.float64))
+        whole = inclusive(own, axis)
+        return np.bincount(whole.call_path, whole.value, n).astype(np.float64)
+
+    on_path, mean = subtrees(path), subtrees(work) / n_locations
+    factor = np.zeros(n)
+    longer = on_path > 0
+    factor[longer] = np.maximum(on_path[longer] - mean[longer], 0.0) / on_path[longer]
+    return Cells(path.key, path.value * factor[path.call_path]).where(path.value * factor[path.call_path] != 0)
+
+
+sum_of(
+    "performance_impact", "", "Performance impact", "Time that the program's activities occupy, on and beside the critical path.",
+    needs="root causes",
+)  # fmt: skip
+sum_of(
+    "performance_impact_criticalpath", "performance_impact", "Critical-path activities",
+    "Time of activities on the critical path, and what their imbalance costs.",
+)  # fmt: skip
+charged(
+    "critical_path_activities", "performance_impact_criticalpath", "Activity impact",
+    "Time of activities on the critical path, on all locations.",
+)  # fmt: skip
+charged(
+    "critical_imbalance_impact", "performance_impact_criticalpath", "Imbalance impact",
+    "Time that locations lose because activities on the critical path are not balanced.", advice=BALANCE,
+)  # fmt: skip
+add(
+    "intra_partition_imbalance", "critical_imbalance_impact", "Intra-partition imbalance",
+    "Loss by imbalance among locations that take part in an activity.", of="rest",
+)  # fmt: skip
+charged(
+    "inter_partition_imbalance", "critical_imbalance_impact", "Inter-partition imbalance",
+    "Loss by imbalance against locations that take no part in an activity.",
+)  # fmt: skip
+charged(
+    "non_critical_path_activities", "performance_impact", "Non-critical-path activities",
+    "Time of activities beyond what lies on the critical path.",
+)  # fmt: skip
+
+
+class Imbalance:
+    """How the computation of call paths is spread over locations.
+
+    Parameters
+    ----------
+    model, findings
+        Of the trace; `comp` and `visits` are known.
+    """
+
+    def __init__(self, model: Model, findings: Findings) -> None:
+        tree, locations = model.call_paths, model.locations
+        self.cpus = np.flatnonzero(locations.is_cpu)
+        self.masters = np.unique(locations.master[self.cpus])
+        has_openmp = bool((model.regions.paradigm == "openmp").any())
+        opens = np.array([str(name).startswith("!$omp parallel") for name in model.regions.name.tolist()], bool)
+        change = np.zeros(len(tree) + 1, np.int64)
+        heads = np.flatnonzero(opens[tree.region])
+        np.add.at(change, heads, 1)
+        np.add.at(change, tree.end[heads], -1)
+        self.parallel = np.cumsum(change)[:-1] > 0
+        self.with_openmp = has_openmp
+        self.comp = findings.cells["comp"]
+        visits = findings.cells["visits"]
+        self.visits = visits
+        self.n_visitors = np.bincount(visits.call_path, visits.value != 0, len(tree)).astype(np.int64)
+        self.total = np.bincount(self.comp.call_path, self.comp.value, len(tree))
+        self.mean = self.total / np.where(self.parallel, self.cpus.size, self.masters.size)
+        self.n = len(tree)
+
+    def differences(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Return call paths, locations and by how much their computation differs from the mean."""
+        relevant = self.total != 0
+        inside, outside = np.flatnonzero(relevant & self.parallel), np.flatnonzero(relevant & ~self.parallel)
+        call_path = np.concatenate([np.repeat(inside, self.cpus.size), np.repeat(outside, self.masters.size)])
+        location = np.concatenate([np.tile(self.cpus, inside.size), np.tile(self.masters, outside.size)])
+        return call_path, location, self.comp.at((call_path << 32) | location) - self.mean[call_path]
+
+    def lacking(self) -> NDArray[np.int64]:
+        """Return the call paths that some locations never visit, as far as they count."""
+        counts = (self.parallel if self.with_openmp else np.ones(self.n, bool)) & (self.mean != 0)
+        return np.flatnonzero(counts & (self.n_visitors < self.cpus.size))
+
+    def absent(self, call_paths: NDArray[np.int64]) -> Cells:
+        """Return the mean of call paths at all locations that never visit them."""
+        call_path, location = np.repeat(call_paths, self.cpus.size), np.tile(self.cpus, call_paths.size)
+        away = self.visits.at((call_path << 32) | location) == 0
+        return Cells.sum(call_path[away], location[away], self.mean[call_path[away]])
+
+
+@FAMILY.derived(
+    "imbalance", "", "Computational imbalance", uses=("comp", "visits"), needs="several locations",
+    summary="Differences of computation from the mean of all locations: an estimate that knows nothing of waits.",
+    advice=BALANCE,
+)  # fmt: skip
+def imbalance(model: Model, findings: Findings) -> Cells:
+    """Computation less its mean, without its sign."""
+    call_path, location, more = Imbalance(model, findings).differences()
+    return Cells.sum(call_path, location, np.abs(more))
+
+
+@FAMILY.derived(
+    "imbalance_above", "imbalance", "Overload", uses=("comp", "visits"), summary="Computation beyond the mean of all locations.",
+)  # fmt: skip
+def imbalance_above(model: Model, findings: Findings) -> Cells:
+    """Where positive."""
+    call_path, location, more = Imbalance(model, findings).differences()
+    return Cells.sum(call_path, location, np.maximum(more, 0))
+
+
+@FAMILY.derived(
+    "imbalance_above_single", "imbalance_above", "Single participant", uses=("comp", "visits"),
+    summary="Computation beyond the mean where only one location takes part.",
+)  # fmt: skip
+def imbalance_above_single(model: Model, findings: Findings) -> Cells:
+    """The mean for each of the others."""
+    spread = Imbalance(model, findings)
+    alone = spread.lacking()
+    alone = alone[spread.n_visitors[alone] == 1]
+    visitor = np.full(spread.n, -1, np.int64)
+    there = spread.visits.where(spread.visits.value != 0)
+    visitor[there.call_path] = there.location
+    return Cells.sum(alone, visitor[alone], spread.mean[alone] * (spread.cpus.size - 1))
+
+
+@FAMILY.derived(
+    "imbalance_below", "imbalance", "Underload", uses=("comp", "visits"), summary="Computation that is lacking to the mean of all locations.",
+)  # fmt: skip
+def imbalance_below(model: Model, findings: Findings) -> Cells:
+    """Where negative."""
+    call_path, location, more = Imbalance(model, findings).differences()
+    return Cells.sum(call_path, location, np.maximum(-more, 0))
+
+
+@FAMILY.derived(
+    "imbalance_below_bypass", "imbalance_below", "Non-participation", uses=("comp", "visits"),
+    summary="Computation that is lacking where a location takes no part at all.",
+)  # fmt: skip
+def imbalance_below_bypass(model: Model, findings: Findings) -> Cells:
+    """The mean."""
+    spread = Imbalance(model, findings)
+    return spread.absent(spread.lacking())
+
+
+@FAMILY.derived(
+    "imbalance_below_singularity", "imbalance_below_bypass", "Singularity", uses=("comp", "visits"),
+    summary="Computation that is lacking where only one other location takes part.",
+)  # fmt: skip
+def imbalance_below_singularity(model: Model, findings: Findings) -> Cells:
+    """The mean."""
+    spread = Imbalance(model, findings)
+    alone = spread.lacking()
+    return spread.absent(alone[spread.n_visitors[alone] == 1])

@@ -1,0 +1,77 @@
+"""Root causes: kinds of synchronisation points and of delays, and the tables that hold them."""
+
+from __future__ import annotations
+
+from tracecols.schema.columns import Column, Table
+
+POINTS = (
+    "late sender", "send", "late receiver", "receive posted", "collective", "MPI_Init", "MPI_Finalize", "fork",
+    "thread barrier", "end",
+)  # fmt: skip
+"""What happens at a synchronisation point, by number."""
+
+N_P2P, N_MPI = 4, 7
+"""Kinds of points below these belong to point-to-point communication, and to MPI; others but the last to threads."""
+
+DELAYS = ("late_sender", "late_receiver", "barrier", "n_to_n", "one_to_n", "n_to_one", "thread_barrier", "idle")
+"""What a delay makes others wait in, by number."""
+
+DELAY_IDS = {
+    "late_sender": "delay_latesender", "late_receiver": "delay_latereceiver", "barrier": "delay_barrier", "n_to_n": "delay_n2n",
+    "one_to_n": "delay_12n", "n_to_one": "delay_n21", "thread_barrier": "delay_ompbarrier", "idle": "delay_ompidle",
+}  # fmt: skip
+"""By kind of delay: the property of its short-term costs; those in the long term end with `_longterm`."""
+
+SYNC_POINTS = Table(
+    "sync_points",
+    "one event at which a location synchronises with others: it waits, or it lets others wait",
+    (
+        Column("location", "int32", "location", "", "locations"),
+        Column("row", "int64", "the event; beyond all events for the end of the trace", "", "events"),
+        Column("kind", "int8", "what happens, `POINTS`"),
+        Column("begin_time", "int64", "when its call, or the operation, begins", "ticks"),
+        Column("wait", "float64", "how long it waits", "sec"),
+        Column("total", "float64", "how long its call takes", "sec"),
+        Column("completion", "float64", "how much of that is behind the wait of all", "sec"),
+        Column("call_path", "int32", "call path of its call", "", "call_paths"),
+    ),
+)
+
+DELAY_PAIRS = Table(
+    "delay_pairs",
+    "one wait and who caused it, in the order of the causing points",
+    (
+        Column("kind", "int8", "what is waited in, `DELAYS`"),
+        Column("cause", "int64", "the point that lets others wait", "", "sync_points"),
+        Column("waiting", "int64", "the point that waits; null for threads that idle", "", "sync_points"),
+        Column("wait", "float64", "how long", "sec"),
+        Column(
+            "cause_since",
+            "int64",
+            "last point before the cause that synchronises with the waiting side; null: the beginning",
+            "",
+            "sync_points",
+        ),
+        Column("waiting_since", "int64", "last point before the waiting one with the causing side", "", "sync_points"),
+    ),
+)
+
+ROOT_CAUSES = Table(
+    "root_causes",
+    "what one call path on one location is charged with",
+    (
+        Column("property", "int16", "number of the property, `CHARGED`"),
+        Column("call_path", "int32", "call path", "", "call_paths"),
+        Column("location", "int32", "location", "", "locations"),
+        Column("charged", "float64", "seconds, which are charged, not spent", "sec"),
+    ),
+)
+
+RUN_CAUSES = Table("run_causes", ROOT_CAUSES.row, ROOT_CAUSES.columns)
+
+CHARGED = (
+    *DELAY_IDS.values(), *(f"{name}_longterm" for name in DELAY_IDS.values()), "critical_path", "critical_path_activities",
+    "non_critical_path_activities", "critical_imbalance_impact", "inter_partition_imbalance", "mpi_wait_indirect_latesender",
+    "mpi_wait_indirect_latereceiver", "mpi_wait_propagating_ls", "mpi_wait_propagating_lr",
+)  # fmt: skip
+"""The properties that are charged, by number."""
