@@ -460,7 +460,10 @@ def decode_events(
                     if which != NO_MAP:
                         local = value
                         value = translate(value, which, lut, lut_start, lut_size, keys, targets, key_start)
-                        if value < -1:
+                        if value < -1 and of == 13:
+                            # a stream of a device that is not defined: an analysis counts such references
+                            value = np.int64(-1)
+                        elif value < -1:
                             ends = UNKNOWN_ID
                             detail = (local << 8) | np.int64(which)
                             fine = False

@@ -139,10 +139,12 @@ class LocationScan:
 
     def __init__(
         self, store: Store, regions: Regions, teams: Teams, order: EventOrder, location: int, first_row: int,
-        spill: ColumnSpill | None = None, pool: BufferPool | None = None,
+        spill: ColumnSpill | None = None, pool: BufferPool | None = None, is_device: bool = False,
     ) -> None:  # fmt: skip
         self.store, self.regions, self.order, self.location = store, regions, order, location
         self._spill, self._pool = spill or ColumnSpill(), pool or BufferPool()
+        # whatever runs on a stream of a device is joined with the host
+        self._flags = regions.flags | np.uint8(stacks.IS_CALL) if is_device else regions.flags
         self._thread_events = teams.events[location]
         self.n = store.n_rows("events", location)
         self.done = False
@@ -394,7 +396,7 @@ class LocationScan:
         intervals = self._team_intervals(time)
         while True:
             why, at = stacks.scan_events(
-                time, kind, entry, at, self.state, self._action, self.regions.of_entry, self.regions.flags,
+                time, kind, entry, at, self.state, self._action, self.regions.of_entry, self._flags,
                 np.int32(self.regions.tasks), self._stop_times, self._parents, self._programs, self._known, *intervals, self._task_slots,
                 *self._frames, *self._nodes, self._table, *self._calls, *self._events,
                 self._team_stack, *self._tasks, *pointers,
@@ -559,7 +561,9 @@ def scan_locations(
     def prepare(members: NDArray[np.int64]) -> dict[int, LocationScan]:
         teams = Teams(store, locations, members)
         return {
-            i: LocationScan(store, regions, teams, order, i, int(first_rows[i]), spill, buffers).enter_threads()
+            i: LocationScan(
+                store, regions, teams, order, i, int(first_rows[i]), spill, buffers, bool(locations.is_device[i])
+            ).enter_threads()
             for i in members.tolist()
         }
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.collectives import find_startups, match_collectives, outgoing_members
 from tracecols.enhance.constructs import match_constructs, match_teams
+from tracecols.enhance.devices import match_devices
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.instances import call_instances, profile, region_instances
 from tracecols.enhance.locks import match_locks
@@ -41,6 +42,9 @@ STEPS = (
     Step(profile, "", ("facts", "scans"), ("profile",)),
     Step(match_teams, WITHIN, ("facts", "scans", "team_instances"), ("teams",)),
     Step(match_constructs, WITHIN, ("facts", "call_instances", "team_instances"), ("constructs", "construct_members")),
+    Step(
+        match_devices, WITHIN, _LOCAL, ("kernels", "copies", "device_syncs", "device_intervals"),
+    ),
     Step(match_locks, WITHIN, _LOCAL, ("lock_acquisitions", "lockptr")),
     Step(pair_requests, WITHIN, _LOCAL, ("point_to_point",)),
     Step(list_sends, WITHIN, ("point_to_point", "call_instances"), ("sends",)),
@@ -114,6 +118,10 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
             TableSpec(compound.CONSTRUCTS, counts=True),
             TableSpec(compound.CONSTRUCT_MEMBERS, _HERE),
             TableSpec(compound.LOCK_ACQUISITIONS, _HERE, counts=True),
+            TableSpec(compound.KERNELS, _HERE, counts=True),
+            TableSpec(compound.COPIES, ("call_path", "location")),
+            TableSpec(compound.DEVICE_SYNCS, _HERE),
+            TableSpec(compound.DEVICE_INTERVALS, _HERE),
             TableSpec(compound.SENDS, _HERE),
             TableSpec(compound.RECEIVES, _HERE),
             TableSpec(compound.MESSAGES, ("recv_call_path", "recv_location"), counts=True),
