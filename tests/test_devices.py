@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from conftest import SHARED
+from offload_program import Offload, small
 from oracles.devices import find_devices
 
 import tracecols
@@ -168,80 +169,9 @@ def test_recorded_traces_without_devices__have_no_properties_of_devices(recorded
 # -- small programs, worked out by hand ----------------------------------------------------------------------------------
 
 
-class Offload:
-    """A process that launches kernels and copies on streams, as Score-P records CUDA."""
-
-    def __init__(self, archive, n_streams=1, references=True):
-        self.archive = archive
-        process = archive.process()
-        self.host = archive.location("Master thread", process)
-        self.streams = [archive.location(f"CUDA[0:{7 + i}]", process, "gpu") for i in range(n_streams)]
-        self.stream_ref = archive.attribute("CUDA_STREAM_REF", "location")
-        self.event_ref = archive.attribute("CUDA_EVENT_REF", "uint32")
-        self.callsite = archive.define("Parameter", name=archive.string("callsite id"), parameter_type=2)
-        archive.group("comm_locations", [self.host, *self.streams], "cuda")
-        self.window = archive.define(
-            "RmaWin", name=archive.string(""), comm=archive.comm("", range(n_streams + 1), paradigm="cuda"), flags=0
-        )
-        self.references = references
-
-    def region(self, name, role="wrapper"):
-        return (
-            self.archive.region_of(name) if name in self.archive._regions else self.archive.region(name, role, "cuda")
-        )
-
-    def call(self, begin, end, name, stream=None, event=None, callsite=None):
-        """A call of the host."""
-        given = (
-            [(self.stream_ref, "location", stream if isinstance(stream, int) else stream.id)]
-            if stream is not None
-            else []
-        )
-        given += [(self.event_ref, "uint32", event)] if event is not None else []
-        region = self.region(name)
-        self.host.record(begin, "Enter", region=region, attributes=given)
-        if callsite is not None:
-            self.host.record(begin, "ParameterUnsignedInt", parameter=self.callsite, value=callsite)
-        self.host.leave(end, region)
-        return self
-
-    def kernel(self, begin, end, stream=0, name="kernel", callsite=None):
-        """A kernel."""
-        region = self.region(name, "function")
-        s = self.streams[stream].enter(begin, region)
-        if callsite is not None:
-            s.record(begin, "ParameterUnsignedInt", parameter=self.callsite, value=callsite)
-        s.leave(end, region)
-        return self
-
-    def copy(self, begin, end, what, n=8, stream=0):
-        """A copy, on a stream."""
-        given = {"window": self.window, "remote": 0, "matching": 42}
-        if what == "to host":
-            self.streams[stream].record(begin, "RmaPut", **given, sent=n)
-        else:
-            self.streams[stream].record(begin, "RmaGet", **given, received=n)
-        self.streams[stream].record(end, "RmaOpCompleteBlocking", window=self.window, matching=42)
-        return self
-
-
 def totals(cube):
     """All properties of devices that have a value, in ticks."""
     return {p: ticks(cube, p) for p in cube.properties.id if p.startswith("device") and ticks(cube, p)}
-
-
-def small(archive):
-    """One stream: a launch, a copy that waits for it, and what is idle."""
-    p = Offload(archive)
-    p.host.enter(0, "main")
-    # idle to 10: before the launch; 10..14 launched, and the launch returns at 13
-    p.call(10, 13, "cuLaunchKernel", p.streams[0]).kernel(14, 40)
-    # the copy waits for the kernel from 20 to 40, then for itself from 42 to 50
-    p.call(20, 51, "cuMemcpyDtoH_v2").copy(42, 50, "to host", 64)
-    # nothing is pending
-    p.call(60, 65, "cuCtxSynchronize")
-    p.host.leave(100, "main")
-    return p
 
 
 def test_small_program__has_what_is_on_paper(archive, enhance):
@@ -412,3 +342,180 @@ def test_overlapping_and_nested_regions__count_once(archive, enhance):
     # beside the kernel it does not count
     assert ticks(cube, "device_copies") == 10
     check_sums(cube, model)
+
+
+# -- efficiencies ----------------------------------------------------------------------------------------------------------
+
+
+def test_efficiencies__are_those_of_talp(archive, enhance):
+    # two devices: kernels on one for 40 (two streams at a time for 10), on the other for 20, with a copy of 10
+    p = Offload(archive, 2)
+    stream = archive.location("CUDA[1:7]", kind="gpu")
+    p.streams.append(stream)
+    p.host.enter(0, "main")
+    p.kernel(10, 40, 0).kernel(30, 50, 1).kernel(20, 40, 2)
+    p.call(60, 80, "cuCtxSynchronize")
+    stream.record(50, "RmaGet", window=p.window, remote=0, received=8, matching=1)
+    stream.record(60, "RmaOpCompleteBlocking", window=p.window, matching=1)
+    p.host.leave(100, "main")
+    model = enhance(archive)
+    found = analyze_model(model).facts["device_efficiencies"]
+    assert found == {
+        "devices": ["CUDA[0]", "CUDA[1]"],
+        "device_parallel_efficiency": 60 / 200,
+        "device_load_balance": 60 / 80,
+        "device_communication_efficiency": 40 / 40,
+        "device_orchestration_efficiency": 40 / 100,
+        "host_offload_efficiency": 80 / 100,
+    }
+    product = np.prod(
+        [found[f"device_{x}"] for x in ("load_balance", "communication_efficiency", "orchestration_efficiency")]
+    )
+    assert product == pytest.approx(found["device_parallel_efficiency"])
+
+
+def test_efficiencies__stand_in_the_description_of_a_cube(archive, enhance):
+    from rich.console import Console
+
+    from tracecols.report.info import describe_cube
+
+    small(archive)
+    console = Console(width=120)
+    with console.capture() as text:
+        console.print(describe_cube(analyze_model(enhance(archive))))
+    # 26 of 100 ticks
+    assert "26.0%" in text.get()
+    assert "device parallel efficiency" in text.get()
+
+
+# -- divisions and numbers of threads --------------------------------------------------------------------------------------
+
+
+def test_partitions__change_nothing(archive, enhance, monkeypatch):
+    from tracecols.enhance import partitions
+
+    for k in range(3):
+        p = Offload(archive, 2)
+        p.host.enter(0, "main")
+        p.call(10 + k, 13 + k, "cuLaunchKernel", p.streams[0]).kernel(14 + k, 40, 0)
+        p.call(20, 51, "cuMemcpyDtoH_v2").copy(42, 50, "to host", 64, k % 2)
+        p.call(60, 65 + k, "cuCtxSynchronize")
+        p.host.leave(100, "main")
+    one = analyze_model(enhance(archive))
+    monkeypatch.setattr(partitions, "PARTITION_ROWS", 4)
+    model = enhance(archive, 2)
+    with model.divided() as run:
+        assert len(run.division) == 3
+    many = analyze_model(model)
+    assert many.facts["device_efficiencies"] == one.facts["device_efficiencies"]
+    assert totals(many) == totals(one)
+    for name in one.properties.id:
+        assert many.cells[name].key.tolist() == one.cells[name].key.tolist(), name
+        assert many.cells[name].value.tolist() == one.cells[name].value.tolist(), name
+
+
+# -- other writers ---------------------------------------------------------------------------------------------------------
+
+
+def test_opencl__queues_are_streams_and_calls_refer_to_them(archive, enhance):
+    process = archive.process()
+    host = archive.location("Master thread", process)
+    queue = archive.location("OpenCL[0:1]", process, "gpu")
+    reference = archive.attribute("OPENCL_QUEUE_REF", "location")
+
+    def call(begin, end, name):
+        region = archive.region_of(name) if name in archive._regions else archive.region(name, "wrapper", "opencl")
+        host.record(begin, "Enter", region=region, attributes=[(reference, "location", queue.id)]).leave(end, region)
+
+    kernel = archive.region("vector_add", "function", "opencl")
+    host.enter(0, "main")
+    call(10, 12, "clEnqueueNDRangeKernel")
+    call(14, 50, "clFinish")
+    host.leave(60, "main")
+    queue.call(13, 48, kernel)
+    model = enhance(archive)
+    cube = analyze_model(model)
+    assert model.kernels.launch_enter_time.tolist() == [10]
+    assert ticks(cube, "device_launch") == 2
+    assert ticks(cube, "device_early_wait") == 34
+    assert model.locations.device_names == ("OpenCL[0]",)
+
+
+def test_openacc__calls_enclose_those_of_the_driver(archive, enhance):
+    p = Offload(archive)
+    region = {n: archive.region(n, "wrapper", "openacc") for n in ("acc_wait@a.c:7", "acc_compute_construct@a.c:5")}
+    p.host.enter(0, "main").enter(5, region["acc_compute_construct@a.c:5"])
+    p.call(6, 8, "cuLaunchKernel", p.streams[0])
+    p.host.leave(10, region["acc_compute_construct@a.c:5"]).enter(12, region["acc_wait@a.c:7"])
+    p.call(14, 31, "cuStreamSynchronize", p.streams[0])
+    p.host.leave(33, region["acc_wait@a.c:7"]).leave(40, "main")
+    p.kernel(9, 30)
+    model = enhance(archive)
+    cube = analyze_model(model)
+    # the wait is that of the driver's call; it counts once
+    assert ticks(cube, "device_early_wait") == 16
+    assert ticks(cube, "device_synchronization") == 21
+    assert ticks(cube, "device_management") == 3
+    check_sums(cube, model)
+
+
+def test_streams_of_rocprof__copies_are_regions_without_bytes(archive, enhance):
+    process = archive.process("process")
+    host = archive.location("Thread 1", process)
+    group = archive.process("GPU 0", kind="accelerator")
+    compute = archive.location("Thread 1, Compute on GPU 0, Queue 1", group, "gpu")
+    copies = archive.location("Copy to GPU 0", group, "gpu")
+    host.call(0, 100, "main")
+    compute.call(20, 60, archive.region("kernel", "function", "hip"))
+    copies.call(10, 30, archive.region("MEMORY_COPY_HOST_TO_DEVICE", "data_transfer", "hip"))
+    model = enhance(archive)
+    cube = analyze_model(model)
+    assert (len(model.kernels), len(model.copies)) == (1, 1)
+    assert ticks(cube, "device_time") == 200
+    assert (ticks(cube, "device_kernels"), ticks(cube, "device_copies"), ticks(cube, "device_copies_hidden")) == (
+        40,
+        20,
+        10,
+    )
+    counts = cube.facts["counts"]
+    assert counts["copies without bytes"] == 1
+    assert ticks(cube, "device_copies_to_device") == 20
+    assert counts["kernels whose launches are not told: late hosts and launch latency are not known"] == 1
+    check_sums(cube, model)
+
+
+def test_waits_on_streams__are_idle_time(archive, enhance):
+    p = Offload(archive)
+    p.host.call(0, 100, "main")
+    p.streams[0].call(10, 30, p.region("kernel")).call(30, 60, archive.region("wait", "task_wait", "cuda"))
+    cube = analyze_model(enhance(archive))
+    assert (ticks(cube, "device_kernels"), ticks(cube, "device_idle")) == (20, 80)
+
+
+# -- counters --------------------------------------------------------------------------------------------------------------
+
+
+def test_counters__of_streams_and_of_mere_counters_stand_at_their_locations(archive, enhance):
+    p = Offload(archive)
+    board = archive.location("board", kind="metric")
+    counter = archive.metric_class(("joules", "uint64"))
+    p.host.call(0, 100, "main")
+
+    def sample(location, time, value):
+        location.record(time, "Metric", source=counter, values=[(4, value)])
+
+    sample(p.streams[0], 5, 10)
+    p.streams[0].enter(10, p.region("kernel"))
+    sample(p.streams[0], 20, 17)
+    p.streams[0].leave(30, p.region("kernel"))
+    sample(p.streams[0], 40, 20)
+    for time, value in ((0, 100), (50, 130), (90, 170)):
+        sample(board, time, value)
+    cube = analyze_model(enhance(archive))
+    cells = cube.cells["joules"]
+    found = {
+        (cube.call_paths.path[c], int(at)): int(v)
+        for c, at, v in zip(cells.call_path, cells.location, cells.value, strict=True)
+        if v
+    }
+    assert found == {("kernel", 1): 7, ("main", 1): 3, ("main", 2): 70}

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.columns import Columns, CompoundTable, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import combine, join_occurrences, mask_of, pair_with_previous
-from tracecols.enhance.instances import CallInstances, attributed_events
+from tracecols.enhance.instances import CallInstances, attributed_events, outermost_call_paths
 from tracecols.enhance.regions import COPY, LAUNCH, WAIT
 from tracecols.enhance.scan import LocationScan
 from tracecols.schema import EventKind as K
@@ -101,6 +101,8 @@ class _Devices:
         self.region = facts.call_paths.region[calls.call_path].astype(np.int64)
         self.what = facts.regions.device_call[self.region].astype(np.int64)
         self.on_device = self.is_device[calls.location]
+        # directions of copies, as far as the names of their regions tell
+        self.toward = np.fromiter((_direction_of(n) for n in facts.regions.lower), np.int64, len(facts.regions))
         self.counts: dict[str, int] = {}
         self.stream, self.event = self._references()
         self.callsite = self._callsites()
@@ -117,7 +119,9 @@ class _Devices:
         kernel = self._kernels(np.flatnonzero(outermost & ~self._is_copy & ~self._is_wait))
         copy = self._copies(np.flatnonzero(self._is_copy))
         self._busy(kernel, copy)
-        self.roots = self._roots()
+        self.roots = outermost_call_paths(
+            facts=self.facts, scans=self.scans, chosen=self.members[self.is_device[self.members]]
+        )
         return (
             self._kernel_table(kernel, copy),
             self._copy_table(copy),
@@ -313,7 +317,7 @@ class _Devices:
         regions = regions[~np.isin(c.location[regions], rma["location"])]
         there = {
             "location": c.location[regions], "row": c.enter[regions], "begin": c.enter_time[regions],
-            "end": c.exit_time[regions], "direction": np.full(regions.size, UNKNOWN), "bytes": np.full(regions.size, -1),
+            "end": c.exit_time[regions], "direction": self.toward[self.region[regions]], "bytes": np.full(regions.size, -1),
             "request": np.full(regions.size, -1), "number": regions,
         }  # fmt: skip
         both = {name: np.concatenate([rma[name], there[name]]).astype(np.int64) for name in rma}
@@ -346,8 +350,7 @@ class _Devices:
         calls = self._of_kind(self.what == COPY)
         if not calls.number.size or not len(copies):
             return request
-        lower = self.facts.regions.lower[self.region[calls.number]]
-        toward = np.array([_direction_of(name) for name in lower], np.int64)
+        toward = self.toward[self.region[calls.number]]
         taken = np.isin(calls.number, request[request >= 0])
         # the k-th call that refers to a stream
         a, b = np.flatnonzero((calls.stream >= 0) & ~taken), np.flatnonzero(request < 0)
@@ -628,25 +631,6 @@ class _Devices:
             },
         )
 
-    def _roots(self) -> Ints:
-        """Return the outermost call path in which the host of each location spends most of its time; (n_locations,) int64."""
-        tree, locations = self.facts.call_paths, self.facts.locations
-        roots = np.flatnonzero(tree.parent < 0)
-        result = np.full(self.facts.n_locations, -1, np.int64)
-        of_host: dict[int, int] = {}
-        for i in self.members[self.is_device[self.members]].tolist():
-            host = int(locations.master[i])
-            for source in (host, i):
-                if source < 0 or result[i] >= 0:
-                    continue
-                if source not in of_host:
-                    path, spent = tree.numbers[source], self.scans[source].exclusive
-                    total = np.zeros(roots.size, np.int64)
-                    np.add.at(total, np.searchsorted(roots, path, "right") - 1, spent)
-                    of_host[source] = int(roots[total.argmax()]) if path.size else -1
-                result[i] = of_host[source]
-        return result
-
 
 class _Coverage:
     """The union of intervals of each key, to ask how much of a time span it covers.
@@ -678,6 +662,19 @@ class _Coverage:
         return np.where(at >= 0, inside, base)
 
 
+def covered(key: Ints, begin: Ints, end: Ints, n: int) -> Ints:
+    """Return how long the intervals of each key cover together, whatever they overlap; (n,) int64."""
+    order = np.lexsort((begin, key))
+    key, begin, end = key[order], begin[order], end[order]
+    reach = running_max(key, end)
+    before = np.append(0, reach[:-1])[: key.size]
+    head = np.append(True, key[1:] != key[:-1])[: key.size]
+    new = np.where(head, end - begin, np.maximum(end - np.maximum(begin, before), 0))
+    result = np.zeros(n, np.int64)
+    np.add.at(result, key, new)
+    return result
+
+
 def nesting(calls: CallInstances, chosen: Ints) -> tuple[Ints, NDArray[np.bool_], Ints]:
     """Put ENTERs and EXITs of some call instances in the order of the event table.
 
@@ -705,7 +702,8 @@ def nesting(calls: CallInstances, chosen: Ints) -> tuple[Ints, NDArray[np.bool_]
 
 
 def _direction_of(name: str) -> int:
-    """Tell the direction of a copy from the lower-case name of its call."""
+    """Tell the direction of a copy from the lower-case name of its call or region."""
+    name = name.replace("_", "")
     if any(word in name for word in ("htod", "hosttodevice", "upload", "enqueuewrite", "todevice", "copyin")):
         return TO_DEVICE
     if any(word in name for word in ("dtoh", "devicetohost", "download", "enqueueread", "fromdevice", "copyout")):
