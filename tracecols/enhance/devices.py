@@ -352,24 +352,38 @@ class _Devices:
             return request
         toward = self.toward[self.region[calls.number]]
         taken = np.isin(calls.number, request[request >= 0])
-        # the k-th call that refers to a stream
-        a, b = np.flatnonzero((calls.stream >= 0) & ~taken), np.flatnonzero(request < 0)
-        found = join_occurrences(calls.stream[a], copies.location[b])
-        request[b] = np.where(found >= 0, calls.number[a[found]] if a.size else -1, -1)
-        taken[a[found[found >= 0]]] = True
-        # the call that encloses the copy in time, for the same direction if its name tells
+        is_async = np.fromiter(("async" in n for n in self.facts.regions.lower), bool, len(self.facts.regions))
+        blocks = (calls.stream < 0) & ~is_async[self.region[calls.number]]
+        enter, leave = c.enter_time[calls.number], c.exit_time[calls.number]
+
+        def join_streams(streams: NDArray[np.bool_]) -> None:
+            """Join the k-th call that refers to one of some streams with its k-th copy."""
+            a, b = np.flatnonzero((calls.stream >= 0) & ~taken), np.flatnonzero(request < 0)
+            a, b = a[streams[calls.stream[a]]], b[streams[copies.location[b]]]
+            found = join_occurrences(calls.stream[a], copies.location[b])
+            request[b] = np.where(found >= 0, calls.number[a[found]] if a.size else -1, -1)
+            taken[a[found[found >= 0]]] = True
+
+        # streams of which all copies are asked for by calls that refer to them
+        counts = [
+            np.bincount(x, minlength=self.facts.n_locations)
+            for x in (calls.stream[(calls.stream >= 0) & ~taken], copies.location[request < 0])
+        ]
+        join_streams(counts[0] == counts[1])
+        # a call that returns when its copy is done: the last one that ends in it, of the same direction if its name tells
         for same in (True, False):
             b = np.flatnonzero((request < 0) & ((copies.direction != UNKNOWN) | (not same)))
-            a = np.flatnonzero(~taken & (toward != UNKNOWN) if same else ~taken)
+            a = np.flatnonzero(blocks & ~taken & ((toward != UNKNOWN) == same))
             if not a.size or not b.size:
                 continue
-            key = calls.process * 4 + (toward if same else 0)
-            wanted = process[b] * 4 + (copies.direction[b] if same else 0)
-            at = latest_before(key[a], c.enter_time[calls.number[a]], wanted, copies.begin[b])
-            number = calls.number[a[at]]
-            holds = (at >= 0) & (c.exit_time[number] >= copies.end[b])
-            request[b[holds]] = number[holds]
-            taken[a[at[holds]]] = True
+            of_copies = process[b] * 4 + (copies.direction[b] if same else 0)
+            of_calls = calls.process[a] * 4 + (toward[a] if same else 0)
+            at = latest_before(of_copies, copies.end[b], of_calls, leave[a])
+            holds = (at >= 0) & (copies.begin[b[at]] >= enter[a])
+            # of calls that overlap the one that began last
+            request[b[at[holds]]] = calls.number[a[holds]]
+            taken[np.isin(calls.number, request[b])] = True
+        join_streams(np.ones(self.facts.n_locations, bool))
         # all others of a direction, if there are as many calls as copies: in order
         a, b = np.flatnonzero(~taken & (calls.stream < 0)), np.flatnonzero(request < 0)
         left, right = calls.process[a] * 4 + toward[a], process[b] * 4 + copies.direction[b]
