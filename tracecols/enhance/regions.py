@@ -98,6 +98,7 @@ class Regions:
             self.construct[openmp & (self.role == role)] = i
         self.device_call = device_calls(self.lower, self.role, self.paradigm)
         is_call = (self.construct >= 0) | self.is_init | self.is_finalize | (self.device_call >= 0)
+        is_call |= np.isin(self.role, ["thread_create", "thread_wait"])
         self.flags = (is_call * stacks.IS_CALL + (self.role == "artificial") * stacks.IS_ARTIFICIAL).astype(np.uint8)
 
     def __len__(self) -> int:

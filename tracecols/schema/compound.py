@@ -398,3 +398,20 @@ DEVICE_INTERVALS = Table(
         Column("request_time", "int64", "of idle time: ENTER of that call; null if it is not known", "ticks"),
     ),
 )
+
+CREATED_THREADS = Table(
+    "created_threads",
+    "one thread that the program created by itself, from its begin on",
+    (
+        Column("location", "int32", "its location", "", "locations"),
+        Column("begin", "int64", "THREAD_BEGIN", "", "events"),
+        Column("begin_time", "int64", "its time", "ticks"),
+        Column("end", "int64", "THREAD_END; null if it never ended", "", "events"),
+        Column("end_time", "int64", "its time", "ticks"),
+        Column("create_location", "int32", "location that created it; null if none did", "", "locations"),
+        *_call("create", "the call that creates it; null if there is none"),
+        Column("join_location", "int32", "location that waited for its end; null if none did", "", "locations"),
+        *_call("join", "the call that waits for its end; null if there is none"),
+    ),
+    "OTF2 ThreadCreate, ThreadBegin, ThreadWait, ThreadEnd",
+)
