@@ -1,8 +1,8 @@
 """Generate OTF2 archives of programs whose wait states are known: `python -m benchmarks.generate PROGRAM OUT/`.
 
 The programs are small simulations (`benchmarks/programs`): a wavefront sweep, a halo exchange, a hybrid multi-zone solver, a
-master with workers, a Fourier transform, pairs of processes with many channels, a process that does almost everything. What
-each of them has lost waiting follows from its own schedule and stands beside the archive in `truth.json`: ticks (bytes,
+master with workers, a Fourier transform, pairs of processes with many channels, a process that does almost everything, hosts that use
+devices (`offload`). What each of them has lost waiting follows from its own schedule and stands beside the archive in `truth.json`: ticks (bytes,
 occurrences) by property and location, visits by region.
 """
 
@@ -12,13 +12,28 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.programs.offload import make_offload
+from benchmarks.programs.recorded import Recording
 from benchmarks.programs.source import N_FUNCTIONS, PROGRAMS, Generated, Truth, make
 
-__all__ = ["Generated", "Truth", "make", "truth_as_json", "write"]
+__all__ = ["Generated", "Truth", "make", "record", "truth_as_json", "write"]
+
+
+RECORDED: dict[str, Callable[[Path, int, int, int, int], Recording]] = {"offload": make_offload}
+"""Programs that write themselves: by name, functions of the anchor file, numbers of processes, threads (or streams) and events, and a seed."""
+
+
+def record(program: str, folder: str | Path, processes: int, threads: int, n_events: int, seed: int) -> Recording:
+    """Go through one of the programs of `RECORDED` and write `traces.otf2` and `truth.json` into a folder."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    found = RECORDED[program](folder / "traces.otf2", processes, threads, n_events, seed)
+    found.write()
+    return found
 
 
 def truth_as_json(truth: Truth) -> dict[str, Any]:
@@ -48,10 +63,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m benchmarks.generate",
         description="Write an OTF2 archive of a program whose wait states are known.",
     )
-    parser.add_argument("program", choices=list(PROGRAMS))
+    parser.add_argument("program", choices=[*PROGRAMS, *RECORDED])
     parser.add_argument("folder", type=Path, help="where traces.otf2 and truth.json are to stand")
     parser.add_argument("--processes", type=int, default=16)
-    parser.add_argument("--threads", type=int, default=1, help="threads of each process")
+    parser.add_argument("--threads", type=int, default=1, help="threads of each process; its streams for offload")
     parser.add_argument("--events", type=float, default=1e6, help="events of all locations together, within a tenth")
     parser.add_argument("--seed", type=int, default=0, help="of all random numbers")
     parser.add_argument("--depth", type=int, default=0, help="depth of random call trees within computations")
@@ -63,6 +78,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, help="threads that write; one per core by default")
     given = parser.parse_args(arguments)
     start = time.perf_counter()
+    if given.program in RECORDED:
+        if given.processes < 1 or given.threads < 1:
+            parser.error("there are no programs without processes or threads")
+        found = record(given.program, given.folder, given.processes, given.threads, int(given.events), given.seed)
+        print(f"{found.archive.path}: {found.n_events:,} events, {len(found.locations)} locations")
+        return 0
     try:
         source = make(
             given.program, given.processes, given.threads, int(given.events), given.seed, depth=given.depth,

@@ -162,3 +162,27 @@ def test_generated__what_cannot_be():
 )
 def test_grid__is_as_equal_as_possible(n, dimensions, sizes):
     assert grid(n, dimensions) == sizes
+
+
+# -- programs that record themselves ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("processes", "streams", "events", "seed"), [(1, 1, 300, 0), (2, 3, 4_000, 1), (3, 2, 20_000, 2)]
+)
+@pytest.mark.parametrize("conventions", ["scalasca", "expert"])
+def test_offload__is_found_as_it_was(tmp_path, processes, streams, events, seed, conventions):
+    recording = generate.record("offload", tmp_path, processes, streams, events, seed)
+    truth = json.loads((tmp_path / "truth.json").read_text())
+    assert abs(truth["n_events"] - events) <= events / 5
+    trace = tracecols.open(tracecols.convert(tmp_path / "traces.otf2", tmp_path / "x.trace"))
+    cube = trace.analyze(conventions=conventions)
+    for name, expected in truth["severities"].items():
+        assert by_location(cube, name) == expected, name
+    found = {p for p in cube.properties.id if p.startswith("device") and any(by_location(cube, p))}
+    summed = {"device_api", "device_launch", "device_synchronization", "device_copy_calls", "device_management"}
+    assert found - summed - {"device_copies_hidden", "device_copies_exposed"} == set(truth["severities"])
+    assert len(recording.locations) == processes * (streams + 1)
+    assert (trace.kernels["launch_enter"] >= 0).all()
+    if seed:
+        assert {"device_early_wait", "device_useless_sync", "device_late_launch", "device_blocking_copy"} < found

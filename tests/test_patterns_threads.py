@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from severities import cells
 
-from tracecols.schema import enums
+import tracecols
+from tracecols.patterns.engine import analyze_model
+from tracecols.schema import EventKind, enums
 
 PTHREAD = enums.PARADIGMS.index("pthread")
 PARALLEL, IMPLICIT, EXPLICIT = "!$omp parallel @a.c:1", "!$omp implicit barrier @a.c:9", "!$omp barrier @a.c:5"
@@ -294,6 +296,94 @@ def test_contention__of_mutexes(archive, analyze, name, expected):
     cube = analyze(archive)
     for p in ("pthread_lock_contention_mutex_lock", "pthread_lock_contention_conditional"):
         assert cells(cube, p) == ({(name, 0, 1): 15} if p == expected else {})
+
+
+def pool(archive, n):
+    """A main thread and others that it creates, and their contingent."""
+    process = archive.process()
+    threads = [archive.location(f"thread {i}", process) for i in range(n)]
+    archive.group("comm_locations", threads, "pthread")
+    for name, role in (("pthread_create", "thread_create"), ("pthread_join", "thread_wait")):
+        archive.region(name, role, "pthread")
+    return threads, archive.comm("", range(n), paradigm="pthread")
+
+
+def test_join_wait__lasts_until_the_thread_ends_or_the_call_does(archive, enhance):
+    (main, a, b, c), team = pool(archive, 4)
+    main.enter(0, "main")
+    for i, at in enumerate((1, 3, 5), 1):
+        main.enter(at, "pthread_create").record(at, "ThreadCreate", team=team, sequence=i).leave(
+            at + 1, "pthread_create"
+        )
+    a.record(4, "ThreadBegin", team=team, sequence=1).call(5, 29, "work").record(30, "ThreadEnd", team=team, sequence=1)
+    b.record(4, "ThreadBegin", team=team, sequence=2).call(5, 15, "work").record(16, "ThreadEnd", team=team, sequence=2)
+    # by its clock it ends after the join; and it is the third
+    c.record(6, "ThreadBegin", team=team, sequence=3).call(7, 70, "work").record(71, "ThreadEnd", team=team, sequence=3)
+    # the first from 20 to 30, the second had ended, the third for all of the call
+    for i, (enter, leave) in enumerate(((20, 33), (40, 42), (50, 60)), 1):
+        main.enter(enter, "pthread_join").record(leave - 1, "ThreadWait", team=team, sequence=i).leave(
+            leave, "pthread_join"
+        )
+    main.leave(100, "main")
+    model = enhance(archive)
+    table = model.created_threads
+    assert table.location.tolist() == [1, 2, 3]
+    assert table.create_enter_time.tolist() == [1, 3, 5]
+    assert table.join_enter_time.tolist() == [20, 40, 50]
+    assert table.end_time.tolist() == [30, 16, 71]
+    assert not any(table.counts.values())
+    cube = analyze_model(model)
+    assert cells(cube, "pthread_join_wait") == {("pthread_join", 0): 10 + 10}
+    assert cells(cube, "pthread_management") == {("pthread_create", 0): 3, ("pthread_join", 0): 25}
+    assert cube.violations() == []
+
+
+def test_join_wait__of_what_is_not_recorded_is_none(archive, enhance):
+    # a thread that nobody created or waited for, one that never ends, one of a contingent that is not defined
+    (main, a, b, c), team = pool(archive, 4)
+    main.enter(0, "main").enter(1, "pthread_create").record(1, "ThreadCreate", team=team, sequence=9).leave(
+        2, "pthread_create"
+    )
+    a.record(4, "ThreadBegin", team=team, sequence=1).record(30, "ThreadEnd", team=team, sequence=1)
+    b.record(4, "ThreadBegin", team=team, sequence=2)
+    c.record(4, "ThreadBegin", team=None, sequence=1).record(90, "ThreadEnd", team=None, sequence=1)
+    main.enter(10, "pthread_join").record(20, "ThreadWait", team=team, sequence=2).leave(20, "pthread_join").leave(
+        100, "main"
+    )
+    model = enhance(archive)
+    assert model.created_threads.end.tolist()[1] == -1
+    assert model.created_threads.counts == {"created threads that never begin": 1, "threads that nobody created": 2}
+    assert cells(analyze_model(model), "pthread_join_wait") == {}
+
+
+@pytest.mark.parametrize("name", ["pthreads_mutex", "std_thread"])
+def test_join_wait__in_recorded_programs(shared_traces, tmp_path, name):
+    # plainly: the end of each thread by its number, and when who waited for it entered and left the call
+    trace = tracecols.open(tracecols.convert(shared_traces / "otf2" / name / "traces.otf2", tmp_path / "x.trace"))
+    store, ends, joins = trace.store, {}, {}
+    regions = store.definitions["regions"].column("name").to_pylist()
+    for i, first in enumerate(store.definitions["locations"].column("first_row").to_pylist()):
+        events = store.read("events", i)
+        side = store.read("threads", i) if store.n_rows("threads", i) else {"row": []}
+        numbers = {int(row): (int(side["kind"][k]), int(side["sequence"][k])) for k, row in enumerate(side["row"])}
+        entered = done = None
+        for k, (time, kind, region) in enumerate(
+            zip(*(events[c].tolist() for c in ("time", "kind", "region")), strict=True)
+        ):
+            what, number = numbers.get(first + k, (0, 0))
+            if kind == EventKind.ENTER and regions[region] == "pthread_join":
+                entered, done = time, None
+            elif what == EventKind.THREAD_WAIT:
+                done = number
+            elif kind == EventKind.EXIT and regions[region] == "pthread_join":
+                joins[done] = (entered, time)
+            elif what == EventKind.THREAD_END:
+                ends[number] = time
+    assert joins.keys() == ends.keys()
+    waits = [min(leave, ends[number]) - enter for number, (enter, leave) in joins.items()]
+    cube = trace.analyze()
+    assert cube.cells["pthread_join_wait"].value.sum() == sum(w for w in waits if w > 0) > 0
+    assert cube.violations() == []
 
 
 def test_contention__in_older_recordings(archive, analyze):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import DATA, SHARED
+from offload_program import small
 from timeline_reader import Perfetto, read
 
 import tracecols
@@ -493,3 +494,64 @@ def test_export__is_the_same_for_any_batches(hybrid, tmp_path, monkeypatch):
     export_timeline(hybrid, tmp_path / "many.pftrace", jobs=2)
     many = Perfetto((tmp_path / "many.pftrace").read_bytes())
     assert (many.slices, many.instants, many.samples) == (one.slices, one.instants, one.samples)
+
+
+# -- devices ---------------------------------------------------------------------------------------------------------------
+
+
+def test_devices__have_copies_with_bytes_and_flows_from_launches(archive, tmp_path):
+    small(archive)
+    trace = convert(archive.write(), tmp_path)
+    timeline = export(trace, tmp_path / "x.pftrace")
+    paths = {timeline.path(u): u for u in timeline.tracks}
+    # a process of one thread and one device with one stream
+    (copies,) = [u for path, u in paths.items() if path[-1] == "Copies"]
+    stream = timeline.tracks[copies].parent_uuid
+    assert "CUDA[0], CUDA[0:7]" in timeline.tracks[stream].name
+    (copy,) = timeline.slices[copies]
+    assert (copy.name, copy.category, copy.begin, copy.end, copy.details) == (
+        "copy to host",
+        "device",
+        42,
+        50,
+        {"bytes": 64},
+    )
+    assert [(s.name, s.begin, s.end) for s in timeline.slices[stream]] == [("kernel", 14, 40)]
+    instants = [i for of in timeline.instants.values() for i in of]
+    (launch,) = [i for i in instants if i.name == "launch"]
+    (kernel,) = [i for i in instants if i.name == "kernel begins"]
+    (asked,) = [i for i in instants if i.name == "copy asked for"]
+    assert (launch.begin, kernel.begin, kernel.track) == (10, 14, stream)
+    assert (launch.flows, launch.ends_flow, kernel.ends_flow) == (kernel.flows, False, True)
+    assert (asked.begin, asked.flows, copy.ends_flow) == (20, copy.flows, True)
+    assert launch.flows != asked.flows
+    # of a piece the copy that began before
+    cut = export(trace, tmp_path / "y.pftrace", start=45e-9, stop=60e-9)
+    (copies,) = [u for u, t in cut.tracks.items() if t.name == "Copies"]
+    assert [(s.begin, s.end, s.flows) for s in cut.slices[copies]] == [(45, 50, [])]
+
+
+def test_devices__chrome_has_copies_and_flows_as_well(archive, tmp_path):
+    small(archive)
+    trace = convert(archive.write(), tmp_path)
+    export_timeline(trace.path, tmp_path / "x.trace.json", jobs=1)
+    events = json.loads((tmp_path / "x.trace.json").read_text())
+    events = events if isinstance(events, list) else events["traceEvents"]
+    (copy,) = [e for e in events if e.get("name") == "copy to host"]
+    assert copy["args"] == {"bytes": 64}
+    assert sorted(e["ph"] for e in events if e.get("name") == "flow") == ["f", "f", "s", "s"]
+
+
+@pytest.mark.parametrize("name", ["cuda_simple", "sptc", "mi300"])
+def test_recorded_devices__every_launch_is_joined_with_its_kernel(name, shared_traces, tmp_path):
+    trace = convert(shared_traces / "otf2_gpu" / name / "traces.otf2", tmp_path)
+    timeline = export(trace, tmp_path / "x.pftrace")
+    instants = [i for of in timeline.instants.values() for i in of]
+    begins = {i.flows[0]: i.begin for i in instants if i.name == "launch"}
+    ends = {i.flows[0]: i.begin for i in instants if i.name == "kernel begins"}
+    kernels = trace.kernels
+    pairs = zip(ns(trace, kernels["launch_enter_time"]), ns(trace, kernels["enter_time"]), strict=True)
+    assert sorted((begins[f], ends[f]) for f in ends) == sorted(pairs)
+    copies = [s for of in timeline.slices.values() for s in of if s.name.startswith("copy")]
+    assert sum(s.details.get("bytes", 0) for s in copies) == trace.copies["bytes"].sum()
+    assert len(copies) == len(trace.copies)

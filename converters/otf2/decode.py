@@ -490,6 +490,9 @@ def decode_attributes(chunk, q, end, event, table, ids, attributes, state):
         which = np.int64(table.value_map[of])
         if which != NO_MAP:
             row_of_value = translate(value, which, ids)
+            if row_of_value < -1 and of == LOCATION_REFERENCE:
+                # a stream of a device that is not defined: an analysis counts such references
+                row_of_value = np.int64(-1)
             if row_of_value < -1:
                 return unknown_id(value, which, state)
             value = row_of_value

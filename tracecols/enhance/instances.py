@@ -185,6 +185,38 @@ def profile(facts: Facts, scans: Sequence[LocationScan]) -> CompoundTable:
     )
 
 
+def outermost_call_paths(facts: Facts, scans: Sequence[LocationScan], chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Find where to charge what has no call path of its own: the outermost call path in which the master of the process is longest.
+
+    Parameters
+    ----------
+    facts, scans
+        Of the trace.
+    chosen : (n,) int64
+        Locations, those of devices and counters for instance.
+
+    Returns
+    -------
+    (n_locations,) int64
+        -1 for locations that are not chosen, and where neither the master nor the location itself has a call path.
+    """
+    tree, master = facts.call_paths, facts.locations.master
+    roots = np.flatnonzero(tree.parent < 0)
+    result = np.full(facts.n_locations, -1, np.int64)
+    found: dict[int, int] = {}
+    for i in chosen.tolist():
+        for source in (int(master[i]), i):
+            if source < 0 or result[i] >= 0:
+                continue
+            if source not in found:
+                path = tree.numbers[source]
+                total = np.zeros(roots.size, np.int64)
+                np.add.at(total, np.searchsorted(roots, path, "right") - 1, scans[source].exclusive)
+                found[source] = int(roots[total.argmax()]) if path.size else -1
+            result[i] = found[source]
+    return result
+
+
 def walk_stacks(
     facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int
 ) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:

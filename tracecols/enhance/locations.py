@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.schema.enums import TEAM_CONSTRUCTS
+from tracecols.schema.enums import TEAM_CONSTRUCTS, device_label
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 
@@ -38,7 +38,8 @@ class Locations:
     Attributes
     ----------
     process, thread : (n,) int32
-        Process and number in it of every location; the master of a process is its thread 0.
+        Process and number in it of every location; the master of a process is its thread 0. The process of a stream that
+        stands in a location group of an accelerator is the one that created the group.
     is_cpu : (n,) bool
         Whether it is a CPU thread.
     is_device : (n,) bool
@@ -46,6 +47,10 @@ class Locations:
     are_created : bool
         Whether the program creates its threads by itself, so that no CPU is reserved for them as long as the process runs.
         That is so where the definitions know POSIX threads or the like and nothing of OpenMP.
+    device : (n,) int32
+        Number of the device that every stream belongs to, -1 for what is no stream.
+    device_names : tuple of str
+        Of the devices, by number.
     """
 
     process: NDArray[np.int32]
@@ -53,6 +58,8 @@ class Locations:
     is_cpu: NDArray[np.bool_]
     is_device: NDArray[np.bool_]
     are_created: bool
+    device: NDArray[np.int32]
+    device_names: tuple[str, ...]
 
     @classmethod
     def of(cls, store: Store) -> Locations:
@@ -63,12 +70,15 @@ class Locations:
         is_device = is_gpu.copy()
         is_device[list(_gpus_that_are_cpus(store, np.flatnonzero(is_gpu).tolist()))] = False
         known = {p for name in ("regions", "groups") for p in store.definitions[name].column("paradigm").to_pylist()}
+        device, names = _devices(store, is_device)
         return cls(
-            to_numpy(table.column("process")),
+            _with_creators(store, to_numpy(table.column("process"))),
             to_numpy(table.column("thread")),
             (kind != "metric") & ~is_device,
             is_device,
             "openmp" not in known and not known.isdisjoint(CREATING),
+            device,
+            names,
         )
 
     def __len__(self) -> int:
@@ -100,6 +110,35 @@ class Locations:
     def n_processes(self) -> int:
         """Number of processes that have CPU threads."""
         return int(np.unique(self.process[self.is_cpu]).size)
+
+
+def _devices(store: Store, is_device: NDArray[np.bool_]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    """Number the devices: location groups of type accelerator; those that the names of streams in a process tell apart."""
+    table, groups = store.definitions["locations"].to_pydict(), store.definitions["processes"].to_pydict()
+    numbers: dict[tuple[int, str], int] = {}
+    device = np.full(is_device.size, -1, np.int32)
+    for i in np.flatnonzero(is_device).tolist():
+        group = table["process"][i]
+        own = groups["type"][group] == "accelerator"
+        name = groups["name"][group] if own else device_label(table["name"][i]) or "device"
+        device[i] = numbers.setdefault((group, name), len(numbers))
+    return device, tuple(name for _, name in numbers)
+
+
+def _with_creators(store: Store, group: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Put the process that created it in the place of an accelerator; without a creator, the only process if there is one."""
+    table = store.definitions["processes"]
+    kind, creator = table.column("type").to_pylist(), table.column("creator").to_pylist()
+    processes = [i for i, k in enumerate(kind) if k != "accelerator"]
+    of = np.arange(len(kind), dtype=np.int32)
+    for i, k in enumerate(kind):
+        if k == "accelerator":
+            above = creator[i]
+            if 0 <= above < len(kind) and kind[above] != "accelerator":
+                of[i] = above
+            elif len(processes) == 1:
+                of[i] = processes[0]
+    return of[group] if group.size else group
 
 
 def _gpus_that_are_cpus(store: Store, candidates: Collection[int]) -> set[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +21,24 @@ THREADS = "THREADS"
 CONSTRUCTS = TEAM_CONSTRUCTS
 """Roles of OpenMP regions that a whole team executes (thesis 3.5)."""
 
+DEVICE_PARADIGMS = ("cuda", "hip", "opencl", "openacc", "openmp_target")
+"""Paradigms whose regions on a CPU are calls that manage or use devices."""
+
+MANAGEMENT, LAUNCH, MEMORY, SYNCHRONIZATION, WAIT, COPY = range(6)
+"""What such calls do: a WAIT is a synchronisation that blocks the host, any other SYNCHRONIZATION asks or orders work only."""
+
+_DEVICE_CALLS = (
+    (LAUNCH, r"(cu|cuda|hip)(ext)?(module)?(launch(?!hostfunc)|graphlaunch)\w*|clenqueue(ndrangekernel|task)|acc_(enqueue_|launch_)"
+     r"(kernel|launch)\b.*|acc_(enqueue_)?launch\b.*|.*\bsubmit\b.*"),
+    (WAIT, r"(cu|cuda|hip)(ctx|stream|event|device|thread)synchronize\w*|clfinish|clwaitforevents|acc_(implicit_)?wait\b.*"),
+    (SYNCHRONIZATION, r"(cu|cuda|hip)(stream(waitevent|query|waitvalue)|eventquery)\w*|clenqueue(barrier|marker|waitforevents)\w*"),
+    (COPY, r"(cu|cuda|hip)memcpy\w*|clenqueue(svm)?(read|write|copy|map|unmap|memcpy|migrate)\w*|"
+     r"acc_(enqueue_)?(upload|download|copy|update)\b.*|.*\b(transfer|update|memcpy)\b.*"),
+    (MEMORY, r"(cu|cuda|hip)(mem|malloc|free|host)\w*|cl(create(buffer|subbuffer|image|pipe)|releasememobject|svm|enqueue(svm)?fill)\w*|"
+     r"acc_(implicit_)?(alloc|free|create|delete|copyin|copyout)\b.*|.*\b(alloc|free|delete|associate)\b.*"),
+)  # fmt: skip
+"""By lower-case name; the first that fits the whole name. All other calls are MANAGEMENT."""
+
 
 class Regions:
     """The regions of a trace as columns; two artificial regions, TASKS and THREADS, are appended.
@@ -33,6 +53,8 @@ class Regions:
         Position in `CONSTRUCTS`, -1 for other regions.
     is_init, is_finalize : (n_regions,) bool
         MPI_Init or MPI_Init_thread; MPI_Finalize.
+    device_call : (n_regions,) int8
+        What the region does for devices where a CPU executes it (`LAUNCH`, `COPY`, ...); -1 nothing.
     flags : (n_regions,) uint8
         For `kernels.stacks.scan_events`.
     tasks, threads : int
@@ -74,8 +96,26 @@ class Regions:
         self.construct = np.full(self.name.size, -1, np.int8)
         for i, role in enumerate(CONSTRUCTS):
             self.construct[openmp & (self.role == role)] = i
-        is_call = (self.construct >= 0) | self.is_init | self.is_finalize
+        self.device_call = device_calls(self.lower, self.role, self.paradigm)
+        is_call = (self.construct >= 0) | self.is_init | self.is_finalize | (self.device_call >= 0)
+        is_call |= np.isin(self.role, ["thread_create", "thread_wait"])
         self.flags = (is_call * stacks.IS_CALL + (self.role == "artificial") * stacks.IS_ARTIFICIAL).astype(np.uint8)
 
     def __len__(self) -> int:
         return len(self.name)
+
+
+def device_calls(
+    lower: NDArray[np.object_], role: NDArray[np.object_], paradigm: NDArray[np.object_]
+) -> NDArray[np.int8]:
+    """Tell by paradigm, role and name what regions do for devices: `LAUNCH`, `COPY`, ...; -1 nothing. (n_regions,) int8."""
+    result = np.full(lower.size, -1, np.int8)
+    patterns = [(what, re.compile(pattern)) for what, pattern in _DEVICE_CALLS]
+    of_role = {
+        "allocate": MEMORY, "deallocate": MEMORY, "reallocate": MEMORY, "barrier": WAIT, "implicit_barrier": WAIT,
+        "task_wait": WAIT, "data_transfer": COPY,
+    }  # fmt: skip
+    for i in np.flatnonzero(np.isin(paradigm, DEVICE_PARADIGMS)).tolist():
+        named = (what for what, pattern in patterns if pattern.fullmatch(lower[i]))
+        result[i] = of_role[role[i]] if role[i] in of_role else next(named, MANAGEMENT)
+    return result

@@ -207,6 +207,7 @@ class LocationScan:
     def __init__(
         self, store: Store, regions: Regions, teams: Teams, order: EventOrder, location: int, first_row: int,
         spill: ColumnSpill | None = None, pool: BufferPool | None = None, flush_stops: NDArray[np.int64] | None = None,
+        is_device: bool = False,
     ) -> None:  # fmt: skip
         self.store, self.regions, self.order, self.location = store, regions, order, location
         self._spill, self._pool = spill or ColumnSpill(), pool or BufferPool()
@@ -239,7 +240,9 @@ class LocationScan:
         self._sites = sites["call_site"] if sites else np.zeros(0, np.int32)
         self._tasks = arrays.zeros(stacks.Tasks, tasks.n_tasks)
         self._tasks.top[:] = self._tasks.stub[:] = -1
-        self._meanings = stacks.Meanings(self._action, regions.of_entry, regions.flags, np.int32(regions.tasks))
+        # whatever runs on a stream of a device is joined with the host
+        flags = regions.flags | np.uint8(stacks.IS_CALL) if is_device else regions.flags
+        self._meanings = stacks.Meanings(self._action, regions.of_entry, flags, np.int32(regions.tasks))
 
     def enter_threads(self) -> None:
         """Let a thread that the program creates begin below THREADS, which stands below the program, as the reference has it.
@@ -611,7 +614,9 @@ def scan_locations(
     def prepare(members: NDArray[np.int64]) -> dict[int, LocationScan]:
         teams = Teams(store, locations, members)
         scans = {
-            i: LocationScan(store, regions, teams, order, i, int(first_rows[i]), spill, buffers, stops)
+            i: LocationScan(
+                store, regions, teams, order, i, int(first_rows[i]), spill, buffers, stops, bool(locations.is_device[i])
+            )
             for i, stops in zip(members.tolist(), flush_stops_of(store, members), strict=True)
         }
         for scan in scans.values():

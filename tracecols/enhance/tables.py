@@ -23,6 +23,8 @@ from tracecols.enhance.causes.segments import segments
 from tracecols.enhance.causes.sweep import find_critical_path, sweep_costs
 from tracecols.enhance.collectives import find_startups, match_collectives, outgoing_members
 from tracecols.enhance.constructs import match_constructs, match_teams
+from tracecols.enhance.created import match_created_threads
+from tracecols.enhance.devices import match_devices
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.instances import call_instances, profile, region_instances
 from tracecols.enhance.locks import match_locks
@@ -78,6 +80,10 @@ STEPS = (
     Step(profile, "", ("facts", "scans"), ("profile",)),
     Step(match_teams, WITHIN, ("facts", "scans", "team_instances"), ("teams",)),
     Step(match_constructs, WITHIN, ("facts", "call_instances", "team_instances"), ("constructs", "construct_members")),
+    Step(
+        match_devices, WITHIN, _LOCAL, ("kernels", "copies", "device_syncs", "device_intervals"),
+    ),
+    Step(match_created_threads, WITHIN, ("facts", "members", "call_instances"), ("created_threads",)),
     Step(match_locks, WITHIN, _LOCAL, ("lock_acquisitions", "lockptr")),
     Step(pair_requests, WITHIN, _LOCAL, ("point_to_point",)),
     Step(list_sends, WITHIN, ("point_to_point", "call_instances"), ("sends",)),
@@ -192,6 +198,11 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
             TableSpec(compound.CONSTRUCTS, counts=True),
             TableSpec(compound.CONSTRUCT_MEMBERS, _HERE),
             TableSpec(compound.LOCK_ACQUISITIONS, _HERE, counts=True),
+            TableSpec(compound.CREATED_THREADS, ("join_call_path", "join_location"), counts=True),
+            TableSpec(compound.KERNELS, _HERE, counts=True),
+            TableSpec(compound.COPIES, ("call_path", "location")),
+            TableSpec(compound.DEVICE_SYNCS, _HERE),
+            TableSpec(compound.DEVICE_INTERVALS, _HERE),
             TableSpec(compound.SENDS, _HERE),
             TableSpec(compound.RECEIVES, _HERE),
             TableSpec(compound.MESSAGES, ("recv_call_path", "recv_location"), counts=True),

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.topologies import ARTIFICIAL_NAMES, Topology, make_topology
 from tracecols.errors import SeverityError
 from tracecols.export.cube_xml import ADVICE, EXTREMES, LOCATION_TYPES, inclusive_order
-from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
+from tracecols.severity.axes import STREAM, CallAxis, PropertyAxis, SystemAxis
 
 MAX_DEPTH = 20_000
 """Of nested call paths."""
@@ -370,7 +370,7 @@ class CubeParser:
             elif node.tag in _GROUPS:
                 kinds.append(node.texts.get("type", "process"))
             else:
-                kinds.append("thread")
+                kinds.append(STREAM if _TYPES.get(node.texts.get("type", "")) == "gpu" else "thread")
         try:
             groups = [self.system[self.system[i].parent].texts for i in order]
             # accelerators are no processes, whatever rank is written
@@ -389,7 +389,7 @@ class CubeParser:
             thread,
             [self.system[i].texts.get("name", "") for i in order],
             [_TYPES.get(t, t) for t in types],
-        )
+        ).with_devices()
 
     def placed_topologies(self) -> list[Topology]:
         """Return the topologies, with rows of locations instead of their identifiers."""

@@ -199,11 +199,12 @@ class _SystemTree:
     @classmethod
     def of(cls, cube: SeverityCube) -> _SystemTree:
         s = cube.system
+        above = _parents_in_cube(cube)
         children: list[list[int]] = [[] for _ in range(len(s.kind) + 1)]
-        for row, parent in enumerate(s.parent):
+        for row, parent in enumerate(above):
             children[parent].append(row)
         leaves = {row for row, location in enumerate(s.location) if location >= 0}
-        owners = {s.parent[row] for row in leaves}
+        owners = {above[row] for row in leaves}
         groups = sorted(owners)
         nodes = [
             r
@@ -211,6 +212,27 @@ class _SystemTree:
             if r not in owners and r not in leaves and kind not in ("process", "accelerator")
         ]
         return cls(children, {r: i for i, r in enumerate(groups)}, {r: i for i, r in enumerate(nodes)})
+
+
+def _parents_in_cube(cube: SeverityCube) -> list[int]:
+    """Return the parents that rows have in Cube, which has nothing below processes but locations.
+
+    Streams that a process owns stand among its threads; an accelerator that a process created stands beside it.
+    """
+    s = cube.system
+    result = list(s.parent)
+    is_below = [p >= 0 and s.kind[p] == "process" for p in s.parent]
+    owned = set()
+    for row, location in enumerate(s.location):
+        device = s.parent[row]
+        is_in_device = location >= 0 and device >= 0 and s.kind[device] == "accelerator" and is_below[device]
+        if is_in_device and s.rank[location] >= 0:
+            result[row] = s.parent[device]
+            owned.add(device)
+    for row, kind in enumerate(s.kind):
+        if kind == "accelerator" and is_below[row] and row not in owned:
+            result[row] = s.parent[s.parent[row]]
+    return result
 
 
 def _write_group(cube: SeverityCube, write: Write, tree: _SystemTree, row: int, rank: int) -> None:
@@ -267,11 +289,12 @@ def _write_machines(cube: SeverityCube, write: Write) -> None:
     """Write the four levels CUBE 3 has: machine, node, process, thread; levels between stand in the node's name."""
     s, tree = cube.system, _SystemTree.of(cube)
     machines: dict[int, dict[int, list[int]]] = {}
+    parent = _parents_in_cube(cube)
     for row in tree.groups:
-        above = [s.parent[row]]
+        above = [parent[row]]
         while above[-1] >= 0:
-            above.append(s.parent[above[-1]])
-        machines.setdefault(above[-2] if len(above) > 1 else -1, {}).setdefault(s.parent[row], []).append(row)
+            above.append(parent[above[-1]])
+        machines.setdefault(above[-2] if len(above) > 1 else -1, {}).setdefault(parent[row], []).append(row)
     number = {"node": 0, "process": 0}
     write("<system>\n")
     for i, (machine, nodes) in enumerate(machines.items()):

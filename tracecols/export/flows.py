@@ -13,6 +13,12 @@ from tracecols.enhance.model import Model
 from tracecols.kernels.protobuf import BEGINS, ENDS, GOES_ON, NULL
 from tracecols.schema.enums import COLLECTIVE_OPS
 
+LAUNCHES, KERNEL_BEGINS, ASKS_FOR_COPY, COPY = range(4)
+DEVICE_NAMES = (
+    "launch", "kernel begins", "copy asked for", "copy", "copy to device", "copy to host", "copy within devices",
+)  # fmt: skip
+"""Names of instants and slices of devices; copies by direction (`schema.compound.COPIES`) behind COPY."""
+
 Holds = Callable[[NDArray[np.int32], NDArray[np.int64]], NDArray[np.bool_]]
 Nanoseconds = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 
@@ -54,6 +60,18 @@ class Instants:
         self.values[:, DETAILS.index(detail)] = np.where(known == -1, NULL, known)
 
 
+@dataclass
+class Copies:
+    """Copies by stream, in order of their begins: ticks, direction, bytes, and the number of the flow, 0 for none."""
+
+    location: NDArray[Any]
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    direction: NDArray[Any]
+    bytes: NDArray[np.int64]
+    flow: NDArray[np.int64]
+
+
 class Flows:
     """The flows of a time range, by the rows of the events they join.
 
@@ -72,10 +90,13 @@ class Flows:
         self._p2p = nothing, nothing, no_steps
         self._row, self._op, self._flow, self._step = nothing, nothing, nothing, no_steps
         self._details: dict[str, NDArray[Any]] = {}
+        self._device_row, self._device_name, self._device_flow, self._device_step = nothing, nothing, nothing, no_steps
+        self.copies = Copies(nothing, nothing, nothing, nothing, nothing, nothing)
         if model is None:
             return
         self._messages(holds, ns, model)
         self._collectives(holds, ns, model)
+        self._devices(holds, ns, model)
 
     def _messages(self, holds: Holds, ns: Nanoseconds, model: Model) -> None:
         m = model.messages
@@ -120,6 +141,41 @@ class Flows:
             "sent": c.sent[member],
             "received": c.received[member],
         }
+
+    def _devices(self, holds: Holds, ns: Nanoseconds, model: Model) -> None:
+        """Join launches with their kernels, and the calls that ask for copies with these."""
+        k, c = model.kernels, model.copies
+        first = self._n_messages + len(model.collectives) + 1
+        begin = [ns(k.enter_time), ns(c.begin_time)]
+        asked = [ns(np.maximum(k.launch_enter_time, 0)), ns(np.maximum(c.copy_enter_time, 0))]
+        whole = [
+            (k.launch_enter >= 0) & holds(k.location, k.enter_time) & holds(k.launch_location, k.launch_enter_time),
+            (c.copy_enter >= 0) & holds(c.location, c.begin_time) & holds(c.copy_location, c.copy_enter_time),
+        ]
+        # what is asked for by clocks that disagree after it began is in no flow
+        whole = [w & (a <= b) for w, a, b in zip(whole, asked, begin, strict=True)]
+        flow = [
+            np.where(whole[0], first + np.arange(len(k)), 0), np.where(whole[1], first + len(k) + np.arange(len(c)), 0),
+        ]  # fmt: skip
+        rows = [k.launch_enter[whole[0]], k.enter[whole[0]], c.copy_enter[whole[1]]]
+        self._device_row = np.concatenate(rows)
+        order = np.argsort(self._device_row, kind="stable")
+        self._device_row = self._device_row[order]
+        self._device_name = np.repeat([LAUNCHES, KERNEL_BEGINS, ASKS_FOR_COPY], [r.size for r in rows])[order]
+        self._device_flow = np.concatenate([flow[0][whole[0]], flow[0][whole[0]], flow[1][whole[1]]])[order]
+        self._device_step = np.where(self._device_name == KERNEL_BEGINS, ENDS, BEGINS).astype(np.uint8)
+        by_stream = np.lexsort((-c.end_time, c.begin_time, c.location))
+        self.copies = Copies(
+            *(values[by_stream] for values in (c.location, c.begin_time, c.end_time, c.direction, c.bytes, flow[1]))
+        )
+
+    def requests(self, start: int, stop: int, first_name: int) -> tuple[NDArray[np.int64], Instants]:
+        """Return the launches, begins of kernels and calls that copy between two rows, and the rows."""
+        low, high = np.searchsorted(self._device_row, [start, stop])
+        instants = Instants.none(high - low)
+        instants.name[:] = first_name + self._device_name[low:high]
+        instants.flow[:], instants.step[:] = self._device_flow[low:high], self._device_step[low:high]
+        return self._device_row[low:high], instants
 
     def of_p2p(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
         """Return the flows of sends and receives and what they do with them; 0 none."""

@@ -25,10 +25,11 @@ from tracecols.enhance.model import enhance
 from tracecols.enhance.regions import Regions
 from tracecols.errors import ExportError
 from tracecols.export.drawing import EVER, Nanoseconds, SliceBuilder, divide_intervals
-from tracecols.export.flows import Flows, Instants
+from tracecols.export.flows import COPY, DEVICE_NAMES, Flows, Instants
 from tracecols.export.waits import Waits, find_waits, properties_of_waits
 from tracecols.jobs import n_jobs
 from tracecols.kernels import timeline as kernels
+from tracecols.kernels.protobuf import ENDS
 from tracecols.schema import EventKind
 from tracecols.schema.enums import COLLECTIVE_OPS, name_of
 from tracecols.severity.axes import SystemAxis
@@ -159,7 +160,8 @@ class Timeline:
         self._total = store.n_rows("events")
         self._progress = progress
         waits = as_texts(waits, "properties", ExportError)
-        needs_model = bool(waits) or store.n_rows("p2p") + store.n_rows("collectives") > 0
+        has_streams = "gpu" in store.definitions["locations"].column("type").to_pylist()
+        needs_model = bool(waits) or has_streams or store.n_rows("p2p") + store.n_rows("collectives") > 0
         self._before = self._total if needs_model else 0
         model = enhance(store, n_jobs(jobs), self._report_scan) if needs_model else None
         ids = properties_of_waits(model, waits) if model is not None and waits else []
@@ -173,11 +175,13 @@ class Timeline:
         category = list(regions.paradigm)
         self._send, self._receive = len(self.names), len(self.names) + 1
         self._unknown_op = len(self.names) + 2
-        self._first_wait = self._unknown_op + 1 + len(COLLECTIVE_OPS)
+        self._first_device = self._unknown_op + 1 + len(COLLECTIVE_OPS)
+        self._first_wait = self._first_device + len(DEVICE_NAMES)
         self.names += ["send", "receive", "collective operation"]
         self.names += [name_of(COLLECTIVE_OPS, i) for i in range(len(COLLECTIVE_OPS))]
-        self.names += [w.title for w in self._waits]
-        category += ["mpi"] * (self._first_wait - self._send) + ["wait state"] * len(self._waits)
+        self.names += [*DEVICE_NAMES, *(w.title for w in self._waits)]
+        category += ["mpi"] * (self._first_device - self._send) + ["device"] * len(DEVICE_NAMES)
+        category += ["wait state"] * len(self._waits)
         self.categories = list(dict.fromkeys(category))
         self.category = np.array([self.categories.index(c) for c in category], np.int32)
         self.texts: list[str] = [
@@ -254,6 +258,7 @@ class Timeline:
         for location in range(self._chosen.size):
             if self._chosen[location]:
                 yield from self._draw_waits(location, lines[location])
+                yield from self._draw_copies(location, lines[location])
                 for item, n in self._draw_location(location, lines[location]):
                     if item is not None:
                         yield item
@@ -290,6 +295,32 @@ class Timeline:
                 name = np.where(what == kernels.BEGIN, self._first_wait + k, -1).astype(np.int32)
                 yield TrackEvents(track, time, what, name, np.full(2 * n, -1, np.int64), Instants.none())
 
+    def _draw_copies(self, location: int, line: Track) -> Iterator[TimelineItem]:
+        """Draw the copies of a stream on a track of their own, more where they overlap without nesting."""
+        copies = self._flows.copies
+        low, high = np.searchsorted(copies.location, [location, location + 1])
+        at = low + np.flatnonzero((copies.end[low:high] > self._first) & (copies.begin[low:high] < self._stop))
+        begin = self.ns(np.maximum(copies.begin[at], self._first))
+        end = self.ns(np.minimum(copies.end[at], self._stop))
+        order = np.lexsort((-end, begin))
+        at, begin, end = at[order], begin[order], end[order]
+        lane = divide_intervals(begin, end)
+        for i in range(int(lane.max(initial=-1)) + 1):
+            of = np.flatnonzero(lane == i)
+            n = of.size
+            time, what = np.empty(2 * n, np.int64), np.empty(2 * n, np.uint8)
+            kernels.draw_intervals(begin[of], end[of], np.empty(n, np.int64), time, what)
+            instants = Instants.none(n)
+            instants.name[:] = self._first_device + COPY + copies.direction[at[of]].astype(np.int32)
+            instants.flow[:] = copies.flow[at[of]]
+            instants.step[:] = np.where(instants.flow > 0, ENDS, 0)
+            instants.fill("bytes", copies.bytes[at[of]])
+            track = self._track(line, "Copies", "waits")
+            yield track
+            is_begin = what == kernels.BEGIN
+            mark = np.where(is_begin, np.cumsum(is_begin) - 1, -1)
+            yield TrackEvents(track, time, what, np.full(2 * n, -1, np.int32), mark, instants)
+
     def _draw_location(self, location: int, line: Track) -> Iterator[tuple[TimelineItem | None, int]]:
         """Draw the events of a location; with every item comes how many events are done since the one before."""
         store, n_events = self.store, self.store.n_rows("events", location)
@@ -318,7 +349,8 @@ class Timeline:
     def _instants(self, first_row: int, base: int, top: int, p2p: Columns | None) -> tuple[NDArray[np.int64], Instants]:
         """Return the instants of a batch and their rows, counting from its first."""
         rows, instants = self._flows.arrivals(first_row + base, first_row + top, self._unknown_op + 1)
-        rows = rows - first_row - base
+        requests = self._flows.requests(first_row + base, first_row + top, self._first_device)
+        rows, instants = _merged(rows - first_row - base, instants, requests[0] - first_row - base, requests[1])
         if p2p is None:
             return rows, instants
         is_send, is_receive = np.isin(p2p["kind"], SENDS), np.isin(p2p["kind"], RECEIVES)
@@ -333,15 +365,7 @@ class Timeline:
         own.fill("tag", p2p["tag"][at])
         own.fill("bytes", p2p["length"][at])
         own.fill("communicator", p2p["communicator"][at])
-        rows = np.concatenate([rows, p2p["row"][at] - base])
-        order = np.argsort(rows, kind="stable")
-        joined = Instants(
-            *(
-                np.concatenate([getattr(instants, f), getattr(own, f)])[order]
-                for f in ("name", "flow", "step", "values")
-            )
-        )
-        return rows[order], joined
+        return _merged(rows, instants, p2p["row"][at] - base, own)
 
     def _sample(
         self, table: str, found: Columns, time: NDArray[np.int64], base: int, line: Track,
@@ -386,3 +410,15 @@ class Timeline:
             else f"{m['name']} ({s['scope']} {s['scope_id']})"
         )
         return self._track(line, name, "counter", unit)
+
+
+def _merged(
+    rows: NDArray[np.int64], instants: Instants, more_rows: NDArray[np.int64], more: Instants
+) -> tuple[NDArray[np.int64], Instants]:
+    """Put instants in the order of their rows."""
+    if not more_rows.size:
+        return rows, instants
+    rows = np.concatenate([rows, more_rows])
+    order = np.argsort(rows, kind="stable")
+    columns = ("name", "flow", "step", "values")
+    return rows[order], Instants(*(np.concatenate([getattr(instants, c), getattr(more, c)])[order] for c in columns))

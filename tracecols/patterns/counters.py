@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.columns import pick
+from tracecols.enhance.instances import outermost_call_paths
 from tracecols.enhance.model import Model
 from tracecols.errors import SeverityError
 from tracecols.patterns.base import Findings, Property
@@ -57,8 +59,14 @@ def counter_properties(model: Model, conventions: str) -> list[Property]:
 
 
 def counter_cells(model: Model, columns: list[tuple[int, int]], mode: str) -> Cells:
-    """Add up a counter per call path and location."""
+    """Add up a counter per call path and location.
+
+    What streams of devices and locations of mere counters record outside of all regions belongs to the outermost call path of
+    their process.
+    """
     found: list[Cells] = []
+    without = np.flatnonzero(~model.locations.is_cpu)
+    outermost = outermost_call_paths(model.facts, model.scans, without)
     for location, scan in enumerate(model.scans):
         node = scan.events.column("node")[scan.events.column("kind") == EventKind.METRIC]
         if not node.size:
@@ -82,8 +90,9 @@ def counter_cells(model: Model, columns: list[tuple[int, int]], mode: str) -> Ce
             value = value.astype(np.float64) if value.dtype.kind == "f" else value.view(np.int64)
             if mode.startswith("accumulated"):
                 value = np.concatenate([np.zeros_like(value[:1]), np.diff(value)])
-            inside = at >= 0
-            call_path = model.call_paths.numbers[location][at[inside]]
+            call_path = np.where(at >= 0, pick(model.call_paths.numbers[location], at), outermost[location])
+            inside = call_path >= 0
+            call_path = call_path[inside]
             found.append(_sum(call_path, np.full(call_path.size, location), value[inside]))
     if not found:
         return Cells.empty()

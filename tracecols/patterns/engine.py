@@ -26,6 +26,7 @@ from tracecols.errors import AnalysisError, SeverityError, TracecolsError
 from tracecols.patterns.base import Conventions, Family, Findings, Instances, Matches, Property
 from tracecols.patterns.bounds import check_bounds
 from tracecols.patterns.counters import counter_properties
+from tracecols.patterns.device_times import DeviceTimes, device_efficiencies
 from tracecols.patterns.plugins import installed
 from tracecols.patterns.profile import displaced_call_paths, overbooked_threads
 from tracecols.patterns.registry import CONVENTIONS, find_declared, needed, properties
@@ -232,6 +233,7 @@ class Search:
         self.by_id = {p.id: p for p in declared}
         self._masks: dict[str, NDArray[np.bool_]] = {}
         self.findings = Findings(model, conventions, TeamTimes.none())
+        self.device_times = DeviceTimes.none(model)
         unknown = set(parameters or {}) - set(self.by_id)
         if unknown:
             raise AnalysisError(
@@ -348,6 +350,7 @@ class Search:
                     **self._charged(view, stage),
                 },
                 TeamTimes.of(view) if stage == WITHIN else TeamTimes.none(),
+                DeviceTimes.of(view) if stage == WITHIN and "device_time" in self.by_id else DeviceTimes.none(view),
                 counts_of(view, stage),
             )
 
@@ -355,6 +358,7 @@ class Search:
         with self.model.divided() as run, ThreadPoolExecutor(self.model.jobs) as pool:
             for found in run.stages(search, stages, pool, progress):
                 self.findings.teams += found.teams
+                self.device_times += found.devices
                 counts.update(found.counts)
                 for name, more in found.cells.items():
                     cells[name] = cells[name] + more if name in cells else more
@@ -423,6 +427,7 @@ class Found:
 
     cells: dict[str, Cells]
     teams: TeamTimes
+    devices: DeviceTimes
     counts: dict[str, int]
 
 
@@ -520,6 +525,8 @@ def analyze_model(
         "trace": {k: model.store.manifest[k] for k in ("source", "n_events", "n_locations", "first_time", "last_time")},
         "counts": found,
     }
+    if "device_time" in search.by_id:
+        facts["device_efficiencies"] = device_efficiencies(model, search.device_times, search.findings.execution)
     if choice.facts():
         facts["narrowed"] = choice.facts()
     return SeverityCube(

@@ -9,6 +9,7 @@ from tracecols.enhance.model import Model
 from tracecols.errors import AnalysisError
 from tracecols.patterns import (
     collective,
+    devices,
     mpi,
     point_to_point,
     profile,
@@ -24,7 +25,7 @@ from tracecols.severity.resolve import find_property, fitting
 
 FAMILIES: tuple[Family, ...] = (
     profile.FAMILY, mpi.FAMILY, point_to_point.FAMILY, wavefront.FAMILY, collective.FAMILY, windows.FAMILY, threads.FAMILY, shmem.FAMILY,
-    root_causes.FAMILY,
+    devices.FAMILY, root_causes.FAMILY,
 )  # fmt: skip
 
 CONVENTIONS: dict[str, Conventions] = {c.name: c for c in (profile.SCALASCA, profile.EXPERT)}
@@ -40,6 +41,8 @@ NEEDS: dict[str, Callable[[Model], bool]] = {
     "several locations": lambda model: int(model.locations.is_cpu.sum()) > 1,
     "grid": wavefront.has_grid,
     "windows": lambda model: model.store.definitions["windows"].num_rows > 0,
+    "devices": lambda model: bool(model.locations.is_device.any()),
+    "device_calls": lambda model: bool((model.regions.device_call[model.call_paths.region] >= 0).any()),
     "shmem": lambda model: bool((model.regions.name == "shmem_get").any()),
 }
 """What a trace must have for some properties to exist."""
@@ -48,7 +51,7 @@ NEEDS: dict[str, Callable[[Model], bool]] = {
 ORDER = (
     "time", "execution", "comp", "mpi", "mpi_management", "mpi_init_exit", "mpi_mgmt_comm", "mpi_mgmt_file", "mpi_mgmt_win",
     "mpi_synchronization", "mpi_sync_collective", "mpi_rma_synchronization", "mpi_communication", "mpi_point2point",
-    "mpi_collective", "mpi_rma_communication", "mpi_io", "omp_time", "pthread_time", "overhead", "omp_idle_threads",
+    "mpi_collective", "mpi_rma_communication", "mpi_io", "omp_time", "pthread_time", "device_api", "overhead", "omp_idle_threads",
     "visits", "syncs", "syncs_p2p", "syncs_coll", "syncs_rma", "comms", "bytes", "mpi_file_ops", "delay",
     "delay_mpi", "delay_p2p", "delay_collective", "delay_omp", "waitstates_propagating_vs_terminal",
     "waitstates_direct_vs_indirect", "mpi_wait_direct", "mpi_wait_indirect", "critical_path", "performance_impact", "imbalance",

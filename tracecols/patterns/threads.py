@@ -213,6 +213,19 @@ add(
     "pthread_management", "pthread_time", "Management", "Time spent in management of POSIX threads.",
     regions=named("pthread_(cancel|create|detach|exit|join)", "pthread"),
 )  # fmt: skip
+
+
+@pattern(
+    "pthread_join_wait", "pthread_management", "Wait at Join", table="created_threads", since="join_enter_time",
+    summary="Time lost in joining a thread that still runs.",
+    advice="Join later, give the joining thread a part of the work, or balance the work of the threads.",
+)  # fmt: skip
+def join_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """From entering the call that joins to the end of the thread, within the call."""
+    wait = np.where(m.end >= 0, np.minimum(m.join_exit_time, m.end_time) - m.join_enter_time, 0)
+    return parent.where((m.join_enter >= 0) & (wait > 0), severity=wait)
+
+
 add(
     "pthread_synchronization",
     "pthread_time",

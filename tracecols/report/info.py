@@ -165,9 +165,14 @@ def describe_cube(cube: SeverityCube) -> RenderableType:
         ),
         ("times", f"{cube.resolution:,} ticks per second"),
     ]
+    efficiencies = cube.facts.get("device_efficiencies") or {}
+    listed = [[f"{value:.1%}", name.replace("_", " ")] for name, value in efficiencies.items() if name != "devices"]
     notes = [[n, what] for what, n in (cube.facts.get("counts") or {}).items()]
     parts: list[RenderableType] = [_pairs(rows), ""]
     parts.append(_listing("Topologies", ["name"], shorten([[repr(t)] for t in cube.topologies])))
+    if listed:
+        n = len(efficiencies["devices"])
+        parts += ["", _listing(f"Efficiencies of {n:,} devices", ["", "efficiency"], listed, 1)]
     if notes:
         parts += ["", _listing("Notes of the analysis", ["number", "what"], notes, 1)]
     return Group(*parts)

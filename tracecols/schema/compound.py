@@ -319,3 +319,113 @@ REGION_INSTANCES = Table(
         Column("exit_time", "int64", "time of EXIT", "ticks"),
     ),
 )
+
+KERNELS = Table(
+    "kernels",
+    "one kernel, or whatever else runs in a region on a stream of a device; regions inside belong to the outermost",
+    (
+        Column("location", "int32", "the stream", "", "locations"),
+        Column("call_path", "int32", "call path of the kernel on the stream", "", "call_paths"),
+        Column("enter", "int64", "ENTER", "", "events"),
+        Column("exit", "int64", "EXIT; null if it never ended", "", "events"),
+        Column("enter_time", "int64", "when it began", "ticks"),
+        Column("exit_time", "int64", "when it ended", "ticks"),
+        Column("idle_since_time", "int64", "when the last kernel or copy before it on the stream ended", "ticks"),
+        Column("callsite", "int64", "call site that kernel and launch have in common; null if none is recorded"),
+        Column("launch_location", "int32", "location of the launch; null if it is not known", "", "locations"),
+        *_call("launch", "the call that launches it; null if it is not known"),
+    ),
+    "k-th launch and k-th kernel of a stream, or of a call site and stream; OTF2 attributes and parameters of the launching call",
+)
+
+COPIES = Table(
+    "copies",
+    "one transfer between host and device, or within devices",
+    (
+        Column("location", "int32", "the stream", "", "locations"),
+        Column("row", "int64", "the event that begins it", "", "events"),
+        Column("begin_time", "int64", "when it began", "ticks"),
+        Column("end_time", "int64", "when it ended", "ticks"),
+        Column("direction", "int8", "0 not known, 1 host to device, 2 device to host, 3 within devices"),
+        Column("bytes", "int64", "bytes transferred; null if they are not recorded", "bytes"),
+        Column("hidden_time", "int64", "how long kernels run on the same device meanwhile", "ticks"),
+        Column(
+            "call_path",
+            "int32",
+            "call path of the call that asks for it; where that is not known the program's outermost call path",
+            "",
+            "call_paths",
+        ),
+        Column(
+            "copy_location", "int32", "location of the call that asks for it; null if it is not known", "", "locations"
+        ),
+        *_call("copy", "the call that asks for it; null if it is not known"),
+    ),
+    "RMA_PUT, RMA_GET and their completion on a stream; regions of role data_transfer",
+)
+
+DEVICE_SYNCS = Table(
+    "device_syncs",
+    "one call in which the host waits for a device: a synchronisation, or a copy that returns only when it is done",
+    (
+        Column("location", "int32", "location of the call", "", "locations"),
+        *(Column(c.name.removeprefix("call_"), c.dtype, c.doc, c.unit, c.target) for c in _call("call", "the call")),
+        Column("is_copy", "bool", "whether it is a copy"),
+        Column("stream", "int32", "stream it refers to; null for all streams of the process", "", "locations"),
+        Column("own_time", "int64", "time in the call itself, without calls inside", "ticks"),
+        Column(
+            "cause",
+            "int64",
+            "begin of the kernel or copy pending at the ENTER that ends last; null if none was",
+            "",
+            "events",
+        ),
+        Column("cause_location", "int32", "its stream", "", "locations"),
+        Column("cause_begin_time", "int64", "when it began", "ticks"),
+        Column("cause_end_time", "int64", "when it ended", "ticks"),
+        Column(
+            "wait_begin_time", "int64", "when waiting for it began: with the call, or when it began itself", "ticks"
+        ),
+    ),
+)
+
+DEVICE_INTERVALS = Table(
+    "device_intervals",
+    "one interval of the time of a stream, from the first event of its process to the last",
+    (
+        Column("location", "int32", "the stream", "", "locations"),
+        Column("begin_time", "int64", "when it began", "ticks"),
+        Column("end_time", "int64", "when it ended", "ticks"),
+        Column("state", "int8", "0 idle, 1 a kernel runs, 2 a copy runs and no kernel"),
+        Column("direction", "int8", "of a copy; see `copies`"),
+        Column(
+            "hidden_time", "int64", "of a copy: how long kernels run on other streams of the device meanwhile", "ticks"
+        ),
+        Column(
+            "call_path",
+            "int32",
+            "call path of the kernel; of a copy that of the call that asks for it; of idle time that of the call that ends it: "
+            "the launch, or the copy; where that is not known the program's outermost call path",
+            "",
+            "call_paths",
+        ),
+        Column("request_time", "int64", "of idle time: ENTER of that call; null if it is not known", "ticks"),
+    ),
+)
+
+CREATED_THREADS = Table(
+    "created_threads",
+    "one thread that the program created by itself, from its begin on",
+    (
+        Column("location", "int32", "its location", "", "locations"),
+        Column("begin", "int64", "THREAD_BEGIN", "", "events"),
+        Column("begin_time", "int64", "its time", "ticks"),
+        Column("end", "int64", "THREAD_END; null if it never ended", "", "events"),
+        Column("end_time", "int64", "its time", "ticks"),
+        Column("create_location", "int32", "location that created it; null if none did", "", "locations"),
+        *_call("create", "the call that creates it; null if there is none"),
+        Column("join_location", "int32", "location that waited for its end; null if none did", "", "locations"),
+        *_call("join", "the call that waits for its end; null if there is none"),
+    ),
+    "OTF2 ThreadCreate, ThreadBegin, ThreadWait, ThreadEnd",
+)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 REGION_ROLES = (
     "unknown", "function", "wrapper", "loop", "code", "parallel", "sections", "section", "workshare", "single",
     "single_sblock", "master", "critical", "critical_sblock", "atomic", "barrier", "implicit_barrier", "flush", "ordered",
@@ -64,3 +66,13 @@ def name_of(names: tuple[str, ...] | dict[int, str], number: int) -> str:
     if isinstance(names, dict):
         return names.get(number, str(number))
     return names[number] if 0 <= number < len(names) else str(number)
+
+
+STREAM_NAME = re.compile(r"\s*([^\[\]]*?)\s*\[(\d+):")
+"""How Score-P names streams: `CUDA[device:stream]`."""
+
+
+def device_label(stream: str) -> str:
+    """Return the name of the device that the name of a stream in a process tells: `CUDA[0]` of `CUDA[0:7]`; empty if none."""
+    found = STREAM_NAME.match(stream)
+    return f"{found[1]}[{found[2]}]" if found else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.paths import path_names
+from tracecols.schema.enums import device_label
 
 if TYPE_CHECKING:
     from tracecols.enhance.call_paths import CallPaths
     from tracecols.enhance.regions import Regions
     from tracecols.store import Store
+
+STREAM = "stream"
+"""Kind of the nodes of streams of devices in the system tree."""
 
 
 @dataclass
@@ -210,7 +214,7 @@ class CallAxis:
 
 @dataclass
 class SystemAxis:
-    """The system tree in depth-first order: machine, node, process or accelerator, thread.
+    """The system tree in depth-first order: machine, node, process, its threads; below a process its devices (accelerators) and their streams.
 
     Attributes
     ----------
@@ -218,7 +222,7 @@ class SystemAxis:
     parent : list of int
         -1 for roots.
     location : list of int
-        Row of the location for threads, -1 for others.
+        Row of the location for threads and streams, -1 for others.
     rank, thread : (n_locations,) int32
         Of every location; the rank of those of accelerators is -1.
     location_name, location_type : list of str
@@ -249,8 +253,14 @@ class SystemAxis:
         for i, parent in enumerate(nodes["parent"]):
             below.setdefault(parent, []).append(i)
         of_node: dict[int, list[int]] = {}
-        for i, node in enumerate(processes["node"]):
-            of_node.setdefault(node, []).append(i)
+        devices: dict[int, list[int]] = {}
+        visited: set[int] = set()
+        for i, (node, creator) in enumerate(zip(processes["node"], processes["creator"], strict=True)):
+            is_created = processes["type"][i] == "accelerator" and creator >= 0
+            if is_created and processes["type"][creator] != "accelerator":
+                devices.setdefault(creator, []).append(i)
+            else:
+                of_node.setdefault(node, []).append(i)
         of_process: dict[int, list[int]] = {}
         for i, process in enumerate(locations["process"]):
             of_process.setdefault(process, []).append(i)
@@ -267,10 +277,13 @@ class SystemAxis:
             return len(kind) - 1
 
         def visit_process(process: int, parent: int) -> None:
+            visited.add(process)
             kind = "accelerator" if processes["type"][process] == "accelerator" else "process"
             own = add(kind, f"{processes['name'][process]}", parent)
             for row in of_process.get(process, []):
-                add("thread", locations["name"][row], own, row)
+                add(STREAM if locations["type"][row] == "gpu" else "thread", locations["name"][row], own, row)
+            for device in devices.get(process, []):
+                visit_process(device, own)
 
         # an explicit stack: a damaged archive may hold a node that is its own ancestor, which is not reached then
         stack = [(node, -1) for node in reversed(below.get(-1, []))]
@@ -282,7 +295,7 @@ class SystemAxis:
             stack += [(child, own) for child in reversed(below.get(node, []))]
         placed = {row for row in location if row >= 0}
         for process in range(len(processes["id"])):
-            if any(row not in placed for row in of_process.get(process, [])):
+            if process not in visited and any(row not in placed for row in of_process.get(process, [])):
                 visit_process(process, -1)
         rank = (
             np.array(processes["rank"], np.int32)[np.array(locations["process"], np.int64)]
@@ -298,7 +311,54 @@ class SystemAxis:
             np.array(locations["thread"], np.int32),
             locations["name"],
             locations["type"],
-        )
+        ).with_devices()
+
+    def with_devices(self) -> SystemAxis:
+        """Put the streams that stand in a process beside its threads below the devices that their names tell."""
+
+        def label(row: int) -> str:
+            at = self.location[row]
+            in_process = self.kind[self.parent[row]] == "process" if self.parent[row] >= 0 else False
+            return device_label(self.location_name[at]) if in_process and at >= 0 and self.kind[row] == STREAM else ""
+
+        children: dict[int, list[int]] = {}
+        nested: dict[tuple[int, str], list[int]] = {}
+        for row, parent in enumerate(self.parent):
+            if device := label(row):
+                nested.setdefault((parent, device), []).append(row)
+            else:
+                children.setdefault(parent, []).append(row)
+        if not nested:
+            return self
+        by_process: dict[int, list[tuple[str, list[int]]]] = {}
+        for (process, device), rows in nested.items():
+            by_process.setdefault(process, []).append((device, rows))
+        kind, name, parents, location = [], [], [], []  # type: ignore[var-annotated]
+
+        def add(row: int, parent: int) -> int:
+            kind.append(self.kind[row])
+            name.append(self.name[row])
+            parents.append(parent)
+            location.append(self.location[row])
+            return len(kind) - 1
+
+        stack = [(row, -1) for row in reversed(children.get(-1, []))]
+        while stack:
+            row, parent = stack.pop()
+            own = add(row, parent)
+            leaves = [i for i in children.get(row, []) if self.location[i] >= 0]
+            for leaf in leaves:
+                add(leaf, own)
+            for device, rows in by_process.get(row, []):
+                kind.append("accelerator")
+                name.append(device)
+                parents.append(own)
+                location.append(-1)
+                at = len(kind) - 1
+                for stream in rows:
+                    add(stream, at)
+            stack += [(i, own) for i in reversed(children.get(row, [])) if self.location[i] < 0]
+        return replace(self, kind=kind, name=name, parent=parents, location=location)
 
     @property
     def n_locations(self) -> int:

@@ -1,0 +1,60 @@
+"""What programs that record themselves have in common: an archive that is written event by event, and what is true about it.
+
+The simulations of `programs.kernels` know MPI and OpenMP only. Programs that use devices or one-sided communication are smaller:
+they go through their schedule in plain Python, write what they do with the tests' archive writer, and add up what they lose.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+
+from otf2_writer import Archive, Location
+
+
+@dataclass
+class Recording:
+    """An archive and the truth about it.
+
+    Attributes
+    ----------
+    archive : Archive
+    locations : list of Location
+        In the order of the store: process by process, masters first.
+    lost : dict of (str, int) to int
+        Ticks, occurrences or bytes by property and location.
+    """
+
+    archive: Archive
+    locations: list[Location] = field(default_factory=list)
+    lost: dict[tuple[str, int], int] = field(default_factory=lambda: defaultdict(int))
+
+    def add(self, name: str, location: int, value: int) -> None:
+        """Count something true about a location."""
+        if value > 0:
+            self.lost[name, location] += value
+
+    @property
+    def severities(self) -> dict[str, list[int]]:
+        """By property the values of all locations."""
+        n = len(self.locations)
+        names = sorted({name for name, _ in self.lost})
+        return {name: [self.lost.get((name, i), 0) for i in range(n)] for name in names}
+
+    @property
+    def n_events(self) -> int:
+        """Number of events."""
+        return sum(x.n_records for x in self.locations)
+
+    def write(self) -> Path:
+        """Write the archive, and `truth.json` beside it."""
+        path = self.archive.write()
+        truth: dict[str, Any] = {"n_events": self.n_events, "severities": self.severities}
+        (path.parent / "truth.json").write_text(json.dumps(truth) + "\n", encoding="utf-8")
+        return path

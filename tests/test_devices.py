@@ -1,0 +1,521 @@
+"""Devices: kernels and their launches, copies, calls that wait, idle streams; against a plain twin on recorded traces."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import SHARED
+from offload_program import Offload, small
+from oracles.devices import find_devices
+
+import tracecols
+from tracecols.enhance.model import enhance as enhance_store
+from tracecols.patterns.engine import analyze_model
+from tracecols.store import Store
+
+WITH_STREAMS = ("cuda_simple", "sptc", "mi300", "jacobi_gpu", "xeonphi_jacobi")
+TWIN = (
+    "device_kernels", "device_copies", "device_copies_to_device", "device_copies_to_host", "device_copies_hidden",
+    "device_copies_exposed", "device_idle", "device_idle_before_launch", "device_idle_after_launch", "device_late_launch",
+    "device_early_wait", "device_useless_sync", "device_copy_wait", "device_blocking_copy",
+)  # fmt: skip
+
+
+def ticks(cube, name):
+    """Total of a property in ticks, 0 if it does not exist."""
+    return int(cube.cells[name].value.sum()) if name in cube.cells else 0
+
+
+def check_sums(cube, model):
+    """What must hold for every stream: kernels, copies and idle time fill the span of its process."""
+    # what the reference takes off the roots of tasks is no matter of devices
+    assert [v for v in cube.violations() if "device" in v] == []
+    for location in np.flatnonzero(model.locations.is_device).tolist():
+        parts = [
+            int(cube.cells[name].value[cube.cells[name].location == location].sum())
+            for name in ("device_time", "device_kernels", "device_copies", "device_idle")
+        ]
+        assert parts[0] == sum(parts[1:])
+    assert ticks(cube, "device_copies") == ticks(cube, "device_copies_hidden") + ticks(cube, "device_copies_exposed")
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """Enhanced models of the recorded traces with accelerators, by name; made when first asked for."""
+    if not (SHARED / "otf2_gpu").is_dir():
+        pytest.skip("no reference traces beside the repository")
+    models = {}
+
+    def model(name):
+        if name not in models:
+            path = tmp_path_factory.mktemp(name) / "x.trace"
+            models[name] = enhance_store(Store(tracecols.convert(SHARED / "otf2_gpu" / name / "traces.otf2", path)), 1)
+        return models[name]
+
+    return model
+
+
+# -- recorded traces -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", WITH_STREAMS)
+@pytest.mark.parametrize("conventions", ["scalasca", "expert"])
+def test_recorded_devices__agree_with_a_plain_twin(recorded, name, conventions):
+    model = recorded(name)
+    twin = find_devices(model.store)
+    cube = analyze_model(model, conventions)
+    check_sums(cube, model)
+    of_xeonphi = name == "xeonphi_jacobi"  # its copies overlap: the twin, which knows queues only, leaves them out
+    for property_id in TWIN if not of_xeonphi else ("device_kernels",):
+        assert ticks(cube, property_id) == twin.totals[property_id], property_id
+    assert ticks(cube, "device_kernel_executions") == len(twin.kernels)
+    assert ticks(cube, "device_copy_ops") == len(twin.copies)
+    assert ticks(cube, "device_bytes") == sum(c.bytes for c in twin.copies)
+    if of_xeonphi:
+        return
+    for (property_id, stream), value in twin.by_stream.items():
+        cells = cube.cells[property_id]
+        assert int(cells.value[cells.location == stream].sum()) == value, (property_id, stream)
+    idle = cube.cells["device_idle"]
+    for (_, path), value in twin.by_path.items():
+        here = [i for i, p in enumerate(cube.call_paths.path) if p == path]
+        assert int(idle.value[np.isin(idle.call_path, here)].sum()) >= value, path
+
+
+@pytest.mark.parametrize(("name", "n"), [("cuda_simple", 40), ("sptc", 17), ("mi300", 2), ("jacobi_gpu", 4000)])
+def test_recorded_kernels__all_have_their_launch(recorded, name, n):
+    kernels = recorded(name).kernels
+    assert len(kernels) == n
+    assert (kernels.launch_enter >= 0).all()
+    assert (kernels.launch_enter_time <= kernels.enter_time).all()
+    assert np.unique(kernels.launch_enter).size == n
+    assert not any(kernels.counts.values())
+
+
+def test_cuda_simple__transfers_cost_five_times_what_kernels_do(recorded):
+    model = recorded("cuda_simple")
+    cube = analyze_model(model)
+    twin = find_devices(model.store)
+    copies, kernels = (sum(a.end - a.begin for a in x) for x in (twin.copies, twin.kernels))
+    assert ticks(cube, "device_copies") == copies == 143468068
+    assert ticks(cube, "device_kernels") == kernels
+    assert copies > 5 * kernels
+    # none of it is hidden, and most of it the host spends in blocking calls
+    assert ticks(cube, "device_copies_hidden") == 0
+    assert ticks(cube, "device_copy_calls") > 0.9 * ticks(cube, "device_api")
+    # the streams are no workers: what is idle are the OpenMP threads
+    assert model.locations.is_cpu[cube.cells["omp_idle_threads"].location].all()
+
+
+def test_jacobi_gpu__starves_the_device_because_the_host_is_late(recorded):
+    model = recorded("jacobi_gpu")
+    cube = analyze_model(model)
+    time, late = ticks(cube, "device_time"), ticks(cube, "device_idle_before_launch")
+    assert late == find_devices(model.store).totals["device_idle_before_launch"]
+    # 89.6 of 90.7 s; kernels take less than 1 %
+    assert late / time > 0.98
+    assert ticks(cube, "device_kernels") / time < 0.01
+    # it waits for the calls that copy and launch, not for the end of the program
+    idle = cube.cells["device_idle"]
+    names = np.array(cube.call_paths.name)[idle.call_path]
+    assert (
+        idle.value[np.isin(names, ["cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuLaunchKernel"])].sum()
+        > 0.95 * idle.value.sum()
+    )
+
+
+def test_sptc__hides_two_thirds_of_its_copies_behind_kernels(recorded):
+    model = recorded("sptc")
+    cube = analyze_model(model)
+    twin = find_devices(model.store)
+    hidden = sum(c.hidden for c in twin.copies)
+    assert ticks(cube, "device_copies_hidden") == hidden
+    assert 0.68 < hidden / ticks(cube, "device_copies") < 0.70
+    assert model.locations.device_names == ("CUDA[0]",)
+    assert ticks(cube, "device_bytes_to_host") == 268435456
+
+
+def test_mi300__waits_for_each_of_two_devices_in_turn(recorded):
+    model = recorded("mi300")
+    cube = analyze_model(model)
+    # the host blocks for as long as kernels run
+    wait, kernels = ticks(cube, "device_early_wait"), ticks(cube, "device_kernels")
+    assert wait == find_devices(model.store).totals["device_early_wait"]
+    assert 0.999 < wait / kernels <= 1
+    assert wait / ticks(cube, "time") > 0.88
+    # one device works while the other one idles
+    assert model.locations.device_names == ("HIP Context 0", "HIP Context 1")
+    assert ticks(cube, "device_idle") > ticks(cube, "device_kernels")
+    axis = cube.system
+    streams = [i for i, kind in enumerate(axis.kind) if kind == "stream"]
+    assert [axis.kind[axis.parent[i]] for i in streams] == ["accelerator"] * 2
+    assert [axis.kind[axis.parent[axis.parent[i]]] for i in streams] == ["process"] * 2
+
+
+def test_xeonphi_jacobi__copies_more_than_it_computes(recorded):
+    model = recorded("xeonphi_jacobi")
+    cube = analyze_model(model)
+    assert ticks(cube, "device_copies_to_device") > ticks(cube, "device_kernels")
+    note = "kernels whose launches are not told: late hosts and launch latency are not known"
+    assert cube.facts["counts"][note] == len(model.kernels) == 201
+
+
+@pytest.mark.parametrize("name", ["mpi_tags", "ompt_nested"])
+def test_recorded_traces_without_devices__have_no_properties_of_devices(recorded, name):
+    cube = analyze_model(recorded(name))
+    assert not [p for p in cube.properties.id if p.startswith("device")]
+
+
+# -- small programs, worked out by hand ----------------------------------------------------------------------------------
+
+
+def totals(cube):
+    """All properties of devices that have a value, in ticks."""
+    return {p: ticks(cube, p) for p in cube.properties.id if p.startswith("device") and ticks(cube, p)}
+
+
+def test_small_program__has_what_is_on_paper(archive, enhance):
+    small(archive)
+    model = enhance(archive)
+    cube = analyze_model(model)
+    assert totals(cube) == {
+        "device_api": 39, "device_launch": 3, "device_late_launch": 3, "device_synchronization": 5, "device_useless_sync": 5,
+        "device_copy_calls": 31, "device_copy_wait": 20, "device_blocking_copy": 8,
+        "device_time": 100, "device_kernels": 26, "device_copies": 8, "device_copies_to_host": 8, "device_copies_exposed": 8,
+        "device_idle": 66, "device_idle_before_launch": 60, "device_idle_after_launch": 6,
+        "device_launches": 1, "device_kernel_executions": 1, "device_copy_ops": 1, "device_copy_ops_to_host": 1,
+        "device_bytes": 64, "device_bytes_to_host": 64,
+    }  # fmt: skip
+    idle = cube.cells["device_idle"]
+    names = [cube.call_paths.path[i] for i in idle.call_path.tolist()]
+    # the launch ends 14, the copy 2, the end of the program 50
+    assert dict(zip(names, idle.value.tolist(), strict=True)) == {
+        "main": 50, "main/cuLaunchKernel": 14, "main/cuMemcpyDtoH_v2": 2,
+    }  # fmt: skip
+    assert idle.location.tolist() == [1, 1, 1]
+    kernels = cube.cells["device_kernels"]
+    assert [cube.call_paths.path[i] for i in kernels.call_path.tolist()] == ["kernel"]
+    check_sums(cube, model)
+    # computation is what is left
+    assert ticks(cube, "comp") == 61
+
+
+def test_early_wait__is_for_what_was_pending_and_ended_last(archive, enhance):
+    p = Offload(archive, 2)
+    a, b = p.streams
+    p.host.enter(0, "main")
+    p.call(1, 2, "cuLaunchKernel", a).call(3, 4, "cuLaunchKernel", b)
+    p.kernel(2, 30, 0).kernel(10, 50, 1)
+    # for stream a only: until 30; for all: the kernel on b until 50
+    p.call(20, 31, "cuStreamSynchronize", a).call(40, 55, "cuCtxSynchronize")
+    p.host.leave(60, "main")
+    model = enhance(archive)
+    table = model.device_syncs
+    assert table.stream.tolist() == [1, -1]
+    assert table.cause_location.tolist() == [1, 2]
+    found = model.device_syncs
+    assert found.wait_begin_time.tolist() == [20, 40]
+    assert ticks(analyze_model(model), "device_early_wait") == 10 + 10
+
+
+def test_event_synchronisation__waits_for_what_came_before_the_event(archive, enhance):
+    p = Offload(archive, 2)
+    a, b = p.streams
+    p.host.enter(0, "main")
+    p.call(1, 2, "cuLaunchKernel", a).call(3, 4, "cuEventRecord", a, event=5)
+    p.call(5, 6, "cuLaunchKernel", a).call(7, 8, "cuLaunchKernel", b)
+    p.kernel(2, 30, 0).kernel(30, 70, 0).kernel(8, 90, 1)
+    p.call(10, 31, "cuEventSynchronize", event=5)
+    p.host.leave(100, "main")
+    model = enhance(archive)
+    assert model.device_syncs.cause_end_time.tolist() == [30]
+    assert ticks(analyze_model(model), "device_early_wait") == 20
+
+
+def test_call_sites__join_launches_with_kernels_without_a_stream(archive, enhance):
+    p = Offload(archive, 2)
+    p.host.enter(0, "main")
+    p.call(1, 2, "cuLaunchKernel", callsite=7).call(3, 4, "cuLaunchKernel", callsite=9).call(
+        5, 6, "cuLaunchKernel", callsite=7
+    )
+    p.kernel(10, 20, 1, callsite=9).kernel(11, 12, 0, callsite=7).kernel(30, 31, 1, callsite=7)
+    p.host.leave(40, "main")
+    kernels = enhance(archive).kernels
+    assert dict(zip(kernels.enter_time.tolist(), kernels.launch_enter_time.tolist(), strict=True)) == {
+        10: 3,
+        11: 1,
+        30: 5,
+    }
+
+
+def test_copies__beside_kernels_of_another_stream_are_hidden(archive, enhance):
+    p = Offload(archive, 2)
+    p.host.enter(0, "main")
+    p.call(1, 2, "cuLaunchKernel", p.streams[0]).call(3, 4, "cuMemcpyHtoDAsync_v2", p.streams[1])
+    p.kernel(5, 20, 0).copy(10, 30, "to device", 100, stream=1)
+    p.host.leave(40, "main")
+    model = enhance(archive)
+    assert model.copies.hidden_time.tolist() == [10]
+    assert model.copies.copy_enter_time.tolist() == [3]
+    cube = analyze_model(model)
+    assert (ticks(cube, "device_copies_hidden"), ticks(cube, "device_copies_exposed")) == (10, 10)
+    # it returns at once
+    assert ticks(cube, "device_blocking_copy") == 0
+    check_sums(cube, model)
+
+
+# -- what is not recorded, and damage ------------------------------------------------------------------------------------
+
+
+def test_launches_without_references__are_told_in_a_note(archive, enhance):
+    p = Offload(archive, 2)
+    p.host.enter(0, "main")
+    p.call(1, 2, "cuLaunchKernel").call(3, 4, "cuLaunchKernel")
+    p.kernel(5, 20, 0).kernel(5, 30, 1)
+    p.host.leave(40, "main")
+    cube = analyze_model(enhance(archive))
+    note = "kernels whose launches are not told: late hosts and launch latency are not known"
+    assert cube.facts["counts"][note] == 2
+    # what can be told is told
+    assert ticks(cube, "device_kernels") == 40
+    assert ticks(cube, "device_idle_before_launch") == 10 + 20
+    assert ticks(cube, "device_idle") == 40
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_damaged_references__are_counted(archive, enhance, jobs):
+    p = Offload(archive, 1)
+    p.host.enter(0, "main")
+    # a stream that does not exist, one that is no stream, and fewer launches than kernels
+    p.call(1, 2, "cuLaunchKernel", 4711).call(3, 4, "cuLaunchKernel", p.host).call(5, 6, "cuLaunchKernel", p.streams[0])
+    p.kernel(7, 8).kernel(9, 10)
+    # a copy that never ends, on a window whose communicator has fewer members
+    p.streams[0].record(20, "RmaGet", window=p.window, remote=17, received=8, matching=1)
+    p.host.leave(40, "main")
+    model = enhance(archive, jobs)
+    cube = analyze_model(model)
+    counts = cube.facts["counts"]
+    assert counts["references of calls to streams that do not exist in their process"] == 2
+    assert counts["kernels without a launch"] == 1
+    assert counts["copies that never end"] == 1
+    check_sums(cube, model)
+
+
+def test_launches__without_a_kernel_and_after_it_are_counted(archive, enhance):
+    p = Offload(archive, 1)
+    p.host.enter(0, "main")
+    p.call(10, 12, "cuLaunchKernel", p.streams[0]).call(13, 14, "cuLaunchKernel", p.streams[0])
+    p.kernel(7, 20)
+    p.host.leave(40, "main")
+    model = enhance(archive)
+    assert model.kernels.counts["launches without a kernel"] == 1
+    assert model.kernels.counts["kernels that begin before their launch"] == 1
+    check_sums(analyze_model(model), model)
+
+
+def test_kernels_that_never_end__run_until_the_end_of_their_stream(archive, enhance):
+    p = Offload(archive, 1)
+    p.host.enter(0, "main")
+    p.call(1, 2, "cuLaunchKernel", p.streams[0])
+    p.streams[0].enter(5, p.region("kernel", "function"))
+    p.host.leave(40, "main")
+    model = enhance(archive)
+    assert model.kernels.exit.tolist() == [-1]
+    check_sums(analyze_model(model), model)
+
+
+def test_overlapping_and_nested_regions__count_once(archive, enhance):
+    p = Offload(archive, 1)
+    p.host.enter(0, "main")
+    outer, inner = p.region("outer", "function"), p.region("inner", "function")
+    p.streams[0].enter(10, outer).call(20, 30, inner)
+    p.copy(35, 60, "to host")
+    archive.locations[1].items.sort(key=lambda item: item[0])
+    p.streams[0].leave(50, outer)
+    archive.locations[1].items.sort(key=lambda item: item[0])
+    p.host.leave(100, "main")
+    model = enhance(archive)
+    cube = analyze_model(model)
+    kernels = cube.cells["device_kernels"]
+    paths = [cube.call_paths.path[i] for i in kernels.call_path.tolist()]
+    assert dict(zip(paths, kernels.value.tolist(), strict=True)) == {"outer": 30, "outer/inner": 10}
+    # beside the kernel it does not count
+    assert ticks(cube, "device_copies") == 10
+    check_sums(cube, model)
+
+
+# -- efficiencies ----------------------------------------------------------------------------------------------------------
+
+
+def test_efficiencies__are_those_of_talp(archive, enhance):
+    # two devices: kernels on one for 40 (two streams at a time for 10), on the other for 20, with a copy of 10
+    p = Offload(archive, 2)
+    stream = archive.location("CUDA[1:7]", kind="gpu")
+    p.streams.append(stream)
+    p.host.enter(0, "main")
+    p.kernel(10, 40, 0).kernel(30, 50, 1).kernel(20, 40, 2)
+    p.call(60, 80, "cuCtxSynchronize")
+    stream.record(50, "RmaGet", window=p.window, remote=0, received=8, matching=1)
+    stream.record(60, "RmaOpCompleteBlocking", window=p.window, matching=1)
+    p.host.leave(100, "main")
+    model = enhance(archive)
+    found = analyze_model(model).facts["device_efficiencies"]
+    assert found == {
+        "devices": ["CUDA[0]", "CUDA[1]"],
+        "device_parallel_efficiency": 60 / 200,
+        "device_load_balance": 60 / 80,
+        "device_communication_efficiency": 40 / 40,
+        "device_orchestration_efficiency": 40 / 100,
+        "host_offload_efficiency": 80 / 100,
+    }
+    product = np.prod(
+        [found[f"device_{x}"] for x in ("load_balance", "communication_efficiency", "orchestration_efficiency")]
+    )
+    assert product == pytest.approx(found["device_parallel_efficiency"])
+
+
+def test_efficiencies__stand_in_the_description_of_a_cube(archive, enhance):
+    from rich.console import Console
+
+    from tracecols.report.info import describe_cube
+
+    small(archive)
+    console = Console(width=120)
+    with console.capture() as text:
+        console.print(describe_cube(analyze_model(enhance(archive))))
+    # 26 of 100 ticks
+    assert "26.0%" in text.get()
+    assert "device parallel efficiency" in text.get()
+
+
+# -- divisions and numbers of threads --------------------------------------------------------------------------------------
+
+
+def test_partitions__change_nothing(archive, enhance, monkeypatch):
+    from tracecols.enhance import partitions
+
+    for k in range(3):
+        p = Offload(archive, 2)
+        p.host.enter(0, "main")
+        p.call(10 + k, 13 + k, "cuLaunchKernel", p.streams[0]).kernel(14 + k, 40, 0)
+        p.call(20, 51, "cuMemcpyDtoH_v2").copy(42, 50, "to host", 64, k % 2)
+        p.call(60, 65 + k, "cuCtxSynchronize")
+        p.host.leave(100, "main")
+    one = analyze_model(enhance(archive))
+    monkeypatch.setattr(partitions, "PARTITION_ROWS", 4)
+    model = enhance(archive, 2)
+    with model.divided() as run:
+        assert len(run.division) == 3
+    many = analyze_model(model)
+    assert many.facts["device_efficiencies"] == one.facts["device_efficiencies"]
+    assert totals(many) == totals(one)
+    for name in one.properties.id:
+        assert many.cells[name].key.tolist() == one.cells[name].key.tolist(), name
+        assert many.cells[name].value.tolist() == one.cells[name].value.tolist(), name
+
+
+# -- other writers ---------------------------------------------------------------------------------------------------------
+
+
+def test_opencl__queues_are_streams_and_calls_refer_to_them(archive, enhance):
+    process = archive.process()
+    host = archive.location("Master thread", process)
+    queue = archive.location("OpenCL[0:1]", process, "gpu")
+    reference = archive.attribute("OPENCL_QUEUE_REF", "location")
+
+    def call(begin, end, name):
+        region = archive.region_of(name) if name in archive._regions else archive.region(name, "wrapper", "opencl")
+        host.record(begin, "Enter", region=region, attributes=[(reference, "location", queue.id)]).leave(end, region)
+
+    kernel = archive.region("vector_add", "function", "opencl")
+    host.enter(0, "main")
+    call(10, 12, "clEnqueueNDRangeKernel")
+    call(14, 50, "clFinish")
+    host.leave(60, "main")
+    queue.call(13, 48, kernel)
+    model = enhance(archive)
+    cube = analyze_model(model)
+    assert model.kernels.launch_enter_time.tolist() == [10]
+    assert ticks(cube, "device_launch") == 2
+    assert ticks(cube, "device_early_wait") == 34
+    assert model.locations.device_names == ("OpenCL[0]",)
+
+
+def test_openacc__calls_enclose_those_of_the_driver(archive, enhance):
+    p = Offload(archive)
+    region = {n: archive.region(n, "wrapper", "openacc") for n in ("acc_wait@a.c:7", "acc_compute_construct@a.c:5")}
+    p.host.enter(0, "main").enter(5, region["acc_compute_construct@a.c:5"])
+    p.call(6, 8, "cuLaunchKernel", p.streams[0])
+    p.host.leave(10, region["acc_compute_construct@a.c:5"]).enter(12, region["acc_wait@a.c:7"])
+    p.call(14, 31, "cuStreamSynchronize", p.streams[0])
+    p.host.leave(33, region["acc_wait@a.c:7"]).leave(40, "main")
+    p.kernel(9, 30)
+    model = enhance(archive)
+    cube = analyze_model(model)
+    # the wait is that of the driver's call; it counts once
+    assert ticks(cube, "device_early_wait") == 16
+    assert ticks(cube, "device_synchronization") == 21
+    assert ticks(cube, "device_management") == 3
+    check_sums(cube, model)
+
+
+def test_streams_of_rocprof__copies_are_regions_without_bytes(archive, enhance):
+    process = archive.process("process")
+    host = archive.location("Thread 1", process)
+    group = archive.process("GPU 0", kind="accelerator")
+    compute = archive.location("Thread 1, Compute on GPU 0, Queue 1", group, "gpu")
+    copies = archive.location("Copy to GPU 0", group, "gpu")
+    host.call(0, 100, "main")
+    compute.call(20, 60, archive.region("kernel", "function", "hip"))
+    copies.call(10, 30, archive.region("MEMORY_COPY_HOST_TO_DEVICE", "data_transfer", "hip"))
+    model = enhance(archive)
+    cube = analyze_model(model)
+    assert (len(model.kernels), len(model.copies)) == (1, 1)
+    assert ticks(cube, "device_time") == 200
+    assert (ticks(cube, "device_kernels"), ticks(cube, "device_copies"), ticks(cube, "device_copies_hidden")) == (
+        40,
+        20,
+        10,
+    )
+    counts = cube.facts["counts"]
+    assert counts["copies without bytes"] == 1
+    assert ticks(cube, "device_copies_to_device") == 20
+    assert counts["kernels whose launches are not told: late hosts and launch latency are not known"] == 1
+    check_sums(cube, model)
+
+
+def test_waits_on_streams__are_idle_time(archive, enhance):
+    p = Offload(archive)
+    p.host.call(0, 100, "main")
+    p.streams[0].call(10, 30, p.region("kernel")).call(30, 60, archive.region("wait", "task_wait", "cuda"))
+    cube = analyze_model(enhance(archive))
+    assert (ticks(cube, "device_kernels"), ticks(cube, "device_idle")) == (20, 80)
+
+
+# -- counters --------------------------------------------------------------------------------------------------------------
+
+
+def test_counters__of_streams_and_of_mere_counters_stand_at_their_locations(archive, enhance):
+    p = Offload(archive)
+    board = archive.location("board", kind="metric")
+    counter = archive.metric_class(("joules", "uint64"))
+    p.host.call(0, 100, "main")
+
+    def sample(location, time, value):
+        location.record(time, "Metric", source=counter, values=[(4, value)])
+
+    sample(p.streams[0], 5, 10)
+    p.streams[0].enter(10, p.region("kernel"))
+    sample(p.streams[0], 20, 17)
+    p.streams[0].leave(30, p.region("kernel"))
+    sample(p.streams[0], 40, 20)
+    for time, value in ((0, 100), (50, 130), (90, 170)):
+        sample(board, time, value)
+    cube = analyze_model(enhance(archive))
+    cells = cube.cells["joules"]
+    found = {
+        (cube.call_paths.path[c], int(at)): int(v)
+        for c, at, v in zip(cells.call_path, cells.location, cells.value, strict=True)
+        if v
+    }
+    assert found == {("kernel", 1): 7, ("main", 1): 3, ("main", 2): 70}

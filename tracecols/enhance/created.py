@@ -1,0 +1,110 @@
+"""Threads that the program creates one by one: who creates them, who waits for them, when they run.
+
+Scope: within a process. Equality joins on (contingent, number of the thread in it).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.columns import CompoundTable, pick
+from tracecols.enhance.facts import Facts
+from tracecols.enhance.grouping import combine, join_occurrences
+from tracecols.enhance.instances import CallInstances
+from tracecols.schema import EventKind as K
+from tracecols.schema.compound import CREATED_THREADS
+from tracecols.store import Store
+
+BATCH = 1 << 20
+"""Events whose times are looked up at once."""
+
+KINDS = (K.THREAD_CREATE, K.THREAD_BEGIN, K.THREAD_WAIT, K.THREAD_END)
+
+
+def match_created_threads(facts: Facts, members: NDArray[np.int64], calls: CallInstances) -> CompoundTable:
+    """Build the table of created threads."""
+    store = facts.store
+    found: dict[str, list[NDArray[np.int64]]] = {
+        name: [np.zeros(0, np.int64)] for name in ("row", "kind", "team", "sequence", "location", "time", "call")
+    }
+    for i in members.tolist():
+        if not store.n_rows("threads", i):
+            continue
+        side = store.read("threads", i, ["row", "kind", "team", "sequence"])
+        mine = np.isin(side["kind"], KINDS)
+        row = side["row"][mine]
+        if not row.size:
+            continue
+        for name, values in side.items():
+            found[name].append(values[mine].astype(np.int64))
+        found["location"].append(np.full(row.size, i, np.int64))
+        found["time"].append(times_of(store, i, row - facts.first_rows[i]))
+        found["call"].append(enclosing_calls(calls, i, row))
+    row, kind, team, sequence, location, time, call = (
+        np.concatenate(found[name]) for name in ("row", "kind", "team", "sequence", "location", "time", "call")
+    )
+    process = facts.process[location].astype(np.int64) if location.size else location
+    # a contingent that is not defined is nobody's: its threads cannot be told from others
+    key = combine(process, team, sequence)
+    known = team >= 0
+    create, begin, wait, end = (np.flatnonzero((kind == k) & known) for k in KINDS)
+
+    def of_begin(events: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the event of each thread that belongs to its begin; -1 none."""
+        return pick(events, join_occurrences(key[events], key[begin]))
+
+    created, waited, ended = of_begin(create), of_begin(wait), of_begin(end)
+    create_call, join_call = pick(call, created), pick(call, waited)
+
+    def columns(role: str, number: NDArray[np.int64]) -> dict[str, NDArray[np.integer]]:
+        return {
+            f"{role}_enter": pick(calls.enter, number),
+            f"{role}_exit": pick(calls.exit, number),
+            f"{role}_enter_time": pick(calls.enter_time, number),
+            f"{role}_exit_time": pick(calls.exit_time, number),
+            f"{role}_call_path": pick(calls.call_path, number).astype(np.int32),
+        }
+
+    return CompoundTable(
+        CREATED_THREADS,
+        begin.size,
+        {
+            "location": location[begin].astype(np.int32),
+            "begin": row[begin],
+            "begin_time": time[begin],
+            "end": pick(row, ended),
+            "end_time": pick(time, ended),
+            "create_location": pick(location, created).astype(np.int32),
+            **columns("create", create_call),
+            "join_location": pick(location, waited).astype(np.int32),
+            **columns("join", join_call),
+        },
+        {
+            "created threads that never begin": int(create.size - (created >= 0).sum()),
+            "threads that nobody created": int((created < 0).sum()),
+        },
+    )
+
+
+def times_of(store: Store, location: int, number: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the times of some events of a location, by their numbers in ascending order; 8 B per event between the first and the last."""
+    result = np.empty(number.size, np.int64)
+    low = 0
+    while low < number.size:
+        start = int(number[low])
+        high = int(np.searchsorted(number, start + BATCH))
+        stop = int(number[high - 1]) + 1
+        result[low:high] = store.read("events", location, ["time"], start, stop)["time"][number[low:high] - start]
+        low = high
+    return result
+
+
+def enclosing_calls(calls: CallInstances, location: int, row: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Find the call instance that was entered last before each event of a location and holds it; -1 none."""
+    own = np.arange(calls.start[location], calls.start[location + 1])
+    own = own[np.argsort(calls.enter[own])]
+    at = np.searchsorted(calls.enter[own], row) - 1
+    number = pick(own, at)
+    leave = pick(calls.exit, number)
+    return np.where((number >= 0) & ((leave < 0) | (row < leave)), number, -1)

@@ -1,0 +1,254 @@
+"""Devices: what their streams do and wait for, and what that costs the host.
+
+The definitions follow CASITA's dependency rules for offloading (blocking and useless synchronisation, late launches). Time of
+streams is no time of CPUs: it has a root of its own, `device_time`, and every stream counts for the span of its process.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracecols.enhance.columns import CompoundTable
+from tracecols.enhance.devices import COPYING, IDLE, KERNEL, TO_DEVICE, TO_HOST, WITHIN_DEVICES
+from tracecols.enhance.model import Model
+from tracecols.enhance.regions import COPY, LAUNCH, MANAGEMENT, MEMORY, SYNCHRONIZATION, WAIT, Regions
+from tracecols.patterns.base import Family, Matches, RegionRule
+
+FAMILY = Family("devices")
+add, pattern = FAMILY.add, FAMILY.pattern
+
+DIRECTIONS = (
+    ("to_device", "To Device", "from the host to devices", TO_DEVICE),
+    ("to_host", "To Host", "from devices to the host", TO_HOST),
+    ("within", "Within Devices", "within devices, or between them", WITHIN_DEVICES),
+)
+
+
+def doing(*what: int) -> RegionRule:
+    """Make a region rule: calls that do something for devices."""
+
+    def rule(regions: Regions) -> np.ndarray:
+        return np.isin(regions.device_call, what)
+
+    return rule
+
+
+# -- the host ------------------------------------------------------------------------------------------------------------
+
+add(
+    "device_api", "execution", "Devices", "Time of the host in calls that manage and use devices (CUDA, HIP, OpenCL, OpenACC).",
+    of="children", expert={}, needs="device_calls",
+    advice="Compare with the time of the streams: what the host does here it does not compute.",
+)  # fmt: skip
+for id, title, summary, calls in (
+    ("device_management", "Management", "calls that manage devices, streams, events and code", (MANAGEMENT,)),
+    ("device_launch", "Launch", "calls that launch kernels", (LAUNCH,)),
+    ("device_memory", "Memory", "calls that allocate, set and free memory of devices", (MEMORY,)),
+    ("device_synchronization", "Synchronization", "calls that wait for devices or order their work", (WAIT, SYNCHRONIZATION)),
+    ("device_copy_calls", "Copies", "calls that copy between host and devices", (COPY,)),
+):  # fmt: skip
+    add(id, "device_api", title, f"Time of the host in {summary}.", regions=doing(*calls), expert={})
+
+
+@pattern(
+    "device_late_launch", "device_launch", "Late Launch", table="kernels", until="enter_time", expert={},
+    summary="Time in launching calls while the stream has nothing to do, until its kernel begins.",
+    advice="Launch kernels ahead, so that the next one is there when one ends; join small kernels to larger ones.",
+)  # fmt: skip
+def late_launch(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """The part of the launching call in which the stream is idle."""
+    begin = np.maximum(m.launch_enter_time, m.idle_since_time)
+    wait = np.minimum(m.launch_exit_time, m.enter_time) - begin
+    return parent.where(
+        (m.launch_enter >= 0) & (wait > 0), severity=wait, call_path=m.launch_call_path, location=m.launch_location
+    )
+
+
+def waiting(m: CompoundTable) -> np.ndarray:
+    """From entering the call, or the begin of what it waits for, to the end of that or of the call."""
+    wait = np.minimum(m.exit_time, m.cause_end_time) - m.wait_begin_time
+    return np.where(m.cause >= 0, np.minimum(wait, m.own_time), 0)
+
+
+@pattern(
+    "device_early_wait", "device_synchronization", "Early Blocking Wait", table="device_syncs", since="wait_begin_time", expert={},
+    summary="Time in a synchronisation while the last kernel or copy that was pending runs.",
+    advice="Synchronise later and let the host compute meanwhile, or give the host a part of the kernel's work.",
+)  # fmt: skip
+def early_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """The host waits for the kernel or copy that was pending and ended last."""
+    wait = waiting(m)
+    return parent.where(~m.is_copy & (wait > 0), severity=wait)
+
+
+@pattern(
+    "device_useless_sync", "device_synchronization", "Useless Synchronization", table="device_syncs", since="enter_time", expert={},
+    summary="Time in synchronisations at whose beginning nothing was pending.",
+    advice="Leave the synchronisation out.",
+)  # fmt: skip
+def useless_sync(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """Everything the call waits for was over: it costs its own time."""
+    return parent.where(~m.is_copy & (m.cause < 0) & (m.own_time > 0), severity=m.own_time)
+
+
+@pattern(
+    "device_copy_wait", "device_copy_calls", "Wait for Pending Work", table="device_syncs", since="wait_begin_time", expert={},
+    summary="Time in a blocking copy while the last kernel or copy that was pending before it runs.",
+    advice="Copy later, or asynchronously, and let the host compute meanwhile.",
+)  # fmt: skip
+def copy_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """A copy that returns only when it is done is a synchronisation as well."""
+    wait = waiting(m)
+    return parent.where(m.is_copy & (wait > 0), severity=wait)
+
+
+@pattern(
+    "device_blocking_copy", "device_copy_calls", "Blocking Copy", table="copies", since="begin_time", overlaps=True, expert={},
+    summary="Time the host waits in a copying call for the transfer itself, though it could go on.",
+    advice="Copy asynchronously, from pinned memory, on a stream of its own.",
+)  # fmt: skip
+def blocking_copy(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """The part of the transfer in the call, if the call returns only after it."""
+    wait = m.end_time - np.maximum(m.begin_time, m.copy_enter_time)
+    waits = (m.copy_enter >= 0) & (m.copy_exit_time >= m.end_time) & (wait > 0)
+    return parent.where(waits, severity=wait, call_path=m.copy_call_path, location=m.copy_location)
+
+
+# -- the streams ---------------------------------------------------------------------------------------------------------
+
+
+def in_state(model: Model, m: CompoundTable, parent: Matches, *, state: int) -> Matches:
+    """Intervals in which a stream does one thing."""
+    return parent.where(m.state[parent.row] == state)
+
+
+@pattern(
+    "device_time", "", "Device Time", table="device_intervals", since="begin_time", expert={}, needs="devices",
+    summary="Time of all streams of devices, from the first event of their process to the last.",
+    advice="Expand the property: kernels are use, copies and idle time are loss.",
+)  # fmt: skip
+def device_time(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """All intervals."""
+    return parent.where(m.end_time > m.begin_time, severity=m.end_time - m.begin_time)
+
+
+for id, title, summary, advice, state in (
+    ("device_kernels", "Kernels", "Time in which a kernel runs on a stream, on the call path of the kernel.",
+     "Tune the kernels with the largest shares.", KERNEL),
+    ("device_copies", "Copies", "Time in which a copy runs on a stream and no kernel, on the call path of the call that asks for it.",
+     "Copy less, or while kernels run.", COPYING),
+    ("device_idle", "Idle", "Time in which a stream does nothing, on the call path of the call that ends it: this code keeps the device waiting.",
+     "Find out whether the host is late, or the work that the stream depends on.", IDLE),
+):  # fmt: skip
+    pattern(
+        id, "device_time", title, table="device_intervals", summary=summary, advice=advice,
+        scalasca={"state": state}, expert={"state": state},
+    )(in_state)  # fmt: skip
+
+
+def of_direction(model: Model, m: CompoundTable, parent: Matches, *, direction: int) -> Matches:
+    """Copies of one direction."""
+    return parent.where(m.direction[parent.row] == direction)
+
+
+for name, title, where, direction in DIRECTIONS:
+    pattern(
+        f"device_copies_{name}", "device_copies", title, table="device_intervals", summary=f"Copies {where}.",
+        scalasca={"direction": direction}, expert={"direction": direction},
+    )(of_direction)  # fmt: skip
+
+
+@pattern(
+    "device_copies_hidden", "device_copies", "Hidden", table="device_intervals", overlaps=True, expert={}, since="begin_time",
+    summary="Time of copies beside which kernels run on other streams of the device.",
+)  # fmt: skip
+def hidden_copies(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """The part that kernels cover."""
+    hidden = m.hidden_time[parent.row]
+    return parent.where(hidden > 0, severity=hidden)
+
+
+@pattern(
+    "device_copies_exposed", "device_copies", "Exposed", table="device_intervals", overlaps=True, expert={}, since="begin_time",
+    summary="Time of copies beside which no kernel runs on the device.",
+    advice="Copy on another stream while kernels run: in pieces, before they are needed.",
+)  # fmt: skip
+def exposed_copies(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """The remainder."""
+    exposed = parent.severity - m.hidden_time[parent.row]
+    return parent.where(exposed > 0, severity=exposed)
+
+
+def not_requested(m: CompoundTable, parent: Matches) -> np.ndarray:
+    """The part of idle intervals before the call that ends it; -1 where that is not known."""
+    begin, end, request = m.begin_time[parent.row], m.end_time[parent.row], m.request_time[parent.row]
+    return np.where(request >= 0, np.clip(request, begin, end) - begin, -1)
+
+
+@pattern(
+    "device_idle_before_launch", "device_idle", "Before Launch", table="device_intervals", since="begin_time", expert={},
+    summary="Idle time of a stream in which nothing had been asked of it: the host is late.",
+    advice="Launch ahead of time; move what the host does in between to other threads or to the device.",
+)  # fmt: skip
+def idle_before_launch(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """Until the ENTER of the call that launches, or copies, what ends it; at the end of the program all of it."""
+    late = not_requested(m, parent)
+    return parent.where(late > 0, severity=late)
+
+
+@pattern(
+    "device_idle_after_launch", "device_idle", "After Launch", table="device_intervals", until="end_time", expert={},
+    summary="Idle time of a stream after its next kernel or copy was asked for: latency, other streams, or what it depends on.",
+    advice="Look at what runs on other streams meanwhile; without that it is latency, which larger kernels hide.",
+)  # fmt: skip
+def idle_after_launch(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """From that ENTER on."""
+    late = not_requested(m, parent)
+    rest = np.where(late >= 0, parent.severity - late, 0)
+    return parent.where(rest > 0, severity=rest)
+
+
+# -- counts --------------------------------------------------------------------------------------------------------------
+
+add(
+    "device_launches", "", "Kernel Launches", "Number of calls that launch kernels.", unit="occ", measure="visits",
+    regions=doing(LAUNCH), expert={}, needs="device_calls",
+)  # fmt: skip
+
+
+@pattern(
+    "device_kernel_executions", "", "Kernel Executions", table="kernels", unit="occ", expert={}, needs="devices",
+    since="enter_time", summary="Number of kernels executed, on their streams.",
+)  # fmt: skip
+def kernel_executions(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """All kernels."""
+    return parent.counted(np.ones(len(parent), bool))
+
+
+@pattern(
+    "device_copy_ops", "", "Device Copies", table="copies", unit="occ", expert={}, needs="devices", since="begin_time",
+    summary="Number of copies, on their streams and the call paths of the calls that ask for them.",
+)  # fmt: skip
+def copy_ops(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """All copies."""
+    return parent.counted(np.ones(len(parent), bool))
+
+
+@pattern(
+    "device_bytes", "", "Bytes Copied", table="copies", unit="bytes", expert={}, needs="devices", since="begin_time",
+    summary="Bytes copied between host and devices and within devices.",
+)  # fmt: skip
+def copied_bytes(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """Their bytes, where they are recorded."""
+    return parent.where(m.bytes > 0, severity=m.bytes)
+
+
+for parent_id, unit, what in (
+    ("device_copy_ops", "occ", "Number of copies"),
+    ("device_bytes", "bytes", "Bytes copied"),
+):
+    for name, title, where, direction in DIRECTIONS:
+        pattern(
+            f"{parent_id}_{name}", parent_id, title, table="copies", unit=unit, summary=f"{what} {where}.",
+            scalasca={"direction": direction}, expert={"direction": direction},
+        )(of_direction)  # fmt: skip
