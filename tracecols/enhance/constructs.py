@@ -46,6 +46,8 @@ def match_teams(facts: Facts, scans: Sequence[LocationScan], teams: Teams) -> Co
             "join_time": join_time,
             "call_path": call_path,
             "n_threads": np.bincount(teams.instance, minlength=n).astype(np.int32),
+            "turn": teams.turn,
+            "team": teams.team_of_instance,
         },
         {
             "teams that nobody forked": int((master < 0).sum()),
@@ -81,6 +83,8 @@ def match_constructs(facts: Facts, calls: CallInstances, teams: Teams) -> tuple[
             "role_number": role[head],
             "n_members": n_members.astype(np.int32),
             "latest_enter_time": segments.max(enter),
+            "earliest_enter_time": lambda: segments.min(enter),
+            "first_enter": lambda: segments.min(calls.enter[rows]),
         },
         {"constructs that lack threads": int((n_members < n_threads[team[head]]).sum()) if n else 0},
     )

@@ -13,8 +13,10 @@ from tracecols.enhance.collectives import find_startups, match_collectives, outg
 from tracecols.enhance.constructs import match_constructs, match_teams
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.instances import call_instances, profile, region_instances
-from tracecols.enhance.locks import match_locks
+from tracecols.enhance.locks import ACQUIRE, match_locks
 from tracecols.enhance.messages import (
+    RECEIVES,
+    SENDS,
     find_late_calls,
     gather_sent,
     list_sends,
@@ -22,10 +24,12 @@ from tracecols.enhance.messages import (
     outgoing_messages,
     pair_requests,
 )  # fmt: skip
+from tracecols.enhance.scan import ACTION
 from tracecols.enhance.steps import BUCKET, GLOBAL, RECEIVE, SEND, WITHIN, Every, Step
 from tracecols.enhance.teams import Teams
 from tracecols.enhance.windows import match_epochs, match_window_collectives
-from tracecols.schema import Table, compound
+from tracecols.kernels.stacks import PUSH
+from tracecols.schema import EventKind, Table, compound
 
 
 def find_teams(facts: Facts, members: NDArray[np.int64], only_global: bool) -> Teams:
@@ -85,11 +89,22 @@ class TableSpec:
         pattern can match on it.
     counts : bool
         Whether it counts what contradicts itself.
+    order : tuple of str
+        Columns, declared or beside, by which the rows of the whole trace are ordered, so that slices can be put together; empty
+        where there is only one slice.
+    by_location : bool
+        Whether its rows are those of the members of a slice one after the other, so that the step can make them for one
+        location at a time.
+    kinds : frozenset of int
+        Kinds of events of which it has one row each, at most; empty where that is not known beforehand.
     """
 
     schema: Table
     charged: tuple[str, str] | None = None
     counts: bool = False
+    order: tuple[str, ...] = ()
+    by_location: bool = False
+    kinds: frozenset[int] = frozenset()
 
     @property
     def name(self) -> str:
@@ -101,6 +116,15 @@ class TableSpec:
         """The stage in which it is complete."""
         return STEP_OF[self.name].stage
 
+    @property
+    def references(self) -> Mapping[str, str]:
+        """Its columns that hold rows of compound tables of the same slice, and the names of these."""
+        return {c.name: c.target for c in self.schema.columns if c.target in STEP_OF}
+
+
+def _kinds(mask: NDArray[np.bool_]) -> frozenset[int]:
+    return frozenset(np.flatnonzero(mask).tolist())
+
 
 _HERE = ("call_path", "location")
 
@@ -109,23 +133,29 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
         spec.name: spec
         for spec in (
             TableSpec(compound.PROFILE),
-            TableSpec(compound.REGION_INSTANCES, _HERE),
-            TableSpec(compound.TEAMS, counts=True),
-            TableSpec(compound.CONSTRUCTS, counts=True),
-            TableSpec(compound.CONSTRUCT_MEMBERS, _HERE),
-            TableSpec(compound.LOCK_ACQUISITIONS, _HERE, counts=True),
-            TableSpec(compound.SENDS, _HERE),
-            TableSpec(compound.RECEIVES, _HERE),
-            TableSpec(compound.MESSAGES, ("recv_call_path", "recv_location"), counts=True),
-            TableSpec(compound.SENT_MESSAGES, ("send_done_call_path", "send_location")),
-            TableSpec(compound.COLLECTIVES, counts=True),
-            TableSpec(compound.COLLECTIVE_MEMBERS, _HERE),
+            TableSpec(compound.REGION_INSTANCES, _HERE, order=("enter",), by_location=True, kinds=_kinds(ACTION == PUSH)),
+            TableSpec(compound.TEAMS, counts=True, order=("turn", "team")),
+            TableSpec(compound.CONSTRUCTS, counts=True, order=("earliest_enter_time", "first_enter")),
+            TableSpec(compound.CONSTRUCT_MEMBERS, _HERE, order=("enter",)),
+            TableSpec(compound.LOCK_ACQUISITIONS, _HERE, counts=True, order=("acquire",), kinds=_kinds(ACQUIRE)),
+            TableSpec(compound.SENDS, _HERE, order=("send",), kinds=_kinds(SENDS)),
+            TableSpec(compound.RECEIVES, _HERE, order=("recv",), kinds=_kinds(RECEIVES)),
+            TableSpec(
+                compound.MESSAGES, ("recv_call_path", "recv_location"), counts=True, order=("recv",), kinds=_kinds(RECEIVES),
+            ),
+            TableSpec(
+                compound.SENT_MESSAGES, ("send_done_call_path", "send_location"), order=("send",), kinds=_kinds(SENDS),
+            ),
+            TableSpec(compound.COLLECTIVES, counts=True, order=("earliest_end_time", "first_end")),
+            TableSpec(
+                compound.COLLECTIVE_MEMBERS, _HERE, order=("end",), kinds=frozenset({int(EventKind.MPI_COLLECTIVE_END)}),
+            ),
             TableSpec(compound.STARTUPS, _HERE),
             TableSpec(compound.WINDOW_MEMBERS, _HERE, counts=True),
             TableSpec(compound.EPOCHS, ("wait_call_path", "target"), counts=True),
         )
     }
-)
+)  # fmt: skip
 """All compound tables by name."""
 
 

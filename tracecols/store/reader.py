@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import OrderedDict
 from pathlib import Path
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tracecols.errors import StoreError
-from tracecols.files import check_regular
+from tracecols.files import check_regular, open_regular
 from tracecols.once import once
 from tracecols.schema import DEFINITIONS, EVENTS, FORMAT_VERSION, SIDE_TABLES, Column, Table, metric_table
 from tracecols.schema.capabilities import GET_COMPLETION
@@ -124,6 +125,16 @@ class Store:
         # stores made before this was recorded are of two formats
         default = [GET_COMPLETION] if str(source["format"]).startswith("EPILOG") else []
         return frozenset(source.get("capabilities", default))
+
+    @once
+    def digest(self) -> str:
+        """What tells this store from another one of the same name, to recognise what was made of it."""
+        files = [self.path / MANIFEST, *(self.path / "definitions" / f"{t}.parquet" for t in ("locations", "segments"))]
+        whole = hashlib.sha256()
+        for path in files:
+            with open_regular(path) as file:
+                whole.update(file.read())
+        return whole.hexdigest()
 
     def damaged(self, what: str) -> StoreError:
         """Make the error about something in the store that contradicts itself or the schema."""
