@@ -463,6 +463,32 @@ def messages_frame(subject: Subject, watch: Watch) -> Items:
     return "messages", len(frame)
 
 
+@step("enhance", "all enhanced tables as Parquet, all threads", "tables", in_series=True)
+def enhance(subject: Subject, watch: Watch) -> Items:
+    """Scan the store and write events with pointers, the call tree and all compound tables."""
+    from tracecols.enhance.table_files import ENHANCED
+    from tracecols.enhance.table_writer import write_tables
+
+    folder = subject.scratch / "enhanced"
+    shutil.rmtree(folder, ignore_errors=True)
+    with watch:
+        write_tables(subject.model(subject.jobs), ENHANCED, folder)
+    n_bytes = sum(f.stat().st_size for f in folder.rglob("*.parquet"))
+    shutil.rmtree(folder)
+    return "bytes", n_bytes
+
+
+@step("events_frame", "all events with pointers as a data frame, all threads", "queries", most_events=LARGEST)
+def events_frame(subject: Subject, watch: Watch) -> Items:
+    """Scan the store and make a data frame of all events with all pointer columns."""
+    import tracecols
+
+    trace = tracecols.open(subject.store, jobs=subject.jobs, frame_limit=1 << 40)
+    with watch:
+        frame = trace.events
+    return "events", len(frame)
+
+
 def _no_duckdb(archive: Path) -> str:
     from importlib.util import find_spec
 

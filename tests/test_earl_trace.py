@@ -18,6 +18,7 @@ import tracecols
 from tracecols.earl import EventTrace, index
 from tracecols.earl.events import ATTRIBUTES
 from tracecols.earl.types import OF_KIND, PARENTS, TYPES, is_type, leaves
+from tracecols.enhance import order
 from tracecols.errors import StoreError
 
 PARALLEL = "!$omp parallel @a.c:1"
@@ -432,8 +433,8 @@ def test_index__does_not_depend_on_windows_and_blocks(data, tmp_path, monkeypatc
         store = tracecols.convert(data / name, tmp_path / f"{name}.trace")
         one = EventTrace(store, index=tmp_path / f"{name}.one")
         with monkeypatch.context() as patch:
-            patch.setattr(index, "WINDOW", 64)
-            patch.setattr(index, "SAMPLE", 4)
+            patch.setattr(order, "WINDOW", 64)
+            patch.setattr(order, "SAMPLE", 4)
             other = EventTrace(store, index=tmp_path / f"{name}.other")
         assert columns(one) == columns(other)
         assert sorted(one.index["row_of"].tolist()) == list(range(len(one)))

@@ -3,39 +3,48 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from tracecols.arguments import as_seconds, as_texts, clock_reading
+from tracecols.arguments import as_seconds, as_texts, clock_reading, is_whole_number, show
+from tracecols.catalog import Catalog
 from tracecols.enhance.columns import CompoundTable
+from tracecols.enhance.event_rows import EVENT_COLUMNS, bytes_of, find_spans, read_event_columns
 from tracecols.enhance.instances import region_instances
 from tracecols.enhance.model import Model, enhance
-from tracecols.enhance.order import EventOrder
-from tracecols.enhance.pointers import POINTERS, scan_pointers
+from tracecols.enhance.table_files import TableFiles, row_bytes
 from tracecols.enhance.tables import TABLES
-from tracecols.errors import MissingExtraError, StoreError
+from tracecols.errors import StoreError
 from tracecols.jobs import n_jobs
 from tracecols.once import once
 from tracecols.patterns.base import Family
 from tracecols.patterns.engine import analyze_model, choose, find_matches
 from tracecols.patterns.plugins import load_all
-from tracecols.schema import DEFINITIONS, EVENTS, NAMES, SIDE_TABLES, Table
+from tracecols.schema import NAMES, SIDE_TABLES
 from tracecols.slices.opened import open_slice
 from tracecols.slices.source import chosen_locations
 from tracecols.store import Store
-from tracecols.store.arrow import to_numpy
 
 if TYPE_CHECKING:
     from tracecols.severity import SeverityCube
 
-EVENT_COLUMNS = ("location", *EVENTS.names, *POINTERS, "pos")
-"""Columns of `Trace.events`."""
+FRAME_SHARE = 2
+"""A data frame may take the machine's memory divided by this, unless something else is said (`Trace.frame_limit`)."""
+
+
+def default_frame_limit() -> int | None:
+    """Return the bytes a data frame may take if nobody says otherwise; None, no limit, where the memory is not known."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // FRAME_SHARE
+    except (AttributeError, ValueError, OSError):
+        return None
 
 
 class Trace:
@@ -55,6 +64,14 @@ class Trace:
         Threads for scanning; by default one per core.
     progress : callable, optional
         Called with the number of events scanned and the number of all.
+    frame_limit : int, optional
+        Bytes a data frame of events or of a compound table may take; larger ones are refused. By default half of the machine's
+        memory. `frame_bytes` says what a frame takes, `scan` reads tables of any size.
+
+    Attributes
+    ----------
+    frame_limit : int or None
+        May be changed; None is no limit.
 
     Examples
     --------
@@ -64,17 +81,26 @@ class Trace:
     """
 
     def __init__(
-        self, path: str | Path, *, jobs: int | None = None, progress: Callable[[int, int], None] | None = None
+        self,
+        path: str | Path,
+        *,
+        jobs: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+        frame_limit: int | None = None,
     ) -> None:
+        if frame_limit is not None and (not is_whole_number(frame_limit) or frame_limit < 0):
+            raise StoreError(f"{show(frame_limit)} is no number of bytes (frame_limit)\n  give a whole number")
         self.store = Store(path)
+        self._given_limit = frame_limit
+        self.frame_limit = default_frame_limit() if frame_limit is None else int(frame_limit)
         self._given_jobs, self._jobs = jobs, n_jobs(jobs)
         self._progress = progress
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path.absolute(), "jobs": self._given_jobs}
+        return {"path": self.path.absolute(), "jobs": self._given_jobs, "frame_limit": self._given_limit}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["path"], jobs=state["jobs"])  # type: ignore[misc]
+        self.__init__(state["path"], jobs=state["jobs"], frame_limit=state["frame_limit"])  # type: ignore[misc]
 
     @property
     def path(self) -> Path:
@@ -236,8 +262,37 @@ class Trace:
 
     @property
     def events(self) -> pd.DataFrame:
-        """All events with all pointer columns: about 100 B per event. For large traces see `read_events`."""
+        """All events with all pointer columns: 97 B per event, at most 1.3 times that while it is made (`frame_bytes`, `scan`)."""
         return self.read_events()
+
+    def frame_bytes(self, name: str) -> int:
+        """Return the bytes that a data frame of `events` or of a compound table takes, at most; nothing is computed.
+
+        Parameters
+        ----------
+        name : str
+            `events` or the name of a compound table; of those whose rows cannot be counted beforehand it is 0.
+        """
+        if name == "events":
+            return bytes_of(EVENT_COLUMNS) * int(self.manifest["n_events"])
+        spec = TABLES.get(name)
+        if spec is None:
+            raise StoreError(f"no data frame is called {show(name)}\n  there are events, {', '.join(TABLES)}")
+        kinds = self.manifest["events_by_kind"]
+        return row_bytes(spec.schema) * sum(int(kinds.get(str(k), 0)) for k in spec.kinds)
+
+    def _check_frame(self, name: str, n_bytes: int) -> None:
+        """Refuse a data frame that takes more memory than it may."""
+        if self.frame_limit is None or n_bytes <= self.frame_limit:
+            return
+        part = (
+            "a part of them with read_events(locations, start, stop, columns)" if name == "events" else "it in pieces"
+        )
+        raise StoreError(
+            f"a data frame of {name} would take up to {n_bytes / 2**30:,.1f} GiB, more than the limit of {self.frame_limit / 2**30:,.1f} GiB\n"
+            f"  read {part}, or scan('{name}') for polars, DuckDB and others; to raise the limit set frame_limit of the trace in bytes",
+            in_shell=f"tracecols enhance {self.path} {name} writes it as Parquet files without holding it in memory",
+        )
 
     def read_events(
         self,
@@ -282,39 +337,19 @@ class Trace:
             )
         chosen = self._chosen(locations)
         first, last = (None if at is None else self.ticks(at) for at in (start, stop))
-        first_rows = self.store.definitions["locations"].column("first_row").to_pylist()
-        order = EventOrder(self.store, np.array(first_rows, np.int64)) if self.store.decreases else None
-        pointed = [c for c in wanted if c in POINTERS]
-        stored = [c for c in EVENTS.names if c in wanted or (c == "time" and (start is not None or stop is not None))]
-        position = self._positions() if "pos" in wanted else None
-        parts: list[dict[str, NDArray[Any]]] = []
-        for location in chosen:
-            part = self.store.read("events", location, stored or ["kind"])
-            n = next(iter(part.values())).size
-            part["row"] = first_rows[location] + np.arange(n)
-            if pointed:
-                part.update({c: v for c, v in scan_pointers(self.model, location).items() if c in pointed})
-            if start is not None or stop is not None:
-                time = part["time"] if order is None else order.times_of(first_rows[location], part["time"])
-                low = 0 if first is None else int(np.searchsorted(time, first))
-                high = n if last is None else int(np.searchsorted(time, last))
-                part = {c: v[low:high] for c, v in part.items()}
-            part["location"] = np.full(part["row"].size, location, np.int32)
-            if position is not None:
-                part["pos"] = position[part["row"]]
-            parts.append(part)
-        joined = {
-            c: np.concatenate([p[c] for p in parts]) if parts else np.zeros(0, np.int64) for c in [*wanted, "row"]
-        }
-        index = pd.Index(joined.pop("row"), name="row")
-        frame = pd.DataFrame(joined, index=index, columns=wanted, copy=False)
+        spans = find_spans(self.store, chosen, first, last)
+        n = sum(map(len, spans))
+        self._check_frame("events", n * bytes_of(wanted))
+        found = read_event_columns(self.store, spans, wanted, lambda: self.model)
+        rows = [(span.first + span.low, span.first + span.high) for span in spans if len(span)]
+        follows = all(a[1] == b[0] for a, b in pairwise(rows))
+        index = (
+            pd.RangeIndex(rows[0][0] if rows else 0, rows[-1][1] if rows else 0, name="row")
+            if follows
+            else pd.Index(np.concatenate([np.arange(a, b) for a, b in rows]), name="row")
+        )
+        frame = pd.DataFrame(found, index=index, columns=wanted, copy=False)
         return self.with_names(frame) if names else frame
-
-    def _positions(self) -> NDArray[np.int64]:
-        n_locations = int(self.manifest["n_locations"])
-        times = np.concatenate([self.store.read("events", i, ["time"])["time"] for i in range(n_locations)])
-        first_rows = to_numpy(self.store.definitions["locations"].column("first_row"))
-        return EventOrder(self.store, first_rows).rank(np.arange(times.size), times)
 
     def with_names(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Join the names of what a table's columns refer to: locations, kinds, regions, communicators, call paths.
@@ -371,7 +406,7 @@ class Trace:
         Parameters
         ----------
         name : str
-            `p2p`, `collectives`, `threads`, `locks`, `tasks`, `rma`, `io`, `contexts`, `parameters`, `control`,
+            `p2p`, `collectives` (`collectives_events` among all tables, see `scan`), `threads`, `locks`, `tasks`, `rma`, `io`, `contexts`, `parameters`, `control`,
             `attributes`, `program_arguments`, or `metrics_N` for metric class N.
         locations : int or iterable of int, optional
             All by default.
@@ -381,6 +416,7 @@ class Trace:
         StoreError
             If there is no such table or location, or the store is damaged.
         """
+        name = self.catalog.sides.get(name, name)
         if name not in self.store.tables and name not in SIDE_TABLES:
             raise StoreError(
                 f"no side table {name!r}\n  this trace has {', '.join(t for t in self.store.tables if t != 'events')}"
@@ -396,15 +432,19 @@ class Trace:
         locations : int or iterable of int, optional
             Rows of locations; all by default.
         """
-        model = self.model
-        return region_instances(model.facts, model.scans, self._chosen(locations), model.team_instances).frame()
+        model, chosen = self.model, self._chosen(locations)
+        if locations is None:
+            self._check_frame("region_instances", self.frame_bytes("region_instances"))
+        return region_instances(model.facts, model.scans, chosen, model.team_instances).frame()
 
     # -- compound events -------------------------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> pd.DataFrame:
         """Return a compound table by name (`tracecols.enhance.tables.TABLES`, docs/schema.md): `messages`, `collectives`, `profile`, ..."""
         if name in TABLES:
+            self._check_frame(name, self.frame_bytes(name))
             table: CompoundTable = self.model.get(name)
+            self._check_frame(name, row_bytes(table.table) * len(table))
             return table.frame()
         near = difflib.get_close_matches(name, [*TABLES, *dir(type(self))], 1)
         hint = f"; did you mean {near[0]!r}?" if near and not name.startswith("_") else ""
@@ -529,13 +569,50 @@ class Trace:
         frame = frame.sort_values("severity", ascending=False, kind="stable")
         return self.with_names(frame) if names else frame
 
+    # -- tables for others -----------------------------------------------------------------------------------------
+
+    @once
+    def catalog(self) -> Catalog:
+        """All tables of the trace by name."""
+        return Catalog(self.store, lambda: self.model)
+
+    def scan(self, name: str) -> TableFiles:
+        """Return a table as Parquet files, for whoever reads Parquet or Arrow; nothing of it is held in memory.
+
+        Enhanced tables are made when they are first asked for, in the store's folder `enhanced/` (or in a temporary folder if the
+        store cannot be written), by one pass over the trace in bounded memory; `tracecols enhance` makes them beforehand.
+
+        Parameters
+        ----------
+        name : str
+            `events` (with all pointer columns), `call_paths`, a compound table, a side table, or a definition table
+            (docs/schema.md). The side table of the events of collective operations is `collectives_events`.
+
+        Returns
+        -------
+        TableFiles
+            Its rows are those of the data frame of this name in the same order; the number of a row is its place.
+
+        Raises
+        ------
+        StoreError
+            If there is no such table, or no room for it.
+
+        Examples
+        --------
+        >>> polars.scan_parquet(trace.scan("messages").files, row_index_name="row")  # doctest: +SKIP
+        >>> polars.DataFrame(trace.scan("collectives"))  # doctest: +SKIP
+        """
+        return self.catalog.scan(name)
+
     def sql(self, query: str) -> pd.DataFrame:
-        """Query the store's Parquet files with SQL (extra `sql`).
+        """Query all tables of the trace with SQL (extra `sql`).
 
         Parameters
         ----------
         query : str
-            DuckDB SQL over the views `events` (row, location, time, kind, region), the side tables, and the definitions.
+            DuckDB SQL over all tables that `scan` knows, under the same names, each with its number as column `row`. Enhanced tables are
+            made when a query names them, and the pointer columns of `events` when a query reads one.
 
         Raises
         ------
@@ -547,67 +624,12 @@ class Trace:
         Examples
         --------
         >>> trace.sql("select r.name, count(*) from events e join regions r on r.row = e.region group by 1")  # doctest: +SKIP
+        >>> trace.sql("select send_location, sum(length) from messages group by 1")  # doctest: +SKIP
         """
-        try:
-            import duckdb
-        except ImportError as error:
-            raise MissingExtraError("duckdb", "sql", "Trace.sql") from error
-        self.store.check_files()
-        with duckdb.connect() as db:
-            for name in self.store.definitions:
-                path = self._quoted(self.path / "definitions" / f"{name}.parquet")
-                db.sql(
-                    f"create view {name} as select file_row_number as row, {self._declared(DEFINITIONS[name])} from read_parquet({path}, file_row_number = true)"
-                )
-            for name in self.store.tables:
-                # a side table may be called like a definition table of the same family
-                view = name if name not in self.store.definitions else f"{name}_events"
-                files = self._quoted(self.path / name / "*.parquet")
-                if name != "events":
-                    db.sql(
-                        f"create view {view} as select {self._declared(self.store.tables[name])} from read_parquet({files})"
-                    )
-                    continue
-                db.sql(
-                    "create view events as select l.first_row + f.file_row_number - s.offset as row, s.location, f.time, f.kind, f.region "
-                    f"from read_parquet({files}, filename = true, file_row_number = true) f "
-                    "join segments s on s.\"table\" = 'events' and s.part = cast(regexp_extract(f.filename, 'part-(\\d+)', 1) as int) "
-                    "and f.file_row_number >= s.offset and f.file_row_number < s.offset + s.n_rows join locations l on l.row = s.location"
-                )
-            return db.sql(query).df()
-
-    def _declared(self, table: Table) -> str:
-        """Return the declared columns for a query of a table's files; those that the files lack are constants."""
-        lacking = self.store.lacking(table)
-        return ", ".join(
-            f'cast({_literal(c.absent)} as {_sql_type(c.dtype)}) as "{c.name}"' if c in lacking else f'"{c.name}"'
-            for c in table.columns
-        )
-
-    @staticmethod
-    def _quoted(path: Path) -> str:
-        return "'" + str(path).replace("'", "''") + "'"
+        return self.catalog.sql(query)
 
 
-def _literal(value: float | str | list[Any]) -> str:
-    """Return a value in SQL."""
-    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
-
-
-def _sql_type(dtype: str) -> str:
-    """Return the type in SQL of a column, by its declared dtype."""
-    if dtype.startswith("list["):
-        return _sql_type(dtype[5:-1]) + "[]"
-    return _SQL_TYPES[dtype]
-
-
-_SQL_TYPES = {
-    "string": "varchar", "float64": "double", "int8": "tinyint", "int16": "smallint", "int32": "integer", "int64": "bigint",
-    "uint8": "utinyint", "uint16": "usmallint", "uint32": "uinteger", "uint64": "ubigint",
-}  # fmt: skip
-
-
-def open_trace(path: str | Path, *, jobs: int | None = None) -> Trace:
+def open_trace(path: str | Path, *, jobs: int | None = None, frame_limit: int | None = None) -> Trace:
     """Open a store.
 
     Parameters
@@ -616,10 +638,12 @@ def open_trace(path: str | Path, *, jobs: int | None = None) -> Trace:
         The store `NAME.trace`.
     jobs : int, optional
         Threads; by default one per core.
+    frame_limit : int, optional
+        Bytes a data frame may take (see `Trace`); by default half of the machine's memory.
 
     Raises
     ------
     StoreError
         If it is no store, damaged, or of another version.
     """
-    return Trace(path, jobs=jobs)
+    return Trace(path, jobs=jobs, frame_limit=frame_limit)

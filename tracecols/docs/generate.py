@@ -12,7 +12,7 @@ from tracecols.patterns.constraints import CONSTRAINTS
 from tracecols.patterns.registry import CONVENTIONS, properties
 from tracecols.report.properties import facts, how
 from tracecols.rules import RULES
-from tracecols.schema import DEFINITIONS, EVENTS, KINDS, SIDE_TABLES, Column, Table, metric_table
+from tracecols.schema import DEFINITIONS, EVENTS, KINDS, SIDE_TABLES, Column, Table, compound, metric_table
 from tracecols.schema.severity import SEVERITY_TABLES
 
 HERE = Path(__file__).parent
@@ -46,6 +46,7 @@ def schema_page() -> str:
         + section("Events", [EVENTS])
         + section("Side tables", [*SIDE_TABLES.values(), metric_table(0, ["int64", "float64"])])
         + section("Definitions", DEFINITIONS.values())
+        + section("Enhanced events and call paths", [compound.EVENTS_WITH_POINTERS, compound.CALL_PATHS])
         + section("Compound tables", (spec.schema for spec in TABLES.values()))
         + section("Severity cube", SEVERITY_TABLES.values())
     )

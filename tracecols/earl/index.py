@@ -7,12 +7,10 @@ what was read the system may forget again.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import ExitStack
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -22,13 +20,12 @@ from numpy.typing import NDArray
 from tracecols.earl.types import LOCKS, NUMBER, OF_END, OF_KIND, TYPES, WITHOUT_WINDOW, is_type
 from tracecols.enhance.grouping import Segments, pair_nested
 from tracecols.errors import StoreError
-from tracecols.files import check_regular, open_regular, read_json
+from tracecols.files import check_regular, read_json
 from tracecols.schema import EventKind
 from tracecols.schema.capabilities import GET_COMPLETION
 from tracecols.schema.columns import Column
 from tracecols.schema.enums import PARADIGMS
 from tracecols.scratch import temporary_folder
-from tracecols.store import Store
 from tracecols.store.layout import MANIFEST, new_folder
 
 if TYPE_CHECKING:
@@ -41,9 +38,6 @@ FOLDER = Path("enhanced") / "earl"
 
 BLOCK = 256
 """Sends whose latest receive is known together."""
-
-SAMPLE, WINDOW = 1 << 10, 1 << 21
-"""Events are put in order window by window; their bounds are found among every SAMPLE-th time of each location."""
 
 OPEN = np.iinfo(np.int64).max
 """End of what never ends."""
@@ -127,16 +121,6 @@ class Index:
         return name in self._open or (self.folder / f"{name}.npy").exists()
 
 
-def identity(store: Store) -> str:
-    """Return what tells a store from another one of the same name."""
-    files = [store.path / MANIFEST, *(store.path / "definitions" / f"{t}.parquet" for t in ("locations", "segments"))]
-    whole = hashlib.sha256()
-    for path in files:
-        with open_regular(path) as file:
-            whole.update(file.read())
-    return whole.hexdigest()
-
-
 def open_index(trace: Trace, folder: Path | None = None) -> Index:
     """Open the index of a trace; make it if there is none, or if it is that of another trace.
 
@@ -151,7 +135,7 @@ def open_index(trace: Trace, folder: Path | None = None) -> Index:
     StoreError
         If it cannot be written where it is wanted.
     """
-    of = {"format": "tracecols earl index", "version": VERSION, "of": identity(trace.store)}
+    of = {"format": "tracecols earl index", "version": VERSION, "of": trace.store.digest}
     wanted = trace.path / FOLDER if folder is None else Path(folder)
     try:
         found = read_json(wanted / MANIFEST)
@@ -361,32 +345,8 @@ class Builder:
     def order(self) -> None:
         """Write the chronological order, window by window."""
         time, dtype = self.index["time"], row_dtype(self.n)
-        order = self.model.order
         pos_of = self.reserve("pos_of", dtype, self.n)
-        bounds = [*self.first_rows.tolist(), self.n]
-        spans = [(a, b) for a, b in pairwise(bounds) if a < b]
-
-        def windows() -> Iterator[NDArray[np.int64]]:
-            samples = np.sort(np.concatenate([*(time[a:b:SAMPLE] for a, b in spans), np.zeros(0, np.int64)]))
-            # what is of the same time stays together
-            cuts = np.unique(samples[WINDOW // SAMPLE :: WINDOW // SAMPLE])
-            at = [a for a, _ in spans]
-            done = 0
-            for cut in [*cuts.tolist(), None]:
-                stop = [
-                    b if cut is None else a + int(np.searchsorted(order.times_of(a, time[a:b]), np.int64(cut)))
-                    for a, (_, b) in zip(at, spans, strict=True)
-                ]
-                rows = np.concatenate(
-                    [*(np.arange(a, b) for a, b in zip(at, stop, strict=True)), np.zeros(0, np.int64)]
-                )
-                rows = rows[order.argsort(rows, time[rows])]
-                pos_of[rows] = np.arange(done, done + rows.size)
-                done += rows.size
-                at = stop
-                yield rows
-
-        self.stream("row_of", dtype, self.n, windows())
+        self.stream("row_of", dtype, self.n, self.model.order.fill_places(time, pos_of))
         if isinstance(pos_of, np.memmap):
             pos_of.flush()
 

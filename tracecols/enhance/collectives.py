@@ -224,6 +224,7 @@ def match_collectives(
             "earliest_end_time": lambda: segments.min(end_time),
             "sent": lambda: segments.sum(member("sent")),
             "received": lambda: segments.sum(member("received")),
+            "first_end": lambda: segments.min(member("end")),
         },
         counts,
     )

@@ -149,7 +149,25 @@ class CompoundTable(Columns):
         """Return the declared columns as a data frame."""
         import pandas as pd
 
-        return pd.DataFrame({c.name: self[c.name] for c in self.table.columns}, copy=False)
+        columns: dict[str, Any] = {c.name: self.declared(c.name) for c in self.table.columns}
+        if not len(self):
+            # pandas finds out what texts are by looking at them
+            columns |= {c.name: pd.Series([], dtype="str") for c in self.table.columns if c.dtype == "string"}
+        return pd.DataFrame(columns, copy=False)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Hand the declared columns to whoever speaks Arrow (Arrow PyCapsule interface); numbers are not copied."""
+        import pyarrow as pa
+
+        from tracecols.store.arrow import arrow_schema, as_batch
+
+        batch = as_batch(arrow_schema(self.table), self.declared)
+        return pa.Table.from_batches([batch]).__arrow_c_stream__(requested_schema)
+
+    def declared(self, name: str) -> NDArray[Any]:
+        """Return a column with its declared type; texts are objects."""
+        dtype = self.table[name].dtype
+        return self[name] if dtype == "string" else self[name].astype(dtype, copy=False)
 
 
 def read_only(values: NDArray[Any]) -> NDArray[Any]:

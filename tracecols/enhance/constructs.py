@@ -56,6 +56,8 @@ def match_teams(facts: Facts, scans: Sequence[LocationScan], teams: Teams) -> Co
             "join_time": join_time,
             "call_path": call_path,
             "n_threads": np.bincount(teams.instance, minlength=n).astype(np.int32),
+            "turn": teams.turn,
+            "team": teams.team_of_instance,
         },
         {
             "teams that nobody forked": int((master < 0).sum()),
@@ -104,6 +106,8 @@ def match_constructs(facts: Facts, calls: CallInstances, teams: Teams) -> tuple[
             "latest_member": lambda: segments.min(
                 np.where(enter == segments.max(enter)[instance], np.arange(instance.size), instance.size)
             ),
+            "earliest_enter_time": lambda: segments.min(enter),
+            "first_enter": lambda: segments.min(calls.enter[rows]),
         },
         {"constructs that lack threads": int((n_members < n_threads[team[head]]).sum()) if n else 0},
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -256,8 +257,41 @@ def walk_stacks(
         yield row, {**columns, "enterptr": enterptr, "exitptr": exitptr, "call_path": call_path}
 
 
-def scan_stacks(facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int) -> dict[str, NDArray[Any]]:
-    """Compute where the region stack of a location stands at each of its events.
+@dataclass(frozen=True, eq=False)
+class LocationStacks:
+    """Where the region stack of a location stands at each of its events.
+
+    Attributes
+    ----------
+    time, kind, region : (n_events,)
+        As stored.
+    enterptr, exitptr : (n_events,) int64
+        Rows; -1 is null.
+    node : (n_events,) int32
+        Call path, numbered within the location; -1 is null.
+    numbers : (n_nodes,) int64
+        Number of each of these call paths in the merged tree.
+    """
+
+    time: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    region: NDArray[np.int32]
+    enterptr: NDArray[np.int64]
+    exitptr: NDArray[np.int64]
+    node: NDArray[np.int32]
+    numbers: NDArray[np.int64]
+
+    def call_path(self, rows: slice = slice(None)) -> NDArray[np.int64]:
+        """Return the call paths of some events; (n,) int64, -1 is null."""
+        return pick(self.numbers, self.node[rows])
+
+    def is_enter(self, rows: slice = slice(None)) -> NDArray[np.bool_]:
+        """Say which of some events enter a region: EXIT or not, a call path begins there; (n,) bool."""
+        return (ACTION[self.kind[rows]] == PUSH) | (self.exitptr[rows] >= 0)
+
+
+def scan_location(facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int) -> LocationStacks:
+    """Go through the events of a location once more, for where its region stack stands at each.
 
     Parameters
     ----------
@@ -270,9 +304,8 @@ def scan_stacks(facts: Facts, scans: Sequence[LocationScan], teams: Teams, locat
 
     Returns
     -------
-    dict of str to (n_events,) array
-        `time`, `kind`, `region` as stored, int64 rows `enterptr` and `exitptr`, and `call_path`, int64; -1 is null.
-        24 B per event of the location, plus its columns.
+    LocationStacks
+        33 B per event of the location.
     """
     scan = LocationScan(facts.store, facts.regions, teams, facts.order, location, scans[location].first_row)
     scan.enter_threads()
@@ -283,8 +316,21 @@ def scan_stacks(facts: Facts, scans: Sequence[LocationScan], teams: Teams, locat
         scan.prepare(scans, int(columns["time"][0]))
         events = stacks.Events(columns["time"], columns["kind"], scan.entries(columns["region"]))
         scan.run(events, stacks.Pointers(enterptr, exitptr, node))
-    call_path = pick(facts.call_paths.numbers[location], node.astype(np.int64))
-    return {**columns, "enterptr": enterptr, "exitptr": exitptr, "call_path": call_path}
+    time, kind, region = (columns[name] for name in ("time", "kind", "region"))
+    return LocationStacks(time, kind, region, enterptr, exitptr, node, facts.call_paths.numbers[location])
+
+
+def scan_stacks(facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int) -> dict[str, NDArray[Any]]:
+    """Return `scan_location` as columns.
+
+    Returns
+    -------
+    dict of str to (n_events,) array
+        `time`, `kind`, `region` as stored, int64 rows `enterptr` and `exitptr`, and `call_path`, int64; -1 is null.
+    """
+    found = scan_location(facts, scans, teams, location)
+    names = ("time", "kind", "region", "enterptr", "exitptr")
+    return {**{name: getattr(found, name) for name in names}, "call_path": found.call_path()}
 
 
 def region_instances(
@@ -305,21 +351,20 @@ def region_instances(
     """
     found: dict[str, list[NDArray[Any]]] = {c.name: [np.zeros(0, c.dtype)] for c in REGION_INSTANCES.columns}
     for location in np.asarray(members).tolist():
-        columns = scan_stacks(facts, scans, teams, location)
-        exitptr, call_path = columns["exitptr"], columns["call_path"]
+        at_events = scan_location(facts, scans, teams, location)
         first = scans[location].first_row
-        at = np.flatnonzero((ACTION[columns["kind"]] == PUSH) | (exitptr >= 0))
-        leave = exitptr[at]
+        at = np.flatnonzero(at_events.is_enter())
+        leave = at_events.exitptr[at]
         here: dict[str, NDArray[Any]] = {
             "location": np.full(at.size, location, np.int32),
             "enter": first + at,
             "exit": leave,
-            "region": columns["region"][at],
-            "call_path": call_path[at].astype(np.int32),
-            "enter_time": columns["time"][at],
-            "exit_time": pick(columns["time"], np.where(leave >= 0, leave - first, -1)),
+            "region": at_events.region[at],
+            "call_path": pick(at_events.numbers, at_events.node[at]).astype(np.int32),
+            "enter_time": at_events.time[at],
+            "exit_time": pick(at_events.time, np.where(leave >= 0, leave - first, -1)),
         }
         for name, values in here.items():
             found[name].append(values)
-    table = {name: np.concatenate(arrays) for name, arrays in found.items()}
+    table = {name: joined([a for a in arrays if a.size] or arrays[:1]) for name, arrays in found.items()}
     return CompoundTable(REGION_INSTANCES, table["enter"].size, table)

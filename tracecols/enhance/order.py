@@ -6,6 +6,8 @@ that is earlier than one before is a late event: it is put in order as if it had
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,9 @@ from tracecols.store import Store
 
 BATCH = 1 << 20
 """Events that are looked at at once."""
+
+SAMPLE, WINDOW = 1 << 10, 1 << 21
+"""All events are put in order window by window; their bounds are found among every SAMPLE-th time of each location."""
 
 
 def late_events(store: Store, location: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -116,3 +121,50 @@ class EventOrder:
         place, other_place = self.place(rows), self.place(other)
         tied = (place < other_place) | ((place == other_place) & (rows < other))
         return (time < other_time) | ((time == other_time) & tied)
+
+    def windows(
+        self, time: NDArray[np.int64], forget: Callable[[], None] = lambda: None
+    ) -> Iterator[NDArray[np.int64]]:
+        """Yield the rows of all events in chronological order, window after window.
+
+        Parameters
+        ----------
+        time : (n_events,) int64
+            Times of all events, in the order of their rows; may be mapped from a file.
+        forget : callable, optional
+            Called now and then, to release what was read of such a file.
+
+        Yields
+        ------
+        (n,) int64
+            About `WINDOW` rows; the memory of one window beside `time`, O(n log n) in all.
+        """
+        bounds = [*self._first_rows.tolist(), time.size]
+        spans = [(a, b) for a, b in pairwise(bounds) if a < b]
+        sampled = [np.zeros(0, np.int64)]
+        for a, b in spans:
+            sampled.append(time[a:b:SAMPLE].copy())
+            forget()
+        samples = np.sort(np.concatenate(sampled))
+        # what is of the same time stays together
+        cuts = np.unique(samples[WINDOW // SAMPLE :: WINDOW // SAMPLE])
+        at = [a for a, _ in spans]
+        for cut in [*cuts.tolist(), None]:
+            stop = [
+                b if cut is None else a + int(np.searchsorted(self.times_of(a, time[a:b]), np.int64(cut)))
+                for a, (_, b) in zip(at, spans, strict=True)
+            ]
+            rows = np.concatenate([*(np.arange(a, b) for a, b in zip(at, stop, strict=True)), np.zeros(0, np.int64)])
+            yield rows[self.argsort(rows, time[rows])]
+            forget()
+            at = stop
+
+    def fill_places(
+        self, time: NDArray[np.int64], places: NDArray[Any], forget: Callable[[], None] = lambda: None
+    ) -> Iterator[NDArray[np.int64]]:
+        """Number all events chronologically (`pos`, thesis 3.1), writing to `places`; yields the rows of each window in order."""
+        done = 0
+        for rows in self.windows(time, forget):
+            places[rows] = np.arange(done, done + rows.size)
+            done += rows.size
+            yield rows

@@ -27,8 +27,10 @@ from tracecols.enhance.created import match_created_threads
 from tracecols.enhance.devices import match_devices
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.instances import call_instances, profile, region_instances
-from tracecols.enhance.locks import match_locks
+from tracecols.enhance.locks import ACQUIRE, match_locks
 from tracecols.enhance.messages import (
+    RECEIVES,
+    SENDS,
     find_late_calls,
     gather_sent,
     list_sends,
@@ -36,6 +38,7 @@ from tracecols.enhance.messages import (
     outgoing_messages,
     pair_requests,
 )  # fmt: skip
+from tracecols.enhance.scan import ACTION
 from tracecols.enhance.steps import (
     BUCKET,
     CAUSES,
@@ -53,7 +56,8 @@ from tracecols.enhance.steps import (
 )
 from tracecols.enhance.teams import Teams
 from tracecols.enhance.windows import match_epochs, match_window_collectives
-from tracecols.schema import Table, causes, compound
+from tracecols.kernels.actions import PUSH
+from tracecols.schema import EventKind, Table, causes, compound
 
 
 def find_teams(facts: Facts, members: NDArray[np.int64], only_global: bool) -> Teams:
@@ -169,11 +173,22 @@ class TableSpec:
         pattern can match on it.
     counts : bool
         Whether it counts what contradicts itself.
+    order : tuple of str
+        Columns, declared or beside, by which the rows of the whole trace are ordered, so that slices can be put together; empty
+        where there is only one slice.
+    by_location : bool
+        Whether its rows are those of the members of a slice one after the other, so that the step can make them for one
+        location at a time.
+    kinds : frozenset of int
+        Kinds of events of which it has one row each, at most; empty where that is not known beforehand.
     """
 
     schema: Table
     charged: tuple[str, str] | None = None
     counts: bool = False
+    order: tuple[str, ...] = ()
+    by_location: bool = False
+    kinds: frozenset[int] = frozenset()
 
     @property
     def name(self) -> str:
@@ -185,6 +200,15 @@ class TableSpec:
         """The stage in which it is complete."""
         return STEP_OF[self.name].stage
 
+    @property
+    def references(self) -> Mapping[str, str]:
+        """Its columns that hold rows of compound tables of the same slice, and the names of these."""
+        return {c.name: c.target for c in self.schema.columns if c.target in STEP_OF}
+
+
+def _kinds(mask: NDArray[np.bool_]) -> frozenset[int]:
+    return frozenset(np.flatnonzero(mask).tolist())
+
 
 _HERE = ("call_path", "location")
 
@@ -193,22 +217,28 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
         spec.name: spec
         for spec in (
             TableSpec(compound.PROFILE),
-            TableSpec(compound.REGION_INSTANCES, _HERE),
-            TableSpec(compound.TEAMS, counts=True),
-            TableSpec(compound.CONSTRUCTS, counts=True),
-            TableSpec(compound.CONSTRUCT_MEMBERS, _HERE),
-            TableSpec(compound.LOCK_ACQUISITIONS, _HERE, counts=True),
+            TableSpec(compound.REGION_INSTANCES, _HERE, order=("enter",), by_location=True, kinds=_kinds(ACTION == PUSH)),
+            TableSpec(compound.TEAMS, counts=True, order=("turn", "team")),
+            TableSpec(compound.CONSTRUCTS, counts=True, order=("earliest_enter_time", "first_enter")),
+            TableSpec(compound.CONSTRUCT_MEMBERS, _HERE, order=("enter",)),
+            TableSpec(compound.LOCK_ACQUISITIONS, _HERE, counts=True, order=("acquire",), kinds=_kinds(ACQUIRE)),
             TableSpec(compound.CREATED_THREADS, ("join_call_path", "join_location"), counts=True),
             TableSpec(compound.KERNELS, _HERE, counts=True),
             TableSpec(compound.COPIES, ("call_path", "location")),
             TableSpec(compound.DEVICE_SYNCS, _HERE),
             TableSpec(compound.DEVICE_INTERVALS, _HERE),
-            TableSpec(compound.SENDS, _HERE),
-            TableSpec(compound.RECEIVES, _HERE),
-            TableSpec(compound.MESSAGES, ("recv_call_path", "recv_location"), counts=True),
-            TableSpec(compound.SENT_MESSAGES, ("send_done_call_path", "send_location")),
-            TableSpec(compound.COLLECTIVES, counts=True),
-            TableSpec(compound.COLLECTIVE_MEMBERS, _HERE),
+            TableSpec(compound.SENDS, _HERE, order=("send",), kinds=_kinds(SENDS)),
+            TableSpec(compound.RECEIVES, _HERE, order=("recv",), kinds=_kinds(RECEIVES)),
+            TableSpec(
+                compound.MESSAGES, ("recv_call_path", "recv_location"), counts=True, order=("recv",), kinds=_kinds(RECEIVES),
+            ),
+            TableSpec(
+                compound.SENT_MESSAGES, ("send_done_call_path", "send_location"), order=("send",), kinds=_kinds(SENDS),
+            ),
+            TableSpec(compound.COLLECTIVES, counts=True, order=("earliest_end_time", "first_end")),
+            TableSpec(
+                compound.COLLECTIVE_MEMBERS, _HERE, order=("end",), kinds=frozenset({int(EventKind.MPI_COLLECTIVE_END)}),
+            ),
             TableSpec(compound.STARTUPS, _HERE),
             TableSpec(compound.WINDOW_MEMBERS, _HERE, counts=True),
             TableSpec(compound.EPOCHS, ("wait_call_path", "target"), counts=True),
@@ -218,7 +248,7 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
             TableSpec(causes.RUN_CAUSES),
         )
     }
-)
+)  # fmt: skip
 """All compound tables by name."""
 
 

@@ -17,6 +17,9 @@ FORKS, JOINS = kinds_that(FORK), kinds_that(JOIN)
 IS_FORK, IS_JOIN = mask_of(FORKS), mask_of(JOINS)
 KEPT = mask_of(kinds_that(FORK, JOIN, TEAM_BEGIN, TEAM_END))
 
+_PROCESSES, _LOCATIONS = 1 << 40, 1 << 41
+"""What teams are counted from that are not defined: one of each process, one of each location."""
+
 
 @dataclass
 class ThreadEvents:
@@ -51,6 +54,9 @@ class Teams:
         First of each location's team begins among all.
     location, team, instance : (n_begins,)
         Location of each team begin, its team, and the team instance it belongs to.
+    turn, team_of_instance : (n_instances,) int64
+        Team instances are numbered by these: the how manieth time it is that the team runs, and what tells the team from those
+        of all other locations, too.
     is_master : (n_begins,) bool
         Whether the thread of a team begin is the one that forked.
     master : (n_instances,) int64
@@ -111,6 +117,13 @@ class Teams:
         place = np.empty(first.size, np.int64)
         place[np.argsort(keys[first])] = np.arange(first.size)
         self.instance = place[group]
+        by_place = first[np.argsort(place)]
+        self.turn, team = k[by_place], self.team[by_place]
+        # the same whichever locations there are: defined teams, those of processes, those of locations
+        of_process, of_location = team - self._n_defined, team - first_unknown
+        self.team_of_instance = np.where(
+            team < self._n_defined, team, np.where(of_location < 0, _PROCESSES + of_process, _LOCATIONS + of_location)
+        )
         self.master = np.full(self.n_instances, -1, np.int64)
         masters = np.flatnonzero(is_master)
         self.master[self.instance[masters]] = masters

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tracecols.enhance import tables as enhanced
-from tracecols.errors import ExportError, StoreError
+from tracecols.enhance.table_files import ENHANCED
+from tracecols.errors import ExportError
 from tracecols.export.cube3 import write_cube3
 from tracecols.export.cube_read import is_cube, read_cube
 from tracecols.export.cubex import write_cubex
@@ -153,7 +153,7 @@ def export(source: Path, output: Path, table: str = "events", wide: bool = False
     output : Path
         Ends in .parquet, .csv or .json; of a cube also in .cubex, .cube or .severity.
     table : str
-        Of a store: `events` (with pointer columns), a compound table, a side table or a definition table.
+        Of a store: `events` (with pointer columns), a compound table, a side table or a definition table (`tracecols.catalog`).
     wide : bool
         Of a cube, as .parquet or .csv: a column per property instead of a row per value.
     force : bool
@@ -189,20 +189,17 @@ def export(source: Path, output: Path, table: str = "events", wide: bool = False
     from tracecols.trace import Trace
 
     trace = Trace(Store(source).path)
+    catalog = trace.catalog
+    table = catalog.check(table)
     if table == EVENTS.name:
         frame = trace.events.reset_index()
     elif table == "region_instances":
         frame = trace.region_instances()
-    elif table in enhanced.TABLES:
+    elif table in ENHANCED:
         frame = getattr(trace, table)
-    elif table == "call_paths":
-        frame = trace.call_paths
-    elif table in trace.store.tables:
+    elif table in catalog.sides:
         frame = trace.table(table)
-    elif table in trace.store.definitions:
-        frame = trace.definition(table)
     else:
-        known = sorted({"events", "call_paths", *enhanced.TABLES, *trace.store.tables, *trace.store.definitions})
-        raise StoreError(f"no table {table!r} in {source}\n  there are {', '.join(known)}")
+        frame = trace.definition(table)
     with new_file(output) as file:
         TABLES[output.suffix](frame, file)

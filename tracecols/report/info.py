@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
+from tracecols.enhance.table_files import find_tables
 from tracecols.schema import DEFINITIONS, NAMES, not_analysed
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.narrowed import how_in_words
@@ -45,7 +46,7 @@ def describe(store: Store) -> RenderableType:
     span = (m["last_time"] - m["first_time"]) / clock["resolution"]
     locations, processes = d["locations"].to_pydict(), d["processes"].to_pydict()
     n_processes = len(processes["id"]) - processes["type"].count("accelerator")
-    size = sum(f.stat().st_size for f in store.path.rglob("*.parquet"))
+    size = sum(f.stat().st_size for t in ("definitions", *store.tables) for f in (store.path / t).glob("*.parquet"))
     rows = [
         ("source", source["path"]),
         ("format", source["format"] + (f", written by {source['creator']}" if source.get("creator") else "")),
@@ -60,6 +61,10 @@ def describe(store: Store) -> RenderableType:
         rows.append(("older", f"the store lacks {', '.join(lacking)}: null or the declared default is read"))
     if store.note:
         rows.append(("newer", store.note))
+    made = find_tables(store)
+    if made:
+        size = sum(table.n_bytes for table in made.values())
+        rows.append(("enhanced", f"{', '.join(made)}; {size:,} bytes, which can be removed at any time"))
     if clock["realtime"] > 0:
         rows.insert(3, ("recorded", time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(clock["realtime"] / 1e9))))
     missing = source.get("definitions missing among others", 0)

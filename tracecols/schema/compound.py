@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tracecols.schema.columns import Column, Table
+from tracecols.schema.tables import EVENTS
 
 
 def _call(role: str, what: str, *, exit_row: bool = True) -> tuple[Column, ...]:
@@ -428,4 +429,39 @@ CREATED_THREADS = Table(
         *_call("join", "the call that waits for its end; null if there is none"),
     ),
     "OTF2 ThreadCreate, ThreadBegin, ThreadWait, ThreadEnd",
+)
+
+EVENTS_WITH_POINTERS = Table(
+    "events",
+    "one event with its pointers",
+    (
+        Column("location", "int32", "location", "", "locations"),
+        *EVENTS.columns,
+        Column("enterptr", "int64", "ENTER of the region instance the event stands in (thesis 3.10)", "", "events"),
+        Column("exitptr", "int64", "of an ENTER its EXIT", "", "events"),
+        Column("sendptr", "int64", "of a RECV its SEND (thesis 3.11)", "", "events"),
+        Column("lockptr", "int64", "of a lock event the one before of the same lock (thesis 3.16)", "", "events"),
+        Column("forkptr", "int64", "of a JOIN its FORK", "", "events"),
+        Column(
+            "cnodeptr", "int64", "of an ENTER the least recent ENTER with its call path (thesis 3.26)", "", "events"
+        ),
+        Column("cedgeptr", "int64", "of an ENTER the same of the call path that is left", "", "events"),
+        Column("call_path", "int64", "call path of the region instance the event stands in", "", "call_paths"),
+        Column("pos", "int64", "place in the chronological order of all events (thesis 3.1)"),
+    ),
+    "thesis 3.10 to 3.26",
+)
+
+CALL_PATHS = Table(
+    "call_paths",
+    "one call path, in depth-first order",
+    (
+        Column("parent", "int32", "call path above; null for roots", "", "call_paths"),
+        Column("region", "int32", "region that is entered", "", "regions"),
+        Column("call_site", "int32", "where it is called; null if not known", "", "call_sites"),
+        Column("depth", "int32", "0 for roots"),
+        Column("representative", "int64", "least recent ENTER (cnodeptr, thesis 3.26)", "", "events"),
+        Column("path", "string", "names of the regions from the root, joined by slashes"),
+    ),
+    "thesis 3.21 to 3.26",
 )

@@ -49,6 +49,7 @@ class SeverityCube(Severities):
     wide = frames.wide
     to_hatchet = frames.to_hatchet
     to_xarray = frames.to_xarray
+    __arrow_c_stream__ = frames.arrow_stream
 
     save = storage.save
 

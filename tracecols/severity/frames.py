@@ -70,6 +70,13 @@ def frame(
     )
 
 
+def arrow_stream(cube: Severities, requested_schema: object | None = None) -> object:
+    """Hand the long table of all severities (`frame`) to whoever speaks Arrow (Arrow PyCapsule interface)."""
+    import pyarrow as pa
+
+    return pa.Table.from_pandas(frame(cube), preserve_index=False).__arrow_c_stream__(requested_schema)
+
+
 def wide(cube: Severities, properties: str | Sequence[str] | None = None, aggregation: str = "iee") -> pd.DataFrame:
     """Return severities as a wide table: a row per call path and location, a column per property.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,17 +48,34 @@ def to_arrow(values: Any, dtype: pa.DataType) -> pa.Array:
         texts = [v.encode("utf-8", "surrogateescape") for v in values]
         offsets = np.cumsum([0, *map(len, texts)]).astype(np.int32)
         return pa.StringArray.from_buffers(len(texts), pa.py_buffer(offsets), pa.py_buffer(b"".join(texts)))
+    if pa.types.is_boolean(dtype):
+        bits = np.packbits(np.asarray(values, bool), bitorder="little")
+        return pa.Array.from_buffers(dtype, len(values), [None, pa.py_buffer(bits)])
     numbers = np.ascontiguousarray(values, dtype=dtype.to_pandas_dtype())
     return pa.Array.from_buffers(dtype, numbers.size, [None, pa.py_buffer(numbers)])
 
 
+def as_batch(schema: pa.Schema, column: Callable[[str], Any]) -> pa.RecordBatch:
+    """Make a record batch of columns; texts are arrays of objects, or of Arrow."""
+    arrays = []
+    for field in schema:
+        values = column(field.name)
+        if not isinstance(values, pa.Array):
+            is_text = pa.types.is_string(field.type)
+            values = pa.array(values, field.type) if is_text else to_arrow(values, field.type)
+        arrays.append(values)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
 def to_numpy(column: pa.ChunkedArray) -> NDArray[Any]:
-    """Return a column without nulls: numbers without a copy where it is in one piece, texts as objects.
+    """Return a column without nulls: numbers (not booleans, which are bits) without a copy where it is in one piece, texts as objects.
 
     The same as its method `to_numpy`, which imports pandas.
     """
     if pa.types.is_string(column.type):
         return np.array(column.to_pylist(), object)
+    if pa.types.is_boolean(column.type):
+        return np.concatenate([np.zeros(0, bool), *(c.to_numpy(zero_copy_only=False) for c in column.chunks)])
     dtype = column.type.to_pandas_dtype()
     parts = [np.frombuffer(c.buffers()[1], dtype)[c.offset : c.offset + len(c)] for c in column.chunks if len(c)]
     if len(parts) == 1:

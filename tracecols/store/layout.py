@@ -24,6 +24,7 @@ _FORMATS = {
     "a store of a trace": "tracecols store",
     "a severity cube": "tracecols severity",
     "an index for EARL": "tracecols earl index",
+    "an enhanced table": "tracecols enhanced table",
 }
 
 

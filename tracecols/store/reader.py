@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
@@ -16,7 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tracecols.errors import StoreError
-from tracecols.files import check_regular
+from tracecols.files import check_regular, open_regular
 from tracecols.once import once
 from tracecols.schema import (
     DEFINITIONS,
@@ -201,6 +202,16 @@ class Store:
             A definition table, `events` or a side table.
         """
         return tuple(column for column in table.columns if column.since > self.version)
+
+    @once
+    def digest(self) -> str:
+        """What tells this store from another one of the same name, to recognise what was made of it."""
+        files = [self.path / MANIFEST, *(self.path / "definitions" / f"{t}.parquet" for t in ("locations", "segments"))]
+        whole = hashlib.sha256()
+        for path in files:
+            with open_regular(path) as file:
+                whole.update(file.read())
+        return whole.hexdigest()
 
     def damaged(self, what: str) -> StoreError:
         """Make the error about something in the store that contradicts itself or the schema."""

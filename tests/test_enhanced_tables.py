@@ -1,0 +1,451 @@
+"""Enhanced tables as Parquet files: the same rows as in Python, for any partitioning; SQL, polars and Arrow; memory and limits."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import tracecols
+from tracecols.catalog import Catalog, side_name
+from tracecols.cli import group
+from tracecols.enhance import collectives, event_rows, model, partitions, table_writer
+from tracecols.enhance.table_files import ENHANCED, find_table, find_tables, schema_of
+from tracecols.enhance.table_writer import with_referred, write_tables
+from tracecols.enhance.tables import STEP_OF, TABLES
+from tracecols.errors import StoreError
+from tracecols.schema import DEFINITIONS, SIDE_TABLES
+from tracecols.store import Store
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory, data):
+    return tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("enhanced") / "h.trace")
+
+
+@pytest.fixture
+def own(store, tmp_path):
+    """The same store without enhanced tables, for one test."""
+    return Path(shutil.copytree(store, tmp_path / "own.trace", ignore=shutil.ignore_patterns("enhanced")))
+
+
+def run(*arguments):
+    return CliRunner().invoke(group, [str(a) for a in arguments])
+
+
+def in_python(trace, name):
+    """Return the data frame of an enhanced table."""
+    if name == "events":
+        return trace.events.reset_index(drop=True)
+    return trace.region_instances() if name == "region_instances" else getattr(trace, name)
+
+
+def divide_small(monkeypatch, rows):
+    """Let traces of some hundred events be divided."""
+    monkeypatch.setattr(partitions, "PARTITION_ROWS", rows)
+    monkeypatch.setattr(collectives, "BUCKET_ROWS", max(rows // 8, 4))
+    monkeypatch.setattr(table_writer, "ROWS", 50)
+    monkeypatch.setattr(table_writer, "SAMPLE", 4)
+    monkeypatch.setattr(table_writer, "PART_ROWS", 120)
+
+
+def assert_same(store, parent, frames):
+    for name, frame in frames.items():
+        table = find_table(store, name, parent)
+        found = table.frame()
+        assert len(table) == len(frame)
+        assert found.dtypes.to_dict() == frame.dtypes.to_dict(), name
+        assert found.equals(frame), name
+
+
+def same_for_any_partitioning(path, tmp_path, monkeypatch, rows, jobs=2):
+    trace = tracecols.open(path)
+    frames = {name: in_python(trace, name) for name in ENHANCED}
+    divide_small(monkeypatch, rows)
+    enhanced = model.enhance(trace.store, jobs)
+    with enhanced.divided() as divided:
+        n = len(divided.division)
+    write_tables(enhanced, ENHANCED, tmp_path / "made")
+    assert_same(trace.store, tmp_path / "made", frames)
+    return n
+
+
+# -- the rows ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", [30, 400, 1 << 30])
+def test_tables__are_the_frames_of_python_for_any_partitioning(rows, store, tmp_path, monkeypatch):
+    n = same_for_any_partitioning(store, tmp_path, monkeypatch, rows)
+    assert n == (2 if rows < 1000 else 1)
+
+
+@pytest.mark.parametrize("name", ["mpi_mix_5", "rma_real_5", "omp_mix_8", "cart"])
+def test_tables__of_recorded_traces(name, shared_traces, tmp_path, monkeypatch):
+    path = tracecols.convert(shared_traces / "otf2" / name, tmp_path / "x.trace")
+    n = same_for_any_partitioning(path, tmp_path, monkeypatch, 50)
+    assert n == {"mpi_mix_5": 5, "rma_real_5": 5, "omp_mix_8": 1, "cart": 4}[name]
+
+
+@pytest.mark.parametrize("program", ["halo", "multizone", "fft"])
+def test_tables__of_generated_programs(program, tmp_path, monkeypatch):
+    from benchmarks.generate import make
+    from tracecols.conversion import write_store
+
+    source = make(program, 6, 2 if program == "multizone" else 1, 9000, depth=2)
+    (tmp_path / "x.trace").mkdir()
+    write_store(source, tmp_path / "x.trace", jobs=1, salvage=False, progress=None)
+    assert same_for_any_partitioning(tmp_path / "x.trace", tmp_path, monkeypatch, 100) >= 5
+
+
+def test_tables__where_the_locations_of_processes_alternate(archive, tmp_path, monkeypatch):
+    """Rows of one partition lie between those of another one: its files cannot follow each other."""
+    from random_programs import RandomProgram
+
+    program = RandomProgram(5, tmp_path / "traces.otf2", 60)
+    path = tracecols.convert(tmp_path / "traces.otf2", tmp_path / "x.trace", jobs=1)
+    del program
+    trace = tracecols.open(path)
+    process = trace.locations.process.to_numpy()
+    division = partitions.divide(process, np.full(process.size, 1 << 30))
+    assert len(division) > 1
+    assert table_writer.rows_ascend(division)
+    alternating = partitions.divide(np.arange(process.size) % 2, np.full(process.size, 1 << 30))
+    assert not table_writer.rows_ascend(alternating)
+    assert not table_writer.is_separable(TABLES["messages"], alternating)
+    frames = {name: in_python(trace, name) for name in ENHANCED}
+    divide_small(monkeypatch, 20)
+    # whatever could be written slice by slice is merged
+    monkeypatch.setattr(table_writer, "rows_ascend", lambda _: False)
+    write_tables(trace.model, ENHANCED, tmp_path / "made")
+    assert_same(trace.store, tmp_path / "made", frames)
+
+
+def test_tables__of_a_trace_without_events(data, tmp_path, archive):
+    archive.mpi(2)
+    path = tracecols.convert(archive.write(), tmp_path / "x.trace")
+    write_tables(tracecols.open(path).model, ENHANCED)
+    for name in ENHANCED:
+        assert len(find_table(Store(path), name)) == 0
+
+
+def test_tables__every_column_has_its_declared_type(store):
+    """Call paths were int64 in data frames, and all columns of empty tables."""
+    trace = tracecols.open(store)
+    for name, spec in TABLES.items():
+        frame = in_python(trace, name)
+        for column in spec.schema.columns:
+            assert column.dtype == "string" or frame[column.name].dtype == column.dtype, (name, column.name)
+
+
+def test_specs__say_what_slices_are_put_together_by():
+    for spec in TABLES.values():
+        assert bool(spec.order) == (spec.stage not in ("", "global")), spec.name
+        for target in spec.references.values():
+            assert TABLES[target].stage == spec.stage
+        assert not spec.by_location or STEP_OF[spec.name].makes == (spec.name,)
+    assert with_referred(["construct_members"]) == ("teams", "constructs", "construct_members")
+
+
+# -- who reads them ----------------------------------------------------------------------------------------------------
+
+
+def test_sql__sees_all_tables_under_the_names_of_python(own):
+    pytest.importorskip("duckdb")
+    trace = tracecols.open(own)
+    for name in ("profile", "messages", "constructs", "region_instances", "startups", "epochs"):
+        assert trace.sql(f"select count(*) n from {name}").n[0] == len(in_python(trace, name)), name
+    joined = trace.sql(
+        "select sum(m.sent) sent, any_value(c.sent) as whole from collective_members m join collectives c on c.row = m.collective group by c.row"
+    )
+    assert (joined.sent == joined["whole"]).all() and len(joined) == 12
+    paths = trace.sql("select path from call_paths order by row")
+    assert paths.path.tolist() == trace.call_paths.path.tolist()
+    assert trace.sql("select * exclude (row) from messages order by row").equals(trace.messages)
+
+
+def test_sql__collectives_are_one_thing(own):
+    """They were the attributes of events in SQL, and the operations in Python."""
+    pytest.importorskip("duckdb")
+    trace = tracecols.open(own)
+    assert side_name("collectives") == "collectives_events"
+    assert trace.sql("select * from collectives limit 1").columns.tolist() == ["row", *trace.collectives]
+    assert len(trace.sql("select * from collectives_events")) == len(trace.table("collectives"))
+    assert trace.table("collectives_events").equals(trace.table("collectives"))
+    assert len(trace.scan("collectives")) == 12
+    assert len(trace.scan("collectives_events")) == len(trace.table("collectives"))
+
+
+def test_sql__makes_the_pointers_of_events_only_where_they_are_read(own):
+    pytest.importorskip("duckdb")
+    trace = tracecols.open(own)
+    stored = trace.sql("select kind, count(*) n, min(row) first from events group by all order by kind")
+    assert not (own / "enhanced").exists()
+    waits = "select count(*) n from events r join events s on s.row = r.sendptr where s.time < r.time"
+    assert trace.sql(waits).n[0] == 15
+    assert list(find_tables(trace.store)) == ["events"]
+    assert trace.sql("select kind, count(*) n, min(row) first from events group by all order by kind").equals(stored)
+    assert trace.sql("select * from events order by row").set_index("row").equals(trace.events)
+
+
+def test_scan__gives_all_tables_there_are(own):
+    trace = tracecols.open(own)
+    for name in trace.catalog.names:
+        table = trace.scan(name)
+        assert len(table) == sum(batch.num_rows for batch in table.batches())
+    assert set(trace.catalog.names) >= {"events", "call_paths", *TABLES, *DEFINITIONS, "p2p", "threads"}
+    assert len(set(trace.catalog.names)) == len(trace.catalog.names)
+    p2p = trace.scan("p2p").frame(["row", "tag"])
+    assert p2p.equals(trace.table("p2p")[["row", "tag"]])
+    with pytest.raises(StoreError, match=r"no table 'mesages' in .*\n  did you mean messages"):
+        trace.scan("mesages")
+    with pytest.raises(StoreError, match="table rma has no rows"):
+        trace.scan("rma")
+
+
+def test_names__of_side_tables_do_not_collide():
+    names = [side_name(name) for name in SIDE_TABLES]
+    assert not set(names) & {*ENHANCED, *DEFINITIONS}
+    assert len(set(names)) == len(names)
+
+
+def test_polars__reads_tables_lazily_and_as_streams(own):
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    trace = tracecols.open(own)
+    messages = polars.scan_parquet(trace.scan("messages").files, row_index_name="row")
+    assert messages.select(polars.col("length").sum()).collect().item() == trace.messages.length.sum()
+    for name in ("messages", "constructs", "events"):
+        frame = polars.DataFrame(trace.scan(name))
+        expected = in_python(trace, name)
+        assert frame.columns == list(expected)
+        assert all((frame[c].to_numpy() == expected[c].to_numpy()).all() for c in expected)
+    assert polars.DataFrame(trace.model.constructs).equals(polars.DataFrame(trace.scan("constructs")))
+    cube = trace.analyze()
+    assert polars.DataFrame(cube).height == len(cube.frame())
+
+
+def test_duckdb__takes_tables_and_cubes_as_they_are(own):
+    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
+    trace = tracecols.open(own)
+    cube, files, arrays = trace.analyze(), trace.scan("construct_members"), trace.model.construct_members
+    with duckdb.connect() as db:
+        total = db.query("select sum(value) from cube where property = 'time'").df().iloc[0, 0]
+        assert total == pytest.approx(cube.total("time"))
+        counts = [
+            db.query("select role, count(*) n from files group by 1 order by 1").df(),
+            db.query("select role, count(*) n from arrays group by 1 order by 1").df(),
+        ]
+        assert counts[0].equals(counts[1])
+        assert counts[0].n.sum() == len(files) == len(arrays)
+
+
+def test_arrow__streams_come_piece_by_piece_with_declared_types(own, monkeypatch):
+    trace = tracecols.open(own)
+    for source in (trace.scan("lock_acquisitions"), trace.model.lock_acquisitions):
+        found = pa.table(source)
+        assert [str(t) for t in found.schema.types] == [c.dtype for c in TABLES["lock_acquisitions"].schema.columns]
+        assert found.to_pandas().equals(trace.lock_acquisitions)
+    reader = pa.RecordBatchReader.from_stream(trace.scan("events"))
+    assert reader.schema.names == list(schema_of("events").names)
+    assert reader.read_all().num_rows == 6708
+
+
+# -- made once, kept, thrown away --------------------------------------------------------------------------------------
+
+
+def count_writes(monkeypatch):
+    written = []
+    real = write_tables
+    monkeypatch.setattr(
+        "tracecols.catalog.write_tables", lambda m, names, *a: written.append(tuple(names)) or real(m, names, *a)
+    )
+    return written
+
+
+def test_tables__are_made_once_and_again_for_another_store_or_version(own, monkeypatch):
+    written = count_writes(monkeypatch)
+    tracecols.open(own).scan("messages")
+    tracecols.open(own).scan("messages")
+    assert written == [("messages",)]
+    manifest = own / "enhanced" / "messages" / "manifest.json"
+    content = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**content, "of": "another store"}))
+    tracecols.open(own).scan("messages")
+    monkeypatch.setattr("tracecols.enhance.table_files.__version__", "99")
+    tracecols.open(own).scan("messages")
+    (own / "enhanced" / "messages" / "part-00000.parquet").unlink()
+    tracecols.open(own).scan("messages")
+    assert written == [("messages",)] * 4
+    tracecols.open(own).scan("constructs")
+    assert written[-1] == ("teams", "constructs")
+
+
+def test_tables__of_a_store_that_is_converted_again_are_gone(own, data):
+    tracecols.open(own).scan("messages")
+    tracecols.convert(data / "coll", own)
+    assert not (own / "enhanced").exists()
+
+
+def test_tables__are_complete_or_not_there(own, monkeypatch):
+    trace = tracecols.open(own)
+
+    def fail(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(table_writer, "finish_tables", fail)
+    with pytest.raises(KeyboardInterrupt):
+        trace.scan("messages")
+    assert list((own / "enhanced").iterdir()) == []
+
+
+def test_tables__of_a_store_that_cannot_be_written_stand_elsewhere(own, monkeypatch):
+    trace = tracecols.open(own)
+    monkeypatch.setattr("tracecols.catalog.os.access", lambda *_: False)
+    table = trace.scan("sends")
+    assert not (own / "enhanced").exists()
+    assert table.frame().equals(trace.sends)
+    folder = table.files[0].parent
+    assert trace.scan("sends").files == table.files
+    del table, trace
+    gc.collect()
+    assert not folder.exists()
+
+
+def test_tables__no_room_is_told(own, monkeypatch):
+    def full(*_args, **_more):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(table_writer, "part_writer", full)
+    with pytest.raises(StoreError, match="No space left on device"):
+        tracecols.open(own).scan("messages")
+
+
+def test_commands__know_the_folder_of_enhanced_tables(own):
+    before = run("info", own).output
+    assert run("enhance", own, "messages", "collectives").exit_code == 0
+    info = run("info", own).output
+    assert "messages, collectives" in info
+    size = next(line for line in before.splitlines() if line.startswith("store"))
+    assert size.split() == next(line for line in info.splitlines() if line.startswith("store")).split()
+    assert run("check", own).output == "nothing contradicts itself\n"
+    assert run("analyze", own, "-o", own.parent / "x.severity").exit_code == 0
+
+
+def test_enhance__writes_all_tables_or_some(own, monkeypatch):
+    written = count_writes(monkeypatch)
+    some = run("enhance", own, "teams", "messages")
+    assert some.exit_code == 0, some.output
+    assert f"{own}/enhanced/messages: 15 rows" in some.output
+    every = run("enhance", own)
+    assert every.exit_code == 0
+    assert len(every.output.splitlines()) == len(ENHANCED)
+    assert run("enhance", own).exit_code == 0
+    assert run("enhance", own, "teams", "--again").exit_code == 0
+    assert written[0] == ("messages", "teams") or written[0] == ("teams", "messages")
+    assert len(written) == 3 and len(written[1]) == len(ENHANCED) - 2 and written[2] == ("teams",)
+    wrong = run("enhance", own, "mesages")
+    assert wrong.exit_code == 1 and "there are events, call_paths" in wrong.output
+
+
+def test_export__takes_the_same_names(own, tmp_path):
+    for name, rows in (("collectives", 12), ("collectives_events", 48), ("call_paths", 56)):
+        assert run("export", own, tmp_path / f"{name}.parquet", "--table", name).exit_code == 0
+        assert pq.ParquetFile(tmp_path / f"{name}.parquet").metadata.num_rows == rows
+
+
+# -- memory ------------------------------------------------------------------------------------------------------------
+
+
+def test_frames__say_what_they_take_and_are_refused_beyond_a_limit(store):
+    trace = tracecols.open(store)
+    for name in ("events", "messages", "sends", "receives", "sent_messages", "collective_members", "lock_acquisitions"):
+        frame = in_python(trace, name)
+        assert trace.frame_bytes(name) >= sum(frame[c].to_numpy().nbytes for c in frame) > 0
+    small = tracecols.open(store, frame_limit=trace.frame_bytes("events") - 1)
+    with pytest.raises(
+        StoreError, match=r"a data frame of events would take up to .* limit(.|\n)*scan\('events'\).*frame_limit"
+    ) as e:
+        _ = small.events
+    assert "tracecols enhance" in e.value.for_shell
+    assert len(small.read_events(0)) < len(trace.events)
+    tiny = tracecols.open(store, frame_limit=500)
+    for name in ("messages", "collectives", "constructs"):
+        with pytest.raises(StoreError, match=f"a data frame of {name}"):
+            getattr(tiny, name)
+    with pytest.raises(StoreError, match="region_instances"):
+        tiny.region_instances()
+    tiny.frame_limit = None
+    assert len(tiny.messages) == 15
+    with pytest.raises(StoreError, match="no number of bytes"):
+        tracecols.open(store, frame_limit="much")
+
+
+@pytest.mark.parametrize("rows", [30, 1 << 30])
+def test_events__are_the_same_for_any_partitioning_and_selection(rows, store, monkeypatch):
+    whole = tracecols.open(store).events
+    divide_small(monkeypatch, rows)
+    monkeypatch.setattr(event_rows, "BATCH", 100)
+    trace = tracecols.open(store)
+    assert trace.events.equals(whole)
+    some = trace.read_events([5, 1], start=0.3, stop=0.4)
+    assert some.equals(whole.loc[some.index])
+    assert some.location.unique().tolist() == [5, 1]
+    one = trace.read_events(3, columns=["forkptr", "pos"])
+    assert one.equals(whole[whole.location == 3][["forkptr", "pos"]])
+
+
+def test_events__only_what_is_asked_for_is_computed(store, monkeypatch):
+    trace = tracecols.open(store)
+    del trace.model.facts  # what has been scanned stays, but nothing is computed of it below
+    trace = tracecols.open(store)
+    model_ = trace.model
+    trace.read_events(columns=["enterptr", "exitptr", "call_path", "cnodeptr", "cedgeptr"])
+    assert not {"messages", "lockptr", "teams", "point_to_point"} & set(model_._values)
+
+
+def test_events__memory_is_little_more_than_the_frame(tmp_path):
+    """It was three times the frame (issue 15)."""
+    import subprocess
+    import sys
+
+    from benchmarks.generate import make
+    from tracecols.conversion import write_store
+
+    (tmp_path / "x.trace").mkdir()
+    write_store(
+        make("multizone", 16, 4, 1_500_000, depth=4), tmp_path / "x.trace", jobs=2, salvage=False, progress=None
+    )
+    code = f"""
+import tracecols
+from benchmarks.process import held, peak, reset_peak
+trace = tracecols.open({str(tmp_path / "x.trace")!r}, jobs=2)
+trace.read_events(0, stop=0.001)
+before = held()
+reset_peak()
+frame = trace.events
+print((peak() - before) / sum(frame[c].to_numpy().nbytes for c in frame))
+"""
+    root = Path(__file__).parents[1]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH"))))}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 1.3
+
+
+def test_catalog__two_threads_make_a_table_once(own, monkeypatch):
+    from concurrent.futures import ThreadPoolExecutor
+
+    written = count_writes(monkeypatch)
+    trace = tracecols.open(own)
+    assert isinstance(trace.catalog, Catalog)
+    with ThreadPoolExecutor(4) as pool:
+        sizes = list(pool.map(lambda _: len(trace.scan("messages")), range(8)))
+    assert sizes == [15] * 8
+    assert written == [("messages",)]

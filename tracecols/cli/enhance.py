@@ -1,0 +1,43 @@
+"""tracecols enhance"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("store", metavar="STORE", type=click.Path(path_type=Path))
+@click.argument("tables", metavar="[TABLE]...", nargs=-1)
+@click.option("--again", is_flag=True, help="Make tables again that are there already.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
+def enhance(store: Path, tables: tuple[str, ...], again: bool, jobs: int | None) -> None:
+    """Write what follows from the events of STORE as Parquet files: STORE/enhanced/TABLE/part-*.parquet; all tables, or some.
+
+    \b
+      events      all events with enterptr, exitptr, sendptr, ..., call_path and pos
+      call_paths  the call tree
+      messages, collectives, constructs, teams, ...: compound events, see docs/schema.md
+
+    They are what trace.scan, trace.sql, polars, DuckDB and Dask DataFrame read, and are made in bounded memory whatever the length of
+    the trace. They can be removed at any time; tables that are there are not made again unless the store or tracecols has changed.
+    """
+    from tracecols.catalog import Catalog
+    from tracecols.cli.progress import SCAN, phases, progress
+    from tracecols.enhance.model import enhance as scan
+    from tracecols.enhance.table_files import ENHANCED
+    from tracecols.errors import StoreError
+    from tracecols.jobs import n_jobs
+    from tracecols.store import Store
+
+    opened = Store(store)
+    unknown = [name for name in tables if name not in ENHANCED]
+    if unknown:
+        raise StoreError(f"no enhanced table {', '.join(map(repr, unknown))}\n  there are {', '.join(ENHANCED)}")
+    with progress("enhancing") as report:
+        scanning, writing = phases(report, opened.manifest["n_events"], 1 - SCAN, SCAN)
+        catalog = Catalog(opened, lambda: scan(opened, n_jobs(jobs), scanning))
+        made = catalog.enhanced(tables or ENHANCED, again=again, progress=writing)
+    for table in made.values():
+        click.echo(f"{table.files[0].parent}: {len(table):,} rows, {table.n_bytes:,} bytes")
