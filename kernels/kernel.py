@@ -45,6 +45,9 @@ def part(function: Callable[..., Any]) -> Any:
     return _part(function)
 
 
-def inner_loop(function: Callable[..., Any]) -> Any:
-    """Compile a part that is inlined whatever its size: a loop that kernels enter so often that a call with many arrays counts."""
+def inner_part(function: Callable[..., Any]) -> Any:
+    """Compile a part that is inlined whatever its size: one that kernels call so often that handing over its many arrays counts.
+
+    Without it the OTF2 decoder took 40 ns longer for each send, fork or collective operation, twice as long as before.
+    """
     return _part(function, forceinline=True)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.otf2.records import MAPS
-from tracecols.kernels.kernel import inner_loop, kernel, part
+from tracecols.kernels.kernel import inner_part, kernel, part
 from tracecols.schema.kinds import EventKind
 
 PADDING = 64
@@ -303,7 +303,7 @@ def translate(value, which, ids):
 @part
 def unknown_id(value, which, state):
     """Keep which identifier is not defined."""
-    state[FAULT_DETAIL] = (value << 8) | np.int64(which)
+    state[FAULT_DETAIL] = (value << 8) | which
     return UNKNOWN_ID
 
 
@@ -330,7 +330,7 @@ def correct(raw, interval, clock):
 # -- records -------------------------------------------------------------------------------------------------------------
 
 
-@inner_loop
+@inner_part
 def decode_calls(chunk, q, e, raw, now, interval, ids, clock, events):
     """Decode ENTER and LEAVE of regions with small identifiers, and time stamps between them: almost all records.
 
@@ -417,7 +417,7 @@ def decode_region(chunk, q, ids, state):
         return RUNS_OUT, q, np.int64(-1)
     row = translate(value, np.int64(REGIONS), ids)
     if row < 0:
-        return unknown_id(value, REGIONS, state), q, row
+        return unknown_id(value, np.int64(REGIONS), state), q, row
     return GOES_ON, at, row
 
 
@@ -482,7 +482,7 @@ def decode_attributes(chunk, q, end, event, table, ids, attributes, state):
         q += 1 + size
         row = translate(name, np.int64(ATTRIBUTE_NAMES), ids)
         if row < 0:
-            return unknown_id(name, ATTRIBUTE_NAMES, state)
+            return unknown_id(name, np.int64(ATTRIBUTE_NAMES), state)
         of = chunk.buffer[q]
         q, value = decode_value(chunk, q + 1, of)
         if q < 0 or q > end:
@@ -504,7 +504,7 @@ def decode_attributes(chunk, q, end, event, table, ids, attributes, state):
     return GOES_ON
 
 
-@part
+@inner_part
 def decode_fields(chunk, q, end, code, table, ids, clock, sides, state):
     """Decode the declared fields of an event into the next row of `sides`; return how that ended, and the position behind."""
     s = state[SIDES]
@@ -595,7 +595,7 @@ def decode_arguments(chunk, q, end, ids, sides, extra, state):
             return BAD_RECORD, q
         row = translate(value, np.int64(STRINGS), ids)
         if row < -1:
-            return unknown_id(value, STRINGS, state), q
+            return unknown_id(value, np.int64(STRINGS), state), q
         extra[first + i] = row
     state[EXTRAS] = first + count
     return GOES_ON, q
@@ -759,7 +759,7 @@ def decode_events(chunk, state, table, ids, metrics, clock, events, sides, extra
             if raw < 0:
                 ends = NO_TIME
                 break
-            put_event(n_events, now, code, row, events)
+            put_event(n_events, now, code, np.int64(row), events)
             if flush >= 0:
                 if events.time[flush] == now:
                     put_flush_behind(flush, n_events, events, sides, attributes, state)
@@ -805,7 +805,7 @@ def decode_events(chunk, state, table, ids, metrics, clock, events, sides, extra
         if table.n_fields[code] == UNKNOWN_RECORD:
             unknown[code] += 1
             flush = np.int64(-1)
-            put_event(n_events, now, UNKNOWN_KIND, -1, events)
+            put_event(n_events, now, np.uint8(UNKNOWN_KIND), np.int64(-1), events)
             n_events += 1
             q = end
             continue
@@ -826,7 +826,7 @@ def decode_events(chunk, state, table, ids, metrics, clock, events, sides, extra
         sides.event[s] = base + n_events
         sides.kind[s] = code
         state[SIDES] = s + 1
-        put_event(n_events, now, code, -1, events)
+        put_event(n_events, now, code, np.int64(-1), events)
         n_events += 1
         if has_length:
             q = end
