@@ -13,6 +13,7 @@ from tracecols.patterns.registry import CONVENTIONS, properties
 from tracecols.report.properties import facts, how
 from tracecols.rules import RULES
 from tracecols.schema import DEFINITIONS, EVENTS, KINDS, SIDE_TABLES, Table, metric_table
+from tracecols.schema.causes import WAITS
 from tracecols.schema.severity import SEVERITY_TABLES
 
 HERE = Path(__file__).parent
@@ -41,6 +42,7 @@ def schema_page() -> str:
         + section("Side tables", [*SIDE_TABLES.values(), metric_table(0, ["int64", "float64"])])
         + section("Definitions", DEFINITIONS.values())
         + section("Compound tables", (spec.schema for spec in TABLES.values()))
+        + section("Waits", [WAITS])
         + section("Severity cube", SEVERITY_TABLES.values())
     )
 

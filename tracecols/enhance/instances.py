@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance import scan as passes
 from tracecols.enhance.columns import Columns, CompoundTable, joined, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import Segments, combine, mask_of, number
-from tracecols.enhance.scan import ACTION, BATCH, LocationScan
+from tracecols.enhance.scan import ACTION, LocationScan
 from tracecols.enhance.teams import Teams
 from tracecols.kernels import stacks
 from tracecols.schema import KINDS
@@ -194,8 +195,8 @@ def walk_stacks(
     """
     scan = LocationScan(facts.store, facts.regions, teams, facts.order, location, scans[location].first_row)
     scan.enter_threads()
-    for at in range(0, scan.n, BATCH):
-        columns = facts.store.read("events", location, None, at, at + BATCH, checked=False)
+    for at in range(0, scan.n, passes.BATCH):
+        columns = facts.store.read("events", location, None, at, at + passes.BATCH, checked=False)
         n = columns["time"].size
         if not at:
             scan.prepare(scans, int(columns["time"][0]))

@@ -224,6 +224,7 @@ LOCK_ACQUISITIONS = Table(
         ),
         Column("previous_release", "int64", "that event; null if none", "", "events"),
         Column("previous_owner", "int32", "location that released it; null if none", "", "locations"),
+        Column("previous_call_path", "int32", "call path of the call that released it; null if none", "", "call_paths"),
         Column("lockptr", "int64", "last event of the same lock before (thesis 3.16)", "", "events"),
         Column("lockptr_time", "int64", "its time", "ticks"),
         Column("enter", "int64", "ENTER of the call that acquires", "", "events"),
