@@ -18,6 +18,9 @@ from tracecols.kernels import stacks
 from tracecols.schema import KINDS
 from tracecols.schema.compound import PROFILE, REGION_INSTANCES
 
+WALKED = 1 << 14
+"""Events that `walk_stacks` looks at together: what is written for them stays in the cache."""
+
 
 class CallInstances:
     """The call instances of some locations, one location after the other.
@@ -174,7 +177,7 @@ def profile(facts: Facts, scans: Sequence[LocationScan]) -> CompoundTable:
 def walk_stacks(
     facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int
 ) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
-    """Go through the events of a location once more, in batches, with the region stack at each of them.
+    """Go through the events of a location once more, with the call path at each of them.
 
     Parameters
     ----------
@@ -190,23 +193,26 @@ def walk_stacks(
     row : int
         That of the first event.
     columns : dict of str to (n,) array
-        `time`, `kind`, `region` as stored, and int64 `enterptr`, `exitptr` (of what ends in the same batch; else -1) and `call_path`;
-        -1 is null.
+        `time`, `kind`, `region` as stored, and `node` int32: number of the call path within the location, -1 is null. The arrays
+        are written to again.
     """
     scan = LocationScan(facts.store, facts.regions, teams, facts.order, location, scans[location].first_row)
     scan.enter_threads()
-    for at in range(0, scan.n, passes.BATCH):
-        columns = facts.store.read("events", location, None, at, at + passes.BATCH, checked=False)
-        n = columns["time"].size
-        if not at:
+    enterptr, exitptr, node = np.empty(WALKED, np.int64), np.empty(WALKED, np.int64), np.empty(WALKED, np.int32)
+    for first in range(0, scan.n, passes.BATCH):
+        columns = facts.store.read("events", location, None, first, first + passes.BATCH, checked=False)
+        if not first:
             scan.prepare(scans, int(columns["time"][0]))
-        scan.at = at
-        row = scan.first_row + at
-        scan.state[stacks.ROW] = row
-        enterptr, exitptr, node = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int32)
-        scan.run(columns["time"], columns["kind"], scan.entries(columns["region"]), (enterptr, exitptr, node))
-        call_path = pick(facts.call_paths.numbers[location], node.astype(np.int64))
-        yield row, {**columns, "enterptr": enterptr, "exitptr": exitptr, "call_path": call_path}
+        scan.at = first
+        entry = scan.entries(columns["region"])
+        for at in range(0, entry.size, WALKED):
+            here = slice(at, at + WALKED)
+            part = {name: columns[name][here] for name in ("time", "kind", "region")}
+            n = part["time"].size
+            row = scan.first_row + first + at
+            scan.state[stacks.ROW] = row
+            scan.run(part["time"], part["kind"], entry[here], (enterptr[:n], exitptr[:n], node[:n]))
+            yield row, {**part, "node": node[:n]}
 
 
 def scan_stacks(facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int) -> dict[str, NDArray[Any]]:

@@ -28,6 +28,9 @@ ROOTS = (
 )  # fmt: skip
 """The trees of root causes."""
 
+ESTIMATED = ("imbalance",)
+"""Trees whose properties refer to different means, of processes or of locations: a part may exceed the whole in a cell."""
+
 SYNC_POINTS = Table(
     "sync_points",
     "one event at which a location synchronises with others: it waits, or it lets others wait",
