@@ -198,13 +198,14 @@ charged(
     "critical_imbalance_impact", "performance_impact_criticalpath", "Imbalance impact",
     "Time that locations lose because activities on the critical path are not balanced.", advice=BALANCE,
 )  # fmt: skip
-add(
-    "intra_partition_imbalance", "critical_imbalance_impact", "Intra-partition imbalance",
-    "Loss by imbalance among locations that take part in an activity.", of="rest",
-)  # fmt: skip
 charged(
     "inter_partition_imbalance", "critical_imbalance_impact", "Inter-partition imbalance",
     "Loss by imbalance against locations that take no part in an activity.",
+)  # fmt: skip
+difference(
+    "intra_partition_imbalance", "critical_imbalance_impact", "Intra-partition imbalance",
+    "Loss by imbalance among locations that take part in an activity.",
+    "critical_imbalance_impact", "inter_partition_imbalance",
 )  # fmt: skip
 charged(
     "non_critical_path_activities", "performance_impact", "Non-critical-path activities",

@@ -28,8 +28,9 @@ ROOTS = (
 )  # fmt: skip
 """The trees of root causes."""
 
-ESTIMATED = ("imbalance",)
-"""Trees whose properties refer to different means, of processes or of locations: a part may exceed the whole in a cell."""
+ESTIMATED = ("imbalance", "critical_imbalance_impact")
+"""Properties whose parts may exceed them in a cell. Those of imbalance refer to different means, of processes or of locations; those of the
+impact have scales of their own, which can be negative (docs/root-causes.md, Q11)."""
 
 SYNC_POINTS = Table(
     "sync_points",

@@ -85,7 +85,7 @@ class SeverityCube(Severities):
     def violations(self) -> list[str]:
         """Check what holds for every cell: 0 <= child <= parent, and siblings that do not overlap together <= parent.
 
-        Left out are trees of estimates (`schema.causes.ESTIMATED`).
+        Left out are the parts of estimates (`schema.causes.ESTIMATED`).
 
         Returns
         -------
@@ -99,7 +99,7 @@ class SeverityCube(Severities):
                 not name
                 or not children
                 or not self.properties.adds_up(name)
-                or self.properties.root_of(name) in ESTIMATED
+                or {name, self.properties.root_of(name)} & set(ESTIMATED)
             ):
                 continue
             for child in children:
