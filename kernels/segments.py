@@ -13,6 +13,9 @@ REQUEST = 255
 # what happens at a marked row: a cut in front of it, the ENTER or the EXIT of a parallel region
 CUT, FORK, LEAVE_TEAM = range(3)
 
+# what an event contributes, one after the other
+CUT_BEFORE, BEFORE_JOIN, OF_JOIN, OWN, OF_FLUSH, BEFORE_FORK, CUT_BEHIND, AFTER_FORK = range(8)
+
 # state carried from batch to batch
 N_LISTED, N_ENTRIES, N_SEGMENTS, N_MARKS, N_FLUSHES, N_JOINS, N_STATE = range(7)
 
@@ -72,7 +75,7 @@ def take_out(n, slot, path, value, out_path, out_value, start):
 
 @kernel
 def collect_segments(
-    time, kind, region, call_path, start, base_row, action, parent, first_time, resolution, forgets,
+    time, kind, region, node, start, base_row, action, number, parent, first_time, resolution, forgets,
     stop_times, flush_paths, mark_row, mark_what, mark_value, mark_cut, join_row, join_cut,
     state, last, slot, path, value, entry_path, entry_value, segment_end,
 ):  # fmt: skip
@@ -80,12 +83,15 @@ def collect_segments(
 
     Parameters
     ----------
-    time, kind, region, call_path : (n,) int64, uint8, int32, int64
-        Consecutive events: ticks; region entered; call path entered or left, or the one around; -1 none.
+    time, kind, region, node : (n,) int64, uint8, int32, int32
+        Consecutive events: ticks; region entered; call path entered or left, or the one around, as the location numbers them;
+        -1 none.
     start, base_row : int
         Event to begin with; row of event 0.
     action : (256,) uint8
         What each kind does.
+    number : (n_nodes,) int64
+        Call paths of the location's own.
     parent : (n_call_paths,) int64
         Of the call paths, -1 for roots.
     first_time, resolution : int
@@ -122,70 +128,76 @@ def collect_segments(
     while i < time.size:
         if n_entries + 2 * path.size > entry_path.size or n_segments + 4 > segment_end.size:
             break
-        k = kind[i]
-        what = action[k]
+        what = action[kind[i]]
         here = mark < mark_row.size and mark_row[mark] == base_row + i
         if what == NOTHING and not here:
             i += 1
             continue
         now = np.float64(time[i] - first_time) / resolution
-        c = call_path[i]
+        c = number[node[i]] if node[i] >= 0 else np.int64(-1)
+        above = parent[c] if c >= 0 else np.int64(-1)
         if what == ON_OFF:
             what = np.uint8(PUSH) if region[i] >= 0 else np.uint8(POP)
-        if what == REQUEST or (here and mark_what[mark] == CUT):
-            take_out(n, slot, path, value, entry_path, entry_value, n_entries)
-            n_entries += n
-            n = 0
-            segment_end[n_segments] = n_entries
-            n_segments += 1
-            if here:
-                mark_cut[mark] = n_segments
-        if here and mark_what[mark] == LEAVE_TEAM and c >= 0:
-            if parent[c] >= 0:
-                n = add(parent[c], -mark_value[mark], n, slot, path, value)
-            n = add(c, mark_value[mark], n, slot, path, value)
-            mark_cut[mark] = n_segments
-        if what == PUSH:
-            if c >= 0 and parent[c] >= 0:
-                n = add(parent[c], now - before, n, slot, path, value)
+        if not here and (what == PUSH or what == POP):
+            # what nearly all events are
+            own = above if what == PUSH else c
+            if own >= 0:
+                at = slot[own]
+                if at >= 0:
+                    value[at] += now - before
+                else:
+                    n = add(own, now - before, n, slot, path, value)
             before = now
-        elif what == POP or what == JOIN:
-            if c >= 0:
-                n = add(c, now - before, n, slot, path, value)
-            before = now
-        elif what == FLUSH:
-            j = state[N_FLUSHES]
-            state[N_FLUSHES] = j + 1
-            if c >= 0:
-                n = add(c, now - before, n, slot, path, value)
-            stop = np.float64(stop_times[j] - first_time) / resolution
-            if flush_paths[j] >= 0:
-                n = add(flush_paths[j], stop - now, n, slot, path, value)
-            before = stop
-        if here and mark_what[mark] == FORK and c >= 0:
-            if parent[c] >= 0:
-                n = add(parent[c], -mark_value[mark], n, slot, path, value)
-            if forgets:
-                for j in range(n):
-                    slot[path[j]] = -1
-                n = 0
-            take_out(n, slot, path, value, entry_path, entry_value, n_entries)
-            n_entries += n
-            n = 0
-            segment_end[n_segments] = n_entries
-            n_segments += 1
-            mark_cut[mark] = n_segments
-            n = add(c, mark_value[mark], n, slot, path, value)
-        if what == JOIN:
-            take_out(n, slot, path, value, entry_path, entry_value, n_entries)
-            n_entries += n
-            n = 0
-            segment_end[n_segments] = n_entries
-            n_segments += 1
-            if state[N_JOINS] < join_row.size:
-                join_row[state[N_JOINS]] = base_row + i
-                join_cut[state[N_JOINS]] = n_segments
-                state[N_JOINS] += 1
+            i += 1
+            continue
+        mine = mark_what[mark] if here else np.int64(-1)
+        # in this order: a cut in front, what the team's JOIN takes, the event's own time and a second one, what the FORK took, a
+        # cut behind, and that time again
+        for step in range(CUT_BEFORE, AFTER_FORK + 1):
+            cut = False
+            x, y = np.int64(-1), 0.0
+            if step == CUT_BEFORE:
+                cut = what == REQUEST or mine == CUT
+            elif step == BEFORE_JOIN and mine == LEAVE_TEAM:
+                x, y = above, -mark_value[mark]
+            elif step == OF_JOIN and mine == LEAVE_TEAM:
+                x, y = c, mark_value[mark]
+            elif step == OWN:
+                if what == PUSH:
+                    x, y = above, now - before
+                elif what == POP or what == JOIN or what == FLUSH:
+                    x, y = c, now - before
+                if what == PUSH or what == POP or what == JOIN:
+                    before = now
+            elif step == OF_FLUSH and what == FLUSH:
+                j = state[N_FLUSHES]
+                state[N_FLUSHES] = j + 1
+                before = np.float64(stop_times[j] - first_time) / resolution
+                x, y = flush_paths[j], before - now
+            elif step == BEFORE_FORK and mine == FORK:
+                x, y = above, -mark_value[mark]
+            elif step == CUT_BEHIND:
+                cut = mine == FORK or what == JOIN
+                if mine == FORK and forgets:
+                    for j in range(n):
+                        slot[path[j]] = -1
+                    n = np.int64(0)
+            elif step == AFTER_FORK and mine == FORK:
+                x, y = c, mark_value[mark]
+            if x >= 0:
+                n = add(x, y, n, slot, path, value)
+            if cut:
+                take_out(n, slot, path, value, entry_path, entry_value, n_entries)
+                n_entries += n
+                n = np.int64(0)
+                segment_end[n_segments] = n_entries
+                n_segments += 1
+                if what == JOIN and step == CUT_BEHIND and state[N_JOINS] < join_row.size:
+                    join_row[state[N_JOINS]] = base_row + i
+                    join_cut[state[N_JOINS]] = n_segments
+                    state[N_JOINS] += 1
+                if here:
+                    mark_cut[mark] = n_segments
         if here:
             mark += 1
         i += 1
@@ -232,11 +244,11 @@ def sum_intervals(
     for i in range(start, first.size):
         if filled + path.size + 1 > out_path.size:
             return i
-        n = 0
+        n = np.int64(0)
         begin = segment_end[first[i] - 1] if first[i] > 0 else np.int64(0)
         end = segment_end[stop[i] - 1] if stop[i] > first[i] else begin
         for j in range(begin, end):
-            n = add(entry_path[j], entry_value[j], n, slot, path, value)
+            n = add(np.int64(entry_path[j]), entry_value[j], n, slot, path, value)
         p = at_path[i]
         if prune:
             for j in range(wait_first[i], wait_stop[i]):

@@ -244,7 +244,7 @@ def test_topologies__of_a_trace_that_do_not_fit_are_counted(archive, enhance):
 
 def test_repr__names_the_largest_shares_of_the_time(cube):
     text = repr(cube)
-    assert text.startswith("<SeverityCube 52 properties x 56 call paths x 6 locations, scalasca conventions>")
+    assert text.startswith("<SeverityCube 96 properties x 56 call paths x 6 locations, scalasca conventions>")
     assert "Wait at Implicit Barrier (omp_ibarrier_wait)" in text
     # also what a property with children has of its own: most of the idle time is outside parallel regions
     own = cube.total("omp_idle_threads") - cube.total("omp_limited_parallelism")

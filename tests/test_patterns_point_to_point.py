@@ -241,7 +241,8 @@ class TwoRegions:
     def __init__(self):
         self.lower = np.array(["mpi_recv", "mpi_waitall"], object)
         self.paradigm = np.array(["mpi", "mpi"], object)
-        self.regions, self.memo = self, {}
+        self.facts = self.regions = self
+        self.memo = {}
         self.call_paths = SimpleNamespace(region=np.array([0, 1], np.int32))
 
     def __len__(self):

@@ -44,7 +44,8 @@ def test_properties__parents_come_before_children(conventions):
     for p in properties(conventions):
         assert p.parent in seen
         assert p.summary.endswith(".")
-        assert (p.match is not None) + (p.regions is not None) + (p.cells is not None) + bool(p.of) == 1, p.id
+        functions = (p.match, p.regions, p.cells, p.derived)
+        assert sum(f is not None for f in functions) + p.charged + bool(p.of) == 1, p.id
         seen.add(p.id)
 
 

@@ -25,7 +25,7 @@ from tracecols.errors import StoreError
 from tracecols.jobs import n_jobs
 from tracecols.once import once
 from tracecols.patterns.base import Family
-from tracecols.patterns.engine import analyze_model, choose, find_matches
+from tracecols.patterns.engine import analyze_model, choose, find_matches, find_waits
 from tracecols.patterns.plugins import load_all
 from tracecols.schema import NAMES, SIDE_TABLES
 from tracecols.slices.opened import open_slice
@@ -452,6 +452,17 @@ class Trace:
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *TABLES})
+
+    @once
+    def waits(self) -> pd.DataFrame:
+        """Every instance of a wait state and who causes it (docs/schema.md): location, call path, begin and end, and those of the cause.
+
+        Wait states are those of messages, collective operations, MPI_Finalize, barriers of threads, and locks, by the conventions of
+        Scalasca. Times are ticks.
+        """
+        columns = find_waits(self.model)
+        columns["property"] = pd.Categorical(columns["property"])
+        return pd.DataFrame(columns, copy=False)
 
     # -- analysis --------------------------------------------------------------------------------------------------
 

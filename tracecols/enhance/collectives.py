@@ -220,6 +220,8 @@ def match_collectives(
             "size": size.astype(np.int32),
             "root": root[head],
             "latest_begin_time": lambda: segments.max(member("begin_time")),
+            "latest_location": lambda: pick(member("location"), table.latest_member),
+            "latest_end": lambda: pick(member("end"), table.latest_member),
             "latest_member": lambda: latest_member(segments, member("begin_time"), member("rank")),
             "earliest_end_time": lambda: segments.min(end_time),
             "sent": lambda: segments.sum(member("sent")),

@@ -103,6 +103,8 @@ def match_constructs(facts: Facts, calls: CallInstances, teams: Teams) -> tuple[
             "role_number": role[head],
             "n_members": n_members.astype(np.int32),
             "latest_enter_time": segments.max(enter),
+            "latest_location": lambda: pick(calls.location[rows], table.latest_member),
+            "latest_enter": lambda: pick(calls.enter[rows], table.latest_member),
             "latest_member": lambda: segments.min(
                 np.where(enter == segments.max(enter)[instance], np.arange(instance.size), instance.size)
             ),

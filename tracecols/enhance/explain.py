@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from tracecols.enhance.causes.points import OF_PAIR, OF_POINT
 from tracecols.enhance.collectives import MEMBER
 from tracecols.enhance.facts import Definitions
 from tracecols.enhance.messages import KEY, RECEIVES, RECV_HALF, SEND_HALF, SENDS
@@ -15,6 +16,7 @@ from tracecols.enhance.scan import ATTRIBUTED
 from tracecols.enhance.steps import BUCKET, ONCE, Every, Step
 from tracecols.enhance.tables import STEP_OF, STEPS
 from tracecols.schema import EventKind, compound
+from tracecols.schema.causes import DELAYS
 from tracecols.schema.scans import ATTRIBUTED_EVENTS, CALL_INSTANCES
 from tracecols.store import Store
 
@@ -79,6 +81,24 @@ def needed_steps(values: Iterable[str]) -> list[Step]:
     return [step for step in STEPS if found & set(step.makes)]
 
 
+def _of_causes(store: Store, kinds: Mapping[int, int], n_sends: int, n_receives: int, n_members: int) -> dict[str, int]:
+    """Bound the bytes that the steps of root causes keep: if everybody waits, and every event changes the call path."""
+    point, pair = (sum(np.dtype(t).itemsize for t in of.values()) for of in (OF_POINT, OF_PAIR))
+    n_events = int(store.manifest["n_events"])
+    threads = {int(EventKind.THREAD_FORK), int(EventKind.OMP_FORK)} & set(kinds)
+    n_regions = n_events // 2 if threads else 0
+    n_pairs = n_receives + n_sends + n_members + n_regions
+    n_points = 2 * (n_receives + n_sends) + n_members + n_regions + 3 * store.definitions["locations"].num_rows
+    entries = 12 * n_events
+    return {
+        "late_senders": n_receives * (2 * point + pair), "late_receivers": n_sends * (2 * point + pair),
+        "collective_points": n_members * (point + pair), "startup_points": 2 * store.definitions["locations"].num_rows * point,
+        "thread_points": n_regions * (point + pair), "sync_points": n_points * point, "delay_pairs": n_pairs * (pair + 32),
+        "segments": entries, "waiting_times": 16 * n_pairs + entries, "own_times": 16 * n_events, "delays": 24 * n_pairs + entries,
+        "factors": n_pairs * 8 * (len(DELAYS) + 2) + 8 * n_points, "path": 16 * n_points, "root_causes": 18 * n_events,
+    }  # fmt: skip
+
+
 def explain(store: Store, values: Iterable[str]) -> list[PlannedStep]:
     """Plan the steps that make some values of a trace; nothing is read but definitions and the numbers of events.
 
@@ -111,6 +131,7 @@ def explain(store: Store, values: Iterable[str]) -> list[PlannedStep]:
         "match_result": n_sends * row_bytes(RECV_HALF),
         "late_calls": 16 * n_receives,
         "outgoing_members": n_members * row_bytes(MEMBER),
+        **_of_causes(store, kinds, n_sends, n_receives, n_members),
     }
     slices = {BUCKET: -(-n_members // BUCKET_ROWS) if n_partitions > 1 else 1, **dict.fromkeys(ONCE, 1)}
     scanned = (
@@ -128,7 +149,7 @@ def explain(store: Store, values: Iterable[str]) -> list[PlannedStep]:
     ]  # fmt: skip
     for step in needed_steps(values):
         reads = tuple(f"every {what.name}" if isinstance(what, Every) else what for what in step.reads)
-        n_bytes = sum(kept.get(name, 0) for name in step.keeps) if n_partitions > 1 else 0
+        n_bytes = sum(kept[name] for name in step.keeps) if n_partitions > 1 else 0
         plan.append(
             PlannedStep(
                 step.stage or "any",

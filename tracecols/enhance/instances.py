@@ -9,15 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance import scan as passes
 from tracecols.enhance.columns import Columns, CompoundTable, joined, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import Segments, combine, mask_of, number
-from tracecols.enhance.scan import ACTION, BATCH, LocationScan
+from tracecols.enhance.scan import ACTION, LocationScan
 from tracecols.enhance.teams import Teams
 from tracecols.kernels import stacks
 from tracecols.kernels.actions import PUSH
 from tracecols.schema import KINDS
 from tracecols.schema.compound import PROFILE, REGION_INSTANCES
+
+WALKED = 1 << 14
+"""Events that `walk_stacks` looks at together: what is written for them stays in the cache."""
 
 
 class CallInstances:
@@ -221,7 +225,7 @@ def outermost_call_paths(facts: Facts, scans: Sequence[LocationScan], chosen: ND
 def walk_stacks(
     facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int
 ) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
-    """Go through the events of a location once more, in batches, with the region stack at each of them.
+    """Go through the events of a location once more, with the call path at each of them.
 
     Parameters
     ----------
@@ -237,24 +241,29 @@ def walk_stacks(
     row : int
         That of the first event.
     columns : dict of str to (n,) array
-        `time`, `kind`, `region` as stored, and int64 `enterptr`, `exitptr` (of what ends in the same batch; else -1) and `call_path`;
-        -1 is null.
+        `time`, `kind`, `region` as stored, and `node` int32: number of the call path within the location, -1 is null. The arrays
+        are written to again.
     """
     scan = LocationScan(facts.store, facts.regions, teams, facts.order, location, scans[location].first_row)
     scan.enter_threads()
-    for at in range(0, scan.n, BATCH):
-        columns = facts.store.read("events", location, None, at, at + BATCH, checked=False)
-        n = columns["time"].size
-        if not at:
+    enterptr, exitptr, node = np.empty(WALKED, np.int64), np.empty(WALKED, np.int64), np.empty(WALKED, np.int32)
+    for first in range(0, scan.n, passes.BATCH):
+        columns = facts.store.read("events", location, None, first, first + passes.BATCH, checked=False)
+        if not first:
             scan.prepare(scans, int(columns["time"][0]))
-        scan.at = at
-        row = scan.first_row + at
-        scan.state[stacks.ROW] = row
-        enterptr, exitptr, node = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int32)
-        events = stacks.Events(columns["time"], columns["kind"], scan.entries(columns["region"]))
-        scan.run(events, stacks.Pointers(enterptr, exitptr, node))
-        call_path = pick(facts.call_paths.numbers[location], node.astype(np.int64))
-        yield row, {**columns, "enterptr": enterptr, "exitptr": exitptr, "call_path": call_path}
+        scan.at = first
+        entry = scan.entries(columns["region"])
+        for at in range(0, entry.size, WALKED):
+            here = slice(at, at + WALKED)
+            part = {name: columns[name][here] for name in ("time", "kind", "region")}
+            n = part["time"].size
+            row = scan.first_row + first + at
+            scan.state[stacks.ROW] = row
+            scan.run(
+                stacks.Events(part["time"], part["kind"], entry[here]),
+                stacks.Pointers(enterptr[:n], exitptr[:n], node[:n]),
+            )
+            yield row, {**part, "node": node[:n]}
 
 
 @dataclass(frozen=True, eq=False)

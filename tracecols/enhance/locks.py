@@ -75,6 +75,7 @@ def match_locks(
             "previous_release_time": pick(e.time, previous_release),
             "previous_release": pick(e.row, previous_release),
             "previous_owner": pick(e.location, previous_release),
+            "previous_call_path": lambda: pick(calls.call_path, pick(e.call, previous_release)),
             "lockptr": lockptr[acquire],
             "lockptr_time": lockptr_time[acquire],
             "enter": lambda: pick(calls.enter, e.call[acquire]),

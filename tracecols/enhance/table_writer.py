@@ -346,6 +346,7 @@ def with_referred(names: Iterable[str]) -> tuple[str, ...]:
     left = [name for name in TABLES if name in wanted]
     while left:
         ready = [n for n in left if not set(TABLES[n].references.values()) & set(left)]
+        assert ready, f"the tables {left} refer to each other"
         result += ready
         left = [n for n in left if n not in ready]
     return tuple(result)

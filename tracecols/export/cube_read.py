@@ -91,7 +91,8 @@ def read_cube(path: str | Path) -> SeverityCube:
     Of files of other tools all metrics are kept under their unique names, and times as float64 seconds. In files written
     here times become the same integer ticks again: seconds are ticks / resolution rounded to float64 (relative error 2^-52), which
     rounds back to the integer it came from up to 2^51 ticks in a cell; where it does not, because another tool has
-    calculated with the file, ticks stay float64.
+    calculated with the file, ticks stay float64. So do the fractions of ticks of root causes, which are the same again but for their
+    last bit.
 
     Values that are inclusive along the call tree are made exclusive. Minima and maxima are kept as properties that do not add up
     (`PropertyAxis.aggregation`); of statistics (TAU_ATOMIC) the sum has the metric's name, and beside it there are properties for number,
@@ -435,7 +436,14 @@ def _in_ticks(cells: Cells, resolution: int) -> Cells:
     ticks = np.rint(cells.value * resolution)
     if (np.abs(ticks) < 1 << 62).all() and (ticks.astype(np.int64) * (1 / resolution) == cells.value).all():
         return Cells(cells.key, ticks.astype(np.int64))
-    return Cells(cells.key, cells.value * resolution)
+    ticks = cells.value * resolution
+    # of neighbouring numbers the one that is written as these seconds again
+    for towards in (-np.inf, np.inf):
+        near = np.nextafter(ticks, towards)
+        ticks = np.where(
+            (ticks * (1 / resolution) != cells.value) & (near * (1 / resolution) == cells.value), near, ticks
+        )
+    return Cells(cells.key, ticks)
 
 
 def _add_statistic(p: PropertyAxis, metric: Element, statistic: str, kind: str) -> str:

@@ -114,6 +114,38 @@ class Constituent:
     column: str
 
 
+@dataclass(frozen=True)
+class Cause:
+    """Who lets a match wait, as columns of its table.
+
+    Attributes
+    ----------
+    location, call_path, time : str
+        Columns that say where the causing event is and when it comes.
+    """
+
+    location: str
+    call_path: str
+    time: str
+
+
+@dataclass
+class Causes:
+    """Who lets matches wait.
+
+    Attributes
+    ----------
+    location, call_path : (n,) int32
+        Where the causing event is; -1 not known.
+    time : (n,) int64
+        When it comes, in ticks.
+    """
+
+    location: NDArray[np.int32]
+    call_path: NDArray[np.int32]
+    time: NDArray[np.int64]
+
+
 class Instances:
     """The constituents of all rows of a root table: the columns of their table, row by row; null where there is none.
 
@@ -186,6 +218,9 @@ class Property:
     since, until : str
         Column of the table that says when a match begins, or when it ends; the other follows from its severity. What is
         below on the same table has the same unless it says otherwise.
+    cause : Cause or callable, optional
+        Of a wait state: who lets its matches wait; a function of model, table and matches returns `Causes`. What is below on the
+        same table has the same.
     ends_with_call : bool
         Whether its rule ends waiting with the call it is charged to; where it does not, clocks that disagree can make waiting
         longer than the call.
@@ -219,6 +254,7 @@ class Property:
     overlaps: bool = False
     since: str = ""
     until: str = ""
+    cause: Cause | Callable[[Model, CompoundTable, Matches], Causes] | None = None
     ends_with_call: bool = True
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     constituents: Mapping[str, Constituent] = field(default_factory=dict)

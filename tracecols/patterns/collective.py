@@ -27,7 +27,7 @@ from tracecols.enhance.waits import (
     of_operations,
     synchronised,
 )
-from tracecols.patterns.base import Family, Matches, RegionRule, called, region_of
+from tracecols.patterns.base import Causes, Family, Matches, RegionRule, called, region_of
 from tracecols.patterns.mpi import BARRIERS
 
 FAMILY = Family("collective")
@@ -61,6 +61,13 @@ class Chosen(Participants):
             chosen = fits[m.collective]
         super().__init__(m, np.flatnonzero(chosen), regions is not None)
 
+    def causes(self, m: CompoundTable, matches: Matches, cause: NDArray[np.int64]) -> Causes:
+        """Return who lets matches wait, given one of the participants for each of them."""
+        at = np.zeros(len(m), np.int64)
+        at[self.row] = self.row[cause]
+        row = at[matches.row]
+        return Causes(m.location[row], m.call_path[row], m.begin_time[row])
+
     def matches(self, parent: Matches, severity: NDArray[np.int64]) -> Matches:
         """Narrow the parent's matches to members with a positive severity."""
         all_rows = np.zeros(len(parent), np.int64)
@@ -68,8 +75,50 @@ class Chosen(Participants):
         return parent.where(all_rows > 0, severity=all_rows)
 
 
+def last_in_barrier(model: Model, m: CompoundTable, matches: Matches) -> Causes:
+    """Find who begins barriers last."""
+    c = Chosen(model, m, BARRIER, None)
+    return c.causes(m, matches, c.latest(np.ones(c.row.size, bool)))
+
+
+def last_to_reduce(model: Model, m: CompoundTable, matches: Matches) -> Causes:
+    """Find the last of those that send in n-to-1 operations."""
+    c = Chosen(model, m, N_TO_ONE, None)
+    return c.causes(m, matches, c.latest(c.sent > 0))
+
+
+def root_of(model: Model, m: CompoundTable, matches: Matches) -> Causes:
+    """Find the roots of 1-to-n operations."""
+    c = Chosen(model, m, ONE_TO_N, None)
+    return c.causes(m, matches, c.latest(c.is_root & (c.sent > 0)))
+
+
+def last_to_exchange(model: Model, m: CompoundTable, matches: Matches) -> Causes:
+    """Find who begins n-to-n operations last: of all if all were inside at the same time, else of those that send."""
+    c = Chosen(model, m, N_TO_N, None)
+    overlap = c.min(c.end) > c.max(c.begin)
+    return c.causes(m, matches, np.where(overlap, c.latest(np.ones(c.row.size, bool)), c.latest(c.sent > 0)))
+
+
+def last_to_scan(model: Model, m: CompoundTable, matches: Matches) -> Causes:
+    """Find the last of lower ranks that send in scans, of equals that of the lowest rank."""
+    c = Chosen(model, m, SCAN, None)
+    order, latest, _ = latest_of_lower_ranks(c)
+    # the running maximum never decreases: where it first has its value is whom it is of
+    first = np.searchsorted(latest, latest)
+    cause = np.empty(c.row.size, np.int64)
+    cause[order] = order[first]
+    return c.causes(m, matches, cause)
+
+
+def last_to_finalize(model: Model, m: CompoundTable, matches: Matches) -> Causes:
+    """Find who enters MPI_Finalize last, of equals the first location."""
+    last = np.flatnonzero(~m.is_init & (m.enter_time == m.latest_enter_time))[:1].repeat(len(matches))
+    return Causes(m.location[last], m.call_path[last], m.enter_time[last])
+
+
 @pattern(
-    "mpi_barrier_wait", "mpi_sync_collective", "Wait at Barrier", table="collective_members", since="begin_time",
+    "mpi_barrier_wait", "mpi_sync_collective", "Wait at Barrier", table="collective_members", since="begin_time", cause=last_in_barrier,
     expert={"since": "enter_time", "operations": BARRIERS},
     summary="Time in a barrier until the last process has reached it.",
     advice="Balance the work in front of the barrier, or remove it.",
@@ -95,7 +144,7 @@ def barrier_completion(
 
 
 @pattern(
-    "mpi_earlyreduce", "mpi_collective", "Early Reduce", table="collective_members", since="begin_time",
+    "mpi_earlyreduce", "mpi_collective", "Early Reduce", table="collective_members", since="begin_time", cause=last_to_reduce,
     expert={"since": "enter_time", "operations": CALLED_N_TO_ONE},
     summary="Time the root of an n-to-1 operation waits because the others send late.",
     advice="Let the root do other work first, or balance the work of the others.",
@@ -109,8 +158,28 @@ def early_reduce(model: Model, m: CompoundTable, parent: Matches, *, operations:
     return c.matches(parent, np.where(c.is_root & (c.received > 0), c.wait(c.latest_begin(c.sent > 0)), 0))
 
 
+def latest_of_lower_ranks(c: Chosen) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Find until when ranks of scans wait: a running maximum over ranks of the begins of those that send.
+
+    Returns
+    -------
+    order : (n,) int64
+        Participants by operation and rank.
+    running : (n,) int64
+        In this order the place of the latest begin so far in `times`, and n + 1 more with every operation: ranks of begin times
+        keep the numbers small.
+    times : (any,) int64
+        Begins of those that send, in order.
+    """
+    n = c.row.size
+    order = np.lexsort((c.rank, c.segments.group))
+    times, step = np.unique(np.where(c.sent > 0, c.begin, EARLY), return_inverse=True)
+    running = np.maximum.accumulate(step[order] + c.segments.group[order] * (n + 1))
+    return order, running, times
+
+
 @pattern(
-    "mpi_earlyscan", "mpi_collective", "Early Scan", table="collective_members", since="begin_time",
+    "mpi_earlyscan", "mpi_collective", "Early Scan", table="collective_members", since="begin_time", cause=last_to_scan,
     summary="Time a process waits in a scan because processes of lower rank begin later.",
     advice="Balance the work in front of the scan.",
 )  # fmt: skip
@@ -118,18 +187,15 @@ def early_scan(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From own begin to the latest begin of ranks up to the own one that send."""
     c = Chosen(model, m, SCAN, None)
     n = c.row.size
-    order = np.lexsort((c.rank, c.segments.group))
-    # a running maximum over ranks that starts anew with every operation: ranks of begin times keep the numbers small
-    times, step = np.unique(np.where(c.sent > 0, c.begin, EARLY), return_inverse=True)
-    offset = c.segments.group[order] * (n + 1)
+    order, running, times = latest_of_lower_ranks(c)
     latest = np.empty(n, np.int64)
-    latest[order] = times[np.maximum.accumulate(step[order] + offset) - offset] if n else 0
+    latest[order] = times[running - c.segments.group[order] * (n + 1)] if n else 0
     waits = ((c.sent > 0) | (c.received > 0)) & (latest != EARLY)
     return c.matches(parent, np.where(waits, c.wait(np.where(waits, latest, c.begin)), 0))
 
 
 @pattern(
-    "mpi_latebroadcast", "mpi_collective", "Late Broadcast", table="collective_members", since="begin_time",
+    "mpi_latebroadcast", "mpi_collective", "Late Broadcast", table="collective_members", since="begin_time", cause=root_of,
     expert={"since": "enter_time", "operations": CALLED_ONE_TO_N},
     summary="Time receivers of a 1-to-n operation wait because its root begins late.",
     advice="Let the root begin earlier, or choose the process that is ready first.",
@@ -143,7 +209,7 @@ def late_broadcast(model: Model, m: CompoundTable, parent: Matches, *, operation
 
 
 @pattern(
-    "mpi_wait_nxn", "mpi_collective", "Wait at N x N", table="collective_members", since="begin_time",
+    "mpi_wait_nxn", "mpi_collective", "Wait at N x N", table="collective_members", since="begin_time", cause=last_to_exchange,
     expert={"since": "enter_time", "operations": CALLED_N_TO_N},
     summary="Time in an n-to-n operation until the last process has reached it.",
     advice="Balance the work in front of the operation.",
@@ -180,7 +246,7 @@ def init_completion(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 @pattern(
-    "mpi_finalize_wait", "mpi_init_exit", "Wait at Finalize", table="startups", since="enter_time",
+    "mpi_finalize_wait", "mpi_init_exit", "Wait at Finalize", table="startups", since="enter_time", cause=last_to_finalize,
     summary="Time in MPI finalisation until the last process has reached it.",
     advice="Processes that have nothing left to do: balance the whole program.",
 )  # fmt: skip

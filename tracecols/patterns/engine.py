@@ -23,7 +23,7 @@ from tracecols.enhance.steps import STAGES, WITHIN
 from tracecols.enhance.tables import TABLES, tables_of
 from tracecols.enhance.topologies import given_topology
 from tracecols.errors import AnalysisError, SeverityError, TracecolsError
-from tracecols.patterns.base import Conventions, Family, Findings, Instances, Matches, Property
+from tracecols.patterns.base import Cause, Causes, Conventions, Family, Findings, Instances, Matches, Property
 from tracecols.patterns.bounds import check_bounds
 from tracecols.patterns.counters import counter_properties
 from tracecols.patterns.device_times import DeviceTimes, device_efficiencies
@@ -32,7 +32,7 @@ from tracecols.patterns.profile import displaced_call_paths, overbooked_threads
 from tracecols.patterns.registry import CONVENTIONS, find_declared, needed, properties
 from tracecols.patterns.team_times import TeamTimes
 from tracecols.schema import not_analysed
-from tracecols.schema.causes import CHARGED
+from tracecols.schema.causes import CHARGED, WAITS
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.cube import SeverityCube
@@ -600,6 +600,51 @@ def find_matches(
         "begin_time": begin, "end_time": end,
     }  # fmt: skip
     return {**own, **{c: table[c][found.row] for c in table.table.names if c not in own}}
+
+
+def find_waits(model: Model) -> dict[str, NDArray[Any]]:
+    """Find every instance of the wait states that say who causes them.
+
+    Parameters
+    ----------
+    model : Model
+        The trace in one partition.
+
+    Returns
+    -------
+    dict of str to (n,) array
+        The columns of `schema.causes.WAITS`.
+    """
+    declared = declared_for(model, "scalasca", ())
+    chosen = [p for p in declared if p.cause is not None and p.match is not None]
+    computed, _ = needed(declared, [p.id for p in chosen])
+    search = Search(model, [p for p in declared if p.id in computed], CONVENTIONS["scalasca"])
+    found: dict[str, list[NDArray[Any]]] = {
+        c.name: [np.zeros(0, object if c.dtype == "string" else c.dtype)] for c in WAITS.columns
+    }
+    for stage in dict.fromkeys(TABLES[p.table].stage for p in chosen):
+        matches = search.matches(model, stage)
+        for p in chosen:
+            if p.id not in matches:
+                continue
+            table: CompoundTable = model.get(p.table)
+            m = matches[p.id].where(matches[p.id].call_path >= 0)
+            if isinstance(p.cause, Cause):
+                who = Causes(*(table[c][m.row] for c in (p.cause.location, p.cause.call_path, p.cause.time)))
+            else:
+                assert p.cause is not None  # chosen for that
+                who = p.cause(model, table, m)
+            begin = table[p.since][m.row]
+            columns = {
+                "property": np.full(len(m), p.id, object), "location": m.location, "call_path": m.call_path, "begin_time": begin,
+                "end_time": begin + m.severity, "cause_location": who.location, "cause_call_path": who.call_path,
+                "cause_time": who.time,
+            }  # fmt: skip
+            for name, values in columns.items():
+                found[name].append(values)
+    result = {name: np.concatenate(arrays) for name, arrays in found.items()}
+    order = np.lexsort((result["end_time"], result["begin_time"], result["location"]))
+    return {name: values[order] for name, values in result.items()}
 
 
 def counts_by_location(model: Model) -> dict[str, int]:

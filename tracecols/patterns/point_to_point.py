@@ -11,7 +11,7 @@ from tracecols.enhance.columns import CompoundTable
 from tracecols.enhance.model import Model
 from tracecols.enhance.waits import MPI, TEST, WAIT_FOR_SEVERAL, wait_for_receivers, wait_for_senders
 from tracecols.kernels.orders import first_smaller
-from tracecols.patterns.base import Family, Matches, RegionRule, called, either, region_of
+from tracecols.patterns.base import Cause, Family, Matches, RegionRule, called, either, region_of
 from tracecols.patterns.mpi import API
 
 FAMILY = Family("point-to-point")
@@ -25,6 +25,7 @@ NEVER_LATE = either(called("mpi_test.*"), called("(?i:mpi_wait(all|some))"))
     "mpi_latesender", "mpi_point2point", "Late Sender", table="messages", since="recv_enter_time",
     scalasca={"calls": MPI, "never": TEST, "once": WAIT_FOR_SEVERAL, "clipped": True},
     expert={"calls": API, "never": NEVER_LATE, "once": None, "clipped": False},
+    cause=Cause("send_location", "send_call_path", "send_enter_time"),
     summary="Time a receive waits because its message was sent late.",
     advice="Send earlier, or post the receive early without blocking and overlap it with computation.",
 )  # fmt: skip
@@ -115,6 +116,7 @@ def blocking_late_receiver(model: Model, m: CompoundTable, parent: Matches) -> M
 
 @pattern(
     "mpi_latereceiver", "mpi_point2point", "Late Receiver", table="sent_messages", since="send_done_enter_time",
+    cause=Cause("recv_location", "recv_post_call_path", "recv_post_enter_time"),
     summary="Time a send waits because the receive was posted late.",
     advice="Post receives earlier; let sends not block. That the send waited for this reason is likely, not certain.",
     confidence=0.8, expert={"match": blocking_late_receiver},

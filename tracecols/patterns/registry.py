@@ -54,7 +54,7 @@ ORDER = (
     "mpi_collective", "mpi_rma_communication", "mpi_io", "omp_time", "pthread_time", "device_api", "overhead", "omp_idle_threads",
     "visits", "syncs", "syncs_p2p", "syncs_coll", "syncs_rma", "comms", "bytes", "mpi_file_ops", "delay",
     "delay_mpi", "delay_p2p", "delay_collective", "delay_omp", "waitstates_propagating_vs_terminal",
-    "waitstates_direct_vs_indirect", "mpi_wait_direct", "mpi_wait_indirect", "critical_path", "performance_impact", "imbalance",
+    "waitstates_direct_vs_indirect", "mpi_wait_direct", "mpi_wait_indirect", "critical_path", "performance_impact", "intra_partition_imbalance", "imbalance",
 )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from tracecols.enhance.columns import CompoundTable
 from tracecols.enhance.model import Model
 from tracecols.enhance.regions import CONSTRUCTS
-from tracecols.patterns.base import Family, Findings, Matches, called, either, in_role, named, region_of
+from tracecols.patterns.base import Cause, Causes, Family, Findings, Matches, called, either, in_role, named, region_of
 from tracecols.severity.cells import Cells
 
 FAMILY = Family("threads")
@@ -80,6 +80,15 @@ add(
 )  # fmt: skip
 
 
+def last_thread(model: Model, m: CompoundTable, matches: Matches) -> Causes:
+    """Find the threads that enter constructs last."""
+    last = model.constructs.latest_member[m.construct[matches.row]]
+    return Causes(m.location[last], m.call_path[last], m.enter_time[last])
+
+
+OWNER_BEFORE = Cause("previous_owner", "previous_call_path", "previous_release_time")
+
+
 def barrier_wait(model: Model, m: CompoundTable, parent: Matches, role: str, by_process: bool) -> Matches:
     """From own enter to the latest enter of the team, without tasks that were executed in the barrier.
 
@@ -95,7 +104,7 @@ def barrier_wait(model: Model, m: CompoundTable, parent: Matches, role: str, by_
 
 
 @pattern(
-    "omp_ebarrier_wait", "omp_ebarrier", "Wait at Explicit Barrier", table="construct_members", since="enter_time", ends_with_call=False,
+    "omp_ebarrier_wait", "omp_ebarrier", "Wait at Explicit Barrier", table="construct_members", since="enter_time", ends_with_call=False, cause=last_thread,
     summary="Time in an explicit barrier until the last thread of the team has reached it.",
     advice="Balance the work in front of the barrier.",
     expert={"parent": "omp_explicit_barrier", "by_process": True},
@@ -106,7 +115,7 @@ def explicit_barrier_wait(model: Model, m: CompoundTable, parent: Matches, *, by
 
 
 @pattern(
-    "omp_ibarrier_wait", "omp_ibarrier", "Wait at Implicit Barrier", table="construct_members", since="enter_time", ends_with_call=False,
+    "omp_ibarrier_wait", "omp_ibarrier", "Wait at Implicit Barrier", table="construct_members", since="enter_time", ends_with_call=False, cause=last_thread,
     summary="Time in an implicit barrier until the last thread of the team has reached it.",
     advice="Try another schedule, balance the work, or use nowait where the barrier is not needed.",
     expert={"parent": "omp_implicit_barrier", "by_process": True},
@@ -137,7 +146,7 @@ def contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 @pattern(
     "omp_lock_contention_critical", "omp_critical", "Contention", table="lock_acquisitions", since="enter_time",
-    ends_with_call=False,
+    ends_with_call=False, cause=OWNER_BEFORE,
     summary="Time lost before a critical section because another thread is inside.",
     advice="Make critical sections shorter or fewer, or stagger the arrival of threads.",
 )  # fmt: skip
@@ -149,7 +158,7 @@ def critical_contention(model: Model, m: CompoundTable, parent: Matches) -> Matc
 
 @pattern(
     "omp_lock_contention_api", "omp_lock_api", "Contention", table="lock_acquisitions", since="enter_time",
-    ends_with_call=False,
+    ends_with_call=False, cause=OWNER_BEFORE,
     summary="Time lost waiting for a lock that another thread holds.",
     advice="Hold locks shorter, use more of them, or data structures without locks.",
 )  # fmt: skip
@@ -241,7 +250,7 @@ add(
 
 @pattern(
     "pthread_lock_contention_mutex_lock", "pthread_lock_api", "Contention", table="lock_acquisitions", since="enter_time",
-    ends_with_call=False,
+    ends_with_call=False, cause=OWNER_BEFORE,
     summary="Time lost waiting for a mutex that another thread holds.",
 )  # fmt: skip
 def mutex_contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
@@ -258,7 +267,7 @@ add(
 
 @pattern(
     "pthread_lock_contention_conditional", "pthread_conditional", "Contention", table="lock_acquisitions", since="enter_time",
-    ends_with_call=False,
+    ends_with_call=False, cause=OWNER_BEFORE,
     summary="Time lost waiting for a mutex after a condition was signalled.",
 )  # fmt: skip
 def condition_contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:

@@ -22,6 +22,16 @@ DELAY_IDS = {
 }  # fmt: skip
 """By kind of delay: the property of its short-term costs; those in the long term end with `_longterm`."""
 
+ROOTS = (
+    "delay", "waitstates_propagating_vs_terminal", "waitstates_direct_vs_indirect", "critical_path", "performance_impact",
+    "imbalance",
+)  # fmt: skip
+"""The trees of root causes."""
+
+ESTIMATED = ("imbalance", "critical_imbalance_impact")
+"""Properties whose parts may exceed them in a cell. Those of imbalance refer to different means, of processes or of locations; those of the
+impact have scales of their own, which can be negative (docs/root-causes.md, Q11)."""
+
 SYNC_POINTS = Table(
     "sync_points",
     "one event at which a location synchronises with others: it waits, or it lets others wait",
@@ -54,6 +64,24 @@ DELAY_PAIRS = Table(
         ),
         Column("waiting_since", "int64", "last point before the waiting one with the causing side", "", "sync_points"),
     ),
+)
+
+WAITS = Table(
+    "waits",
+    "one instance of a wait state, by location in the order in which they begin",
+    (
+        Column("property", "string", "the wait state: id of a property"),
+        Column("location", "int32", "location that waits", "", "locations"),
+        Column("call_path", "int32", "call path that waits", "", "call_paths"),
+        Column("begin_time", "int64", "when waiting begins", "ticks"),
+        Column("end_time", "int64", "when it ends", "ticks"),
+        Column("cause_location", "int32", "location that is waited for", "", "locations"),
+        Column(
+            "cause_call_path", "int32", "call path in which it comes; null where that is not known", "", "call_paths"
+        ),
+        Column("cause_time", "int64", "when it comes", "ticks"),
+    ),
+    "wait states of Scalasca that say who causes them",
 )
 
 ROOT_CAUSES = Table(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tracecols.renderers import renderer
+from tracecols.schema.causes import ESTIMATED
 from tracecols.severity import algebra, frames, grids, storage
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.narrowed import in_words
@@ -90,6 +91,8 @@ class SeverityCube(Severities):
     def violations(self) -> list[str]:
         """Check what holds for every cell: 0 <= child <= parent, and siblings that do not overlap together <= parent.
 
+        Left out are the parts of estimates (`schema.causes.ESTIMATED`).
+
         Returns
         -------
         list of str
@@ -98,7 +101,12 @@ class SeverityCube(Severities):
         lines = []
         for name, children in self.properties.children.items():
             children = [child for child in children if self.properties.adds_up(child)]
-            if not name or not children or not self.properties.adds_up(name):
+            if (
+                not name
+                or not children
+                or not self.properties.adds_up(name)
+                or {name, self.properties.root_of(name)} & set(ESTIMATED)
+            ):
                 continue
             for child in children:
                 negative = int((self.cells[child].value < 0).sum())

@@ -1,4 +1,8 @@
-"""One way to find a property by its name: its id, or a title that no other property has."""
+"""One way to find a property by its name: its id, or a title that no other property has.
+
+Root causes have the titles of the waits they belong to, as in the field's displays. A title that they share with one other
+property means that one; theirs are found by id.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tracecols.arguments import show
 from tracecols.errors import TracecolsError
+from tracecols.schema.causes import ROOTS
 
 if TYPE_CHECKING:
     from tracecols.severity.axes import PropertyAxis
@@ -66,6 +71,8 @@ def find_property(
         Of the type `error`. If there is no such property, with the nearest ids; if several have the title, with all of them.
     """
     found = fitting(axis, name)
+    others = [i for i in found if axis.root_of(i) not in ROOTS]
+    found = others or found
     if len(found) == 1:
         return found[0]
     if found:

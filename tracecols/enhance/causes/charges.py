@@ -15,6 +15,9 @@ from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import combine, number
 from tracecols.schema.causes import CHARGED, DELAY_IDS, DELAYS, POINTS, ROOT_CAUSES, RUN_CAUSES
 
+ROUNDING = 2.0**-44
+"""What rounding may change of a sum over all locations and call paths, in proportion."""
+
 Rows = tuple[str, NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]
 """A property, call paths, locations and seconds."""
 
@@ -144,12 +147,14 @@ def _impacts(facts: Facts, charged: Sequence[CompoundTable], own: Sequence[OwnTi
             visited = spent > 0
             absent += (length - (spent[visited] + less[visited]).sum()) / nowhere.sum() * nowhere
         share = np.where(value > 0, value / on_path[path], 0.0)
-        rows: list[Rows] = []
-        for name, cost in (("critical_imbalance_impact", lacking), ("inter_partition_imbalance", absent)):
-            # the reference divides by zero here: what is no number is not charged
-            charge = share * cost[path]
-            kept = np.flatnonzero((value > 0) & (charge > 0))
-            rows.append((name, path[kept], on[kept], charge[kept]))
+        # the reference divides by zero here: what is no number is not charged
+        lost, to_absent = share * lacking[path], share * absent[path]
+    # a part of the loss, of which rounding may make more than all
+    to_absent = np.where(np.abs(to_absent - lost) <= ROUNDING * lost, lost, to_absent)
+    rows: list[Rows] = []
+    for name, charge in (("critical_imbalance_impact", lost), ("inter_partition_imbalance", to_absent)):
+        kept = np.flatnonzero((value > 0) & (charge > 0))
+        rows.append((name, path[kept], on[kept], charge[kept]))
     both = on_path[call_path]
     shared = np.flatnonzero((both > 0) & (time > 0))
     rows.append(

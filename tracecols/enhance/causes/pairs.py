@@ -67,6 +67,9 @@ def match_causes(
     """Build the tables of all synchronisation points and of the pairs of who causes a wait and who waits."""
     found = [*senders, *receivers, *collective, startup, *threads]
     columns = {c: np.concatenate([f.points.column(c) for f in found]) for c in POINT}
+    # what no region is recorded around is charged nowhere
+    known = columns["call_path"] >= 0
+    columns = {c: v[known] for c, v in columns.items()}
     # every location ends at a point
     ends = np.flatnonzero(facts.locations.is_cpu)
     of_end: dict[str, Any] = {

@@ -38,11 +38,11 @@ PAIR = ("kind", "cause", "waiting", "wait", "communicator")
 NOBODY, EVERYBODY = -1, -2
 """Communicators of points that synchronise with one process or a set of them, and of those that do with all of MPI."""
 
-_OF_POINT: dict[str, Any] = {
+OF_POINT: dict[str, Any] = {
     "location": np.int32, "row": np.int64, "kind": np.int8, "begin_time": np.int64, "wait": np.float64, "total": np.float64,
     "completion": np.float64, "call_path": np.int32, "partner": np.int32, "communicator": np.int64, "set": np.int64,
 }  # fmt: skip
-_OF_PAIR: dict[str, Any] = {
+OF_PAIR: dict[str, Any] = {
     "kind": np.int8, "cause": np.int64, "waiting": np.int64, "wait": np.float64, "communicator": np.int64,
 }  # fmt: skip
 
@@ -71,8 +71,8 @@ class Synchronisation:
     def __init__(
         self, points: Sequence[dict[str, Any]], pairs: Sequence[dict[str, Any]], spill: ColumnSpill | None = None
     ) -> None:
-        self.points = keep(_joined(points, _OF_POINT), spill)
-        self.pairs = keep(_joined(pairs, _OF_PAIR), spill)
+        self.points = keep(_joined(points, OF_POINT), spill)
+        self.pairs = keep(_joined(pairs, OF_PAIR), spill)
 
 
 def _joined(parts: Sequence[dict[str, Any]], of: dict[str, Any]) -> Columns:

@@ -182,22 +182,24 @@ def _collect(
     flush_paths = np.full(stops.size, -1, np.int64)
     n_flushes = 0
     tree = facts.call_paths
+    number = met[tree.numbers[location]]
     for base, columns in walk_stacks(facts, scans, teams, location):
-        call_path = pick(met, columns["call_path"])
+        node = columns["node"]
         if stops.size:
             flushes = np.flatnonzero(columns["kind"] == K.BUFFER_FLUSH)
             if flushes.size:
                 # the call path of a flush stands below the one around it
-                around, region = columns["call_path"][flushes], facts.regions.of_entry[columns["region"][flushes]]
+                around = pick(facts.call_paths.numbers[location], node[flushes].astype(np.int64))
+                region = facts.regions.of_entry[columns["region"][flushes]]
                 n = len(facts.regions)
                 below = lookup((tree.parent.astype(np.int64) + 1) * n + tree.region, (around + 1) * n + region)
                 flush_paths[n_flushes : n_flushes + flushes.size] = pick(met, below)
                 n_flushes += flushes.size
-        at, n = 0, call_path.size
+        at, n = 0, node.size
         while True:
             at = int(
                 kernels.collect_segments(
-                    columns["time"], columns["kind"], columns["region"], call_path, at, base, ACTION, parent, first_time,
+                    columns["time"], columns["kind"], columns["region"], node, at, base, ACTION, number, parent, first_time,
                     facts.resolution, is_worker, stops, flush_paths, rows, what, value, c.mark_cut, *c.joins, c.state, c.last,
                     c.slot, c.path, c.value, *c.entries, c.end,
                 )
