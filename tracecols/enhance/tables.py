@@ -26,7 +26,7 @@ from tracecols.enhance.messages import (
 )  # fmt: skip
 from tracecols.enhance.steps import BUCKET, GLOBAL, RECEIVE, SEND, WITHIN, Every, Step
 from tracecols.enhance.teams import Teams
-from tracecols.enhance.windows import match_epochs, match_window_collectives
+from tracecols.enhance.windows import list_rma_operations, match_epochs, match_lock_epochs, match_window_collectives
 from tracecols.schema import Table, compound
 
 
@@ -69,7 +69,9 @@ STEPS = (
     ),
     Step(match_collectives, BUCKET, ("facts", "bucket", Every("outgoing_members")), ("collectives", "collective_members")),
     Step(find_startups, GLOBAL, ("facts", "call_instances"), ("startups",)),
-    Step(match_window_collectives, GLOBAL, _LOCAL, ("window_members",)),
+    Step(list_rma_operations, GLOBAL, _LOCAL, ("rma_operations",)),
+    Step(match_window_collectives, GLOBAL, (*_LOCAL, "rma_operations"), ("window_members",)),
+    Step(match_lock_epochs, GLOBAL, _LOCAL, ("lock_epochs",)),
     Step(match_epochs, GLOBAL, _LOCAL, ("epochs",)),
 )  # fmt: skip
 """In an order in which they could run. A step without a stage works in any of them, on the slice it is asked for."""
@@ -133,6 +135,8 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
             TableSpec(compound.COLLECTIVE_MEMBERS, _HERE),
             TableSpec(compound.STARTUPS, _HERE),
             TableSpec(compound.WINDOW_MEMBERS, _HERE, counts=True),
+            TableSpec(compound.RMA_OPERATIONS, _HERE),
+            TableSpec(compound.LOCK_EPOCHS, ("lock_call_path", "location")),
             TableSpec(compound.EPOCHS, ("wait_call_path", "target"), counts=True),
         )
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from tracecols.enhance.model import Model
+from tracecols.enhance.windows import host_windows
 from tracecols.errors import AnalysisError
 from tracecols.patterns import collective, devices, mpi, point_to_point, profile, shmem, threads, wavefront, windows
 from tracecols.patterns.base import Conventions, Family, Property
@@ -24,7 +25,7 @@ NEEDS: dict[str, Callable[[Model], bool]] = {
     "processes": lambda model: model.locations.n_processes > 1,
     "threads": lambda model: model.locations.workers.size > 0,
     "grid": wavefront.has_grid,
-    "windows": lambda model: model.store.definitions["windows"].num_rows > 0,
+    "windows": lambda model: bool(host_windows(model.facts).any()),
     "devices": lambda model: bool(model.locations.is_device.any()),
     "device_calls": lambda model: bool((model.regions.device_call[model.call_paths.region] >= 0).any()),
     "shmem": lambda model: bool((model.regions.name == "shmem_get").any()),
