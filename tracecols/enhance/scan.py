@@ -35,7 +35,7 @@ BATCH = 1 << 20
 WAVE = 1 << 26
 """Events of processes that are scanned together; a process stays whole."""
 
-JOINS_ALL = mask_of(k.number for k in KINDS if k.family == "rma")
+JOINS_ALL = mask_of(k.number for k in KINDS if k.family == "rma" or k.name.startswith("NON_BLOCKING_COLLECTIVE"))
 """Kinds whose call instances are joined with those of all processes at once."""
 
 CLOSE_TO = {"exit": "enter", "exit_time": "enter_time"}

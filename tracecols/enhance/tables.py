@@ -24,6 +24,7 @@ from tracecols.enhance.messages import (
     outgoing_messages,
     pair_requests,
 )  # fmt: skip
+from tracecols.enhance.nonblocking import match_nonblocking
 from tracecols.enhance.steps import BUCKET, GLOBAL, RECEIVE, SEND, WITHIN, Every, Step
 from tracecols.enhance.teams import Teams
 from tracecols.enhance.windows import list_rma_operations, match_epochs, match_lock_epochs, match_window_collectives
@@ -72,6 +73,7 @@ STEPS = (
     Step(list_rma_operations, GLOBAL, _LOCAL, ("rma_operations",)),
     Step(match_window_collectives, GLOBAL, (*_LOCAL, "rma_operations"), ("window_members",)),
     Step(match_lock_epochs, GLOBAL, _LOCAL, ("lock_epochs",)),
+    Step(match_nonblocking, GLOBAL, _LOCAL, ("nonblocking_members",)),
     Step(match_epochs, GLOBAL, _LOCAL, ("epochs",)),
 )  # fmt: skip
 """In an order in which they could run. A step without a stage works in any of them, on the slice it is asked for."""
@@ -133,6 +135,7 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
             TableSpec(compound.SENT_MESSAGES, ("send_done_call_path", "send_location")),
             TableSpec(compound.COLLECTIVES, counts=True),
             TableSpec(compound.COLLECTIVE_MEMBERS, _HERE),
+            TableSpec(compound.NONBLOCKING_MEMBERS, ("done_call_path", "location"), counts=True),
             TableSpec(compound.STARTUPS, _HERE),
             TableSpec(compound.WINDOW_MEMBERS, _HERE, counts=True),
             TableSpec(compound.RMA_OPERATIONS, _HERE),

@@ -460,3 +460,28 @@ LOCK_EPOCHS = Table(
     ),
     "OTF2 RmaRequestLock, RmaReleaseLock",
 )
+
+NONBLOCKING_MEMBERS = Table(
+    "nonblocking_members",
+    "one participant of a non-blocking collective operation that it completes",
+    (
+        Column("operation", "int64", "number of the operation"),
+        Column("communicator", "int32", "communicator", "", "communicators"),
+        Column("op", "int16", "operation, `CollectiveOp`"),
+        Column("location", "int32", "location", "", "locations"),
+        Column("is_root", "bool", "whether it is the root"),
+        Column("sent", "int64", "bytes sent", "bytes"),
+        Column("received", "int64", "bytes received", "bytes"),
+        Column("begin_time", "int64", "enter of the call that starts it", "ticks"),
+        Column("latest_begin_time", "int64", "when the last participant started; null if some are missing", "ticks"),
+        Column("root_begin_time", "int64", "when the root started; null if there is none", "ticks"),
+        Column(
+            "latest_sender_begin_time",
+            "int64",
+            "when the last that sends, but the root, started; null if none does",
+            "ticks",
+        ),
+        *_call("done", "the call that completes it", exit_row=False),
+    ),
+    "k-th operation of each process on a communicator; OTF2 NonBlockingCollectiveRequest, NonBlockingCollectiveComplete",
+)
