@@ -2,7 +2,7 @@
 
 The programs are small simulations (`benchmarks/programs`): a wavefront sweep, a halo exchange, a hybrid multi-zone solver, a
 master with workers, a Fourier transform, pairs of processes with many channels, a process that does almost everything, hosts that use
-devices (`offload`). What each of them has lost waiting follows from its own schedule and stands beside the archive in `truth.json`: ticks (bytes,
+devices (`offload`), one-sided communication (`rma`). What each of them has lost waiting follows from its own schedule and stands beside the archive in `truth.json`: ticks (bytes,
 occurrences) by property and location, visits by region.
 """
 
@@ -18,12 +18,13 @@ from typing import Any
 
 from benchmarks.programs.offload import make_offload
 from benchmarks.programs.recorded import Recording
+from benchmarks.programs.rma import make_rma
 from benchmarks.programs.source import N_FUNCTIONS, PROGRAMS, Generated, Truth, make
 
 __all__ = ["Generated", "Truth", "make", "record", "truth_as_json", "write"]
 
 
-RECORDED: dict[str, Callable[[Path, int, int, int, int], Recording]] = {"offload": make_offload}
+RECORDED: dict[str, Callable[[Path, int, int, int, int], Recording]] = {"offload": make_offload, "rma": make_rma}
 """Programs that write themselves: by name, functions of the anchor file, numbers of processes, threads (or streams) and events, and a seed."""
 
 

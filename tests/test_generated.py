@@ -186,3 +186,21 @@ def test_offload__is_found_as_it_was(tmp_path, processes, streams, events, seed,
     assert (trace.kernels["launch_enter"] >= 0).all()
     if seed:
         assert {"device_early_wait", "device_useless_sync", "device_late_launch", "device_blocking_copy"} < found
+
+
+@pytest.mark.parametrize(("processes", "events", "seed"), [(1, 60, 0), (2, 1_000, 1), (5, 20_000, 2)])
+def test_rma__is_found_as_it_was(tmp_path, processes, events, seed):
+    generate.record("rma", tmp_path, processes, 1, events, seed)
+    truth = json.loads((tmp_path / "truth.json").read_text())
+    assert abs(truth["n_events"] - events) <= events / 5
+    trace = tracecols.open(tracecols.convert(tmp_path / "traces.otf2", tmp_path / "x.trace"))
+    cube = trace.analyze()
+    for name, expected in truth["severities"].items():
+        assert by_location(cube, name) == expected, name
+    found = {p for p in cube.properties.id if p.startswith(("mpi_rma_", "bytes_")) and any(by_location(cube, p))}
+    own_time = {"mpi_rma_synchronization", "mpi_rma_sync_active", "mpi_rma_sync_passive", "mpi_rma_communication"}
+    assert found - own_time - {"bytes_rma"} == {p for p in truth["severities"] if not p.startswith("comms")}
+    assert cube.violations() == []
+    assert cube.facts["counts"] == {}
+    if seed == 2:
+        assert len(truth["severities"]) == 12

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 from severities import cells
 
+from tracecols.patterns.engine import analyze_model
+from tracecols.schema.enums import COLLECTIVE_OPS
+
 WAITS = (
     "mpi_barrier_wait", "mpi_barrier_completion", "mpi_earlyreduce", "mpi_earlyscan", "mpi_latebroadcast", "mpi_wait_nxn",
     "mpi_nxn_completion",
@@ -295,3 +298,94 @@ def test_counts__by_who_sends_and_who_receives(archive, analyze):
     assert cells(cube, "bytes_cout") == {("MPI_Bcast", 0): 8, ("MPI_Allreduce", 0): 4, ("MPI_Allreduce", 1): 4}
     assert cells(cube, "bytes_cin") == {("MPI_Bcast", 1): 8, ("MPI_Allreduce", 0): 6, ("MPI_Allreduce", 1): 6}
     assert cube.total("comms_coll") == 4
+
+
+# -- non-blocking operations -----------------------------------------------------------------------------------------------
+
+
+def started(archive, op, root=None, requests=(3, 3, 3), starts=(10, 40, 70), last=2):
+    """Three processes start an operation at 10, 40, 70 and complete it from 20, 50, 80 to 75, 76, 90; the second sends."""
+    mpi = archive.mpi(3)
+    for p, (rank, request, start) in enumerate(zip(mpi.ranks, requests, starts, strict=True)):
+        rank.enter(0, "main").enter(start, "MPI_Istart").record(
+            start + 1, "NonBlockingCollectiveRequest", request=request
+        )
+        rank.leave(start + 2, "MPI_Istart").enter(start + 10, "MPI_Wait")
+        end = (75, 76, 90)[p]
+        if p <= last:
+            rank.record(
+                end - 1, "NonBlockingCollectiveComplete", op=COLLECTIVE_OPS.index(op), communicator=mpi.world, root=root,
+                sent=8 * (p == 1), received=8, request=request,
+            )  # fmt: skip
+        rank.leave(end, "MPI_Wait").leave(100, "main")
+    return mpi
+
+
+@pytest.mark.parametrize(("op", "root", "expected"), [
+    # until 70 the last has not come: from 20 and from 50
+    ("allreduce", None, {0: 50, 1: 20}),
+    ("barrier", None, {0: 50, 1: 20}),
+    # the root starts last; or first, and then nobody waits for it
+    ("bcast", 2, {0: 50, 1: 20}),
+    ("bcast", 0, {}),
+    # the root waits for the one that sends
+    ("gather", 0, {0: 20}),
+    ("gather", 2, {}),
+    ("scan", None, {}),
+])  # fmt: skip
+def test_nonblocking__waits_count_in_the_call_that_completes(archive, analyze, op, root, expected):
+    started(archive, op, root)
+    cube = analyze(archive)
+    found = cube.cells["mpi_nonblocking_collective_wait"]
+    assert dict(zip(found.location.tolist(), found.value.tolist(), strict=True)) == expected
+    assert {cube.call_paths.path[i] for i in found.call_path.tolist()} <= {"main/MPI_Wait"}
+    assert cube.facts["counts"] == {}
+
+
+def test_nonblocking__of_several_in_one_call_the_longest_counts(archive, analyze):
+    mpi = archive.mpi(2)
+    for rank, starts in zip(mpi.ranks, ((10, 12), (40, 60)), strict=True):
+        rank.enter(0, "main")
+        for request, start in enumerate(starts):
+            rank.enter(start, "MPI_Ibarrier").record(start, "NonBlockingCollectiveRequest", request=request)
+            rank.leave(start + 1, "MPI_Ibarrier")
+        rank.enter(starts[1] + 5, "MPI_Waitall")
+        # completed in another order than they were started in
+        for request in (1, 0):
+            rank.record(
+                80,
+                "NonBlockingCollectiveComplete",
+                op=0,
+                communicator=mpi.world,
+                root=None,
+                sent=0,
+                received=0,
+                request=request,
+            )
+        rank.leave(81, "MPI_Waitall").leave(100, "main")
+    found = analyze(archive).cells["mpi_nonblocking_collective_wait"]
+    # process 0 waits from 17 for the second operation, to 60
+    assert dict(zip(found.location.tolist(), found.value.tolist(), strict=True)) == {0: 43}
+
+
+def test_nonblocking__that_lack_participants_are_counted(archive, enhance):
+    started(archive, "allreduce", last=1)
+    model = enhance(archive)
+    cube = analyze_model(model)
+    assert not len(cube.cells["mpi_nonblocking_collective_wait"])
+    assert cube.facts["counts"] == {
+        "non-blocking collective operations that are never completed": 1,
+        "non-blocking collective operations that lack participants": 1,
+    }
+
+
+def test_nonblocking__partitions_change_nothing(archive, enhance, monkeypatch):
+    started(archive, "allreduce")
+    one = analyze_model(enhance(archive))
+    monkeypatch.setattr("tracecols.enhance.partitions.PARTITION_ROWS", 2)
+    model = enhance(archive, 2)
+    with model.divided() as run:
+        assert len(run.division) > 1
+    many = analyze_model(model)
+    for name in one.cells:
+        assert one.cells[name].value.tolist() == many.cells[name].value.tolist(), name

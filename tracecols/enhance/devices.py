@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.columns import Columns, CompoundTable, pick
 from tracecols.enhance.facts import Facts
-from tracecols.enhance.grouping import combine, join_occurrences, mask_of, pair_with_previous
+from tracecols.enhance.grouping import combine, join_occurrences, latest, latest_before, mask_of, pair_with_previous
 from tracecols.enhance.instances import CallInstances, attributed_events, outermost_call_paths
 from tracecols.enhance.regions import COPY, LAUNCH, WAIT
 from tracecols.enhance.scan import LocationScan
@@ -602,8 +602,8 @@ class _Devices:
         )
         n_copies = np.cumsum(step[order])
         # what began last: an event of a region, a copy
-        event = _latest(np.where(order < n, order, -1), location)
-        copying = _latest(np.where((order >= n) & (order < n + m), order - n, -1), location)
+        event = latest(np.where(order < n, order, -1), location)
+        copying = latest(np.where((order >= n) & (order < n + m), order - n, -1), location)
         call, outer = pick(inner.call, event), pick(inner.outer, event)
 
         copy_of = np.full(c.enter.size + 1, -1, np.int64)
@@ -623,7 +623,7 @@ class _Devices:
         request = np.where(state == COPYING, pick(copy.request, copies), -1)
         ends_idle = np.where(state == KERNEL, pick(kernel.request, kernel_of[outer]), request)
         # who asks for what ends idle time: of the next interval that is not idle
-        following = _latest(np.where(state != IDLE, np.arange(rows.size), -1)[::-1], location[::-1])[::-1]
+        following = latest(np.where(state != IDLE, np.arange(rows.size), -1)[::-1], location[::-1])[::-1]
         next_request = pick(ends_idle, following)
         request = np.where(state == IDLE, next_request, request)
         root = self.roots[location]
@@ -743,20 +743,6 @@ def running_max(group: Ints, values: Ints) -> Ints:
     return distinct[latest - number * distinct.size]
 
 
-def latest_before(key: Ints, time: Ints, wanted_key: Ints, wanted_time: Ints) -> Ints:
-    """Find the last element of a key with time <= the wanted time; its position, -1 if there is none.
-
-    Of elements with the same time that which stands last.
-    """
-    n = key.size
-    keys, times = np.concatenate([key, wanted_key]), np.concatenate([time, wanted_time])
-    order = np.lexsort((np.arange(keys.size), times, keys))
-    latest = _latest(np.where(order < n, order, -1), keys[order])
-    result = np.empty(keys.size, np.int64)
-    result[order] = latest
-    return result[n:]
-
-
 def latest_end(key: Ints, time: Ints, end: Ints, wanted_key: Ints, wanted_time: Ints) -> Ints:
     """Find of the elements of a key with time < the wanted time the one that ends last; -1 if there is none."""
     order = np.lexsort((np.arange(key.size), time, key))
@@ -767,12 +753,3 @@ def latest_end(key: Ints, time: Ints, end: Ints, wanted_key: Ints, wanted_time: 
     rank[by_end] = np.arange(order.size)
     longest = order[by_end[running_max(key, rank)]] if order.size else order
     return pick(longest, latest_before(key, time, wanted_key, wanted_time - 1))
-
-
-def _latest(values: Ints, group: Ints) -> Ints:
-    """Return the last value so far that is not negative in each group, -1 if none; equal groups stand side by side."""
-    if not values.size:
-        return values
-    at = np.maximum.accumulate(np.where(values >= 0, np.arange(values.size), -1))
-    same = (at >= 0) & (group[at] == group)
-    return np.where(same, values[at], -1)

@@ -219,3 +219,39 @@ def join_occurrences(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArr
     """
     group, first = groups.number_groups(np.concatenate([left, right]))
     return groups.join_in_order(group[: left.size], group[left.size :], first.size)
+
+
+def latest_before(
+    key: NDArray[np.int64], time: NDArray[np.int64], wanted_key: NDArray[np.int64], wanted_time: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Find the last element of a key with time <= the wanted time; its position, -1 if there is none.
+
+    Of elements with the same time that which stands last.
+
+    Parameters
+    ----------
+    key, time : (n,) int64
+        Elements.
+    wanted_key, wanted_time : (m,) int64
+        What is looked for.
+    """
+    n = key.size
+    keys, times = np.concatenate([key, wanted_key]), np.concatenate([time, wanted_time])
+    order = np.lexsort((np.arange(keys.size), times, keys))
+    result = np.empty(keys.size, np.int64)
+    result[order] = latest(np.where(order < n, order, -1), keys[order])
+    return result[n:]
+
+
+def latest(values: NDArray[np.int64], group: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the last value so far that is not negative in each group, -1 if none; equal groups stand side by side.
+
+    Parameters
+    ----------
+    values, group : (n,) int64
+    """
+    if not values.size:
+        return values
+    at = np.maximum.accumulate(np.where(values >= 0, np.arange(values.size), -1))
+    same = (at >= 0) & (group[at] == group)
+    return np.where(same, values[at], -1)

@@ -44,7 +44,7 @@ GROUP = 1 << 16
 LARGE_TABLE = 1 << 14
 """Entries of a hash table of call paths that is not used again: to clear it costs more than a small location."""
 
-JOINS_ALL = mask_of(k.number for k in KINDS if k.family == "rma")
+JOINS_ALL = mask_of(k.number for k in KINDS if k.family == "rma" or k.name.startswith("NON_BLOCKING_COLLECTIVE"))
 """Kinds whose call instances are joined with those of all processes at once."""
 
 CLOSE_TO = {"exit": "enter", "exit_time": "enter_time"}

@@ -38,6 +38,7 @@ from tracecols.enhance.messages import (
     outgoing_messages,
     pair_requests,
 )  # fmt: skip
+from tracecols.enhance.nonblocking import match_nonblocking
 from tracecols.enhance.scan import ACTION
 from tracecols.enhance.steps import (
     BUCKET,
@@ -55,7 +56,7 @@ from tracecols.enhance.steps import (
     Step,
 )
 from tracecols.enhance.teams import Teams
-from tracecols.enhance.windows import match_epochs, match_window_collectives
+from tracecols.enhance.windows import list_rma_operations, match_epochs, match_lock_epochs, match_window_collectives
 from tracecols.kernels.actions import PUSH
 from tracecols.schema import EventKind, Table, causes, compound
 
@@ -110,7 +111,10 @@ STEPS = (
     ),
     Step(match_collectives, BUCKET, ("facts", "bucket", Every("outgoing_members")), ("collectives", "collective_members")),
     Step(find_startups, GLOBAL, ("facts", "call_instances"), ("startups",)),
-    Step(match_window_collectives, GLOBAL, _LOCAL, ("window_members",)),
+    Step(list_rma_operations, GLOBAL, _LOCAL, ("rma_operations",)),
+    Step(match_window_collectives, GLOBAL, (*_LOCAL, "rma_operations"), ("window_members",)),
+    Step(match_lock_epochs, GLOBAL, _LOCAL, ("lock_epochs",)),
+    Step(match_nonblocking, GLOBAL, _LOCAL, ("nonblocking_members",)),
     Step(match_epochs, GLOBAL, _LOCAL, ("epochs",)),
     Step(late_senders, RECEIVE, ("facts", "messages", "spill"), ("late_senders",), keeps=("late_senders",)),
     Step(late_receivers, SEND, ("facts", "sent_messages", "spill"), ("late_receivers",), keeps=("late_receivers",)),
@@ -239,8 +243,11 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
             TableSpec(
                 compound.COLLECTIVE_MEMBERS, _HERE, order=("end",), kinds=frozenset({int(EventKind.MPI_COLLECTIVE_END)}),
             ),
+            TableSpec(compound.NONBLOCKING_MEMBERS, ("done_call_path", "location"), counts=True),
             TableSpec(compound.STARTUPS, _HERE),
             TableSpec(compound.WINDOW_MEMBERS, _HERE, counts=True),
+            TableSpec(compound.RMA_OPERATIONS, _HERE),
+            TableSpec(compound.LOCK_EPOCHS, ("lock_call_path", "location")),
             TableSpec(compound.EPOCHS, ("wait_call_path", "target"), counts=True),
             TableSpec(causes.SYNC_POINTS),
             TableSpec(causes.DELAY_PAIRS),

@@ -17,6 +17,8 @@ from tracecols.enhance.grouping import (
     Segments,
     combine,
     join_occurrences,
+    latest_before,
+    lookup,
     mask_of,
     number,
     occurrence,
@@ -25,7 +27,7 @@ from tracecols.enhance.grouping import (
 from tracecols.enhance.instances import CallInstances, attributed_events
 from tracecols.enhance.scan import LocationScan
 from tracecols.schema import EventKind as K
-from tracecols.schema.compound import EPOCHS, WINDOW_MEMBERS
+from tracecols.schema.compound import EPOCHS, LOCK_EPOCHS, RMA_OPERATIONS, WINDOW_MEMBERS
 from tracecols.schema.enums import GROUPS_OF_LOCATIONS
 from tracecols.store.arrow import to_numpy
 
@@ -37,11 +39,18 @@ _ROLES = {
     "mpi_win_wait": WAIT,
     "mpi_win_test": TEST,
 }
+SYNCHRONIZES = mask_of((K.RMA_COLLECTIVE_END, K.RMA_GROUP_SYNC, K.RMA_REQUEST_LOCK, K.RMA_RELEASE_LOCK))
+"""Kinds that begin or end an epoch."""
+
 NOTHING, BY_START, BY_ACCESS, BY_COMPLETE = range(4)
 
 
 def match_window_collectives(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances
+    facts: Facts,
+    scans: Sequence[LocationScan],
+    members: NDArray[np.int64],
+    calls: CallInstances,
+    operations: CompoundTable,
 ) -> CompoundTable:
     """Build the table of processes that create, free or fence a window together.
 
@@ -77,6 +86,7 @@ def match_window_collectives(
     communicator = to_numpy(facts.store.definitions["windows"].column("communicator"))
     size = facts.communicators.size_of(communicator[window[head]])
     complete = segments.count() == size
+    last_access = _last_accesses(facts, operations, process, window, k, e.row[end])
     return CompoundTable(
         WINDOW_MEMBERS,
         end.size,
@@ -88,6 +98,7 @@ def match_window_collectives(
             "enter_time": enter,
             "exit_time": pick(calls.exit_time, call),
             "latest_enter_time": np.where(complete, segments.max(enter), -1)[instance],
+            "last_access_time": last_access,
             "call_path": call_path,
             "first_call_path": call_path[first][instance],
         },
@@ -96,6 +107,132 @@ def match_window_collectives(
             "operations on undefined windows": int(undefined.sum()),
         },
     )
+
+
+def _last_accesses(
+    facts: Facts, operations: CompoundTable, process: NDArray[np.int32], window: NDArray[np.int32], k: NDArray[np.int64],
+    end: NDArray[np.int64],
+) -> NDArray[np.int64]:  # fmt: skip
+    """Find when others last accessed each participant of an operation on a window since the operation before; -1 never.
+
+    Parameters
+    ----------
+    process, window, k, end : (n,)
+        Of every participant; the number of the operation on the window, and the event that ends it.
+    """
+    result = np.full(end.size, -1, np.int64)
+    known = np.flatnonzero(operations.is_fenced & (operations.target >= 0) & (operations.exit_time >= 0))
+    if not end.size or not known.size:
+        return result
+    origin = facts.process[operations.location[known]].astype(np.int64)
+    of, target = operations.window[known].astype(np.int64), operations.target[known].astype(np.int64)
+    n = end.size
+    key = combine(np.concatenate([process, origin]), np.concatenate([window, of]))
+    before = latest_before(key[:n], end, key[n:], operations.row[known])
+    number_of = np.where(before >= 0, pick(k, before) + 1, 0)
+    remote = origin != target
+    keys = combine(
+        np.concatenate([process, target[remote]]),
+        np.concatenate([window, of[remote]]),
+        np.concatenate([k, number_of[remote]]),
+    )
+    at = lookup(keys[:n], keys[n:])
+    np.maximum.at(result, at[at >= 0], operations.exit_time[known][remote][at >= 0])
+    return result
+
+
+def list_rma_operations(
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances
+) -> CompoundTable:
+    """Build the table of accesses to windows between hosts; what devices copy stands in `copies`."""
+    e = attributed_events(facts, scans, members, calls, "rma", ["window", "remote", "sent", "received"])
+    of_hosts = np.append(host_windows(facts), True)
+    at = np.flatnonzero(mask_of((K.RMA_PUT, K.RMA_GET, K.RMA_ATOMIC))[e.kind] & of_hosts[e.window])
+    at = at[~facts.locations.is_device[e.location[at]]]
+    location = e.location[at]
+    own = facts.process[location] if location.size else np.zeros(0, np.int32)
+    communicator = pick(to_numpy(facts.store.definitions["windows"].column("communicator")), e.window[at])
+    target = facts.communicators.process_of(communicator, e.remote[at].astype(np.int64), own)
+    # what follows a collective operation on its window belongs to fences, not to other epochs
+    sync = np.flatnonzero(SYNCHRONIZES[e.kind] & (e.window >= 0))
+    both = np.concatenate([sync, at])
+    key = combine(e.location[both], e.window[both]) if both.size else both
+    last = latest_before(key[: sync.size], e.row[sync], key[sync.size :], e.row[at])
+    is_fenced = pick(e.kind[sync].astype(np.int64), last) == K.RMA_COLLECTIVE_END
+    return CompoundTable(
+        RMA_OPERATIONS,
+        at.size,
+        {
+            "row": e.row[at],
+            "window": e.window[at].astype(np.int32),
+            "location": location,
+            "target": target.astype(np.int32),
+            "sent": np.maximum(e.sent[at], 0),
+            "received": np.maximum(e.received[at], 0),
+            "enter_time": pick(calls.enter_time, e.call[at]),
+            "exit_time": pick(calls.exit_time, e.call[at]),
+            "call_path": pick(calls.call_path, e.call[at]).astype(np.int32),
+            "is_fenced": is_fenced,
+        },
+    )
+
+
+def host_windows(facts: Facts) -> NDArray[np.bool_]:
+    """Say which windows are none of devices; (n_windows,) bool."""
+    d = facts.store.definitions
+    members = d["communicators"].column("members").to_pylist()
+    streams = set(np.flatnonzero(facts.locations.is_device).tolist())
+    has_streams = [not streams.isdisjoint(m) for m in members]
+    of = d["windows"].column("communicator").to_pylist()
+    return np.array([not (0 <= c < len(members) and has_streams[c]) for c in of], bool)
+
+
+def match_lock_epochs(
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances
+) -> CompoundTable:
+    """Build the table of passive access epochs: the k-th request and the k-th release of an origin at a target."""
+    e = attributed_events(facts, scans, members, calls, "rma", ["window", "remote", "lock_type"])
+    of_locks = mask_of((K.RMA_REQUEST_LOCK, K.RMA_RELEASE_LOCK))[e.kind] & (e.window >= 0) & (e.remote >= 0)
+    mine = np.flatnonzero(of_locks & (e.call >= 0))
+    kind, location, window = e.kind[mine], e.location[mine], e.window[mine]
+    key = combine(location, window, e.remote[mine])
+    partner = pair_with_previous(key, kind == K.RMA_REQUEST_LOCK, kind == K.RMA_RELEASE_LOCK)
+    lock = np.flatnonzero((kind == K.RMA_REQUEST_LOCK) & (partner >= 0))
+    unlock = mine[partner[lock]]
+    window, location = window[lock], location[lock]
+    lock = mine[lock]
+    own = facts.process[location] if location.size else np.zeros(0, np.int32)
+    communicator = pick(to_numpy(facts.store.definitions["windows"].column("communicator")), window)
+    target = facts.communicators.process_of(communicator, e.remote[lock].astype(np.int64), own)
+    is_exclusive = e.lock_type[lock] == 0
+    release = e.time[unlock]
+    # the last release before one's own that excludes it: of anybody, or of exclusive locks for a shared one
+    place = combine(window, target) if lock.size else np.zeros(0, np.int64)
+    previous = np.full(lock.size, -1, np.int64)
+    for mask, others in ((is_exclusive, np.ones(lock.size, bool)), (~is_exclusive, is_exclusive)):
+        to, of = np.flatnonzero(mask), np.flatnonzero(others)
+        found = latest_before(place[of], release[of], place[to], release[to] - 1)
+        previous[to] = pick(release[of], found)
+    return CompoundTable(
+        LOCK_EPOCHS,
+        lock.size,
+        {
+            "window": window.astype(np.int32),
+            "location": location,
+            "target": target.astype(np.int32),
+            "is_exclusive": is_exclusive,
+            **{
+                f"{role}_{column}": values[e.call[at]]
+                for role, at in (("lock", lock), ("unlock", unlock))
+                for column, values in (
+                    ("enter", calls.enter), ("enter_time", calls.enter_time), ("exit_time", calls.exit_time),
+                    ("call_path", calls.call_path),
+                )
+            },
+            "release_time": release,
+            "previous_release_time": previous,
+        },
+    )  # fmt: skip
 
 
 def match_epochs(
@@ -150,7 +287,7 @@ def match_epochs(
             ("start_enter", start, calls.enter_time), ("start_exit", start, calls.exit_time), ("start_path", start, calls.call_path),
             ("complete_enter", complete, calls.enter_time), ("complete_exit", complete, calls.exit_time),
             ("complete_path", complete, calls.call_path), ("post_enter", post, calls.enter_time),
-            ("wait_enter", wait, calls.enter_time), ("wait_path", wait, calls.call_path),
+            ("wait_enter", wait, calls.enter_time), ("wait_exit", wait, calls.exit_time), ("wait_path", wait, calls.call_path),
         )
     }  # fmt: skip
     epoch, access_call = _accesses(e, start, complete)
@@ -168,6 +305,7 @@ def match_epochs(
             "exposure": exposure,
             "post_enter_time": posted,
             "wait_enter_time": times["wait_enter"][exposure],
+            "wait_exit_time": times["wait_exit"][exposure],
             "wait_call_path": times["wait_path"][exposure],
             "start_enter_time": times["start_enter"][access],
             "complete_enter_time": times["complete_enter"][access],
@@ -176,6 +314,7 @@ def match_epochs(
             "held_by": held_by.astype(np.int8),
             "held_time": posted - held_enter,
             "held_call_path": held_path,
+            "posted_in": held_enter,
             "is_complete": is_complete,
             "completed_by": last[exposure],
         },

@@ -29,6 +29,7 @@ from tracecols.enhance.waits import (
 )
 from tracecols.patterns.base import Causes, Family, Matches, RegionRule, called, region_of
 from tracecols.patterns.mpi import BARRIERS
+from tracecols.schema.enums import COLLECTIVE_OPS
 
 FAMILY = Family("collective")
 pattern = FAMILY.pattern
@@ -338,3 +339,29 @@ def bytes_out(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 def bytes_in(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Bytes received."""
     return parent.where(m.received > 0, severity=m.received)
+
+
+@FAMILY.pattern(
+    "mpi_nonblocking_collective_wait", "mpi_point2point", "Wait in Non-blocking Collective", table="nonblocking_members",
+    since="done_enter_time", overlaps=True,
+    summary="Time a completing call (MPI_Wait and its like) waits for a participant of a non-blocking collective operation to start it.",
+    advice="Complete the operation later, or balance the work in front of it.",
+)  # fmt: skip
+def nonblocking_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """From entering the completing call to the start of the participants one depends on; of several of one call the largest.
+
+    Of one-to-all operations that is the root, of all-to-one operations at the root those that send, of barriers and others all.
+    """
+    one_to_all, all_to_one, prefix = (
+        np.isin(m.op, [COLLECTIVE_OPS.index(op) for op in ops]) for ops in (ONE_TO_N, N_TO_ONE, SCAN)
+    )
+    until = np.where(
+        one_to_all, m.root_begin_time, np.where(all_to_one, m.latest_sender_begin_time, m.latest_begin_time)
+    )
+    depends = np.where(one_to_all, ~m.is_root, np.where(all_to_one, m.is_root, ~prefix))
+    wait = np.where(depends & (until >= 0), np.minimum(until, m.done_exit_time) - m.done_enter_time, 0)
+    order = np.lexsort((np.arange(len(m)), -wait, m.done_enter))
+    first = np.append(True, m.done_enter[order][1:] != m.done_enter[order][:-1])[: len(m)]
+    largest = np.zeros(len(m), bool)
+    largest[order[first]] = True
+    return parent.where(largest & (wait > 0), severity=wait)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from tracecols.enhance.causes.pairs import has_mpi, has_openmp
 from tracecols.enhance.model import Model
+from tracecols.enhance.windows import host_windows
 from tracecols.errors import AnalysisError
 from tracecols.patterns import (
     collective,
@@ -40,7 +41,7 @@ NEEDS: dict[str, Callable[[Model], bool]] = {
     "root causes": lambda model: has_mpi(model.facts) or has_openmp(model.facts),
     "several locations": lambda model: int(model.locations.is_cpu.sum()) > 1,
     "grid": wavefront.has_grid,
-    "windows": lambda model: model.store.definitions["windows"].num_rows > 0,
+    "windows": lambda model: bool(host_windows(model.facts).any()),
     "devices": lambda model: bool(model.locations.is_device.any()),
     "device_calls": lambda model: bool((model.regions.device_call[model.call_paths.region] >= 0).any()),
     "shmem": lambda model: bool((model.regions.name == "shmem_get").any()),

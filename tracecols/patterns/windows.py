@@ -1,8 +1,13 @@
-"""Wait states of one-sided communication, as EXPERT defines them."""
+"""Wait states of one-sided communication: the rules of EXPERT, and under the default conventions the same within the calls that wait.
+
+Scalasca's analyser ignores the records of one-sided communication in OTF2, so there is no reference for the latter; their ids are
+those its reports use.
+"""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tracecols.enhance.columns import CompoundTable
 from tracecols.enhance.model import Model
@@ -88,3 +93,140 @@ def early_transfer(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the access in which the origin was at that time to entering MPI_Win_post."""
     waits = m.is_complete & (m.held_by == 2) & (m.held_time > 0)
     return parent.where(waits, severity=m.held_time, call_path=m.held_call_path, location=m.origin)
+
+
+# -- the default conventions -----------------------------------------------------------------------------------------------
+
+
+def wait_within_call(model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule) -> Matches:
+    """From own enter to the latest enter, or to the end of the call."""
+    wait = np.minimum(m.latest_enter_time, m.exit_time) - m.enter_time
+    waits = (wait > 0) & (m.latest_enter_time >= 0) & region_of(model, m.first_call_path, operations)
+    return parent.where(waits, severity=wait)
+
+
+for id, parent_id, title, what, operations in (
+    ("mpi_rma_wait_at_create", "mpi_mgmt_win", "Wait at Create", "the creation of a window",
+     called("(?i:mpi_win_(create|create_dynamic|allocate|allocate_shared))")),
+    ("mpi_rma_wait_at_free", "mpi_mgmt_win", "Wait at Free", "the freeing of a window", called("(?i:mpi_win_free)")),
+    ("mpi_rma_wait_at_fence", "mpi_rma_sync_active", "Wait at Fence", "a fence", FENCE),
+):  # fmt: skip
+    FAMILY.pattern(
+        id, parent_id, title, table="window_members", since="enter_time", scalasca={"operations": operations},
+        summary=f"Time in {what} until the last process has reached it.", needs="windows",
+        advice="Balance the work in front of it.",
+    )(wait_within_call)  # fmt: skip
+
+
+@FAMILY.pattern(
+    "mpi_rma_early_fence", "mpi_rma_wait_at_fence", "Early Fence", table="window_members", since="enter_time",
+    summary="Wait at Fence time until the last access of another process to this one has returned.",
+    advice="Fence later, or access earlier.",
+)  # fmt: skip
+def early_fence(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """The part of the wait before the last access has returned."""
+    row = parent.row
+    wait = np.minimum(m.last_access_time[row] - m.enter_time[row], parent.severity)
+    return parent.where((m.last_access_time[row] >= 0) & (wait > 0), severity=wait)
+
+
+def largest_of_each(
+    wait: NDArray[np.int64], chosen: NDArray[np.bool_], *call: NDArray[np.integer]
+) -> NDArray[np.bool_]:
+    """Keep of the rows of each call the one with the longest wait."""
+    rows = np.flatnonzero(chosen & (wait > 0))
+    keys = [c[rows] for c in call]
+    rows = rows[np.lexsort((rows, -wait[rows], *keys))]
+    key = np.stack([c[rows] for c in call]) if rows.size else np.zeros((len(call), 0))
+    result = np.zeros(wait.size, bool)
+    result[rows[np.append(True, (key[:, 1:] != key[:, :-1]).any(axis=0))[: rows.size]]] = True
+    return result
+
+
+@FAMILY.pattern(
+    "mpi_rma_early_wait", "mpi_rma_sync_active", "Early Wait", table="epochs", since="wait_enter_time", needs="windows",
+    summary="Time MPI_Win_wait waits for the last origin to complete its accesses.",
+    advice="Call MPI_Win_wait later, or balance the work of the origins.",
+)  # fmt: skip
+def early_wait_in_call(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """From entering MPI_Win_wait to the latest enter of MPI_Win_complete, or to the end of the call."""
+    wait = np.minimum(m.complete_enter_time, m.wait_exit_time) - m.wait_enter_time
+    return parent.where(largest_of_each(wait, m.is_complete, m.exposure), severity=wait)
+
+
+@FAMILY.pattern(
+    "mpi_rma_late_complete", "mpi_rma_early_wait", "Late Complete", table="epochs", until="complete_enter_time",
+    summary="Early Wait time after the last access of the origin, which completes late.",
+    advice="Call MPI_Win_complete right after the last access.",
+)  # fmt: skip
+def late_complete_in_call(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """From the end of the origin's last access to entering MPI_Win_complete, as far as it was waited for."""
+    return late_complete(model, m, parent)
+
+
+@FAMILY.pattern(
+    "mpi_rma_sync_late_post", "mpi_rma_sync_active", "Late Post", table="epochs", until="post_enter_time", needs="windows",
+    summary="Time MPI_Win_start or MPI_Win_complete waits because the target exposes its window late.",
+    advice="Call MPI_Win_post earlier, or MPI_Win_start later.",
+)  # fmt: skip
+def late_post_in_sync(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """From entering the call in which the origin was to the latest MPI_Win_post of its targets."""
+    waits = m.is_complete & ((m.held_by == 1) | (m.held_by == 3))
+    chosen = largest_of_each(m.held_time, waits, m.origin, m.posted_in)
+    return parent.where(chosen, severity=m.held_time, call_path=m.held_call_path, location=m.origin)
+
+
+@FAMILY.pattern(
+    "mpi_rma_comm_late_post", "mpi_rma_communication", "Late Post", table="epochs", until="post_enter_time", needs="windows",
+    summary="Time an access to a window waits because the target exposes it late.",
+    advice="Call MPI_Win_post earlier, or begin the access epoch later.",
+)  # fmt: skip
+def late_post_in_access(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """From entering the access in which the origin was to MPI_Win_post of the target."""
+    chosen = largest_of_each(m.held_time, m.is_complete & (m.held_by == 2), m.origin, m.posted_in)
+    return parent.where(chosen, severity=m.held_time, call_path=m.held_call_path, location=m.origin)
+
+
+@FAMILY.pattern(
+    "mpi_rma_sync_lock_competition", "mpi_rma_sync_passive", "Lock Competition", table="lock_epochs", needs="windows",
+    until="previous_release_time",
+    summary="Time MPI_Win_lock or MPI_Win_unlock waits for a lock that another process holds.",
+    advice="Hold locks shorter, use shared locks, or several windows.",
+)  # fmt: skip
+def lock_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """From the ENTER of the locking call to the release of the lock before, as far as it lies in the locking or the unlocking call.
+
+    An MPI library may take the lock as late as in MPI_Win_unlock.
+    """
+    in_lock = np.minimum(m.previous_release_time, m.lock_exit_time) - m.lock_enter_time
+    in_unlock = np.minimum(m.previous_release_time, m.unlock_exit_time) - m.unlock_enter_time
+    later = in_unlock > 0
+    wait = np.where(later, in_unlock, in_lock)
+    return parent.where(
+        (m.previous_release_time >= 0) & (wait > 0), severity=wait,
+        call_path=np.where(later, m.unlock_call_path, m.lock_call_path),
+    )  # fmt: skip
+
+
+FAMILY.add(
+    "bytes_rma", "", "Bytes Transferred One-sided", "Number of bytes transferred in one-sided operations of hosts.", unit="bytes",
+    of="children", needs="windows",
+)  # fmt: skip
+
+
+@FAMILY.pattern(
+    "bytes_put", "bytes_rma", "Put", table="rma_operations", unit="bytes", since="enter_time",
+    summary="Bytes sent by puts and atomic operations.",
+)  # fmt: skip
+def bytes_put(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """Bytes to the target."""
+    return parent.where(m.sent > 0, severity=m.sent)
+
+
+@FAMILY.pattern(
+    "bytes_get", "bytes_rma", "Get", table="rma_operations", unit="bytes", since="enter_time",
+    summary="Bytes received by gets and atomic operations.",
+)  # fmt: skip
+def bytes_get(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """Bytes from the target."""
+    return parent.where(m.received > 0, severity=m.received)

@@ -117,7 +117,9 @@ COLLECTIVES = Table(
         Column("root", "int32", "root, a rank in the communicator", "rank"),
         Column("latest_begin_time", "int64", "when the last participant began", "ticks"),
         Column("latest_location", "int32", "who began last, of equals the lowest rank", "", "locations"),
-        Column("latest_end", "int64", "the event that ends its part: its row in `collective_members.end`", "", "events"),
+        Column(
+            "latest_end", "int64", "the event that ends its part: its row in `collective_members.end`", "", "events"
+        ),
         Column("earliest_end_time", "int64", "when the first participant ended", "ticks"),
         Column("sent", "int64", "bytes sent by all participants", "bytes"),
         Column("received", "int64", "bytes received by all participants", "bytes"),
@@ -258,6 +260,12 @@ WINDOW_MEMBERS = Table(
         Column("enter_time", "int64", "time of the call's ENTER", "ticks"),
         Column("exit_time", "int64", "time of the call's EXIT", "ticks"),
         Column("latest_enter_time", "int64", "when the last process entered; null if some are missing", "ticks"),
+        Column(
+            "last_access_time",
+            "int64",
+            "when the last call ended in which another process accessed this one between the operation before, a fence, and this one; null if none did",
+            "ticks",
+        ),
         Column("call_path", "int32", "call path of the call", "", "call_paths"),
         Column("first_call_path", "int32", "call path of the process that ended first", "", "call_paths"),
     ),
@@ -276,6 +284,7 @@ EPOCHS = Table(
         Column(
             "wait_enter_time", "int64", "enter of MPI_Win_wait, or of the MPI_Win_test that ended the epoch", "ticks"
         ),
+        Column("wait_exit_time", "int64", "exit of that call", "ticks"),
         Column("wait_call_path", "int32", "its call path", "", "call_paths"),
         Column("start_enter_time", "int64", "enter of MPI_Win_start", "ticks"),
         Column("complete_enter_time", "int64", "enter of MPI_Win_complete", "ticks"),
@@ -461,4 +470,67 @@ CALL_PATHS = Table(
         Column("path", "string", "names of the regions from the root, joined by slashes"),
     ),
     "thesis 3.21 to 3.26",
+)
+
+RMA_OPERATIONS = Table(
+    "rma_operations",
+    "one access to a window between hosts: a put, a get or an atomic operation",
+    (
+        Column("row", "int64", "the event", "", "events"),
+        Column("window", "int32", "window; null if it is not defined or not recorded", "", "windows"),
+        Column("location", "int32", "location that accesses", "", "locations"),
+        Column("target", "int32", "process that is accessed; null if it is not known", "", "processes"),
+        Column("sent", "int64", "bytes that go to the target", "bytes"),
+        Column("received", "int64", "bytes that come from the target", "bytes"),
+        Column("enter_time", "int64", "enter of the call", "ticks"),
+        Column("exit_time", "int64", "exit of the call", "ticks"),
+        Column("call_path", "int32", "its call path", "", "call_paths"),
+    ),
+    "OTF2 RmaPut, RmaGet, RmaAtomic",
+)
+
+LOCK_EPOCHS = Table(
+    "lock_epochs",
+    "one passive access epoch: from the call that locks a window at a target to the one that unlocks it",
+    (
+        Column("window", "int32", "window", "", "windows"),
+        Column("location", "int32", "location that locks", "", "locations"),
+        Column("target", "int32", "process whose window is locked", "", "processes"),
+        Column("is_exclusive", "bool", "whether the lock is exclusive"),
+        *_call("lock", "the call that locks", exit_row=False),
+        *_call("unlock", "the call that unlocks", exit_row=False),
+        Column("release_time", "int64", "when the lock is released", "ticks"),
+        Column(
+            "previous_release_time",
+            "int64",
+            "when the last lock before was released that excludes this one; null if none was",
+            "ticks",
+        ),
+    ),
+    "OTF2 RmaRequestLock, RmaReleaseLock",
+)
+
+NONBLOCKING_MEMBERS = Table(
+    "nonblocking_members",
+    "one participant of a non-blocking collective operation that it completes",
+    (
+        Column("operation", "int64", "number of the operation"),
+        Column("communicator", "int32", "communicator", "", "communicators"),
+        Column("op", "int16", "operation, `CollectiveOp`"),
+        Column("location", "int32", "location", "", "locations"),
+        Column("is_root", "bool", "whether it is the root"),
+        Column("sent", "int64", "bytes sent", "bytes"),
+        Column("received", "int64", "bytes received", "bytes"),
+        Column("begin_time", "int64", "enter of the call that starts it", "ticks"),
+        Column("latest_begin_time", "int64", "when the last participant started; null if some are missing", "ticks"),
+        Column("root_begin_time", "int64", "when the root started; null if there is none", "ticks"),
+        Column(
+            "latest_sender_begin_time",
+            "int64",
+            "when the last that sends, but the root, started; null if none does",
+            "ticks",
+        ),
+        *_call("done", "the call that completes it", exit_row=False),
+    ),
+    "k-th operation of each process on a communicator; OTF2 NonBlockingCollectiveRequest, NonBlockingCollectiveComplete",
 )

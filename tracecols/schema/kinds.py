@@ -216,11 +216,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(EventKind.UNKNOWN, "", "a record type the reader does not know; counted in the manifest"),
 )
 
-NOT_ANALYSED: dict[str, tuple[EventKind, ...]] = {
-    "non-blocking collective operations": (
-        EventKind.NON_BLOCKING_COLLECTIVE_REQUEST, EventKind.NON_BLOCKING_COLLECTIVE_COMPLETE,
-    ),
-}  # fmt: skip
+NOT_ANALYSED: dict[str, tuple[EventKind, ...]] = {}
 """What is kept with all its attributes, but what no analysis looks at: waiting in it is found nowhere."""
 
 NAMES: dict[int, str] = {int(k.number): k.name for k in KINDS}
