@@ -21,6 +21,7 @@ COMMANDS = {
     "patterns": "List the properties that are searched for, or say all about one.",
     "show": "Print severities as coloured trees.",
     "report": "Write severities as one HTML file for a browser.",
+    "efficiency": "Print how efficient runs are, and how they scale.",
     "compare": "Compare the severities of runs: what changed, how they scale.",
     "rules": "Evaluate performance rules: what dominates, and who keeps whom waiting.",
     "export": "Write severities or tables in other formats.",

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tracecols.renderers import renderer
-from tracecols.severity import algebra, frames, grids, storage
+from tracecols.severity import algebra, efficiencies, frames, grids, storage
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.narrowed import in_words
 from tracecols.severity.queries import Severities
@@ -49,6 +49,8 @@ class SeverityCube(Severities):
     wide = frames.wide
     to_hatchet = frames.to_hatchet
     to_xarray = frames.to_xarray
+
+    efficiencies = efficiencies.efficiencies
 
     save = storage.save
 
