@@ -64,8 +64,7 @@ class RunTimes:
     runtime : float
         From the start to the end of what is looked at.
     useful, outside : (n_threads,) float64
-        Time in computation of every CPU thread, and what its process takes without the thread's time in MPI, where a worker that
-        idles while its master calls MPI is, too.
+        Time in computation of every CPU thread, and time outside MPI of the master of its process, which holds the CPUs of all.
     process : (n_threads,) int64
         The rank of each.
     openmp, serial : (n_threads,) float64
@@ -309,11 +308,16 @@ def times_of(
     useful = _useful(cube, chosen)[is_thread]
     serial = _useful(cube, chosen & ~parallel)[is_thread]
     in_regions = seconds("time", parallel & ~is_mpi)
+    if is_window:
+        # which ends when the last process enters MPI_Finalize: until then the others wait there
+        kept_in_finalize = seconds("time", is_mpi & (names == "mpi_finalize"))
+    else:
+        kept_in_finalize = np.zeros(useful.size)
     rank, thread = s.rank[is_thread].astype(np.int64), s.thread[is_thread]
     master = _masters(rank, thread)
-    # a worker idles where its master is: on call paths of MPI it is in MPI
-    outside = total[master] - seconds("time", is_mpi)
-    kept = outside + sum((seconds(name, everywhere) for name in (*WAITS, "mpi_io")), np.zeros(useful.size))
+    outside = (total - seconds("time", is_mpi))[master]
+    waits = sum((seconds(name, everywhere) for name in (*WAITS, "mpi_io")), kept_in_finalize)
+    kept = outside + waits[master]
     counted = _is_computed(cube, chosen)
     start_and_end = is_mpi & np.isin(names, _START_AND_END)
     if not window:
