@@ -144,10 +144,9 @@ class _Collector:
         self.add(np.where(has_source, hub[np.maximum(last, 0)] if n else last, -1), leave, length=length, steps=steps)
 
     def edges(self) -> Edges:
-        """Return all edges, without hubs that nothing leads to."""
-        columns = {name: np.concatenate(parts) for name, parts in self._found.items()}
-        columns["is_inferred"] = columns["is_inferred"].astype(bool)
-        return Edges(**columns)
+        """Return all edges."""
+        c = {name: np.concatenate(parts) for name, parts in self._found.items()}
+        return Edges(c["tail"], c["head"], c["is_inferred"] > 0, c["length"], c["steps"])
 
 
 @dataclass(eq=False)
@@ -419,7 +418,7 @@ def _locks(model: Model, nodes: Nodes, found: _Collector) -> None:
     numbered = has_previous & ((time <= locks.acquire_time) | (time < until))
     tail = nodes.at(np.where(numbered, released, locks.lockptr))
     is_release = np.isin(nodes.row[np.maximum(tail, 0)], locks.release) if len(nodes) else tail >= 0
-    tail = np.where((tail >= 0) & is_release & (numbered | has_previous), tail, -1)
+    tail = np.where(is_release & has_previous, tail, -1)
     head = nodes.at(locks.acquire)
     late = _times(nodes, np.maximum(tail, 0)) > _times(nodes, np.maximum(head, 0))
     # such an edge may close a cycle, and then it is the one to leave out

@@ -151,7 +151,7 @@ def find_nodes(model: Model) -> Nodes:
         first = int(facts.first_rows[location])
         time, mark, region = _read(model, location, n, first, is_mpi)
         enter, leave = np.flatnonzero(mark == 1), np.flatnonzero(mark == 2)
-        call_region = region[enter]
+        call_region = region[enter].astype(np.int64)
         # only the last call may be open
         stop = leave if leave.size == enter.size else np.append(leave, n - 1)
 
@@ -192,7 +192,7 @@ def find_nodes(model: Model) -> Nodes:
         firsts.append(is_first)
         for name, values in (
             ("row", rows + first),
-            ("location", np.full(rows.size, location)),
+            ("location", np.full(rows.size, location, np.int64)),
             ("time", time[rows]),
             ("kind", kind),
         ):

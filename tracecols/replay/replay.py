@@ -220,7 +220,7 @@ class Replay:
         if changes.latency is None and changes.bandwidth is None:
             return g.lag
         resolution = self.model.facts.resolution
-        seconds = np.full(len(g.edges), changes.latency or 0.0)
+        seconds = np.full(len(g.edges), changes.latency or 0.0, np.float64)
         if changes.bandwidth is not None:
             seconds += g.edges.length / changes.bandwidth
         return g.lag + np.rint(g.edges.steps * seconds * resolution).astype(np.int64)
