@@ -45,6 +45,11 @@ def requirements(_ctx: click.Context, _param: click.Parameter, values: tuple[str
     help="Exit code 3 if a run does not fulfil it: 'parallel efficiency>=0.8', 'load balance>=90%'.",
 )
 @click.option(
+    "--ideal",
+    type=click.Choice(["replay", "approximation"]),
+    help="How the runtime on an ideal network is found; a cube has the approximation only.  [default: replay of a trace]",
+)
+@click.option(
     "--weak", is_flag=True, help="The problem grows with the number of threads: compare computation per thread."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print all numbers as JSON.")
@@ -56,6 +61,7 @@ def efficiency(
     within: str | None,
     models: tuple[str, ...],
     required: list[Requirement],
+    ideal: str | None,
     weak: bool,
     as_json: bool,
     jobs: int | None,
@@ -64,7 +70,8 @@ def efficiency(
 
     \b
     Three models of the same times: MPI (POP), hybrid multiplicative (BSC), hybrid additive (POP). Of several runs,
-    the first is what the others are compared with.
+    the first is what the others are compared with. Of a trace the times are those between MPI_Init and MPI_Finalize, and the
+    ideal network, on which serialisation and transfer depend, is a replay of the trace; a cube has approximations of both.
     For a script: exit code 3 if a run does not fulfil what is required.
 
     \b
@@ -76,7 +83,7 @@ def efficiency(
     from tracecols.report.efficiency import plain, render
     from tracecols.severity.efficiencies import MODELS, failures, scaling
 
-    tables = [efficiencies_of(source, within, jobs) for source in sources]
+    tables = [efficiencies_of(source, within, ideal, jobs) for source in sources]
     names = run_names(sources)
     series = scaling(tables, names, weak) if len(tables) > 1 else None
     failed = [{"run": n, **f} for n, table in zip(names, tables, strict=True) for f in failures(table, required)]
@@ -95,19 +102,27 @@ def efficiency(
         ctx.exit(3)
 
 
-def efficiencies_of(source: Path, within: str | None, jobs: int | None) -> pd.DataFrame:
+def efficiencies_of(source: Path, within: str | None, ideal: str | None, jobs: int | None) -> pd.DataFrame:
     """Return the efficiencies of a cube, or of a trace in a store or archive."""
     from tracecols.converters.registry import find_anchor
-    from tracecols.errors import SourceError
+    from tracecols.errors import SeverityError, SourceError
     from tracecols.export.cube_read import is_cube, read_cube
 
     if is_cube(source):
         try:
             find_anchor(source)
         except SourceError:
+            if ideal == "replay":
+                raise SeverityError(
+                    f"{source} is a cube, which cannot be replayed\n  give the store of the trace, or --ideal approximation"
+                ) from None
             return read_cube(source).efficiencies(within)
     from tracecols.cli.sources import opened
     from tracecols.trace import Trace
 
     with opened(source, jobs) as store:
-        return Trace(store.path, jobs=jobs).analyze().efficiencies(within)
+        trace = Trace(store.path, jobs=jobs)
+        table = trace.efficiencies(within, ideal=ideal or "replay")
+        for what, n in trace.replay.counts.items():
+            click.echo(f"note: {source}: {n:,} {what}", err=True)
+        return table

@@ -77,7 +77,9 @@ class Changes:
         words = [f"{region} x {factor:g}" for region, factor in self.scale.items()]
         words += ["processes balanced"] if self.balanced else []
         factor = self.transfer_factor
-        words += [f"transfer x {factor:g}" if factor else "ideal network"] if factor != 1 else []
+        other = self.latency is not None or self.bandwidth is not None
+        if factor or not other:
+            words += [f"transfer x {factor:g}" if factor else "ideal network"] if factor != 1 else []
         words += [f"latency {self.latency:g} s"] if self.latency is not None else []
         words += [f"bandwidth {self.bandwidth:g} B/s"] if self.bandwidth is not None else []
         return ", ".join(words) or "as recorded"
