@@ -496,11 +496,13 @@ class Trace:
         """The trace as a graph of what waits for what: made when first needed, from the nodes and tables of the whole trace."""
         return Replay(self.model)
 
-    def efficiencies(self, within: str | None = None, *, ideal: str = REPLAY) -> pd.DataFrame:
+    def efficiencies(
+        self, within: str | None = None, *, ideal: str = REPLAY, start: float | None = None, stop: float | None = None
+    ) -> pd.DataFrame:
         """Return how efficient the run is, by three models of the same times (docs/efficiencies.md).
 
-        The times are those between the first return of MPI_Init and the last call of MPI_Finalize; without MPI those of the whole
-        run.
+        The times are those between the first return of MPI_Init and the last call of MPI_Finalize; where these are not there, those of
+        the whole run.
 
         Parameters
         ----------
@@ -509,6 +511,8 @@ class Trace:
         ideal : str
             How the runtime on an ideal network is found, which serialisation and transfer efficiency depend on: `replay` of the trace without
             transfer, or the `approximation` of `SeverityCube.efficiencies`.
+        start, stop : float, optional
+            Seconds since the start of the recording: only the piece between.
 
         Returns
         -------
@@ -526,6 +530,9 @@ class Trace:
         >>> table[table.model == "mpi"].set_index("metric").value  # doctest: +SKIP
         """
         check_ideal(ideal, IDEALS)
+        if start is not None or stop is not None:
+            with self.piece(start, stop) as piece:
+                return piece.efficiencies(within, ideal=ideal)
         replay = self.replay
         if within is not None or not replay.is_between:
             return tabulate(run_times(replay, self.analyze(within=within), within, ideal))

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tracecols.cli.options import finite
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 
 def requirements(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> list[Requirement]:
     """Read METRIC>=VALUE."""
+    if not values:
+        return []
     from tracecols.errors import SeverityError
     from tracecols.severity.efficiencies import Requirement
 
@@ -29,6 +33,17 @@ def requirements(_ctx: click.Context, _param: click.Parameter, values: tuple[str
     "sources", nargs=-1, required=True, metavar="[SEVERITY|STORE|ARCHIVE]...", type=click.Path(path_type=Path)
 )
 @click.option("--within", metavar="REGION", help="Only this region, or pattern, and what it calls.")
+@click.option(
+    "--from",
+    "start",
+    type=float,
+    callback=finite,
+    metavar="SECONDS",
+    help="Of traces: only the piece from this time on.",
+)
+@click.option(
+    "--to", "stop", type=float, callback=finite, metavar="SECONDS", help="Of traces: only the piece before this time."
+)
 @click.option(
     "--model",
     "models",
@@ -59,6 +74,8 @@ def efficiency(
     ctx: click.Context,
     sources: tuple[Path, ...],
     within: str | None,
+    start: float | None,
+    stop: float | None,
     models: tuple[str, ...],
     required: list[Requirement],
     ideal: str | None,
@@ -83,7 +100,7 @@ def efficiency(
     from tracecols.report.efficiency import plain, render
     from tracecols.severity.efficiencies import MODELS, failures, scaling
 
-    tables = [efficiencies_of(source, within, ideal, jobs) for source in sources]
+    tables = [efficiencies_of(source, within, ideal, jobs, start, stop) for source in sources]
     names = run_names(sources)
     series = scaling(tables, names, weak) if len(tables) > 1 else None
     failed = [{"run": n, **f} for n, table in zip(names, tables, strict=True) for f in failures(table, required)]
@@ -102,7 +119,9 @@ def efficiency(
         ctx.exit(3)
 
 
-def efficiencies_of(source: Path, within: str | None, ideal: str | None, jobs: int | None) -> pd.DataFrame:
+def efficiencies_of(
+    source: Path, within: str | None, ideal: str | None, jobs: int | None, start: float | None, stop: float | None
+) -> pd.DataFrame:
     """Return the efficiencies of a cube, or of a trace in a store or archive."""
     from tracecols.converters.registry import find_anchor
     from tracecols.errors import SeverityError, SourceError
@@ -116,13 +135,18 @@ def efficiencies_of(source: Path, within: str | None, ideal: str | None, jobs: i
                 raise SeverityError(
                     f"{source} is a cube, which cannot be replayed\n  give the store of the trace, or --ideal approximation"
                 ) from None
+            if start is not None or stop is not None:
+                raise SeverityError(
+                    f"{source} is a cube, and has no events\n  --from and --to are for traces"
+                ) from None
             return read_cube(source).efficiencies(within)
     from tracecols.cli.sources import opened
     from tracecols.trace import Trace
 
     with opened(source, jobs) as store:
         trace = Trace(store.path, jobs=jobs)
-        table = trace.efficiencies(within, ideal=ideal or "replay")
-        for what, n in trace.replay.counts.items():
-            click.echo(f"note: {source}: {n:,} {what}", err=True)
+        table = trace.efficiencies(within, ideal=ideal or "replay", start=start, stop=stop)
+        if start is None and stop is None:
+            for what, n in trace.replay.counts.items():
+                click.echo(f"note: {source}: {n:,} {what}", err=True)
         return table

@@ -381,7 +381,9 @@ def mpi_call_paths(cube: Severities) -> NDArray[np.bool_]:
     c = cube.call_paths
     unknown = np.isin(c.paradigm, ["", "unknown"])
     named = np.array([n.lower().startswith("mpi_") for n in c.name], bool)
-    return below(cube, (c.paradigm == "mpi") | (unknown & named))
+    # a region that is called PARALLEL stands for all of a program
+    whole = np.array([n.lower().rstrip("_") == "parallel" for n in c.name], bool)
+    return below(cube, ((c.paradigm == "mpi") & ~whole) | (unknown & named))
 
 
 def below(cube: Severities, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
