@@ -411,6 +411,28 @@ def test_efficiencies__are_those_of_the_design(shared_traces, stores, name):
     assert set(approximate.loc[["ideal_runtime", "mpi_transfer_efficiency"], "by"]) == {"approximation"}
 
 
+@pytest.mark.parametrize(("name", "more"), [("coll", 0.077), ("subcomm", 0.037), ("mpi_mix_5", 0.024), ("late_sender", 0), ("cart", 0), ("hybrid_2x3", 0), ("sweep3d_4", 0)])  # fmt: skip
+def test_collectives_of_dimemas__are_those_of_the_design(shared_traces, stores, name, more):
+    replay = Replay(tracecols.open(stores(shared_traces / "otf2" / name)).model)
+    synchronous = replay.runtime(replay.times(Changes(transfer=0, collectives="dimemas")))
+    assert synchronous / replay.runtime(replay.ideal) - 1 == pytest.approx(more, abs=6e-4)
+    # more edges make nothing earlier
+    assert (replay.times(Changes(transfer=0, collectives="dimemas")) >= replay.ideal).all()
+
+
+def test_openmp__a_factor_for_what_threads_take():
+    program = Program(1, 2)
+    master, worker = program.locations
+    master.enter(0, "main").fork(10)
+    for one in (master, worker):
+        one.begin_team(14).enter(14, PARALLEL).enter(30, BARRIER).leave(32).leave(32).end_team(32)
+    master.join(36).leave(40)
+    replay = replayed(program)
+    # 4 + 2 + 4 s on the way into, through the barrier, and out of the team
+    assert times(replay, replay.times(Changes(openmp=0.5)))[0, 40] == 35
+    assert times(replay, replay.times(Changes(openmp=0)))[0, 40] == 30
+
+
 SMALL = [p for p in FOLDERS if p.parent.name == "data" or p.name in ("cart", "sweep3d_4", "mpi_mix_5", "clock_coll_4", "hybrid_multi", "p2p_4", "fuzz_14", "omp_mix_8", "rma_fence_4")]  # fmt: skip
 
 

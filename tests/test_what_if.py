@@ -171,7 +171,11 @@ def test_analyze__finds_the_waits_of_the_predicted_run(steps):
 @pytest.mark.parametrize("ideal", ["replay", "approximation"])
 def test_efficiencies__of_traces_keep_the_identities(tmp_path, name, ideal):
     trace = tracecols.open(tracecols.convert(DATA / name, tmp_path / "x.trace"))
-    check_identities(trace.efficiencies(ideal=ideal))
+    table = trace.efficiencies(ideal=ideal)
+    check_identities(table)
+    values = table.set_index(["model", "metric"])["value"]
+    for metric in ("mpi_serialisation_efficiency", "mpi_transfer_efficiency"):
+        assert 0 < values["hybrid multiplicative", metric] <= 1 + 1e-12
     check_identities(trace.efficiencies("main", ideal=ideal))
 
 
@@ -250,6 +254,9 @@ def test_command__a_cube_cannot_be_replayed(steps, tmp_path):
         ({"transfer": -1}, "factor of transfer is -1"),
         ({"latency": float("inf")}, "latency is inf"),
         ({"bandwidth": 0}, "bandwidth is 0"),
+        ({"openmp": -1}, "factor of OpenMP is -1"),
+        ({"collectives": "all"}, "there are recorded, dimemas"),
+        ({"collectives": "dimemas"}, "are for an ideal network"),
     ],
 )
 def test_what_if__what_makes_no_sense_is_refused(steps, changes, words):

@@ -29,7 +29,7 @@ from tracecols.pieces.piece import piece_of
 from tracecols.pieces.stored import chosen_locations
 from tracecols.replay.efficiencies import check_ideal, run_times
 from tracecols.replay.prediction import Prediction
-from tracecols.replay.replay import Replay, as_changes
+from tracecols.replay.replay import RECORDED, Replay, as_changes
 from tracecols.schema import DEFINITIONS, EVENTS, NAMES, SIDE_TABLES, Table
 from tracecols.severity.efficiencies import IDEALS, REPLAY, tabulate
 from tracecols.store import Store
@@ -552,6 +552,8 @@ class Trace:
         bandwidth: float | None = None,
         balanced: bool = False,
         transfer: float | None = None,
+        openmp: float | None = None,
+        collectives: str = RECORDED,
     ) -> RetimedTrace:
         """Predict the run with other times for what it consists of, by replay (docs/what-if.md).
 
@@ -565,6 +567,11 @@ class Trace:
             Every process computes as much as the mean of all.
         transfer : float, optional
             Factor for the time MPI takes beyond waiting; 0 is an ideal network.
+        openmp : float, optional
+            Factor for the time OpenMP and locks take beyond waiting.
+        collectives : str
+            `recorded`; or `dimemas`, with an ideal network: everybody waits for all in blocking collective operations but Reduce, as that
+            simulator has it.
 
         Raises
         ------
@@ -578,7 +585,10 @@ class Trace:
         >>> trace.what_if().savings()  # doctest: +SKIP
         >>> faster.analyze().total("mpi_latesender")  # doctest: +SKIP
         """
-        changes = as_changes(scale=scale, latency=latency, bandwidth=bandwidth, balanced=balanced, transfer=transfer)
+        changes = as_changes(
+            scale=scale, latency=latency, bandwidth=bandwidth, balanced=balanced, transfer=transfer, openmp=openmp,
+            collectives=collectives,
+        )  # fmt: skip
         return RetimedTrace(self.replay, changes, self._jobs)
 
     def sql(self, query: str) -> pd.DataFrame:

@@ -59,6 +59,13 @@ def _quantity(value: str | None, unit: str, example: str) -> float | None:
     metavar="FACTOR",
     help="What MPI takes beyond waiting; 0 is an ideal network.",
 )
+@click.option(
+    "--openmp", type=float, callback=finite, metavar="FACTOR", help="What OpenMP and locks take beyond waiting."
+)
+@click.option(
+    "--collectives", type=click.Choice(["recorded", "dimemas"]), default="recorded", show_default=True,
+    help="Who waits in collective operations; with --transfer 0, dimemas: everybody for all.",
+)  # fmt: skip
 @click.option("--balanced", is_flag=True, help="Every process computes as much as the mean of all.")
 @click.option(
     "--faster",
@@ -87,6 +94,8 @@ def what_if(
     latency: float | None,
     bandwidth: float | None,
     transfer: float | None,
+    openmp: float | None,
+    collectives: str,
     balanced: bool,
     faster: float,
     rows: int,
@@ -111,7 +120,13 @@ def what_if(
 
     with opened(source, jobs) as store:
         predicted = Trace(store.path, jobs=jobs).what_if(
-            scale, latency=latency, bandwidth=bandwidth, transfer=transfer, balanced=balanced
+            scale,
+            latency=latency,
+            bandwidth=bandwidth,
+            transfer=transfer,
+            balanced=balanced,
+            openmp=openmp,
+            collectives=collectives,
         )
         savings = predicted.savings(faster, rows)
         if output is not None:

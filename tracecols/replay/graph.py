@@ -275,6 +275,47 @@ def build_graph(model: Model) -> Graph:
     return Graph(nodes, edges, n_hubs, time, {k: n for k, n in counts.items() if n}).without_contradictions()
 
 
+def synchronised(model: Model, graph: Graph) -> Graph:
+    """Let everybody wait for all in every blocking collective operation but Reduce: how the simulator Dimemas has them.
+
+    These waits were none in the recorded run, so that they have no part in the weights, and no lag.
+
+    Raises
+    ------
+    AnalysisError
+        If the program relies on collective operations that do not synchronise.
+    """
+    found = _Collector(graph.time.size)
+    members, table = model.collective_members, model.collectives
+    size = np.maximum(table.size, table.n_members)[members.collective]
+    at = np.flatnonzero((size > 1) & ~np.isin(members.op, _ops("reduce")) & (members.op < len(_OF_DATA)))
+    call = graph.nodes.calls_around(members.end[at])
+    everybody = np.ones(at.size, bool)
+    enter, leave = _node(graph.nodes.call_enter, call), _node(graph.nodes.call_exit, call)
+    found.all_to_all(members.collective[at], enter, leave, everybody, everybody)
+    more = found.edges()
+    edges = Edges(
+        *(np.concatenate([getattr(e, name) for e in (graph.edges, more)]) for name in Edges.__dataclass_fields__)
+    )
+    n_more = found.n - graph.time.size
+    time = np.concatenate([graph.time, np.full(n_more, kernels.NEVER, np.int64)])
+    into_hubs = more.head >= graph.time.size
+    kernels.latest_sources(more.tail[into_hubs], more.head[into_hubs], time, time)
+    result = Graph(graph.nodes, edges, graph.n_hubs + n_more, time, graph.counts)
+    result.lag[len(graph.edges) :] = 0
+    result.weight = np.concatenate([graph.weight, np.zeros(n_more, np.int64)])
+    if (result._swept()[1] >= 0).any():
+        raise AnalysisError(
+            "the collective operations of this trace cannot synchronise: some process needs what another one sends behind one of them\n"
+            "  leave them as they were recorded"
+        )
+    return result
+
+
+_OF_DATA = COLLECTIVE_OPS[: COLLECTIVE_OPS.index("create_handle")]
+"""Operations that move data or synchronise, the first of all."""
+
+
 def _messages(model: Model, nodes: Nodes, found: _Collector) -> int:
     m = model.sent_messages
     lower = model.regions.lower

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.model import Model
 from tracecols.enhance.regions import Regions
+from tracecols.enhance.scan import ForkSpans
 from tracecols.enhance.teams import IS_FORK
 from tracecols.kernels import replay as kernels
 from tracecols.schema import EventKind
@@ -144,6 +145,7 @@ def find_nodes(model: Model) -> Nodes:
     calls: dict[str, list[NDArray[np.int64]]] = {name: [np.zeros(0, np.int64)] for name in ("region", "row", "stop")}
     firsts: list[NDArray[np.bool_]] = [np.zeros(0, bool)]
     begin_rows = np.full(teams.location.size, -1, np.int64)
+    spans = {i: model.scans[i].fork_spans() for i in np.unique(teams.forker[teams.forker >= 0]).tolist()}
     for location in range(facts.n_locations):
         n = store.n_rows("events", location)
         if not n:
@@ -165,7 +167,8 @@ def find_nodes(model: Model) -> Nodes:
         begins = threads[own.is_begin]
         forker, mine = int(teams.forker[location]), teams.begins_of(location)
         if forker >= 0:
-            begins = _begins_with_the_team(model, location, forker, time)
+            n_begins = mine.stop - mine.start
+            begins = _begins_with_the_team(spans[forker], n_begins, location == forker, time)
         begin_rows[mine] = np.where(begins >= 0, begins + first, -1)
         kinds = [
             (np.array([0, n - 1]), NodeClass.COMPUTATION), (enter, NodeClass.COMPUTATION),
@@ -225,7 +228,9 @@ def _read(
     return model.order.times_of(first, time), mark, region
 
 
-def _begins_with_the_team(model: Model, location: int, forker: int, time: NDArray[np.int64]) -> NDArray[np.int64]:
+def _begins_with_the_team(
+    spans: ForkSpans, n_forks: int, is_forker: bool, time: NDArray[np.int64]
+) -> NDArray[np.int64]:
     """Find the first event of a thread in every team that its process forks, where no events of their own say when it begins.
 
     Returns
@@ -233,11 +238,8 @@ def _begins_with_the_team(model: Model, location: int, forker: int, time: NDArra
     (n_forks,) int64
         Numbers of events; -1 where the thread has none between FORK and JOIN, and for the thread that forks.
     """
-    teams = model.team_instances
-    n_forks = int(teams.begins_of(location).stop - teams.begins_of(location).start)
-    if location == forker:
+    if is_forker:
         return np.full(n_forks, -1, np.int64)
-    spans = model.scans[forker].fork_spans()
     at = np.searchsorted(time, spans.fork_time[:n_forks])
     until = np.where(spans.join_row[:n_forks] >= 0, spans.join_time[:n_forks], np.iinfo(np.int64).max)
     inside = at < time.size

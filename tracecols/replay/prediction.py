@@ -73,7 +73,7 @@ class Prediction:
     def shortest(self) -> float:
         """Seconds the runtime would be with the same changes on an ideal network."""
         c = self.changes
-        ideal = Changes(scale=c.scale, balanced=c.balanced, transfer=0)
+        ideal = Changes(scale=c.scale, balanced=c.balanced, openmp=c.openmp, collectives=c.collectives, transfer=0)
         return self.replay.runtime(self.replay.times(ideal)) / self.replay.model.facts.resolution
 
     def save(self, path: str | Path) -> Path:

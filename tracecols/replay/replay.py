@@ -20,13 +20,17 @@ from tracecols.errors import AnalysisError
 from tracecols.once import once
 from tracecols.patterns.engine import choose
 from tracecols.replay.events import Computation, find_computation
-from tracecols.replay.graph import Graph, build_graph
-from tracecols.replay.nodes import TRANSFER, mpi_regions
+from tracecols.replay.graph import Graph, build_graph, synchronised
+from tracecols.replay.nodes import TRANSFER, NodeClass, mpi_regions
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Rows = NDArray[np.int64]
+
+
+RECORDED, DIMEMAS = COLLECTIVES = ("recorded", "dimemas")
+"""Who waits for whom in collective operations."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,10 @@ class Changes:
         Bytes per second of a message.
     balanced : bool
         Every process computes as much as the mean of all.
+    openmp : float, optional
+        Factor for the time that OpenMP and locks take beyond waiting.
+    collectives : str
+        `recorded`; or `dimemas`, with an ideal network: everybody waits for all in blocking collective operations but Reduce.
     """
 
     scale: Mapping[str, float] = field(default_factory=dict)
@@ -52,6 +60,8 @@ class Changes:
     latency: float | None = None
     bandwidth: float | None = None
     balanced: bool = False
+    openmp: float | None = None
+    collectives: str = "recorded"
 
     def __post_init__(self) -> None:
         if not isinstance(self.scale, Mapping):
@@ -63,8 +73,18 @@ class Changes:
         _check(
             self.transfer, "factor of transfer", "a number such as 0.5, not negative; 0 is an ideal network", least=0.0
         )
+        _check(self.openmp, "factor of OpenMP", "a number such as 0.5, not negative", least=0.0)
+        if self.collectives not in COLLECTIVES:
+            raise AnalysisError(f"collectives are {show(self.collectives)}\n  there are {', '.join(COLLECTIVES)}")
         _check(self.latency, "latency", "seconds, not negative", least=0.0)
         _check(self.bandwidth, "bandwidth", "bytes per second, more than 0", least=math.ulp(0.0))
+
+        if self.collectives == DIMEMAS and (
+            self.transfer_factor or self.latency is not None or self.bandwidth is not None
+        ):
+            raise AnalysisError(
+                "collectives as Dimemas has them are for an ideal network\n  give transfer=0 besides, and neither latency nor bandwidth"
+            )
 
     @property
     def transfer_factor(self) -> float:
@@ -82,6 +102,8 @@ class Changes:
             words += [f"transfer x {factor:g}" if factor else "ideal network"] if factor != 1 else []
         words += [f"latency {self.latency:g} s"] if self.latency is not None else []
         words += [f"bandwidth {self.bandwidth:g} B/s"] if self.bandwidth is not None else []
+        words += [f"OpenMP x {self.openmp:g}"] if self.openmp is not None else []
+        words += ["collectives as of Dimemas"] if self.collectives == DIMEMAS else []
         return ", ".join(words) or "as recorded"
 
 
@@ -197,12 +219,15 @@ class Replay:
 
     def weights(self, changes: Changes) -> Rows:
         """Return the weights of nodes and hubs after changes; (n_all,) int64."""
-        g = self.graph
+        g = self.graph_of(changes)
         weight = g.weight.copy()
         factor = changes.transfer_factor
         if factor != 1:
             of = np.flatnonzero(np.isin(g.nodes.kind, [int(kind) for kind in TRANSFER]))
             weight[of] = np.rint(weight[of] * factor).astype(np.int64)
+        if changes.openmp is not None:
+            of = np.flatnonzero(np.isin(g.nodes.kind, [int(NodeClass.OPENMP), int(NodeClass.LOCK)]))
+            weight[of] = np.rint(weight[of] * changes.openmp).astype(np.int64)
         if changes.scale or changes.balanced:
             of_call_path, of_location = self.factors(changes)
             c = self.computation
@@ -216,9 +241,18 @@ class Replay:
         weight[: change.size] += np.rint(change).astype(np.int64)
         np.maximum(weight, 0, out=weight)
 
+    @once
+    def synchronised(self) -> Graph:
+        """The graph in which collective operations synchronise."""
+        return synchronised(self.model, self.graph)
+
+    def graph_of(self, changes: Changes) -> Graph:
+        """Return the graph to be swept for some changes."""
+        return self.synchronised if changes.collectives == DIMEMAS else self.graph
+
     def lags(self, changes: Changes) -> Rows:
         """Return the lags of edges after changes; (n_edges,) int64."""
-        g = self.graph
+        g = self.graph_of(changes)
         if changes.latency is None and changes.bandwidth is None:
             return g.lag
         resolution = self.model.facts.resolution
@@ -229,7 +263,7 @@ class Replay:
 
     def times(self, changes: Changes) -> Rows:
         """Return the times of the nodes after changes; (n_nodes,) int64."""
-        return self.graph.sweep(self.weights(changes), self.lags(changes))
+        return self.graph_of(changes).sweep(self.weights(changes), self.lags(changes))
 
     def savings(self, changes: Changes, factor: float = 0.5, n: int = 20) -> pd.DataFrame:
         """Return by how much the runtime would shrink if a call path took less time, for the `n` with most computation.
@@ -248,12 +282,12 @@ class Replay:
 
         _check(factor, "factor", "a number such as 0.5, not negative", least=0.0)
         model, c, resolution = self.model, self.computation, self.model.facts.resolution
-        weight, lag = self.weights(changes), self.lags(changes)
+        graph, weight, lag = self.graph_of(changes), self.weights(changes), self.lags(changes)
         ones = np.ones(c.ticks.size)
         if changes.scale or changes.balanced:
             of_call_path, of_location = self.factors(changes)
             ones = of_call_path[c.call_path] * of_location[c.location]
-        before = self.runtime(self.graph.sweep(weight, lag))
+        before = self.runtime(graph.sweep(weight, lag))
         total = np.bincount(c.call_path, ones * c.ticks, len(model.call_paths))
         chosen = np.argsort(-total, kind="stable")[:n]
         chosen = chosen[total[chosen] > 0]
@@ -264,7 +298,7 @@ class Replay:
             less = np.bincount(c.node[mine], (factor - 1) * ones[mine] * c.ticks[mine], len(self.graph.nodes))
             changed[: less.size] += np.rint(less).astype(np.int64)
             np.maximum(changed, 0, out=changed)
-            saved = before - self.runtime(self.graph.sweep(changed, lag))
+            saved = before - self.runtime(graph.sweep(changed, lag))
             largest = np.bincount(c.location[mine], ones[mine] * c.ticks[mine]).max()
             rows.append((call_path, total[call_path] / resolution, largest / resolution, saved / resolution))
         frame = pd.DataFrame(rows, columns=["call_path", "computation", "largest", "saving"])
