@@ -361,6 +361,39 @@ def test_polling__takes_its_time():
     assert times(replay, replay.ideal)[1, 32] == 2 + 7 + 18
 
 
+def test_truncated_trace__ends_with_a_call_that_is_open():
+    # one location ends with the ENTER of MPI_Finalize, the other 5 s after it
+    program = Program(2)
+    a, b = program.masters
+    for one, begin in ((a, 20), (b, 40)):
+        one.enter(0, "main").enter(5, "MPI_Init").leave(10).enter(begin, "MPI_Finalize")
+    b.begin_collective(45)
+    replay = replayed(program)
+    check_laws(replay)
+    assert replay.runtime(replay.graph.nodes.time) == 30
+    assert replay.runtime(replay.ideal) == 30
+    kinds = {(int(i), int(t)): int(k) for i, t, k in zip(replay.graph.nodes.location, replay.graph.nodes.time, replay.graph.nodes.kind, strict=True)}  # fmt: skip
+    assert kinds[0, 20] == NodeClass.COMPUTATION
+    assert kinds[1, 45] == NodeClass.START
+
+
+def test_init__once_more_waits_for_nobody():
+    program = Program(2)
+    for one in program.masters:
+        one.enter(0, "main").enter(5, "MPI_Init").leave(10).enter(20, "MPI_Init").leave(21).leave(30)
+    check_laws(replayed(program))
+
+
+def test_message__outside_of_mpi_calls_is_counted():
+    program = Program(2)
+    a, b = program.masters
+    a.enter(0, "main").send(10, to=1).leave(60)
+    b.enter(0, "main").receive(20, source=0).leave(60)
+    replay = replayed(program)
+    check_laws(replay)
+    assert list(replay.counts.values()) == [1]
+
+
 def test_empty_trace__has_no_nodes():
     replay = replayed(Program(2))
     assert len(replay.graph.nodes) == 0

@@ -105,7 +105,8 @@ class _Collector:
         # a hub without sources would be one without a time
         sends = np.zeros(first.size, bool)
         sends[groups[from_some]] = True
-        to_some = to_some & sends[groups]
+        # where the recording ends with the ENTER that is both
+        to_some = to_some & sends[groups] & (leave != enter)
         self.add(enter[from_some], hub[from_some])
         self.add(hub[to_some], leave[to_some], length=length[to_some], steps=steps[to_some])
 
@@ -410,6 +411,8 @@ def _count_until(group: Rows, begin: Rows, order: Rows, end: Rows) -> Rows:
 def _start_and_end(model: Model, nodes: Nodes, found: _Collector) -> None:
     for which in (model.regions.is_init, model.regions.is_finalize):
         calls = np.flatnonzero(which[nodes.call_region]) if nodes.call_region.size else np.zeros(0, np.int64)
+        # who calls it once more is refused by MPI, and waits for nobody
+        calls = calls[np.unique(nodes.location[nodes.call_enter[calls]], return_index=True)[1]]
         if calls.size > 1:
             everybody = np.ones(calls.size, bool)
             enter, leave = nodes.call_enter[calls], nodes.call_exit[calls]

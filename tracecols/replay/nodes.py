@@ -189,7 +189,9 @@ def find_nodes(model: Model) -> Nodes:
             if what != NodeClass.COMPUTATION:
                 at = np.minimum(np.searchsorted(rows, some), rows.size - 1)
                 kind[at[rows[at] == some]] = what
-        kind[np.searchsorted(rows, stop)] = of_region[call_region]
+        # a call that the recording ends with has no time of its own
+        lasts = stop > enter
+        kind[np.searchsorted(rows, stop[lasts])] = of_region[call_region[lasts]]
         is_first = np.zeros(rows.size, bool)
         is_first[0] = True
         firsts.append(is_first)
