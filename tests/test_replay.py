@@ -7,12 +7,14 @@ import pytest
 from conftest import DATA, SHARED
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_programs import RandomProgram
 
 import tracecols
 from tracecols.errors import AnalysisError
 from tracecols.kernels import replay as kernels
 from tracecols.replay.nodes import TRANSFER, NodeClass
 from tracecols.replay.replay import Changes, Replay
+from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.severity.efficiencies import REPLAY
 from tracecols.testing import Program
 
@@ -39,7 +41,7 @@ def replayed(program):
     with program.trace() as trace:
         replay = trace.replay
         # what it needs later is read as long as the trace exists
-        replay.computation  # noqa: B018
+        replay.computation, replay.graph  # noqa: B018
         return replay
 
 
@@ -341,7 +343,13 @@ def test_contradiction__of_messages_is_refused():
         program.trace() as trace,
         pytest.raises(AnalysisError, match=r"wait for themselves, the first is row \d+ at location"),
     ):
-        trace.replay  # noqa: B018
+        trace.replay.graph  # noqa: B018
+    with program.trace() as trace:
+        with pytest.raises(AnalysisError, match="approximation"):
+            trace.efficiencies()
+        assert set(trace.efficiencies(ideal="approximation").query("metric == 'ideal_runtime'")["by"]) == {
+            "approximation"
+        }
 
 
 def test_polling__takes_its_time():
@@ -521,3 +529,20 @@ def test_computation__is_the_weight_of_its_nodes(stores, path):
     masters = np.unique(replay.model.locations.master)
     masters = masters[(masters >= 0) & ~np.isin(masters, list(replay.model.store.decreases))]
     assert (found[:, masters] <= own[:, masters]).all()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_laws__hold_on_random_programs(tmp_path, seed):
+    # messages of all kinds, cancelled requests, collectives on several communicators, threads, locks, tasks, one-sided operations
+    model = RandomProgram(seed, tmp_path / "traces.otf2", 60).model(tmp_path)
+    try:
+        replay = Replay(model)
+        replay.graph  # noqa: B018
+    except AnalysisError:
+        # some go on behind a barrier, or an operation on a window, before others have come to it, and these wait for what they do then
+        m, w = model.collective_members, model.window_members
+        is_barrier = m.op == COLLECTIVE_OPS.index("barrier")
+        left_early = (m.end_time < model.collectives.latest_begin_time[m.collective])[is_barrier]
+        assert left_early.any() or (w.exit_time < w.latest_enter_time).any()
+        return
+    check_laws(replay)

@@ -536,7 +536,7 @@ class Trace:
         replay = self.replay
         if within is not None or not replay.is_between:
             return tabulate(run_times(replay, self.analyze(within=within), within, ideal))
-        begin, end = replay.window(replay.graph.nodes.time)
+        begin, end = replay.window(replay.nodes.time)
         cube = (
             self.analyze(start=float(self.seconds(begin)), stop=float(self.seconds(end)))
             if begin < end

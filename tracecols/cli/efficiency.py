@@ -146,7 +146,7 @@ def efficiencies_of(
     with opened(source, jobs) as store:
         trace = Trace(store.path, jobs=jobs)
         table = trace.efficiencies(within, ideal=ideal or "replay", start=start, stop=stop)
-        if start is None and stop is None:
+        if start is None and stop is None and ideal != "approximation":
             for what, n in trace.replay.counts.items():
                 click.echo(f"note: {source}: {n:,} {what}", err=True)
         return table

@@ -32,7 +32,7 @@ def run_times(replay: Replay, cube: SeverityCube, within: str | None, ideal: str
     resolution = replay.model.facts.resolution
     by_replay = ideal == REPLAY
     if within is None:
-        runtime = replay.runtime(replay.graph.nodes.time) / resolution
+        runtime = replay.runtime(replay.nodes.time) / resolution
         window = "MPI_Init to MPI_Finalize" if replay.is_between else "whole run"
         found = replay.runtime(replay.ideal) / resolution if by_replay else None
         return times_of(cube, is_window=True, runtime=runtime, ideal=found, window=window)
@@ -47,7 +47,7 @@ def _ideal_within(replay: Replay, within: str) -> int:
     for location in np.unique(model.locations.master[model.locations.is_cpu]).tolist():
         if not model.store.n_rows("events", location):
             continue
-        events = events_of(model, replay.graph.nodes, location)
+        events = events_of(model, replay.nodes, location)
         duration = np.diff(new_times(events, replay.ideal))
         longest = max(longest, int(duration[inside[events.call_path[:-1]]].sum()))
     return longest

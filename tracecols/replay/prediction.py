@@ -39,7 +39,7 @@ class Prediction:
         self.replay, self.changes, self._jobs = replay, changes, jobs
         resolution = replay.model.facts.resolution
         self.time: NDArray[np.int64] = replay.times(changes)
-        self.recorded_runtime = replay.runtime(replay.graph.nodes.time) / resolution
+        self.recorded_runtime = replay.runtime(replay.nodes.time) / resolution
         self.runtime = replay.runtime(self.time) / resolution
 
     @property

@@ -21,7 +21,7 @@ from tracecols.once import once
 from tracecols.patterns.engine import choose
 from tracecols.replay.events import Computation, find_computation
 from tracecols.replay.graph import Graph, build_graph, synchronised
-from tracecols.replay.nodes import TRANSFER, NodeClass, mpi_regions
+from tracecols.replay.nodes import TRANSFER, NodeClass, find_nodes, mpi_regions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,7 +128,7 @@ class Replay:
 
     Attributes
     ----------
-    graph : Graph
+    nodes : Nodes
     first, last : (n,) int64
         Nodes between which the runtime extends: from the earliest of the first to the latest of the last.
     is_between : bool
@@ -137,14 +137,19 @@ class Replay:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.graph: Graph = build_graph(model)
-        nodes, regions = self.graph.nodes, model.regions
+        self.nodes = nodes = find_nodes(model)
+        regions = model.regions
         is_init, is_end = (which[nodes.call_region] for which in (regions.is_init, regions.is_finalize))
         self.first, self.last = nodes.call_exit[is_init], nodes.call_enter[is_end]
         self.is_between = bool(self.first.size and self.last.size)
         if not self.is_between:
             everything = np.arange(len(nodes))
             self.first = self.last = everything
+
+    @once
+    def graph(self) -> Graph:
+        """What waits for what, made when first needed."""
+        return build_graph(self.model, self.nodes)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -154,7 +159,7 @@ class Replay:
     @once
     def computation(self) -> Computation:
         """The computation before each node, by call path."""
-        return find_computation(self.model, self.graph.nodes)
+        return find_computation(self.model, self.nodes)
 
     @once
     def ideal(self) -> Rows:

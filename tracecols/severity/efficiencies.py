@@ -275,7 +275,7 @@ def times_of(
     is_window : bool, optional
         The cube is of a window of the trace: nothing of it is left out.
     runtime : float, optional
-        Seconds, where they are known; by default the largest time of a location.
+        Seconds, where they are known; by default the largest time of a process.
     ideal : float, optional
         Runtime on an ideal network, found by replay; by default the approximation.
     window : str, optional
@@ -324,11 +324,16 @@ def times_of(
         window = f"within {within}" if within is not None else "whole run"
         window += " without MPI_Init and MPI_Finalize" * bool(within is None and start_and_end.any() and not is_window)
     return RunTimes(
-        runtime=float(total.max(initial=0.0)) if runtime is None else runtime,
+        runtime=_runtime(total, master) if runtime is None else runtime,
         useful=useful, outside=outside, process=rank, openmp=in_regions[master], serial=serial[master],
         ideal=float(kept.max(initial=0.0)) if ideal is None else ideal, ideal_by=APPROXIMATION if ideal is None else REPLAY,
         window=window, instructions=_counted(cube, INSTRUCTIONS, counted), cycles=_counted(cube, CYCLES, counted),
     )  # fmt: skip
+
+
+def _runtime(total: NDArray[np.float64], master: NDArray[np.int64]) -> float:
+    """Return the largest time of a process, which its master has; of a region in which no master is, that of a thread."""
+    return float(total[master].max(initial=0.0)) or float(total.max(initial=0.0))
 
 
 def _check(cube: Severities) -> None:
