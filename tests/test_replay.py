@@ -132,6 +132,87 @@ def test_sweep__stops_at_nodes_that_wait_for_themselves():
     assert done == 2
 
 
+ENTER, EXIT, OTHER = 12, 13, 31
+
+
+def frozen(values, dtype):
+    array = np.array(values, dtype)
+    array.flags.writeable = False
+    return array
+
+
+def outermost(events):
+    """Mark by definition: what opens while nothing is open, and what closes the last."""
+    marks, depth = [], 0
+    for kind, region in events:
+        marks.append(0)
+        if region in (1, 2) and kind == ENTER:
+            marks[-1] = int(depth == 0)
+            depth += 1
+        elif region in (1, 2) and kind == EXIT and depth:
+            depth -= 1
+            marks[-1] = 2 * (depth == 0)
+    return marks, depth
+
+
+@pytest.mark.parametrize("run", [kernels.mark_calls, kernels.mark_calls.py_func], ids=["compiled", "plain"])
+@settings(max_examples=100, deadline=None)
+@given(
+    events=st.lists(st.tuples(st.sampled_from([ENTER, EXIT, OTHER]), st.integers(-1, 2)), max_size=20),
+    cut=st.integers(0, 20),
+)
+def test_mark_calls__are_the_outermost_by_definition_in_any_batches(run, events, cut):
+    kind, region = frozen([e[0] for e in events], np.uint8), frozen([e[1] for e in events], np.int32)
+    is_mpi, mark, depth = frozen([False, True, True], bool), np.full(len(events), 9, np.uint8), 0
+    for part in (slice(0, cut), slice(cut, None)):
+        depth = run(kind[part], region[part], is_mpi, ENTER, EXIT, depth, mark[part])
+    assert (mark.tolist(), depth) == outermost(events)
+
+
+@pytest.mark.parametrize("run", [kernels.index_edges, kernels.index_edges.py_func], ids=["compiled", "plain"])
+@pytest.mark.parametrize("tails", [[], [0], [2, 0, 2, 1, 2]])
+def test_index_edges__are_in_the_order_of_their_tails(run, tails):
+    start, order = run(frozen(tails, np.int64), 4)
+    assert order.tolist() == sorted(range(len(tails)), key=lambda e: tails[e])
+    assert np.diff(start).tolist() == [tails.count(v) for v in range(4)]
+
+
+@pytest.mark.parametrize("run", [kernels.list_computation, kernels.list_computation.py_func], ids=["compiled", "plain"])
+@pytest.mark.parametrize("n", [1, 2, 200])
+def test_list_computation__is_what_lies_between_nodes(run, n):
+    rng = np.random.default_rng(n)
+    time, call_path = np.cumsum(rng.integers(0, 4, n)), rng.integers(-1, 3, n).astype(np.int32)
+    node = np.unique([0, *rng.integers(0, n, n // 4), n - 1])
+    is_computation = rng.random(node.size) < 0.7
+    at, of, ticks = run(
+        frozen(time, np.int64), frozen(call_path, np.int32), frozen(node, np.int64), frozen(is_computation, bool)
+    )
+    found, wanted = {}, {}
+    for v, p, t in zip(at.tolist(), of.tolist(), ticks.tolist(), strict=True):
+        found[v, p] = found.get((v, p), 0) + t
+    for i in range(n - 1):
+        v = int(np.searchsorted(node, i, "right"))
+        if is_computation[v] and call_path[i] >= 0 and time[i + 1] > time[i]:
+            key = v, int(call_path[i])
+            wanted[key] = wanted.get(key, 0) + int(time[i + 1] - time[i])
+    assert found == wanted
+
+
+@pytest.mark.parametrize("run", [kernels.retime, kernels.retime.py_func], ids=["compiled", "plain"])
+def test_retime__is_in_proportion_between_nodes(run):
+    # nodes at 0, 10, 10 and 20 move to 100, 105, 105 and 135; the last event lies 7 behind the last node
+    position, node, new = [0, 4, 10, 10, 10, 12, 20, 27], [0, 10, 10, 20], [100, 105, 105, 135]
+    result = np.empty(8, np.int64)
+    run(
+        frozen(position, float),
+        frozen(node, float),
+        frozen(new, np.int64),
+        frozen([0, 0, 1, 1, 2, 2, 3, 3], np.int64),
+        result,
+    )
+    assert result.tolist() == [100, 102, 105, 105, 105, 111, 135, 142]
+
+
 # -- edges by hand -----------------------------------------------------------------------------------------------------------
 
 
