@@ -13,6 +13,7 @@ from small_cubes import small_cube
 import tracecols
 from tracecols.cli import group
 from tracecols.errors import SeverityError
+from tracecols.export.tables import export
 from tracecols.severity.efficiencies import Requirement, failures, scaling
 from tracecols.testing import Program
 
@@ -190,6 +191,15 @@ def test_identities__hold_on_recorded_traces(data, tmp_path, name):
     check_identities(table)
     shares = table[table.unit == "share"]["value"]
     assert ((shares > 0) & (shares <= 1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("ending", [".cubex", ".cube"])
+def test_cubes_of_other_formats__have_the_same_efficiencies(data, tmp_path, ending):
+    cube = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path / "x.trace")).analyze()
+    export(cube.save(tmp_path / "x.severity"), tmp_path / f"x{ending}")
+    table, other = cube.efficiencies(), tracecols.read_cube(tmp_path / f"x{ending}").efficiencies()
+    assert other["metric"].tolist() == table["metric"].tolist()
+    assert other["value"].tolist() == pytest.approx(table["value"].tolist(), rel=1e-9)
 
 
 # -- several runs ----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from test_efficiencies import check_identities
 
 import tracecols
 from tracecols.cli import group
-from tracecols.errors import AnalysisError
+from tracecols.errors import AnalysisError, StoreError
 from tracecols.replay.retimed import REPLAYED
 from tracecols.testing import Program
 
@@ -147,6 +147,16 @@ def test_retimed__has_the_predicted_runtime_and_recorded_events(tmp_path, name, 
         assert len({round(seconds, 9) for seconds in outside}) == 1
     else:
         assert after.total("comp") == pytest.approx(before.total("comp"), abs=1e-9)
+
+
+def test_save__does_not_take_the_place_of_a_recorded_trace(tmp_path):
+    path = tracecols.convert(DATA / "late_sender", tmp_path / "x.trace")
+    predicted = tracecols.open(path).what_if(transfer=0)
+    with pytest.raises(StoreError, match="of a recorded trace"):
+        predicted.save(path)
+    # a re-timed one is replaced
+    for _ in range(2):
+        predicted.save(tmp_path / "y.trace")
 
 
 def test_retimed__scaled_computation_is_charged_to_its_call_path(steps):

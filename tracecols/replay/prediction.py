@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.conversion import write_store
+from tracecols.errors import StoreError
 from tracecols.once import once
 from tracecols.replay.replay import Changes, Replay, notes
-from tracecols.replay.retimed import RetimedSource
+from tracecols.replay.retimed import REPLAYED, RetimedSource
 from tracecols.scratch import temporary_folder
-from tracecols.store.layout import new_folder
+from tracecols.store.layout import is_made_here, new_folder, read_manifest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,14 +78,16 @@ class Prediction:
         return self.replay.runtime(self.replay.times(ideal)) / self.replay.model.facts.resolution
 
     def save(self, path: str | Path) -> Path:
-        """Write the re-timed trace as a store.
+        """Write the re-timed trace as a store; an older re-timed trace is replaced.
 
         Raises
         ------
         StoreError
-            If it cannot be written, or something else stands there.
+            If it cannot be written, or something else stands there, such as a recorded trace.
         """
         path = Path(path)
+        if is_made_here(path, "a store of a trace") and REPLAYED not in read_manifest(path)[0].get("source", {}):
+            raise StoreError(f"{path} is the store of a recorded trace\n  give another name, or remove it")
         with new_folder(path, "a store of a trace") as folder:
             self._write(folder)
         return path

@@ -296,7 +296,7 @@ def times_of(
         chosen = below(cube, cube.find_call_paths(within))
     elif not is_window:
         chosen = ~below(cube, is_mpi & np.isin(names, _START_AND_END))
-    parallel = below(cube, (paths.role == "parallel") & (paths.paradigm == "openmp"))
+    parallel = parallel_call_paths(cube)
 
     def seconds(name: str, mask: NDArray[np.bool_]) -> NDArray[np.float64]:
         return (
@@ -389,6 +389,14 @@ def mpi_call_paths(cube: Severities) -> NDArray[np.bool_]:
     # a region that is called PARALLEL stands for all of a program
     whole = np.array([n.lower().rstrip("_") == "parallel" for n in c.name], bool)
     return below(cube, ((c.paradigm == "mpi") & ~whole) | (unknown & named))
+
+
+def parallel_call_paths(cube: Severities) -> NDArray[np.bool_]:
+    """Select OpenMP's parallel regions and what is below them; (n_call_paths,) bool. Files without roles have their names."""
+    c = cube.call_paths
+    unknown = np.isin(c.role, ["", "unknown"]) & np.isin(c.paradigm, ["", "unknown"])
+    named = np.array([re.match(r"!?\$omp parallel\b", n) is not None for n in c.name], bool)
+    return below(cube, ((c.role == "parallel") & (c.paradigm == "openmp")) | (unknown & named))
 
 
 def below(cube: Severities, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
