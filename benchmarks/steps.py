@@ -384,6 +384,32 @@ for _name, _family in TABLES.items():
     _make_table(_name, _family)
 
 
+@step(
+    "replay_graph", "replay: nodes and edges from the tables, one thread", "tables", in_series=True, most_events=LARGEST
+)
+def replay_graph(subject: Subject, watch: Watch) -> Items:
+    """Build the graph of a replay; its tables are there."""
+    from tracecols.replay.graph import build_graph
+
+    model = subject.model()
+    for name in ("sent_messages", "collective_members", "construct_members", "lock_acquisitions", "window_members"):
+        getattr(model, name)
+    with watch:
+        graph = build_graph(model)
+    return "nodes", len(graph.nodes)
+
+
+@step("replay_sweep", "replay: one sweep", "tables", in_series=True, most_events=LARGEST)
+def replay_sweep(subject: Subject, watch: Watch) -> Items:
+    """Let all nodes happen once."""
+    from tracecols.replay.graph import build_graph
+
+    graph = build_graph(subject.model())
+    with watch:
+        graph.sweep()
+    return "nodes", len(graph.nodes)
+
+
 def _export_cube(subject: Subject, watch: Watch, ending: str) -> Items:
     from tracecols.export.tables import export
     from tracecols.severity import SeverityCube

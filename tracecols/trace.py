@@ -27,7 +27,11 @@ from tracecols.once import once
 from tracecols.patterns.base import Family
 from tracecols.patterns.engine import analyze_model, choose, find_matches, find_waits
 from tracecols.patterns.plugins import load_all
+from tracecols.replay.efficiencies import check_ideal, run_times
+from tracecols.replay.prediction import Prediction
+from tracecols.replay.replay import RECORDED, Replay, as_changes
 from tracecols.schema import NAMES, SIDE_TABLES
+from tracecols.severity.efficiencies import IDEALS, REPLAY, tabulate
 from tracecols.slices.opened import open_slice
 from tracecols.slices.source import chosen_locations
 from tracecols.store import Store
@@ -616,6 +620,108 @@ class Trace:
         """
         return self.catalog.scan(name)
 
+    # -- replay ----------------------------------------------------------------------------------------------------
+
+    @once
+    def replay(self) -> Replay:
+        """The trace as a graph of what waits for what: made when first needed, from the nodes and tables of the whole trace."""
+        return Replay(self.model)
+
+    def efficiencies(
+        self, within: str | None = None, *, ideal: str = REPLAY, start: float | None = None, stop: float | None = None
+    ) -> pd.DataFrame:
+        """Return how efficient the run is, by three models of the same times (docs/efficiencies.md).
+
+        The times are those between the first return of MPI_Init and the last call of MPI_Finalize; where these are not there, those of
+        the whole run.
+
+        Parameters
+        ----------
+        within : str, optional
+            A region, or a shell pattern: only its instances and what they call.
+        ideal : str
+            How the runtime on an ideal network is found, which serialisation and transfer efficiency depend on: `replay` of the trace without
+            transfer, or the `approximation` of `SeverityCube.efficiencies`.
+        start, stop : float, optional
+            Seconds since the start of the recording: only the piece between.
+
+        Returns
+        -------
+        DataFrame
+            As of `SeverityCube.efficiencies`.
+
+        Raises
+        ------
+        AnalysisError
+            If nothing is called so, or the trace cannot be replayed.
+
+        Examples
+        --------
+        >>> table = trace.efficiencies()  # doctest: +SKIP
+        >>> table[table.model == "mpi"].set_index("metric").value  # doctest: +SKIP
+        """
+        check_ideal(ideal, IDEALS)
+        if start is not None or stop is not None:
+            with self.piece(start, stop) as piece:
+                return piece.efficiencies(within, ideal=ideal)
+        replay = self.replay
+        if within is not None or not replay.is_between:
+            return tabulate(run_times(replay, self.analyze(within=within), within, ideal))
+        begin, end = replay.window(replay.nodes.time)
+        cube = (
+            self.analyze(start=float(self.seconds(begin)), stop=float(self.seconds(end)))
+            if begin < end
+            else self.analyze()
+        )
+        return tabulate(run_times(replay, cube, None, ideal))
+
+    def what_if(
+        self,
+        scale: Mapping[str, float] | None = None,
+        *,
+        latency: float | None = None,
+        bandwidth: float | None = None,
+        balanced: bool = False,
+        transfer: float | None = None,
+        openmp: float | None = None,
+        collectives: str = RECORDED,
+    ) -> RetimedTrace:
+        """Predict the run with other times for what it consists of, by replay (docs/what-if.md).
+
+        Parameters
+        ----------
+        scale : dict of str to float, optional
+            By region or shell pattern the factor for computation in it and in what it calls; 0.5 is twice as fast.
+        latency, bandwidth : float, optional
+            Seconds and bytes per second of another network, which takes the place of the recorded transfer.
+        balanced : bool, optional
+            Every process computes as much as the mean of all.
+        transfer : float, optional
+            Factor for the time MPI takes beyond waiting; 0 is an ideal network.
+        openmp : float, optional
+            Factor for the time OpenMP and locks take beyond waiting.
+        collectives : str
+            `recorded`; or `dimemas`, with an ideal network: everybody waits for all in blocking collective operations but Reduce, as that
+            simulator has it.
+
+        Raises
+        ------
+        AnalysisError
+            If a region does not exist, a number is negative or none, or the trace cannot be replayed.
+
+        Examples
+        --------
+        >>> faster = trace.what_if({"solve": 0.5})  # doctest: +SKIP
+        >>> faster.runtime, faster.saving  # doctest: +SKIP
+        >>> trace.what_if().savings()  # doctest: +SKIP
+        >>> faster.analyze().total("mpi_latesender")  # doctest: +SKIP
+        """
+        changes = as_changes(
+            scale=scale, latency=latency, bandwidth=bandwidth, balanced=balanced, transfer=transfer, openmp=openmp,
+            collectives=collectives,
+        )  # fmt: skip
+        return RetimedTrace(self.replay, changes, self._jobs)
+
     def sql(self, query: str) -> pd.DataFrame:
         """Query all tables of the trace with SQL (extra `sql`).
 
@@ -638,6 +744,15 @@ class Trace:
         >>> trace.sql("select send_location, sum(length) from messages group by 1")  # doctest: +SKIP
         """
         return self.catalog.sql(query)
+
+
+class RetimedTrace(Prediction):
+    """A predicted run that can be analysed like a trace."""
+
+    def analyze(self, *arguments: Any, **options: Any) -> SeverityCube:
+        """Search the re-timed trace for all patterns; parameters as of `Trace.analyze`. It is written to a temporary store."""
+        with self.written() as path:
+            return Trace(path, jobs=self._jobs).analyze(*arguments, **options)
 
 
 def open_trace(path: str | Path, *, jobs: int | None = None, frame_limit: int | None = None) -> Trace:

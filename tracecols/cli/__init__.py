@@ -22,6 +22,8 @@ COMMANDS = {
     "patterns": "List the properties that are searched for, or say all about one.",
     "show": "Print severities as coloured trees.",
     "report": "Write severities as one HTML file for a browser.",
+    "efficiency": "Print how efficient runs are, and how they scale.",
+    "what-if": "Predict a run with faster code, another network or balanced processes.",
     "compare": "Compare the severities of runs: what changed, how they scale.",
     "rules": "Evaluate performance rules: what dominates, and who keeps whom waiting.",
     "export": "Write severities or tables in other formats.",
@@ -51,7 +53,8 @@ class LazyGroup(click.Group):
         """Import a command."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(import_module(f"tracecols.cli.{cmd_name}"), cmd_name)
+        module = cmd_name.replace("-", "_")
+        command: click.Command = getattr(import_module(f"tracecols.cli.{module}"), module)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

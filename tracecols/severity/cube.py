@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from tracecols.renderers import renderer
 from tracecols.schema.causes import ESTIMATED
-from tracecols.severity import algebra, frames, grids, storage
+from tracecols.severity import algebra, efficiencies, frames, grids, storage
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.narrowed import in_words
 from tracecols.severity.queries import Severities
@@ -51,6 +51,8 @@ class SeverityCube(Severities):
     to_hatchet = frames.to_hatchet
     to_xarray = frames.to_xarray
     __arrow_c_stream__ = frames.arrow_stream
+
+    efficiencies = efficiencies.efficiencies
 
     save = storage.save
 

@@ -1,0 +1,318 @@
+"""Efficiencies: worked out by hand for a few calls, their identities on recorded traces, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from small_cubes import small_cube
+
+import tracecols
+from tracecols.cli import group
+from tracecols.errors import SeverityError
+from tracecols.export.tables import export
+from tracecols.severity.efficiencies import Requirement, failures, scaling
+from tracecols.testing import Program
+
+PARALLEL, BARRIER = "!$omp parallel @a.c:1", "!$omp implicit barrier @a.c:9"
+
+
+def values(table, model):
+    """Return the values of a model by metric."""
+    return table[table.model == model].set_index("metric")["value"].to_dict()
+
+
+def barrier_after(*computing, start=0, stop=100):
+    """Let every rank compute for a time, and then wait in a barrier until the end."""
+    program = Program(len(computing))
+    for one, seconds in zip(program.masters, computing, strict=True):
+        one.enter(0, "main")
+        if start:
+            one.enter(0, "MPI_Init").leave(start)
+        begin = start + seconds
+        one.enter(begin, "MPI_Barrier").begin_collective(begin).end_collective(start + stop, "barrier").leave(
+            start + stop
+        )
+        if start:
+            one.enter(start + stop, "MPI_Finalize").leave(start + stop + 10)
+        one.leave(start + stop + (10 if start else 0))
+    return program
+
+
+def team(master, workers, begin, stops, end):
+    """Run a parallel region on some threads, each of which computes until its time of `stops`."""
+    threads = [master, *workers]
+    master.fork(begin)
+    for one, stop in zip(threads, stops, strict=True):
+        one.begin_team(begin).enter(begin, PARALLEL).enter(stop, BARRIER).leave(end).leave(end).end_team(end)
+    master.join(end)
+
+
+def hybrid():
+    """Two processes with two threads: both compute for 40 s, the second master for 40 s more, then a barrier."""
+    program = Program(2, 2)
+    for i, barrier in ((0, 40), (1, 80)):
+        master, worker = program.locations[2 * i : 2 * i + 2]
+        master.enter(0, "main")
+        team(master, [worker], 0, (40, 40), 40)
+        master.enter(barrier, "MPI_Barrier").begin_collective(barrier).end_collective(100, "barrier").leave(100).leave(
+            100
+        )
+    return program
+
+
+def cube_of(program):
+    with program.trace() as trace:
+        return trace.analyze()
+
+
+# -- by hand ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("start", [0, 10], ids=["without MPI_Init", "MPI_Init and MPI_Finalize are left out"])
+def test_mpi__load_balance_and_communication_of_a_barrier(start):
+    # 60 and 80 of 100 s: mean 70, largest 80; the first waits 20 s for the second, then both take 20 s to transfer
+    table = cube_of(barrier_after(60, 80, start=start)).efficiencies()
+    run, mpi = values(table, "run"), values(table, "mpi")
+    assert (run["runtime"], run["useful_mean"], run["useful_max"], run["ideal_runtime"]) == (100, 70, 80, 80)
+    assert mpi == pytest.approx(
+        {
+            "parallel_efficiency": 0.7, "load_balance": 0.875, "communication_efficiency": 0.8,
+            "serialisation_efficiency": 1.0, "transfer_efficiency": 0.8,
+        }
+    )  # fmt: skip
+    by = table.set_index(["model", "metric"])["by"]
+    assert by["mpi", "transfer_efficiency"] == "approximation"
+    assert by["run", "runtime"] == "whole run" + " without MPI_Init and MPI_Finalize" * bool(start)
+
+
+def test_openmp__serial_part_and_unequal_threads():
+    program = Program(1, 2)
+    master, worker = program.locations
+    master.enter(0, "main")
+    team(master, [worker], 20, (50, 60), 60)
+    master.leave(100)
+    # useful 20 + 30 + 40 and 40 s; nothing is MPI, so all that is lost is OpenMP's
+    table = cube_of(program).efficiencies()
+    both = values(table, "hybrid multiplicative")
+    assert both["mpi_parallel_efficiency"] == both["mpi_transfer_efficiency"] == 1
+    assert both["openmp_parallel_efficiency"] == both["parallel_efficiency"] == pytest.approx(0.65)
+    assert both["openmp_load_balance"] == pytest.approx(65 / 90)
+    # serial 60 s of which the worker idles: 30 s of each thread on average; in the region 5 s of each on average
+    added = values(table, "hybrid additive")
+    assert added["process_efficiency"] == 1
+    assert added["thread_efficiency"] == pytest.approx(0.65)
+    assert added["amdahl_efficiency"] == pytest.approx(0.7)
+    assert added["openmp_region_efficiency"] == pytest.approx(0.95)
+
+
+def test_hybrid__both_models():
+    table = cube_of(hybrid()).efficiencies()
+    # useful 40, 40, 80, 40; outside MPI 40, 40, 80, 80: the worker idles in MPI_Barrier as long as its master is there
+    assert values(table, "hybrid multiplicative") == pytest.approx(
+        {
+            "parallel_efficiency": 0.5, "mpi_parallel_efficiency": 0.6, "mpi_load_balance": 0.75,
+            "mpi_communication_efficiency": 0.8, "mpi_serialisation_efficiency": 1.0, "mpi_transfer_efficiency": 0.8,
+            "openmp_parallel_efficiency": 0.5 / 0.6, "openmp_load_balance": 0.625 / 0.75, "openmp_communication_efficiency": 1.0,
+        }
+    )  # fmt: skip
+    # in regions 40, serial 0 and 40: mean 60, largest 80; the worker lacks 40 s of one process: 10 of each thread
+    assert values(table, "hybrid additive") == pytest.approx(
+        {
+            "parallel_efficiency": 0.5, "process_efficiency": 0.6, "process_load_balance": 0.8, "process_communication_efficiency": 0.8,
+            "process_serialisation_efficiency": 1.0, "process_transfer_efficiency": 0.8, "thread_efficiency": 0.9,
+            "amdahl_efficiency": 0.9, "openmp_region_efficiency": 1.0,
+        }
+    )  # fmt: skip
+
+
+def test_single_process__is_as_efficient_as_can_be():
+    program = Program()
+    program.masters[0].enter(0, "main").leave(50)
+    table = cube_of(program).efficiencies()
+    assert (table[table.unit == "share"]["value"] == 1).all()
+
+
+def test_within__is_of_a_region_and_what_it_calls():
+    program = Program(2)
+    for one, seconds in zip(program.masters, (30, 40), strict=True):
+        one.enter(0, "main").enter(10, "solve").enter(10 + seconds, "MPI_Barrier").begin_collective(10 + seconds)
+        one.end_collective(60, "barrier").leave(60).leave(60).leave(90)
+    mpi = values(cube_of(program).efficiencies(within="solve"), "mpi")
+    assert mpi["parallel_efficiency"] == pytest.approx(35 / 50)
+    assert mpi["load_balance"] == pytest.approx(35 / 40)
+    assert mpi["transfer_efficiency"] == pytest.approx(0.8)
+
+
+def test_counters__of_computation_only():
+    cells = {("main", 0, 0): 10.0, ("main/MPI_Send", 0, 0): 5.0}
+    counted = {("main", 0, 0): 400, ("main/MPI_Send", 0, 0): 77}
+    cycles = {("main", 0, 0): 200, ("main/MPI_Send", 0, 0): 55}
+    cube = small_cube(
+        {
+            "time": {k: int(1000 * v) for k, v in cells.items()}, "execution": {k: int(1000 * v) for k, v in cells.items()},
+            "comp": {("main", 0, 0): 10000}, "PAPI_TOT_INS": counted, "PAPI_TOT_CYC": cycles,
+        },
+        units={"PAPI_TOT_INS": "#", "PAPI_TOT_CYC": "#"}, parents={"execution": "time", "comp": "execution"},
+    )  # fmt: skip
+    computation = values(cube.efficiencies(), "computation")
+    assert computation == {"useful_total": 10, "instructions": 400, "cycles": 200, "frequency": 20, "ipc": 2}
+
+
+# -- identities ------------------------------------------------------------------------------------------------------------
+
+
+def check_identities(table):
+    mpi, both, added = (values(table, m) for m in ("mpi", "hybrid multiplicative", "hybrid additive"))
+    close = pytest.approx
+    assert mpi["load_balance"] * mpi["communication_efficiency"] == close(mpi["parallel_efficiency"])
+    product = mpi["serialisation_efficiency"] * mpi["transfer_efficiency"]
+    assert product == close(mpi["communication_efficiency"])
+    assert both["mpi_parallel_efficiency"] * both["openmp_parallel_efficiency"] == close(both["parallel_efficiency"])
+    assert both["mpi_load_balance"] * both["mpi_communication_efficiency"] == close(both["mpi_parallel_efficiency"])
+    product = both["openmp_load_balance"] * both["openmp_communication_efficiency"]
+    assert product == close(both["openmp_parallel_efficiency"])
+    assert added["process_efficiency"] + added["thread_efficiency"] - 1 == close(added["parallel_efficiency"])
+    parts = added["process_load_balance"] + added["process_communication_efficiency"] - 1
+    assert parts == close(added["process_efficiency"])
+    parts = added["process_serialisation_efficiency"] + added["process_transfer_efficiency"] - 1
+    assert parts == close(added["process_communication_efficiency"])
+    assert added["amdahl_efficiency"] + added["openmp_region_efficiency"] - 1 == close(added["thread_efficiency"])
+    assert mpi["parallel_efficiency"] == close(both["parallel_efficiency"]) == close(added["parallel_efficiency"])
+
+
+@pytest.mark.parametrize("name", ["late_sender", "coll", "hybrid_2x3", "omp_basic"])
+def test_identities__hold_on_recorded_traces(data, tmp_path, name):
+    cube = tracecols.open(tracecols.convert(data / name, tmp_path / "x.trace")).analyze()
+    table = cube.efficiencies()
+    check_identities(table)
+    shares = table[table.unit == "share"]["value"]
+    assert ((shares > 0) & (shares <= 1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("ending", [".cubex", ".cube"])
+def test_cubes_of_other_formats__have_the_same_efficiencies(data, tmp_path, ending):
+    cube = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path / "x.trace")).analyze()
+    export(cube.save(tmp_path / "x.severity"), tmp_path / f"x{ending}")
+    table, other = cube.efficiencies(), tracecols.read_cube(tmp_path / f"x{ending}").efficiencies()
+    assert other["metric"].tolist() == table["metric"].tolist()
+    assert other["value"].tolist() == pytest.approx(table["value"].tolist(), rel=1e-9)
+
+
+# -- several runs ----------------------------------------------------------------------------------------------------------
+
+
+def run_table(threads, runtime, useful, instructions, cycles):
+    metrics = {
+        "processes": threads, "threads": threads, "runtime": runtime, "parallel_efficiency": useful / threads / runtime,
+        "useful_total": useful, "instructions": instructions, "ipc": instructions / cycles, "frequency": cycles / useful,
+    }  # fmt: skip
+    return pd.DataFrame({"metric": list(metrics), "value": list(metrics.values())})
+
+
+def test_scaling__factors_multiply_to_the_speedup():
+    tables = [run_table(2, 60.0, 100.0, 1000.0, 500.0), run_table(4, 40.0, 125.0, 1100.0, 600.0)]
+    runs = scaling(tables, ["2", "4"])
+    second = runs.iloc[1]
+    assert second.speedup == 1.5
+    assert second.computation_scalability == 0.8
+    product = second.instruction_scalability * second.ipc_scalability * second.frequency_scalability
+    assert product == pytest.approx(second.computation_scalability)
+    assert second.global_efficiency == pytest.approx(125 / 160 * 0.8)
+    # the speedup is the growth of threads times that of the global efficiency
+    assert second.speedup == pytest.approx(2 * second.global_efficiency / runs.iloc[0].global_efficiency)
+    # twice the threads on twice the problem: 62.5 s of each thread's part in place of 50
+    assert scaling(tables, ["2", "4"], weak=True).computation_scalability[1] == pytest.approx(50 / 31.25)
+
+
+# -- requirements and the command --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "metric", "bound"),
+    [
+        ("parallel efficiency>=0.8", "parallel_efficiency", 0.8), ("Load balance >= 80%", "load_balance", 0.8),
+        ("runtime<=12", "runtime", 12), ("MPI serialization efficiency>=1e-1", "mpi_serialisation_efficiency", 0.1),
+    ],
+)  # fmt: skip
+def test_requirement__is_read(text, metric, bound):
+    found = Requirement.of(text)
+    assert (found.metric, found.bound, found.at_least) == (metric, bound, ">=" in text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("load balance", "no requirement"), ("load balance>=x", "no requirement"), ("load balans>=1", "did you mean load_balance"), ("load balance>=nan", "no requirement")],
+)  # fmt: skip
+def test_requirement__that_cannot_be_read_is_refused(text, words):
+    with pytest.raises(SeverityError, match=words):
+        Requirement.of(text)
+
+
+def test_failures__what_is_not_defined_fails():
+    table = pd.DataFrame({"metric": ["load_balance"], "value": [math.nan]})
+    failed = failures(table, [Requirement.of("load balance>=0.1"), Requirement.of("ipc>=1")])
+    assert [f["metric"] for f in failed] == ["load_balance", "ipc"]
+
+
+def run(*arguments):
+    return CliRunner().invoke(group, ["efficiency", *map(str, arguments)], catch_exceptions=False)
+
+
+@pytest.fixture
+def severity(tmp_path):
+    cube_of(barrier_after(60, 80)).save(tmp_path / "run.severity")
+    return tmp_path / "run.severity"
+
+
+def test_command__prints_models_and_scaling(severity):
+    result = run(severity, severity)
+    assert result.exit_code == 0
+    assert "MPI (POP)" in result.output
+    assert "Hybrid, additive (POP)" in result.output
+    assert "Computation scalability" in result.output
+    assert "approximation" in result.output
+
+
+def test_command__what_is_required_and_not_fulfilled_is_exit_code_3(severity):
+    assert run(severity, "--require", "parallel efficiency>=0.7").exit_code == 0
+    failed = run(severity, "--require", "parallel efficiency>=0.71", "--json")
+    assert failed.exit_code == 3
+    assert "required parallel efficiency >= 0.71, found 0.7" in failed.output
+    assert run(severity, "--require", "nonsense>=1").exit_code == 2
+
+
+def test_command__json_has_null_for_what_is_not_defined(tmp_path):
+    program = Program(2)
+    for one in program.masters:
+        one.enter(5, "MPI_Init").leave(5)
+    cube_of(program).save(tmp_path / "nothing.severity")
+    result = run(tmp_path / "nothing.severity", "--json")
+    plain = json.loads(result.output, parse_constant=lambda text: pytest.fail(f"{text} is no JSON"))
+    found = {m["metric"]: m["value"] for m in plain["runs"][0]["efficiencies"]}
+    assert found["runtime"] == 0
+    assert found["parallel_efficiency"] is None
+    assert found["process_load_balance"] is None
+
+
+# -- what is refused -------------------------------------------------------------------------------------------------------
+
+
+def test_cube_without_time__is_refused():
+    cube = small_cube({"mpi": {("main", 0, 0): 3}})
+    with pytest.raises(SeverityError, match="no property time"):
+        cube.efficiencies()
+
+
+def test_difference_of_cubes__is_refused():
+    cube = cube_of(barrier_after(60, 80))
+    with pytest.raises(SeverityError, match="one run"):
+        (cube - cube).efficiencies()
+
+
+def test_unknown_region__is_refused():
+    with pytest.raises(SeverityError, match="nowhere"):
+        cube_of(barrier_after(60, 80)).efficiencies(within="nowhere")

@@ -1,0 +1,279 @@
+"""What-if: predicted runtimes by hand, gains per call path, re-timed traces, and what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from conftest import DATA
+from test_efficiencies import check_identities
+
+import tracecols
+from tracecols.cli import group
+from tracecols.errors import AnalysisError, StoreError
+from tracecols.replay.retimed import REPLAYED
+from tracecols.testing import Program
+
+NAMES = ["coll", "hybrid_2x3", "late_sender", "omp_basic"]
+
+
+def two_steps():
+    """Two ranks: `fast` 10 and 30 s, then `slow` 40 and 20 s, each followed by a barrier that ends 2 s after the last."""
+    program = Program(2)
+    for one, fast, slow in zip(program.masters, (10, 30), (40, 20), strict=True):
+        one.enter(0, "main").enter(0, "MPI_Init").leave(0)
+        for begin, name, length, end in ((0, "fast", fast, 32), (32, "slow", slow, 74)):
+            one.enter(begin, name).leave(begin + length).enter(begin + length, "MPI_Barrier").begin_collective(
+                begin + length
+            )
+            one.end_collective(end, "barrier").leave(end)
+        one.enter(74, "MPI_Finalize").leave(80).leave(80)
+    return program
+
+
+@pytest.fixture
+def steps():
+    with two_steps().trace() as trace:
+        yield trace
+
+
+@pytest.mark.parametrize(
+    ("changes", "runtime"),
+    [
+        ({}, 74),
+        # the slower of 10 and 15, then 40 and 20, and 2 s of each barrier
+        ({"scale": {"fast": 0.5}}, 15 + 2 + 40 + 2),
+        ({"scale": {"slow": 0.25}}, 30 + 2 + 10 + 2),
+        # what main calls is half as long, too
+        ({"scale": {"main": 0.5}}, 15 + 2 + 20 + 2),
+        # where regions nest factors multiply; a pattern stands for several
+        ({"scale": {"main": 0.5, "slow": 0.5}}, 15 + 2 + 10 + 2),
+        ({"scale": {"[fs]*": 0.5}}, 15 + 2 + 20 + 2),
+        ({"scale": {"slow": 0}}, 30 + 2 + 2),
+        ({"scale": {"slow": 2}}, 30 + 2 + 80 + 2),
+        ({"transfer": 0}, 70),
+        ({"transfer": 0.5}, 30 + 1 + 40 + 1),
+        # two ranks are one step of a barrier
+        ({"latency": 5}, 30 + 5 + 40 + 5),
+        ({"latency": 5, "transfer": 1}, 30 + 7 + 40 + 7),
+        ({"bandwidth": 8}, 70),
+        # both compute 50 s already
+        ({"balanced": True}, 74),
+        # fast and slow take 30 and 40 s: 7/6 and 7/8 of these, rounded: 12 and 26, then 23 and 18 s
+        ({"scale": {"slow": 0.5}, "balanced": True}, 26 + 2 + 23 + 2),
+    ],
+)
+def test_runtime__by_hand(steps, changes, runtime):
+    predicted = steps.what_if(**changes)
+    assert predicted.recorded_runtime == 74
+    assert predicted.runtime == runtime
+    assert predicted.saving == 74 - runtime
+
+
+def test_balanced__all_processes_compute_the_mean():
+    program = Program(2)
+    for one, work in zip(program.masters, (20, 40), strict=True):
+        one.enter(0, "main").enter(work, "MPI_Barrier").begin_collective(work).end_collective(41, "barrier").leave(
+            41
+        ).leave(41)
+    with program.trace() as trace:
+        predicted = trace.what_if(balanced=True)
+        assert predicted.runtime == 31
+        # nobody waits any more
+        cube = predicted.analyze()
+    assert cube.total("comp") == 60
+    assert cube.total("mpi_barrier_wait") == 0
+
+
+def test_savings__where_to_begin(steps):
+    found = steps.what_if().savings().set_index("path")
+    # slow of rank 0 is behind the barrier alone: half of its 40 s; but then rank 1 waits for nobody
+    assert found["saving"].to_dict() == {"main/slow": 20, "main/fast": 15}
+    assert found["computation"].to_dict() == {"main/slow": 60, "main/fast": 40}
+    assert found["largest"].to_dict() == {"main/slow": 40, "main/fast": 30}
+    assert found.loc["main/slow", "share"] == pytest.approx(20 / 74)
+    assert found.index[0] == "main/slow"
+    # once slow takes no time, fast is all there is to gain
+    after = steps.what_if({"slow": 0}).savings(0.1).set_index("path")
+    assert after["saving"].to_dict() == {"main/fast": 27}
+
+
+def test_savings__are_those_of_a_replay_with_that_factor(tmp_path):
+    trace = tracecols.open(tracecols.convert(DATA / "coll", tmp_path / "x.trace"))
+    plain = trace.what_if()
+    for row in plain.savings(n=4).itertuples():
+        region = row.path.rpartition("/")[2]
+        paths = trace.call_paths
+        # leaves of the tree whose region is entered there only
+        below = paths.path.str.startswith(row.path + "/").any()
+        if not below and (paths.path.str.rpartition("/")[2] == region).sum() == 1:
+            assert trace.what_if({region: 0.5}).saving == pytest.approx(row.saving, abs=1e-9)
+
+
+# -- the re-timed trace ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_retimed__without_changes_is_the_trace(tmp_path, name):
+    trace = tracecols.open(tracecols.convert(DATA / name, tmp_path / "a.trace"))
+    again = tracecols.open(trace.what_if().save(tmp_path / "b.trace"))
+    for i in range(trace.manifest["n_locations"]):
+        for table in trace.store.tables:
+            for column, values in trace.store.read(table, i).items():
+                np.testing.assert_array_equal(values, again.store.read(table, i)[column], err_msg=f"{table}.{column}")
+    assert again.manifest["source"][REPLAYED] == "as recorded"
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("changes", [{"transfer": 0}, {"latency": 1e-4, "bandwidth": 1e8}, {"scale": {"main": 0.5}}])
+def test_retimed__has_the_predicted_runtime_and_recorded_events(tmp_path, name, changes):
+    trace = tracecols.open(tracecols.convert(DATA / name, tmp_path / "a.trace"))
+    predicted = trace.what_if(**changes)
+    again = tracecols.open(predicted.save(tmp_path / "b.trace"))
+    assert again.manifest["events_by_kind"] == trace.manifest["events_by_kind"]
+    assert not again.manifest["decreases"]
+    assert again.what_if().recorded_runtime == predicted.runtime
+    before, after = trace.analyze(), again.analyze()
+    assert after.violations() == []
+    assert after.total("visits") == before.total("visits")
+    if "scale" in changes:
+        # what lies outside of main keeps its time; the threads' way into and out of teams is not scaled
+        inside = before.find_call_paths("*main*")
+        whole, half = (float(cube.by_location("comp", inside).sum()) for cube in (before, after))
+        assert half == pytest.approx(whole / 2, rel=1e-3)
+        outside = (float(cube.by_location("comp", ~inside).sum()) for cube in (before, after))
+        assert len({round(seconds, 9) for seconds in outside}) == 1
+    else:
+        assert after.total("comp") == pytest.approx(before.total("comp"), abs=1e-9)
+
+
+def test_save__does_not_take_the_place_of_a_recorded_trace(tmp_path):
+    path = tracecols.convert(DATA / "late_sender", tmp_path / "x.trace")
+    predicted = tracecols.open(path).what_if(transfer=0)
+    with pytest.raises(StoreError, match="of a recorded trace"):
+        predicted.save(path)
+    # a re-timed one is replaced
+    for _ in range(2):
+        predicted.save(tmp_path / "y.trace")
+
+
+def test_retimed__scaled_computation_is_charged_to_its_call_path(steps):
+    # between two barriers rank 0 is in fast for 10 s
+    cube = steps.what_if({"slow": 0.25}).analyze()
+    found = cube.frame("comp").groupby(["call_path", "rank"], observed=True).value.sum().to_dict()
+    assert {k: v for k, v in found.items() if "main/" in k[0]} == {
+        ("main/fast", 0): 10, ("main/fast", 1): 30, ("main/slow", 0): 10, ("main/slow", 1): 5,
+    }  # fmt: skip
+
+
+def test_analyze__finds_the_waits_of_the_predicted_run(steps):
+    # recorded 20 s before each barrier; with slow at a quarter of its time 20 and 5 s
+    assert steps.analyze().total("mpi_barrier_wait") == 40
+    assert steps.what_if({"slow": 0.25}).analyze().total("mpi_barrier_wait") == 25
+
+
+# -- efficiencies of traces ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("ideal", ["replay", "approximation"])
+def test_efficiencies__of_traces_keep_the_identities(tmp_path, name, ideal):
+    trace = tracecols.open(tracecols.convert(DATA / name, tmp_path / "x.trace"))
+    table = trace.efficiencies(ideal=ideal)
+    check_identities(table)
+    values = table.set_index(["model", "metric"])["value"]
+    for metric in ("mpi_serialisation_efficiency", "mpi_transfer_efficiency"):
+        assert 0 < values["hybrid multiplicative", metric] <= 1 + 1e-12
+    check_identities(trace.efficiencies("main", ideal=ideal))
+
+
+def test_efficiencies__within_a_region_by_replay(steps):
+    # main is the whole run of 80 s, the barriers and the end take 4 + 6 s of transfer
+    run = steps.efficiencies("main").drop_duplicates("metric").set_index("metric")["value"]
+    assert (run["runtime"], run["ideal_runtime"]) == (80, 70)
+    # in slow there is nothing but computation
+    slow = steps.efficiencies("slow").drop_duplicates("metric").set_index("metric")["value"]
+    assert (slow["runtime"], slow["ideal_runtime"], slow["load_balance"]) == (40, 40, 0.75)
+
+
+def test_efficiencies__of_a_piece(steps):
+    # from the end of the first barrier to that of the second: 40 and 20 of 42 s
+    run = steps.efficiencies(start=32, stop=74).drop_duplicates("metric").set_index("metric")["value"]
+    assert run["runtime"] == 42
+    assert run["parallel_efficiency"] == pytest.approx(30 / 42)
+    assert run["transfer_efficiency"] == pytest.approx(40 / 42)
+
+
+# -- the commands ------------------------------------------------------------------------------------------------------------
+
+
+def run(*arguments):
+    return CliRunner().invoke(group, list(map(str, arguments)), catch_exceptions=False)
+
+
+def test_commands__of_an_archive(tmp_path):
+    result = run("what-if", DATA / "coll", "--transfer", 0, "-o", tmp_path / "ideal.trace", "--rows", 2)
+    assert result.exit_code == 0, result.output
+    assert "predicted: ideal network" in result.output
+    assert tracecols.open(tmp_path / "ideal.trace").manifest["source"][REPLAYED] == "ideal network"
+    result = run("efficiency", DATA / "coll" / "traces.otf2", "--model", "mpi")
+    assert "MPI_Init to MPI_Finalize; ideal network by replay" in result.output
+    assert "94.3%" in result.output
+    result = run("efficiency", DATA / "coll", "--model", "mpi", "--ideal", "approximation")
+    assert "96.1%" in result.output
+
+
+def test_command__json(tmp_path):
+    store = tracecols.convert(DATA / "hybrid_2x3", tmp_path / "x.trace")
+    result = run("what-if", store, "--latency", "2us", "--bandwidth", "1GB/s", "--json", "--faster", 0)
+    plain = json.loads(result.stdout)
+    assert plain["changes"] == "latency 2e-06 s, bandwidth 1e+09 B/s"
+    assert plain["runtime"] >= plain["on_an_ideal_network"]
+    assert plain["savings"][0]["saving"] >= plain["savings"][-1]["saving"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--scale", "solve"], ["--scale", "solve=-1"], ["--scale", "solve=x"], ["--latency", "-1us"], ["--bandwidth", "fast"], ["--transfer", "nan"]]
+)  # fmt: skip
+def test_command__bad_usage_is_exit_code_2(arguments, tmp_path):
+    assert run("what-if", tmp_path / "x.trace", *arguments).exit_code == 2
+
+
+def test_command__a_cube_cannot_be_replayed(steps, tmp_path):
+    steps.analyze().save(tmp_path / "x.severity")
+    result = run("efficiency", tmp_path / "x.severity", "--ideal", "replay")
+    assert result.exit_code == 1
+    assert "give the store" in result.output
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"scale": {"nowhere": 0.5}}, "no call path enters a region 'nowhere'"),
+        ({"scale": {"slwo": 0.5}}, "did you mean slow"),
+        ({"scale": {"MPI_Barrier": 0.5}}, "give transfer, latency or bandwidth"),
+        ({"scale": {"slow": -0.5}}, "factor of 'slow' is -0.5"),
+        ({"scale": {"slow": float("nan")}}, "factor of 'slow' is nan"),
+        ({"scale": {"slow": True}}, "factor of 'slow' is True"),
+        ({"scale": "slow"}, "factors are given by region"),
+        ({"transfer": -1}, "factor of transfer is -1"),
+        ({"latency": float("inf")}, "latency is inf"),
+        ({"bandwidth": 0}, "bandwidth is 0"),
+        ({"openmp": -1}, "factor of OpenMP is -1"),
+        ({"collectives": "all"}, "there are recorded, dimemas"),
+        ({"collectives": "dimemas"}, "are for an ideal network"),
+    ],
+)
+def test_what_if__what_makes_no_sense_is_refused(steps, changes, words):
+    with pytest.raises(AnalysisError, match=words):
+        steps.what_if(**changes)
+
+
+def test_efficiencies__an_unknown_ideal_is_refused(steps):
+    with pytest.raises(AnalysisError, match="there are approximation, replay"):
+        steps.efficiencies(ideal="dimemas")

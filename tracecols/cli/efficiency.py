@@ -1,0 +1,152 @@
+"""tracecols efficiency"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tracecols.cli.options import finite
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tracecols.severity.efficiencies import Requirement
+
+
+def requirements(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> list[Requirement]:
+    """Read METRIC>=VALUE."""
+    if not values:
+        return []
+    from tracecols.errors import SeverityError
+    from tracecols.severity.efficiencies import Requirement
+
+    try:
+        return [Requirement.of(value) for value in values]
+    except SeverityError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+@click.command()
+@click.argument(
+    "sources", nargs=-1, required=True, metavar="[SEVERITY|STORE|ARCHIVE]...", type=click.Path(path_type=Path)
+)
+@click.option("--within", metavar="REGION", help="Only this region, or pattern, and what it calls.")
+@click.option(
+    "--from",
+    "start",
+    type=float,
+    callback=finite,
+    metavar="SECONDS",
+    help="Of traces: only the piece from this time on.",
+)
+@click.option(
+    "--to", "stop", type=float, callback=finite, metavar="SECONDS", help="Of traces: only the piece before this time."
+)
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    type=click.Choice(["run", "mpi", "multiplicative", "additive", "computation"]),
+    help="Print this one only; may be given several times.  [default: all]",
+)
+@click.option(
+    "--require",
+    "required",
+    multiple=True,
+    callback=requirements,
+    metavar="METRIC>=VALUE",
+    help="Exit code 3 if a run does not fulfil it: 'parallel efficiency>=0.8', 'load balance>=90%'.",
+)
+@click.option(
+    "--ideal",
+    type=click.Choice(["replay", "approximation"]),
+    help="How the runtime on an ideal network is found; a cube has the approximation only.  [default: replay of a trace]",
+)
+@click.option(
+    "--weak", is_flag=True, help="The problem grows with the number of threads: compare computation per thread."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print all numbers as JSON.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
+@click.pass_context
+def efficiency(
+    ctx: click.Context,
+    sources: tuple[Path, ...],
+    within: str | None,
+    start: float | None,
+    stop: float | None,
+    models: tuple[str, ...],
+    required: list[Requirement],
+    ideal: str | None,
+    weak: bool,
+    as_json: bool,
+    jobs: int | None,
+) -> None:
+    """Print how efficient runs are: load balance, communication, serialisation, transfer, threads; and how they scale.
+
+    \b
+    Three models of the same times: MPI (POP), hybrid multiplicative (BSC), hybrid additive (POP). Of several runs,
+    the first is what the others are compared with. Of a trace the times are those between MPI_Init and MPI_Finalize, and the
+    ideal network, on which serialisation and transfer depend, is a replay of the trace; a cube has approximations of both.
+    For a script: exit code 3 if a run does not fulfil what is required.
+
+    \b
+      tracecols efficiency run.trace
+      tracecols efficiency 1.severity 2.severity 4.severity --json
+      tracecols efficiency run.trace --within solve --require "parallel efficiency>=0.8"
+    """
+    from tracecols.cli.compare import run_names
+    from tracecols.report.efficiency import plain, render
+    from tracecols.severity.efficiencies import MODELS, failures, scaling
+
+    tables = [efficiencies_of(source, within, ideal, jobs, start, stop) for source in sources]
+    names = run_names(sources)
+    series = scaling(tables, names, weak) if len(tables) > 1 else None
+    failed = [{"run": n, **f} for n, table in zip(names, tables, strict=True) for f in failures(table, required)]
+    if as_json:
+        click.echo(plain(tables, names, series, failed), nl=False)
+    else:
+        from rich.console import Console
+
+        console = Console(highlight=False, soft_wrap=True, width=1000)
+        for part in render(tables, names, series, [m for m in MODELS if not models or m.split()[-1] in models]):
+            console.print(part)
+    for f in failed:
+        found = "not defined" if f["value"] != f["value"] else f"{f['value']:.4g}"
+        click.echo(f"{f['run']}: required {f['requirement']}, found {found}", err=True)
+    if failed:
+        ctx.exit(3)
+
+
+def efficiencies_of(
+    source: Path, within: str | None, ideal: str | None, jobs: int | None, start: float | None, stop: float | None
+) -> pd.DataFrame:
+    """Return the efficiencies of a cube, or of a trace in a store or archive."""
+    from tracecols.converters.registry import find_anchor
+    from tracecols.errors import SeverityError, SourceError
+    from tracecols.export.cube_read import is_cube, read_cube
+
+    if is_cube(source):
+        try:
+            find_anchor(source)
+        except SourceError:
+            if ideal == "replay":
+                raise SeverityError(
+                    f"{source} is a cube, which cannot be replayed\n  give the store of the trace, or --ideal approximation"
+                ) from None
+            if start is not None or stop is not None:
+                raise SeverityError(
+                    f"{source} is a cube, and has no events\n  --from and --to are for traces"
+                ) from None
+            return read_cube(source).efficiencies(within)
+    from tracecols.cli.sources import opened
+    from tracecols.trace import Trace
+
+    with opened(source, jobs) as store:
+        trace = Trace(store.path, jobs=jobs)
+        table = trace.efficiencies(within, ideal=ideal or "replay", start=start, stop=stop)
+        if start is None and stop is None and ideal != "approximation":
+            for what, n in trace.replay.counts.items():
+                click.echo(f"note: {source}: {n:,} {what}", err=True)
+        return table

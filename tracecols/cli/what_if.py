@@ -1,0 +1,147 @@
+"""tracecols what-if"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import click
+
+from tracecols.cli.options import finite
+from tracecols.quantities import UNITS, quantity
+
+
+def factors(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
+    """Read REGION=FACTOR."""
+    result = {}
+    for text in values:
+        region, equals, value = text.rpartition("=")
+        factor = quantity(value, UNITS["share"])
+        if not (equals and region) or not math.isfinite(factor) or factor < 0:
+            raise click.BadParameter(
+                f"{text!r} is not of the form REGION=FACTOR, such as solve=0.5, with a factor of at least 0"
+            )
+        result[region] = factor
+    return result
+
+
+def seconds(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
+    """Read 10us as seconds."""
+    return _quantity(value, "seconds", "10us")
+
+
+def bytes_per_second(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
+    """Read 10GB/s, or 10GB."""
+    return _quantity(value.strip().removesuffix("/s") if value is not None else None, "bytes", "10GB/s")
+
+
+def _quantity(value: str | None, unit: str, example: str) -> float | None:
+    if value is None:
+        return None
+    found = quantity(value, UNITS[unit])
+    if not math.isfinite(found) or found < 0:
+        raise click.BadParameter(f"{value!r} is not of the form {example}")
+    return found
+
+
+@click.command("what-if")
+@click.argument("source", metavar="STORE|ARCHIVE", type=click.Path(path_type=Path))
+@click.option(
+    "--scale", callback=factors, multiple=True, metavar="REGION=FACTOR",
+    help="Computation in a region, or pattern, and in what it calls takes FACTOR of its time; may be given several times.",
+)  # fmt: skip
+@click.option("--latency", callback=seconds, metavar="TIME", help="Another network: what a message takes, such as 2us.")
+@click.option("--bandwidth", callback=bytes_per_second, metavar="RATE", help="Another network: such as 10GB/s.")
+@click.option(
+    "--transfer",
+    type=float,
+    callback=finite,
+    metavar="FACTOR",
+    help="What MPI takes beyond waiting; 0 is an ideal network.",
+)
+@click.option(
+    "--openmp", type=float, callback=finite, metavar="FACTOR", help="What OpenMP and locks take beyond waiting."
+)
+@click.option(
+    "--collectives", type=click.Choice(["recorded", "dimemas"]), default="recorded", show_default=True,
+    help="Who waits in collective operations; with --transfer 0, dimemas: everybody for all.",
+)  # fmt: skip
+@click.option("--balanced", is_flag=True, help="Every process computes as much as the mean of all.")
+@click.option(
+    "--faster",
+    type=float,
+    callback=finite,
+    default=0.5,
+    show_default=True,
+    metavar="FACTOR",
+    help="For the table of gains.",
+)
+@click.option(
+    "--rows",
+    type=click.IntRange(0),
+    default=15,
+    show_default=True,
+    help="Call paths in it: those with most computation.",
+)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="NAME.trace", help="Write the re-timed trace as a store."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print all numbers as JSON.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
+def what_if(
+    source: Path,
+    scale: dict[str, float],
+    latency: float | None,
+    bandwidth: float | None,
+    transfer: float | None,
+    openmp: float | None,
+    collectives: str,
+    balanced: bool,
+    faster: float,
+    rows: int,
+    output: Path | None,
+    as_json: bool,
+    jobs: int | None,
+) -> None:
+    """Predict the runtime of a recorded run with faster code, another network or balanced processes, by replay.
+
+    \b
+    Without options: where to begin. The table says what would be gained by making one call path twice as fast.
+    The re-timed trace can be analyzed like any other, for the wait states it would have.
+
+    \b
+      tracecols what-if run.trace
+      tracecols what-if run.trace --scale solve=0.5 --latency 2us --bandwidth 10GB/s
+      tracecols what-if run.trace --balanced -o balanced.trace
+    """
+    from tracecols.cli.sources import opened
+    from tracecols.report.prediction import plain, render
+    from tracecols.trace import Trace
+
+    with opened(source, jobs) as store:
+        predicted = Trace(store.path, jobs=jobs).what_if(
+            scale,
+            latency=latency,
+            bandwidth=bandwidth,
+            transfer=transfer,
+            balanced=balanced,
+            openmp=openmp,
+            collectives=collectives,
+        )
+        savings = predicted.savings(faster, rows)
+        if output is not None:
+            predicted.save(output)
+        if as_json:
+            import json
+
+            click.echo(json.dumps(plain(predicted, savings, faster), indent=1))
+            return
+        from rich.console import Console
+
+        console = Console(highlight=False, soft_wrap=True, width=1000)
+        for part in render(predicted, savings, faster):
+            console.print(part)
+        if output is not None:
+            click.echo(f"{output}")
+        for note in predicted.notes:
+            click.echo(f"note: {note}", err=True)

@@ -1,0 +1,117 @@
+"""What a run would be with other times for what it consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.conversion import write_store
+from tracecols.errors import StoreError
+from tracecols.once import once
+from tracecols.replay.replay import Changes, Replay, notes
+from tracecols.replay.retimed import REPLAYED, RetimedSource
+from tracecols.scratch import temporary_folder
+from tracecols.store.layout import is_made_here, new_folder, read_manifest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Prediction:
+    """The predicted run: its runtime, what else would save time, and the re-timed trace (`Trace.what_if`).
+
+    Attributes
+    ----------
+    replay : Replay
+    changes : Changes
+        What is different.
+    time : (n_nodes,) int64
+        Predicted times of the nodes of the replay, ticks.
+    recorded_runtime, runtime : float
+        Seconds from the first return of MPI_Init to the last call of MPI_Finalize, or of the whole recording.
+    """
+
+    def __init__(self, replay: Replay, changes: Changes, jobs: int) -> None:
+        self.replay, self.changes, self._jobs = replay, changes, jobs
+        resolution = replay.model.facts.resolution
+        self.time: NDArray[np.int64] = replay.times(changes)
+        self.recorded_runtime = replay.runtime(replay.nodes.time) / resolution
+        self.runtime = replay.runtime(self.time) / resolution
+
+    @property
+    def saving(self) -> float:
+        """Seconds by which the predicted runtime is shorter; negative if it is longer."""
+        return self.recorded_runtime - self.runtime
+
+    @property
+    def notes(self) -> list[str]:
+        """What the replay does not know."""
+        return notes(self.replay.counts)
+
+    def savings(self, factor: float = 0.5, n: int = 20) -> pd.DataFrame:
+        """Return what would be gained besides by making single call paths faster, the largest gain first.
+
+        Parameters
+        ----------
+        factor : float
+            For the computation of the call path itself, without what it calls: 0.5 makes it twice as fast.
+        n : int
+            How many to try: those with most computation.
+
+        Returns
+        -------
+        DataFrame
+            call_path, path, computation (s, of all locations), largest (s, of one location), saving (s) and share (of the runtime).
+        """
+        return self.replay.savings(self.changes, factor, n)
+
+    @once
+    def shortest(self) -> float:
+        """Seconds the runtime would be with the same changes on an ideal network."""
+        c = self.changes
+        ideal = Changes(scale=c.scale, balanced=c.balanced, openmp=c.openmp, collectives=c.collectives, transfer=0)
+        return self.replay.runtime(self.replay.times(ideal)) / self.replay.model.facts.resolution
+
+    def save(self, path: str | Path) -> Path:
+        """Write the re-timed trace as a store; an older re-timed trace is replaced.
+
+        Raises
+        ------
+        StoreError
+            If it cannot be written, or something else stands there, such as a recorded trace.
+        """
+        path = Path(path)
+        if is_made_here(path, "a store of a trace") and REPLAYED not in read_manifest(path)[0].get("source", {}):
+            raise StoreError(f"{path} is the store of a recorded trace\n  give another name, or remove it")
+        with new_folder(path, "a store of a trace") as folder:
+            self._write(folder)
+        return path
+
+    def _write(self, folder: Path) -> None:
+        source = RetimedSource(self.replay, self.changes, self.time)
+        write_store(source, folder, jobs=self._jobs, salvage=False, progress=None)
+
+    @contextmanager
+    def written(self) -> Iterator[Path]:
+        """Write the re-timed trace as a store that exists until the context ends."""
+        with temporary_folder() as folder:
+            self._write(folder)
+            yield folder
+
+    def plain(self) -> dict[str, Any]:
+        """Return what is predicted as plain values, for JSON."""
+        return {
+            "changes": str(self.changes), "recorded_runtime": self.recorded_runtime, "runtime": self.runtime, "saving": self.saving,
+            "notes": self.notes,
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        return (
+            f"<Prediction {self.changes}: {self.runtime:.6f} s in place of {self.recorded_runtime:.6f} s, "
+            f"{self.saving / self.recorded_runtime if self.recorded_runtime else 0:.1%} less>"
+        )

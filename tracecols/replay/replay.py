@@ -1,0 +1,325 @@
+"""The replay of a trace with other weights: ideal and other networks, faster computation, balanced processes.
+
+What is predicted is the runtime from the first return of MPI_Init to the last call of MPI_Finalize; without these, of the
+whole recording. The order of messages, of locks and of polling stays as it was recorded, and so does what the program computes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.arguments import show
+from tracecols.enhance.model import Model
+from tracecols.errors import AnalysisError
+from tracecols.once import once
+from tracecols.patterns.engine import choose
+from tracecols.replay.events import Computation, find_computation
+from tracecols.replay.graph import Graph, build_graph, synchronised
+from tracecols.replay.nodes import TRANSFER, NodeClass, find_nodes, mpi_regions
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Rows = NDArray[np.int64]
+
+
+RECORDED, DIMEMAS = COLLECTIVES = ("recorded", "dimemas")
+"""Who waits for whom in collective operations."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What is to be different from the recorded run.
+
+    Attributes
+    ----------
+    scale : dict of str to float
+        By region or shell pattern the factor for computation in it and in what it calls; where regions nest, factors multiply.
+    transfer : float, optional
+        Factor for the time that MPI takes beyond waiting: 0 is an ideal network. By default 1, and 0 with a latency or bandwidth.
+    latency : float, optional
+        Seconds that every message takes, and every step of a collective operation.
+    bandwidth : float, optional
+        Bytes per second of a message.
+    balanced : bool
+        Every process computes as much as the mean of all.
+    openmp : float, optional
+        Factor for the time that OpenMP and locks take beyond waiting.
+    collectives : str
+        `recorded`; or `dimemas`, with an ideal network: everybody waits for all in blocking collective operations but Reduce.
+    """
+
+    scale: Mapping[str, float] = field(default_factory=dict)
+    transfer: float | None = None
+    latency: float | None = None
+    bandwidth: float | None = None
+    balanced: bool = False
+    openmp: float | None = None
+    collectives: str = "recorded"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.scale, Mapping):
+            raise AnalysisError(
+                f"factors are given by region, not as {show(self.scale)}\n  give a mapping such as {{'solve': 0.5}}"
+            )
+        for region, factor in self.scale.items():
+            _check(factor, f"factor of {show(region)}", "a number such as 0.5, not negative", least=0.0)
+        _check(
+            self.transfer, "factor of transfer", "a number such as 0.5, not negative; 0 is an ideal network", least=0.0
+        )
+        _check(self.openmp, "factor of OpenMP", "a number such as 0.5, not negative", least=0.0)
+        if self.collectives not in COLLECTIVES:
+            raise AnalysisError(f"collectives are {show(self.collectives)}\n  there are {', '.join(COLLECTIVES)}")
+        _check(self.latency, "latency", "seconds, not negative", least=0.0)
+        _check(self.bandwidth, "bandwidth", "bytes per second, more than 0", least=math.ulp(0.0))
+
+        if self.collectives == DIMEMAS and (
+            self.transfer_factor or self.latency is not None or self.bandwidth is not None
+        ):
+            raise AnalysisError(
+                "collectives as Dimemas has them are for an ideal network\n  give transfer=0 besides, and neither latency nor bandwidth"
+            )
+
+    @property
+    def transfer_factor(self) -> float:
+        """Factor for the time that MPI takes beyond waiting."""
+        if self.transfer is not None:
+            return float(self.transfer)
+        return 1.0 if self.latency is None and self.bandwidth is None else 0.0
+
+    def __str__(self) -> str:
+        words = [f"{region} x {factor:g}" for region, factor in self.scale.items()]
+        words += ["processes balanced"] if self.balanced else []
+        factor = self.transfer_factor
+        other = self.latency is not None or self.bandwidth is not None
+        if factor or not other:
+            words += [f"transfer x {factor:g}" if factor else "ideal network"] if factor != 1 else []
+        words += [f"latency {self.latency:g} s"] if self.latency is not None else []
+        words += [f"bandwidth {self.bandwidth:g} B/s"] if self.bandwidth is not None else []
+        words += [f"OpenMP x {self.openmp:g}"] if self.openmp is not None else []
+        words += ["collectives as of Dimemas"] if self.collectives == DIMEMAS else []
+        return ", ".join(words) or "as recorded"
+
+
+def _check(value: object, what: str, expected: str, least: float) -> None:
+    if value is None:
+        return
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(float(value)) or float(value) < least:  # type: ignore[arg-type]
+        raise AnalysisError(f"the {what} is {show(value)}\n  give {expected}")
+
+
+class Replay:
+    """A trace as a graph of what waits for what, to be swept with other weights.
+
+    Memory grows with nodes (MPI calls, barriers, forks, locks: about 100 B each with their edges), and during one pass with the
+    events of one location; it is not divided into partitions as an analysis is.
+
+    Parameters
+    ----------
+    model : Model
+        The whole trace.
+
+    Attributes
+    ----------
+    nodes : Nodes
+    first, last : (n,) int64
+        Nodes between which the runtime extends: from the earliest of the first to the latest of the last.
+    is_between : bool
+        Whether these are those of MPI_Init and MPI_Finalize.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.nodes = nodes = find_nodes(model)
+        regions = model.regions
+        is_init, is_end = (which[nodes.call_region] for which in (regions.is_init, regions.is_finalize))
+        self.first, self.last = nodes.call_exit[is_init], nodes.call_enter[is_end]
+        self.is_between = bool(self.first.size and self.last.size)
+        if not self.is_between:
+            everything = np.arange(len(nodes))
+            self.first = self.last = everything
+
+    @once
+    def graph(self) -> Graph:
+        """What waits for what, made when first needed."""
+        return build_graph(self.model, self.nodes)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What the replay does not know, by description."""
+        return self.graph.counts
+
+    @once
+    def computation(self) -> Computation:
+        """The computation before each node, by call path."""
+        return find_computation(self.model, self.nodes)
+
+    @once
+    def ideal(self) -> Rows:
+        """Times of the nodes on an ideal network; (n_nodes,) int64."""
+        return self.graph.sweep(self.weights(Changes(transfer=0)))
+
+    def window(self, time: Rows) -> tuple[int, int]:
+        """Return the ticks between which the runtime extends."""
+        if not self.first.size:
+            return 0, 0
+        return int(time[self.first].min()), int(time[self.last].max())
+
+    def runtime(self, time: Rows) -> int:
+        """Return the runtime of some times of the nodes, in ticks."""
+        begin, end = self.window(time)
+        return end - begin
+
+    def call_paths_of(self, region: str) -> NDArray[np.bool_]:
+        """Select the call paths in a region: those that enter it and what these call.
+
+        Raises
+        ------
+        AnalysisError
+            If nothing is called so.
+        """
+        n = len(self.model.call_paths)
+        choice = choose(None, None, region, None)
+        return choice.mask(self.model, np.arange(n, dtype=np.int32), np.zeros(n, np.int32))
+
+    def factors(self, changes: Changes) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the factors of computation: by call path, and by location.
+
+        Raises
+        ------
+        AnalysisError
+            If a region does not exist, or there is nothing to scale in it.
+        """
+        model, c = self.model, self.computation
+        of_call_path = np.ones(len(model.call_paths))
+        for region, factor in changes.scale.items():
+            mask = self.call_paths_of(region)
+            if not mask[c.call_path].any():
+                is_mpi = mpi_regions(model.regions)[model.call_paths.region][mask].all()
+                hint = (
+                    "give transfer, latency or bandwidth for what MPI takes"
+                    if is_mpi
+                    else "only time outside of MPI and barriers can be scaled"
+                )
+                raise AnalysisError(f"there is no computation in {show(region)} to be scaled\n  {hint}")
+            of_call_path[mask] *= factor
+        of_location = np.ones(model.n_locations)
+        if changes.balanced:
+            process = model.facts.process
+            own = np.bincount(process[c.location], c.ticks, int(process.max(initial=-1)) + 1)
+            scaled = np.bincount(process[c.location], c.ticks * of_call_path[c.call_path], own.size)
+            computes = own > 0
+            if computes.any():
+                mean = scaled[computes].mean()
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    of_location = np.where(scaled > 0, mean / scaled, 1.0)[process]
+        return of_call_path, of_location
+
+    def weights(self, changes: Changes) -> Rows:
+        """Return the weights of nodes and hubs after changes; (n_all,) int64."""
+        g = self.graph_of(changes)
+        weight = g.weight.copy()
+        factor = changes.transfer_factor
+        if factor != 1:
+            of = np.flatnonzero(np.isin(g.nodes.kind, [int(kind) for kind in TRANSFER]))
+            weight[of] = np.rint(weight[of] * factor).astype(np.int64)
+        if changes.openmp is not None:
+            of = np.flatnonzero(np.isin(g.nodes.kind, [int(NodeClass.OPENMP), int(NodeClass.LOCK)]))
+            weight[of] = np.rint(weight[of] * changes.openmp).astype(np.int64)
+        if changes.scale or changes.balanced:
+            of_call_path, of_location = self.factors(changes)
+            c = self.computation
+            self.scale(weight, of_call_path[c.call_path] * of_location[c.location])
+        return weight
+
+    def scale(self, weight: Rows, factor: NDArray[np.float64]) -> None:
+        """Change the weights of nodes, in place, by a factor for each row of `computation`."""
+        c = self.computation
+        change = np.bincount(c.node, (factor - 1) * c.ticks, len(self.graph.nodes))
+        weight[: change.size] += np.rint(change).astype(np.int64)
+        np.maximum(weight, 0, out=weight)
+
+    @once
+    def synchronised(self) -> Graph:
+        """The graph in which collective operations synchronise."""
+        return synchronised(self.model, self.graph)
+
+    def graph_of(self, changes: Changes) -> Graph:
+        """Return the graph to be swept for some changes."""
+        return self.synchronised if changes.collectives == DIMEMAS else self.graph
+
+    def lags(self, changes: Changes) -> Rows:
+        """Return the lags of edges after changes; (n_edges,) int64."""
+        g = self.graph_of(changes)
+        if changes.latency is None and changes.bandwidth is None:
+            return g.lag
+        resolution = self.model.facts.resolution
+        seconds = np.full(len(g.edges), changes.latency or 0.0, np.float64)
+        if changes.bandwidth is not None:
+            seconds += g.edges.length / changes.bandwidth
+        return g.lag + np.rint(g.edges.steps * seconds * resolution).astype(np.int64)
+
+    def times(self, changes: Changes) -> Rows:
+        """Return the times of the nodes after changes; (n_nodes,) int64."""
+        return self.graph_of(changes).sweep(self.weights(changes), self.lags(changes))
+
+    def savings(self, changes: Changes, factor: float = 0.5, n: int = 20) -> pd.DataFrame:
+        """Return by how much the runtime would shrink if a call path took less time, for the `n` with most computation.
+
+        One sweep for each of them. What a call path calls keeps its time.
+
+        Returns
+        -------
+        DataFrame
+            call_path, path, computation (s, of all locations in the replay), largest (s, of one location), saving (s) and share
+            (of the runtime), the largest saving first.
+        """
+        import pandas as pd
+
+        from tracecols.enhance.paths import path_names
+
+        _check(factor, "factor", "a number such as 0.5, not negative", least=0.0)
+        model, c, resolution = self.model, self.computation, self.model.facts.resolution
+        graph, weight, lag = self.graph_of(changes), self.weights(changes), self.lags(changes)
+        ones = np.ones(c.ticks.size)
+        if changes.scale or changes.balanced:
+            of_call_path, of_location = self.factors(changes)
+            ones = of_call_path[c.call_path] * of_location[c.location]
+        before = self.runtime(graph.sweep(weight, lag))
+        total = np.bincount(c.call_path, ones * c.ticks, len(model.call_paths))
+        chosen = np.argsort(-total, kind="stable")[:n]
+        chosen = chosen[total[chosen] > 0]
+        rows = []
+        for call_path in chosen.tolist():
+            mine = c.call_path == call_path
+            changed = weight.copy()
+            less = np.bincount(c.node[mine], (factor - 1) * ones[mine] * c.ticks[mine], len(self.graph.nodes))
+            changed[: less.size] += np.rint(less).astype(np.int64)
+            np.maximum(changed, 0, out=changed)
+            saved = before - self.runtime(graph.sweep(changed, lag))
+            largest = np.bincount(c.location[mine], ones[mine] * c.ticks[mine]).max()
+            rows.append((call_path, total[call_path] / resolution, largest / resolution, saved / resolution))
+        frame = pd.DataFrame(rows, columns=["call_path", "computation", "largest", "saving"])
+        paths = path_names(
+            model.call_paths.parent, list(model.regions.name[model.call_paths.region]), frame["call_path"].tolist()
+        )
+        frame.insert(1, "path", np.array([*paths, None], object)[:-1])
+        frame["share"] = frame["saving"] / (before / resolution) if before > 0 else math.nan
+        return frame.sort_values("saving", ascending=False, kind="stable").reset_index(drop=True)
+
+
+def notes(counts: Mapping[str, int]) -> list[str]:
+    """Say what a replay does not know."""
+    return [f"{n:,} {what}" for what, n in counts.items() if n]
+
+
+def as_changes(**given: Any) -> Changes:
+    """Make changes of what a caller gave; None for what was not."""
+    return Changes(**{name: value for name, value in given.items() if value is not None})

@@ -1,0 +1,61 @@
+"""A re-timed trace as a source of events, so that it can be written as a store and analysed like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.converters.base import Batch, Report
+from tracecols.replay.events import LocationEvents, events_of, new_times
+from tracecols.replay.replay import Changes, Replay
+from tracecols.slices.source import StoreSource
+
+REPLAYED = "TRACECOLS::REPLAYED"
+"""Fact in the manifest of a re-timed trace: what is different from the recorded run."""
+
+
+class RetimedSource(StoreSource):
+    """A store with other times: those of the nodes of a replay, and between them in proportion.
+
+    Parameters
+    ----------
+    replay : Replay
+    changes : Changes
+    time : (n_nodes,) int64
+        New times of the nodes, ticks.
+    """
+
+    def __init__(self, replay: Replay, changes: Changes, time: NDArray[np.int64]) -> None:
+        super().__init__(replay.model.store)
+        self._replay, self._time = replay, time
+        self._factor: NDArray[np.float64] | None = None
+        if changes.scale:
+            self._factor, _ = replay.factors(changes)
+        self.properties |= {REPLAYED: str(changes)}
+        self.clock.length = max(int(time.max(initial=self.clock.origin)) - self.clock.origin, 0)
+
+    def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
+        """Yield the events of one location in order."""
+        if not self.store.n_rows("events", location):
+            yield from super().read(location, report, salvage=salvage)
+            return
+        events = events_of(self._replay.model, self._replay.graph.nodes, location)
+        time = new_times(events, self._time, self._factor)
+        done = 0
+        for batch in super().read(location, report, salvage=salvage):
+            n = batch.events["time"].size
+            batch.events["time"] = time[done : done + n]
+            if "control" in batch.sides:
+                stop = batch.sides["control"]["stop_time"]
+                batch.sides["control"]["stop_time"] = np.where(stop >= 0, _moved(events, time, stop), stop)
+            done += n
+            yield batch
+
+
+def _moved(events: LocationEvents, time: NDArray[np.int64], stop: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Move times that are no events' own: ends of buffer flushes lie between two events, and as far from the one before."""
+    at = np.maximum(np.searchsorted(events.time, stop, "right") - 1, 0)
+    after = np.append(time[1:], np.iinfo(np.int64).max)[at]
+    return np.minimum(time[at] + (stop - events.time[at]), after)

@@ -1,0 +1,101 @@
+"""Efficiencies in the terminal: the models of one or several runs side by side, and how the runs scale."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from tracecols.report.comparison import TextTable
+from tracecols.severity.efficiencies import MODEL_TITLES, MODELS, RUN, SCALING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LOW, POOR = 0.9, 0.7
+"""Below the one an efficiency is yellow, below the other red."""
+
+
+def value_in_words(value: float, unit: str) -> str:
+    """Write a value with its unit; a dash where it is not defined."""
+    if not math.isfinite(value):
+        return "-"
+    if unit == "share":
+        return f"{value:.1%}"
+    if unit == "sec":
+        return f"{value:,.6f} s"
+    if unit == "Hz":
+        return f"{value / 1e9:.3f} GHz"
+    return f"{value:,.0f}" if unit == "occ" else f"{value:.3f}"
+
+
+def _cell(value: float, unit: str) -> Text | str:
+    words = value_in_words(value, unit)
+    if unit != "share" or not math.isfinite(value) or value >= LOW:
+        return words
+    return Text(words, "red" if value < POOR else "yellow")
+
+
+def render(
+    tables: Sequence[pd.DataFrame], names: Sequence[str], scaling: pd.DataFrame | None, models: Sequence[str] = MODELS
+) -> Iterator[RenderableType]:
+    """Yield one table per model with a column per run, and how the runs scale.
+
+    Parameters
+    ----------
+    tables : sequence of DataFrame
+        Efficiencies of each run (`SeverityCube.efficiencies`).
+    names : sequence of str
+        What the runs are called.
+    scaling : DataFrame, optional
+        `severity.efficiencies.scaling` of them.
+    models : sequence of str
+        Which to show.
+    """
+    for table, name in zip(tables, names, strict=True):
+        run = table[table["model"] == RUN].set_index("metric")
+        ideal = run.loc["ideal_runtime", "by"]
+        yield Text(f"{name}: {run.loc['runtime', 'by']}; ideal network by {ideal}", "dim")
+    for model in models:
+        of = [t[t["model"] == model].set_index("metric") for t in tables]
+        metrics = list(dict.fromkeys(metric for t in of for metric in t.index))
+        yield ""
+        made = TextTable(f"<{MODEL_TITLES[model]}", *names)
+        depth: dict[str, int] = {}
+        for metric in metrics:
+            row = next(t.loc[metric] for t in of if metric in t.index)
+            depth[metric] = depth.get(row["parent"], -1) + 1
+            cells = [_cell(float(t["value"].get(metric, math.nan)), row["unit"]) for t in of]
+            made.add("  " * depth[metric] + row["title"], *cells)
+        yield made
+    if scaling is not None:
+        yield ""
+        made = TextTable("<Scaling", *names)
+        for column, title in SCALING:
+            values = scaling[column].tolist()
+            if any(math.isfinite(v) for v in values):
+                made.add(title, *(_cell(v, "ratio" if column == "speedup" else "share") for v in values))
+        yield made
+
+
+def plain(
+    tables: Sequence[pd.DataFrame], names: Sequence[str], scaling: pd.DataFrame | None, failed: list[dict[str, Any]]
+) -> str:
+    """Return all numbers as JSON; what is not defined is null."""
+
+    def rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+        return [
+            {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
+            for row in frame.to_dict("records")
+        ]
+
+    result = {
+        "runs": [{"name": name, "efficiencies": rows(table)} for name, table in zip(names, tables, strict=True)],
+        "scaling": [] if scaling is None else rows(scaling),
+        "failed": [{k: None if v != v else v for k, v in one.items()} for one in failed],
+    }
+    return json.dumps(result, indent=1) + "\n"

@@ -1,0 +1,545 @@
+"""Efficiencies of a run: how good it is, as a few factors between 0 and 1 (docs/efficiencies.md).
+
+Three models say so of the same times: MPI (POP), hybrid multiplicative (BSC) and hybrid additive (POP). `RunTimes` holds
+the times, whatever they were found in; `tabulate` makes the table of them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.arguments import did_you_mean, show
+from tracecols.errors import SeverityError
+from tracecols.severity.queries import Severities
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = ("model", "metric", "parent", "title", "unit", "value", "by")
+"""Of the table of efficiencies."""
+
+RUN, MPI, MULTIPLICATIVE, ADDITIVE, COMPUTATION = MODELS = (
+    "run", "mpi", "hybrid multiplicative", "hybrid additive", "computation",
+)  # fmt: skip
+"""What the metrics belong to: the times, the three models, and what counters tell of the computation."""
+
+MODEL_TITLES = {
+    RUN: "Times",
+    MPI: "MPI (POP)",
+    MULTIPLICATIVE: "Hybrid, multiplicative (BSC)",
+    ADDITIVE: "Hybrid, additive (POP)",
+    COMPUTATION: "Computation",
+}
+
+APPROXIMATION, REPLAY = IDEALS = ("approximation", "replay")
+"""How the runtime on an ideal network is found: as what remains of the time without transfer, or by replay of the trace."""
+
+WAITS = (
+    "mpi_latesender", "mpi_latereceiver", "mpi_earlyreduce", "mpi_earlyscan", "mpi_latebroadcast", "mpi_wait_nxn", "mpi_barrier_wait",
+    "mpi_rma_wait_window_create", "mpi_rma_wait_window_free", "mpi_rma_fence_wait", "mpi_rma_earlywait", "mpi_rma_latepost",
+    "mpi_rma_earlytransfer",
+)  # fmt: skip
+"""Wait states of MPI: an ideal network does not shorten them by itself. No two of them hold at the same time."""
+
+INSTRUCTIONS = ("PAPI_TOT_INS", "instructions", "perf::INSTRUCTIONS")
+CYCLES = ("PAPI_TOT_CYC", "cycles", "cpu-cycles", "perf::CYCLES")
+"""Counters by their names, the first that a cube has."""
+
+_START_AND_END = ("mpi_init", "mpi_init_thread", "mpi_finalize")
+
+
+@dataclass(frozen=True, eq=False)
+class RunTimes:
+    """What efficiencies are made of; seconds.
+
+    Attributes
+    ----------
+    runtime : float
+        From the start to the end of what is looked at.
+    useful, outside : (n_threads,) float64
+        Time in computation of every CPU thread, and time outside MPI of the master of its process, which holds the CPUs of all.
+    process : (n_threads,) int64
+        The rank of each.
+    openmp, serial : (n_threads,) float64
+        Time in parallel regions outside MPI, and computation outside parallel regions, of the master of each thread's process.
+    ideal : float
+        Runtime on an ideal network; nan if it is not known.
+    ideal_by : str
+        How it was found, one of `IDEALS`.
+    window : str
+        What the runtime extends over.
+    instructions, cycles : float
+        Counted in computation; nan if they are not.
+    """
+
+    runtime: float
+    useful: NDArray[np.float64]
+    outside: NDArray[np.float64]
+    process: NDArray[np.int64]
+    openmp: NDArray[np.float64]
+    serial: NDArray[np.float64]
+    ideal: float
+    ideal_by: str
+    window: str
+    instructions: float = math.nan
+    cycles: float = math.nan
+
+    @property
+    def n_threads(self) -> int:
+        """Number of CPU threads."""
+        return self.useful.size
+
+    @property
+    def n_processes(self) -> int:
+        """Number of processes."""
+        return int(np.unique(self.process).size)
+
+
+def ratio(numerator: float, denominator: float) -> float:
+    """Divide; nan where there is nothing to divide by, or either is not known."""
+    if not (math.isfinite(numerator) and math.isfinite(denominator)) or denominator <= 0:
+        return math.nan
+    return numerator / denominator
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One value of the table."""
+
+    model: str
+    metric: str
+    parent: str
+    title: str
+    unit: str
+    value: float
+    by: str = field(default="")
+
+
+def metrics(times: RunTimes) -> Iterator[Metric]:
+    """Yield the values of all models, parents before children; a value that is not defined is nan."""
+    t = times
+    runtime, n = t.runtime, t.n_threads
+
+    def mean(values: NDArray[np.float64]) -> float:
+        return float(values.mean()) if n else math.nan
+
+    def largest(values: NDArray[np.float64]) -> float:
+        return float(values.max()) if n else math.nan
+
+    useful, most_useful = mean(t.useful), largest(t.useful)
+    outside, most_outside = mean(t.outside), largest(t.outside)
+    yield Metric(RUN, "runtime", "", "Runtime", "sec", runtime, t.window)
+    yield Metric(RUN, "processes", "", "Processes", "occ", t.n_processes)
+    yield Metric(RUN, "threads", "", "Threads", "occ", n)
+    yield Metric(RUN, "useful_mean", "", "Computation, mean of threads", "sec", useful)
+    yield Metric(RUN, "useful_max", "", "Computation, largest", "sec", most_useful)
+    yield Metric(RUN, "outside_mpi_mean", "", "Outside MPI, mean of threads", "sec", outside)
+    yield Metric(RUN, "outside_mpi_max", "", "Outside MPI, largest", "sec", most_outside)
+    yield Metric(RUN, "ideal_runtime", "", "Runtime on an ideal network", "sec", t.ideal, t.ideal_by)
+
+    def factor(model: str, name: str, parent: str, title: str, value: float, by: str = "") -> Metric:
+        return Metric(model, name, parent, title, "share", value, by)
+
+    parallel = ratio(useful, runtime)
+    balance, communication = ratio(useful, most_useful), ratio(most_useful, runtime)
+    transfer = ratio(t.ideal, runtime)
+    yield factor(MPI, "parallel_efficiency", "", "Parallel efficiency", parallel)
+    yield factor(MPI, "load_balance", "parallel_efficiency", "Load balance", balance)
+    yield factor(MPI, "communication_efficiency", "parallel_efficiency", "Communication efficiency", communication)
+    name = "communication_efficiency"
+    yield factor(
+        MPI, "serialisation_efficiency", name, "Serialisation efficiency", ratio(most_useful, t.ideal), t.ideal_by
+    )
+    yield factor(MPI, "transfer_efficiency", name, "Transfer efficiency", transfer, t.ideal_by)
+
+    mpi = ratio(outside, runtime)
+    mpi_balance, mpi_communication = ratio(outside, most_outside), ratio(most_outside, runtime)
+    yield factor(MULTIPLICATIVE, "parallel_efficiency", "", "Parallel efficiency", parallel)
+    yield factor(MULTIPLICATIVE, "mpi_parallel_efficiency", "parallel_efficiency", "MPI parallel efficiency", mpi)
+    name = "mpi_parallel_efficiency"
+    yield factor(MULTIPLICATIVE, "mpi_load_balance", name, "MPI load balance", mpi_balance)
+    yield factor(
+        MULTIPLICATIVE, "mpi_communication_efficiency", name, "MPI communication efficiency", mpi_communication
+    )
+    name, serialisation = "mpi_communication_efficiency", ratio(most_outside, t.ideal)
+    yield factor(
+        MULTIPLICATIVE, "mpi_serialisation_efficiency", name, "MPI serialisation efficiency", serialisation, t.ideal_by
+    )
+    yield factor(MULTIPLICATIVE, "mpi_transfer_efficiency", name, "MPI transfer efficiency", transfer, t.ideal_by)
+    name = "openmp_parallel_efficiency"
+    yield factor(MULTIPLICATIVE, name, "parallel_efficiency", "OpenMP parallel efficiency", ratio(useful, outside))
+    yield factor(MULTIPLICATIVE, "openmp_load_balance", name, "OpenMP load balance", ratio(balance, mpi_balance))
+    both = ratio(communication, mpi_communication)
+    yield factor(MULTIPLICATIVE, "openmp_communication_efficiency", name, "OpenMP communication efficiency", both)
+
+    # every process counts with its threads: it holds their CPUs
+    openmp, serial, of_process = mean(t.openmp), mean(t.serial), t.openmp + t.serial
+    most = largest(of_process)
+    process = ratio(openmp + serial, runtime)
+    thread = 1 - ratio(openmp + serial - useful, runtime)
+    # what the workers of a process might compute while their master computes alone
+    alone = np.bincount(np.unique(t.process, return_inverse=True)[1]) if n else np.zeros(0)
+    shared = t.serial / alone[np.unique(t.process, return_inverse=True)[1]] if n else t.serial
+    amdahl = 1 - ratio(serial - mean(shared), runtime)
+    in_regions = 1 - ratio(openmp - (useful - mean(shared)), runtime)
+    yield factor(ADDITIVE, "parallel_efficiency", "", "Parallel efficiency", process + thread - 1)
+    yield factor(ADDITIVE, "process_efficiency", "parallel_efficiency", "Process efficiency", process)
+    name = "process_efficiency"
+    yield factor(
+        ADDITIVE, "process_load_balance", name, "Process load balance", 1 - ratio(most - openmp - serial, runtime)
+    )
+    yield factor(
+        ADDITIVE, "process_communication_efficiency", name, "Process communication efficiency", ratio(most, runtime)
+    )
+    name, lost = "process_communication_efficiency", 1 - ratio(t.ideal - most, runtime)
+    yield factor(
+        ADDITIVE, "process_serialisation_efficiency", name, "Process serialisation efficiency", lost, t.ideal_by
+    )
+    yield factor(ADDITIVE, "process_transfer_efficiency", name, "Process transfer efficiency", transfer, t.ideal_by)
+    yield factor(ADDITIVE, "thread_efficiency", "parallel_efficiency", "Thread efficiency", thread)
+    yield factor(ADDITIVE, "amdahl_efficiency", "thread_efficiency", "Amdahl's efficiency", amdahl)
+    yield factor(ADDITIVE, "openmp_region_efficiency", "thread_efficiency", "OpenMP region efficiency", in_regions)
+
+    yield Metric(
+        COMPUTATION, "useful_total", "", "Computation, all threads", "sec", float(t.useful.sum()) if n else math.nan
+    )
+    if math.isfinite(t.instructions):
+        yield Metric(COMPUTATION, "instructions", "", "Instructions in computation", "occ", t.instructions)
+    if math.isfinite(t.cycles):
+        yield Metric(COMPUTATION, "cycles", "", "Cycles in computation", "occ", t.cycles)
+        frequency = ratio(t.cycles, float(t.useful.sum()))
+        yield Metric(COMPUTATION, "frequency", "", "Frequency in computation", "Hz", frequency)
+        if math.isfinite(t.instructions):
+            yield Metric(COMPUTATION, "ipc", "", "Instructions per cycle", "ratio", ratio(t.instructions, t.cycles))
+
+
+def tabulate(times: RunTimes) -> pd.DataFrame:
+    """Return the efficiencies of a run as a table (see `SeverityCube.efficiencies`)."""
+    import pandas as pd
+
+    rows = list(metrics(times))
+    frame = pd.DataFrame({c: [getattr(row, c) for row in rows] for c in COLUMNS})
+    return frame.astype({"value": np.float64})
+
+
+def efficiencies(cube: Severities, within: str | None = None) -> pd.DataFrame:
+    """Return how efficient the run is, by three models of the same times (docs/efficiencies.md).
+
+    A cube has no times of single calls. So the start and the end of MPI are left out with MPI_Init and MPI_Finalize themselves, and
+    the runtime on an ideal network is an approximation, as in Cube's advisor: the largest time of a location without that part of
+    MPI that is neither waiting nor I/O. `Trace.efficiencies` has exact times of both.
+
+    Parameters
+    ----------
+    within : str, optional
+        A call path, a region, or a pattern: only this and what it calls.
+
+    Returns
+    -------
+    DataFrame
+        One row per value: `model` (run, mpi, hybrid multiplicative, hybrid additive, computation), `metric` and its `parent`, `title`,
+        `unit` (share, sec, occ, Hz, ratio), `value` (float64; nan where it is not defined, as with nothing to divide by), and `by`: how the
+        value was found, where there are several ways.
+
+    Raises
+    ------
+    SeverityError
+        If the cube has no times or computation, or nothing is called so.
+
+    Examples
+    --------
+    >>> table = cube.efficiencies(within="solve")  # doctest: +SKIP
+    >>> table[table.model == "mpi"].set_index("metric").value  # doctest: +SKIP
+    """
+    return tabulate(times_of(cube, within))
+
+
+def times_of(
+    cube: Severities, within: str | None = None, *, is_window: bool = False, runtime: float | None = None,
+    ideal: float | None = None, window: str = "",
+) -> RunTimes:  # fmt: skip
+    """Find the times of a run in a cube.
+
+    Parameters
+    ----------
+    cube : Severities
+    within : str, optional
+        A call path, a region, or a pattern: only this and what it calls.
+    is_window : bool, optional
+        The cube is of a window of the trace: nothing of it is left out.
+    runtime : float, optional
+        Seconds, where they are known; by default the largest time of a process.
+    ideal : float, optional
+        Runtime on an ideal network, found by replay; by default the approximation.
+    window : str, optional
+        What the runtime extends over.
+
+    Raises
+    ------
+    SeverityError
+        If the cube has no times or computation, or nothing is called so.
+    """
+    _check(cube)
+    s, paths = cube.system, cube.call_paths
+    is_thread = np.array([t not in ("metric", "gpu") for t in s.location_type], bool)
+    is_mpi = mpi_call_paths(cube)
+    names = np.array([n.lower().rstrip("_") for n in paths.name], object)
+    chosen = np.ones(len(paths), bool)
+    if within is not None:
+        chosen = below(cube, cube.find_call_paths(within))
+    elif not is_window:
+        chosen = ~below(cube, is_mpi & np.isin(names, _START_AND_END))
+    parallel = parallel_call_paths(cube)
+
+    def seconds(name: str, mask: NDArray[np.bool_]) -> NDArray[np.float64]:
+        return (
+            cube.by_location(name, chosen & mask)[is_thread] if name in cube.cells else np.zeros(int(is_thread.sum()))
+        )
+
+    everywhere = np.ones(len(paths), bool)
+    total = seconds("time", everywhere)
+    useful = _useful(cube, chosen)[is_thread]
+    serial = _useful(cube, chosen & ~parallel)[is_thread]
+    in_regions = seconds("time", parallel & ~is_mpi)
+    if is_window:
+        # which ends when the last process enters MPI_Finalize: until then the others wait there
+        kept_in_finalize = seconds("time", is_mpi & (names == "mpi_finalize"))
+    else:
+        kept_in_finalize = np.zeros(useful.size)
+    rank, thread = s.rank[is_thread].astype(np.int64), s.thread[is_thread]
+    master = _masters(rank, thread)
+    outside = (total - seconds("time", is_mpi))[master]
+    waits = sum((seconds(name, everywhere) for name in (*WAITS, "mpi_io")), kept_in_finalize)
+    kept = outside + waits[master]
+    counted = _is_computed(cube, chosen)
+    start_and_end = is_mpi & np.isin(names, _START_AND_END)
+    if not window:
+        window = f"within {within}" if within is not None else "whole run"
+        window += " without MPI_Init and MPI_Finalize" * bool(within is None and start_and_end.any() and not is_window)
+    return RunTimes(
+        runtime=_runtime(total, master) if runtime is None else runtime,
+        useful=useful, outside=outside, process=rank, openmp=in_regions[master], serial=serial[master],
+        ideal=float(kept.max(initial=0.0)) if ideal is None else ideal, ideal_by=APPROXIMATION if ideal is None else REPLAY,
+        window=window, instructions=_counted(cube, INSTRUCTIONS, counted), cycles=_counted(cube, CYCLES, counted),
+    )  # fmt: skip
+
+
+def _runtime(total: NDArray[np.float64], master: NDArray[np.int64]) -> float:
+    """Return the largest time of a process, which its master has; of a region in which no master is, that of a thread."""
+    return float(total[master].max(initial=0.0)) or float(total.max(initial=0.0))
+
+
+def _check(cube: Severities) -> None:
+    if "time" not in cube.cells or not ("comp" in cube.cells or "execution" in cube.cells):
+        raise SeverityError(
+            "efficiencies need times and computation, and this cube has no property time, or none of execution and comp\n"
+            "  give a cube of all properties: one that was narrowed to some (analyze -p) lacks them"
+        )
+    if cube.facts.get("operation"):
+        raise SeverityError(
+            f"efficiencies are of one run, and this cube is the {cube.facts['operation']} of several\n  give the cubes it was made of"
+        )
+
+
+def _useful(cube: Severities, mask: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the time in computation per location: what is executed outside the run-time systems; (n_locations,) float64."""
+    if "comp" in cube.cells:
+        return cube.by_location("comp", mask)
+    own = cube.cells_of("execution", "eee").on(mask)
+    result = np.bincount(own.location, own.value.astype(np.float64), cube.system.n_locations)
+    return np.asarray(result * cube.scale("execution"), np.float64)
+
+
+def _is_computed(cube: Severities, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Say on which call paths there is computation; (n_call_paths,) bool."""
+    cells = cube.cells["comp"] if "comp" in cube.cells else cube.cells_of("execution", "eee")
+    result = np.zeros(len(cube.call_paths), bool)
+    result[cells.call_path] = True
+    return result & mask
+
+
+def _counted(cube: Severities, names: Sequence[str], mask: NDArray[np.bool_]) -> float:
+    """Return the total of a counter on some call paths; nan if the cube has none of these names."""
+    name = next((n for n in names if n in cube.cells and len(cube.cells[n])), None)
+    return math.nan if name is None else float(cube.by_location(name, mask).sum())
+
+
+def _masters(rank: NDArray[np.int64], thread: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Find for every thread the one of its process with the lowest number; (n,) int64."""
+    order = np.lexsort((thread, rank))
+    first = order[np.searchsorted(rank[order], rank)]
+    return np.asarray(first, np.int64)
+
+
+def mpi_call_paths(cube: Severities) -> NDArray[np.bool_]:
+    """Select MPI calls and what is below them; (n_call_paths,) bool.
+
+    Files that do not state what regions belong to have their names.
+    """
+    c = cube.call_paths
+    unknown = np.isin(c.paradigm, ["", "unknown"])
+    named = np.array([n.lower().startswith("mpi_") for n in c.name], bool)
+    # a region that is called PARALLEL stands for all of a program
+    whole = np.array([n.lower().rstrip("_") == "parallel" for n in c.name], bool)
+    return below(cube, ((c.paradigm == "mpi") & ~whole) | (unknown & named))
+
+
+def parallel_call_paths(cube: Severities) -> NDArray[np.bool_]:
+    """Select OpenMP's parallel regions and what is below them; (n_call_paths,) bool. Files without roles have their names."""
+    c = cube.call_paths
+    unknown = np.isin(c.role, ["", "unknown"]) & np.isin(c.paradigm, ["", "unknown"])
+    named = np.array([re.match(r"!?\$omp parallel\b", n) is not None for n in c.name], bool)
+    return below(cube, ((c.role == "parallel") & (c.paradigm == "openmp")) | (unknown & named))
+
+
+def below(cube: Severities, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Select some call paths and what they call; (n_call_paths,) bool."""
+    change = np.zeros(mask.size + 1, np.int64)
+    heads = np.flatnonzero(mask)
+    np.add.at(change, heads, 1)
+    np.add.at(change, cube.call_paths.end[heads], -1)
+    return np.cumsum(change)[:-1] > 0
+
+
+# -- several runs ----------------------------------------------------------------------------------------------------------
+
+SCALING = (
+    ("speedup", "Speedup"),
+    ("global_efficiency", "Global efficiency"),
+    ("parallel_efficiency", "Parallel efficiency"),
+    ("computation_scalability", "Computation scalability"),
+    ("instruction_scalability", "Instruction scalability"),
+    ("ipc_scalability", "IPC scalability"),
+    ("frequency_scalability", "Frequency scalability"),
+)
+"""Metrics over runs and their titles."""
+
+
+def scaling(tables: Sequence[pd.DataFrame], names: Sequence[str], weak: bool = False) -> pd.DataFrame:
+    """Return how efficiencies change over runs; the first is what the others are compared with.
+
+    Parameters
+    ----------
+    tables : sequence of DataFrame
+        What `efficiencies` returns of each run.
+    names : sequence of str
+        What to call the runs.
+    weak : bool, optional
+        The problem grows with the number of threads; by default it is the same in all runs.
+
+    Returns
+    -------
+    DataFrame
+        One row per run: run, processes, threads, runtime (s), speedup, global_efficiency (parallel efficiency times computation
+        scalability), parallel_efficiency, computation_scalability, and of these, where all runs have the counters, instruction_, ipc_ and
+        frequency_scalability, whose product it is. What is not defined is nan.
+    """
+    import pandas as pd
+
+    found = [dict(zip(table["metric"], table["value"], strict=True)) for table in tables]
+    rows = []
+    base = found[0] if found else {}
+
+    def per_work(run: dict[str, float], metric: str) -> float:
+        """Return an amount for the problem, or for a thread's part of a problem that grows with them."""
+        value = run.get(metric, math.nan)
+        return ratio(value, run["threads"]) if weak else value
+
+    for name, run in zip(names, found, strict=True):
+        computation = ratio(per_work(base, "useful_total"), per_work(run, "useful_total"))
+        parallel = run["parallel_efficiency"]
+        rows.append(
+            {
+                "run": name,
+                "processes": int(run["processes"]),
+                "threads": int(run["threads"]),
+                "runtime": run["runtime"],
+                "speedup": ratio(base["runtime"], run["runtime"]),
+                "global_efficiency": parallel * computation,
+                "parallel_efficiency": parallel,
+                "computation_scalability": computation,
+                "instruction_scalability": ratio(per_work(base, "instructions"), per_work(run, "instructions")),
+                "ipc_scalability": ratio(run.get("ipc", math.nan), base.get("ipc", math.nan)),
+                "frequency_scalability": ratio(run.get("frequency", math.nan), base.get("frequency", math.nan)),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+# -- requirements ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """What a run is to fulfil: a metric, `>=` or `<=`, and a bound."""
+
+    metric: str
+    at_least: bool
+    bound: float
+
+    @classmethod
+    def of(cls, text: str) -> Requirement:
+        """Read `parallel efficiency>=0.8`, `load balance >= 80%`, `runtime<=12`.
+
+        Raises
+        ------
+        SeverityError
+            If it is not of that form, or there is no such metric.
+        """
+        parts = re.fullmatch(r"\s*([^<>=]+?)\s*(>=|<=)\s*([0-9.eE+-]+)\s*(%?)\s*", text)
+        try:
+            bound = float(parts[3]) / (100 if parts[4] else 1) if parts else math.nan
+        except ValueError:
+            bound = math.nan
+        if parts is None or not math.isfinite(bound):
+            raise SeverityError(f"{show(text)} is no requirement\n  give one such as 'parallel efficiency>=0.8'")
+        return cls(find_metric(parts[1]), parts[2] == ">=", bound)
+
+    def is_met(self, value: float) -> bool:
+        """Whether a value fulfils it; what is not defined does not."""
+        return bool(value >= self.bound if self.at_least else value <= self.bound)
+
+    def __str__(self) -> str:
+        return f"{self.metric.replace('_', ' ')} {'>=' if self.at_least else '<='} {self.bound:g}"
+
+
+def find_metric(name: str) -> str:
+    """Return the id of a metric given by id or title, with spaces, hyphens or underscores.
+
+    Raises
+    ------
+    SeverityError
+        If there is none.
+    """
+    nothing = np.zeros(1)
+    times = RunTimes(1.0, nothing, nothing, np.zeros(1, np.int64), nothing, nothing, 1.0, "", "", 1.0, 1.0)
+    known = {m.metric: m.title for m in metrics(times)}
+    titles = {_plain(title): metric for metric, title in known.items()}
+    wanted = _plain(name)
+    found = wanted if wanted in known else titles.get(wanted)
+    if found is None:
+        hint = did_you_mean(wanted, known, f"there are {', '.join(known)}")
+        raise SeverityError(f"no metric of efficiency is called {show(name)}\n  {hint}")
+    return found
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", name.lower().replace("serialization", "serialisation")).strip("_")
+
+
+def failures(table: pd.DataFrame, requirements: Sequence[Requirement]) -> list[dict[str, Any]]:
+    """Return the requirements a run does not meet, with the value it has; nan if it has none."""
+    values = dict(zip(table["metric"], table["value"], strict=True))
+    found = []
+    for r in requirements:
+        value = float(values.get(r.metric, math.nan))
+        if not r.is_met(value):
+            found.append({"requirement": str(r), "metric": r.metric, "value": value})
+    return found
