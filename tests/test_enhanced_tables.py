@@ -246,7 +246,7 @@ def test_duckdb__takes_tables_and_cubes_as_they_are(own):
         assert counts[0].n.sum() == len(files) == len(arrays)
 
 
-def test_arrow__streams_come_piece_by_piece_with_declared_types(own, monkeypatch):
+def test_arrow__streams_come_piece_by_piece_with_declared_types(own):
     trace = tracecols.open(own)
     for source in (trace.scan("lock_acquisitions"), trace.model.lock_acquisitions):
         found = pa.table(source)
@@ -401,9 +401,7 @@ def test_events__are_the_same_for_any_partitioning_and_selection(rows, store, mo
     assert one.equals(whole[whole.location == 3][["forkptr", "pos"]])
 
 
-def test_events__only_what_is_asked_for_is_computed(store, monkeypatch):
-    trace = tracecols.open(store)
-    del trace.model.facts  # what has been scanned stays, but nothing is computed of it below
+def test_events__only_what_is_asked_for_is_computed(store):
     trace = tracecols.open(store)
     model_ = trace.model
     trace.read_events(columns=["enterptr", "exitptr", "call_path", "cnodeptr", "cedgeptr"])
