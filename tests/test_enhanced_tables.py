@@ -246,7 +246,7 @@ def test_duckdb__takes_tables_and_cubes_as_they_are(own):
         assert counts[0].n.sum() == len(files) == len(arrays)
 
 
-def test_arrow__streams_come_piece_by_piece_with_declared_types(own, monkeypatch):
+def test_arrow__streams_come_piece_by_piece_with_declared_types(own):
     trace = tracecols.open(own)
     for source in (trace.scan("lock_acquisitions"), trace.model.lock_acquisitions):
         found = pa.table(source)
@@ -401,9 +401,7 @@ def test_events__are_the_same_for_any_partitioning_and_selection(rows, store, mo
     assert one.equals(whole[whole.location == 3][["forkptr", "pos"]])
 
 
-def test_events__only_what_is_asked_for_is_computed(store, monkeypatch):
-    trace = tracecols.open(store)
-    del trace.model.facts  # what has been scanned stays, but nothing is computed of it below
+def test_events__only_what_is_asked_for_is_computed(store):
     trace = tracecols.open(store)
     model_ = trace.model
     trace.read_events(columns=["enterptr", "exitptr", "call_path", "cnodeptr", "cedgeptr"])
@@ -449,3 +447,22 @@ def test_catalog__two_threads_make_a_table_once(own, monkeypatch):
         sizes = list(pool.map(lambda _: len(trace.scan("messages")), range(8)))
     assert sizes == [15] * 8
     assert written == [("messages",)]
+
+
+def test_page__the_same_questions_have_the_same_answers(own):
+    """The code of docs/tables.md, in pandas and as SQL; in polars where it is installed."""
+    pytest.importorskip("duckdb", reason="duckdb is not installed")
+    text = (Path(tracecols.__file__).parent / "docs" / "tables.md").read_text(encoding="utf-8")
+    queries = text.split("```sql")[1].split("```")[0].split(";")[:3]
+    trace = tracecols.open(own)
+    m, r = trace.messages, trace.region_instances()
+    sizes, late, regions = (trace.sql(query) for query in queries)
+    assert sizes.iloc[:, 2].sum() == m.length.sum()
+    wait = np.minimum(m.send_enter_time, m.recv_exit_time) - m.recv_enter_time
+    assert late.iloc[:, 1].tolist() == wait[wait > 0].groupby(m.recv_call_path).sum().nlargest(5).tolist()
+    ticks = (r.exit_time - r.enter_time).groupby(r.region).sum()
+    assert dict(zip(regions.iloc[:, 0], regions.iloc[:, 1], strict=True)) == ticks.to_dict()
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    names = {"pl": polars, "trace": trace}
+    exec(compile(text.split("# polars\n")[1].split("```")[0], "tables.md", "exec"), names)
+    assert names["late"].collect()["wait"].sum() == wait[wait > 0].sum()
