@@ -307,3 +307,17 @@ def test_charged__properties_are_declared():
     declared = {p.id for p in properties("scalasca") if p.charged}
     assert declared == set(CHARGED)
     assert LIMIT == 128
+
+
+def test_kernels__do_the_same_as_plain_python(tmp_path, monkeypatch):
+    store = tracecols.convert(DATA / "omp_basic", tmp_path / "x.trace")
+    compiled = tracecols.open(store).analyze(properties=["delay", "critical_path", "performance_impact"])
+    for module, names in (
+        (segments, ("collect_segments", "sum_intervals")),
+        (causes, ("find_last_synchronisations", "subtract_maps", "sweep_costs", "walk_critical_path")),
+    ):
+        for name in names:
+            monkeypatch.setattr(module, name, getattr(module, name).py_func)
+    plain = tracecols.open(store).analyze(properties=["delay", "critical_path", "performance_impact"])
+    for name in compiled.properties.id:
+        assert np.array_equal(compiled.cells[name].value, plain.cells[name].value), name
