@@ -97,6 +97,27 @@ def test_critical_path__is_as_long_as_from_start_to_end_of_mpi():
     assert cube.total("critical_path") == 15
 
 
+def test_critical_path__is_a_table_of_stretches():
+    with late_twice().trace() as trace:
+        path = trace.critical_path()
+    assert path.to_dict("records") == [
+        {"location": 0, "begin_time": 0, "end_time": 11, "reason": "MPI_Init", "begin_call_path": INIT, "end_call_path": SEND},
+        {"location": 1, "begin_time": 11, "end_time": 15, "reason": "late sender", "begin_call_path": RECV, "end_call_path": FINALIZE},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("folder", KEPT, ids=lambda p: p.name)
+def test_critical_path__goes_on_where_it_ends_and_is_as_long_as_its_cells(folder, tmp_path):
+    trace = tracecols.open(tracecols.convert(folder, tmp_path / "x.trace"))
+    path = trace.critical_path()
+    assert (path.begin_time.to_numpy()[1:] == path.end_time.to_numpy()[:-1]).all()
+    cells = trace.analyze(properties=["critical_path"]).cells["critical_path"]
+    assert (path.end_time - path.begin_time).sum() == pytest.approx(cells.value.sum(), rel=1e-9)
+    # location by location
+    on = np.bincount(path.location, path.end_time - path.begin_time, trace.manifest["n_locations"])
+    assert on == pytest.approx(np.bincount(cells.location, cells.value, on.size), rel=1e-9, abs=1.0)
+
+
 @pytest.mark.parametrize("folder", KEPT, ids=lambda p: p.name)
 def test_root_causes__do_not_depend_on_partitions_threads_and_memory(folder, tmp_path, monkeypatch):
     store = tracecols.convert(folder, tmp_path / "x.trace")

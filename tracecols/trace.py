@@ -31,6 +31,7 @@ from tracecols.replay.efficiencies import check_ideal, run_times
 from tracecols.replay.prediction import Prediction
 from tracecols.replay.replay import RECORDED, Replay, as_changes
 from tracecols.schema import NAMES, SIDE_TABLES
+from tracecols.schema.causes import POINTS
 from tracecols.severity.efficiencies import IDEALS, REPLAY, tabulate
 from tracecols.slices.opened import open_slice
 from tracecols.slices.source import chosen_locations
@@ -467,6 +468,28 @@ class Trace:
         columns = find_waits(self.model)
         columns["property"] = pd.Categorical(columns["property"])
         return pd.DataFrame(columns, copy=False)
+
+    def critical_path(self) -> pd.DataFrame:
+        """Return the critical path, the chain of activities that determines how long the run takes, stretch by stretch.
+
+        Returns
+        -------
+        DataFrame
+            In the order of time a row for every stretch on one location: `location`, `begin_time` and `end_time` (ticks),
+            `begin_call_path` and `end_call_path` (call paths at its ends, as text; empty where the recording begins), `reason`: why the path
+            comes to this location, as in `schema.causes.POINTS` (empty where the recording begins). Without MPI and OpenMP it is empty.
+
+        Examples
+        --------
+        >>> path = trace.critical_path()  # doctest: +SKIP
+        >>> trace.duration(path.end_time - path.begin_time).groupby(path.location).sum()  # doctest: +SKIP
+        """
+        frame = self.critical_path_stretches
+        names = np.array([*self.model.call_paths.names(list(self.model.regions.name)), ""], object)
+        for column in ("begin_call_path", "end_call_path"):
+            frame[column] = names[frame[column].to_numpy()]
+        frame["reason"] = np.array([*POINTS, ""], object)[frame["reason"].to_numpy()]
+        return frame.drop(columns=["since", "until"])
 
     # -- analysis --------------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from tracecols.enhance.causes.points import (
     thread_points,
 )
 from tracecols.enhance.causes.segments import segments
+from tracecols.enhance.causes.stretches import list_stretches
 from tracecols.enhance.causes.sweep import find_critical_path, sweep_costs
 from tracecols.enhance.collectives import find_startups, match_collectives, outgoing_members
 from tracecols.enhance.constructs import match_constructs, match_teams
@@ -150,6 +151,7 @@ STEPS = (
     ),
     Step(sweep_costs, SWEEP, ("facts", *_PAIRS, Every("delays")), ("factors",), keeps=("factors",)),
     Step(find_critical_path, SWEEP, ("facts", *_PAIRS), ("path",), keeps=("path",)),
+    Step(list_stretches, SWEEP, ("facts", "scans", "sync_points", "path"), ("critical_path_stretches",)),
     Step(
         charge_delays, CHARGES, ("facts", "members", *_PAIRS, "segments", "delays", "factors", "path"),
         ("root_causes",), keeps=("root_causes",),
@@ -251,6 +253,7 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
             TableSpec(compound.EPOCHS, ("wait_call_path", "target"), counts=True),
             TableSpec(causes.SYNC_POINTS),
             TableSpec(causes.DELAY_PAIRS),
+            TableSpec(causes.CRITICAL_PATH),
             TableSpec(causes.ROOT_CAUSES),
             TableSpec(causes.RUN_CAUSES),
         )

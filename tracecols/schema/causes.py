@@ -84,6 +84,27 @@ WAITS = Table(
     "wait states of Scalasca that say who causes them",
 )
 
+CRITICAL_PATH = Table(
+    "critical_path_stretches",
+    "one stretch of the critical path: while it is on one location, in the order of their begins",
+    (
+        Column("location", "int32", "location it is on", "", "locations"),
+        Column("begin_time", "int64", "when it comes to this location, behind waiting", "ticks"),
+        Column("end_time", "int64", "when it goes on elsewhere, or ends", "ticks"),
+        Column(
+            "reason",
+            "int8",
+            "the point at which it comes to this location, `POINTS`: what was waited for ends there; null where the recording begins",
+        ),
+        Column(
+            "begin_call_path", "int32", "call path of this point; null where the recording begins", "", "call_paths"
+        ),
+        Column("end_call_path", "int32", "call path in which it goes on elsewhere", "", "call_paths"),
+        Column("since", "int64", "the same point; null where the recording begins", "", "sync_points"),
+        Column("until", "int64", "the point at which it goes on elsewhere, or ends", "", "sync_points"),
+    ),
+)
+
 ROOT_CAUSES = Table(
     "root_causes",
     "what one call path on one location is charged with",

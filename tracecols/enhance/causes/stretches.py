@@ -1,0 +1,57 @@
+"""The critical path as a table: on which location it is when, and why it comes there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tracecols.enhance.causes.pairs import FORK
+from tracecols.enhance.causes.sweep import Path
+from tracecols.enhance.columns import CompoundTable, pick
+from tracecols.enhance.facts import Facts
+from tracecols.enhance.scan import LocationScan
+from tracecols.schema.causes import CRITICAL_PATH
+
+
+def list_stretches(facts: Facts, scans: Sequence[LocationScan], points: CompoundTable, path: Path) -> CompoundTable:
+    """Build the table of the stretches of the critical path.
+
+    A stretch begins where its location has waited long enough, in the call of the point that the walk stopped at, and ends with the
+    begin of the call in which another location was waiting for this one.
+
+    Parameters
+    ----------
+    facts : Facts
+    scans : sequence of LocationScan
+        Of all locations.
+    points : CompoundTable
+        `sync_points`.
+    path : Path
+
+    Returns
+    -------
+    CompoundTable
+        `critical_path_stretches`; empty for programs without MPI and OpenMP.
+    """
+    since, until = path.since, path.until
+    location = points.location[until]
+    first_time = np.array([scan.first_time for scan in scans], np.int64)[location]
+    # seconds are differences of times in seconds, so that ticks are met by rounding
+    waited, total = (np.rint(points[c] * facts.resolution).astype(np.int64) for c in ("wait", "total"))
+    # a thread is in a parallel region from the FORK on
+    time = points.begin_time - np.where(points.kind == FORK, total, 0)
+    begin = np.where(since >= 0, pick(time + waited, since, 0), first_time)
+    end = time[until]
+    order = np.lexsort((location, end, begin))
+    columns = {
+        "location": location,
+        "begin_time": begin,
+        "end_time": end,
+        "reason": pick(points.kind, since),
+        "begin_call_path": pick(points.call_path, since),
+        "end_call_path": points.call_path[until],
+        "since": since,
+        "until": until,
+    }
+    return CompoundTable(CRITICAL_PATH, order.size, {name: values[order] for name, values in columns.items()})
