@@ -38,6 +38,7 @@ from severities import cells
 
 import tracecols
 from tracecols.enhance.model import enhance
+from tracecols.patterns import windows
 from tracecols.patterns.engine import analyze_model
 from tracecols.store import Store
 
@@ -115,6 +116,10 @@ OURS_ONLY = {
     "mpi_latereceiver_wo",
     # refills of sweeps over a grid, which no reference analyser looks for (docs/decisions/wavefront.md)
     "mpi_latesender_wavefront_nw", "mpi_latesender_wavefront_ne", "mpi_latesender_wavefront_sw", "mpi_latesender_wavefront_se",
+    # waits and bytes of one-sided communication, which the reference analyser ignores in OTF2 traces: its report of them has calls only
+    *(p.id for p in windows.FAMILY.properties),
+    # waiting for a thread that was created to end: the reference has the time in pthread_join as management
+    "pthread_join_wait",
     # counters recorded with the trace, which the reference analyser ignores
     "ru_nvcsw", "ru_stime",
 }  # fmt: skip
