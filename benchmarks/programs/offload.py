@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from otf2_writer import Archive, Location
 
-from benchmarks.programs.recorded import Recording
+from benchmarks.programs.recorded import Archive, Location, Recording
 
 LATENCY, COPY_LATENCY, RETURN = 5_000, 3_000, 2_000
 """Ticks from a call to what it asks for, and from the end of what was waited for to the end of the call."""

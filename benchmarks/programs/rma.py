@@ -158,7 +158,7 @@ def make_rma(path: Path, n_processes: int, n_threads: int, n_events: int, seed: 
     seed : int
         Of all random numbers.
     """
-    from otf2_writer import Archive
+    from benchmarks.programs.recorded import Archive
 
     out = Recording(Archive(path))
     program = Program(out, n_processes, np.random.default_rng(seed))
