@@ -152,7 +152,7 @@ def subtract_maps(
 @kernel
 def sweep_costs(
     node, node_end, pair_start, pair_waiting, pair_kind, pair_scale, pair_whole, pair_wait, since, counts_from,
-    n_waiting, wait, cause, location, p2p_kinds, thread_kind, open_pairs, at, ready, cost, shares, propagated,
+    n_waiting, wait, cause, location, p2p_kinds, thread_kind, open_pairs, at, ready, is_blocked, cost, shares, propagated,
 ):  # fmt: skip
     """Carry the costs of final waits back through time: a wait takes on the costs of those that it helped to cause.
 
@@ -183,8 +183,8 @@ def sweep_costs(
         Kinds below the first are point-to-point; kind of thread barriers, at which their own costs end.
     open_pairs : (n_points,) int64
         How many waiting points of each cause are to come.
-    at, ready : (n_locations,) int64
-        First node of each location; scratch.
+    at, ready, is_blocked : (n_locations,) int64, int64, bool
+        First node of each location; scratch, false.
     cost : (n_waits, n_kinds) float64, written
         Of each waiting point the seconds of final waits it helped to cause, by kind.
     shares : (n_pairs, n_kinds) float64, written
@@ -211,6 +211,7 @@ def sweep_costs(
             if unfinished == n_locations:
                 return n_forced
             ready[0] = unfinished
+            is_blocked[unfinished] = False
             n_ready = 1
             n_forced += 1
         n_ready -= 1
@@ -218,6 +219,7 @@ def sweep_costs(
         while at[here] < node_end[here + 1]:
             i = node[at[here]]
             if open_pairs[i] > 0 and not forced:
+                is_blocked[here] = True
                 break
             forced = False
             for p in range(pair_start[i], pair_start[i + 1]):
@@ -243,7 +245,8 @@ def sweep_costs(
             if x >= 0:
                 open_pairs[x] -= 1
                 other = location[x]
-                if open_pairs[x] == 0 and other != here and at[other] < node_end[other + 1] and node[at[other]] == x:
+                if open_pairs[x] == 0 and is_blocked[other] and node[at[other]] == x:
+                    is_blocked[other] = False
                     ready[n_ready] = other
                     n_ready += 1
 

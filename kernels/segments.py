@@ -209,7 +209,7 @@ def collect_segments(
 @kernel
 def sum_intervals(
     start, first, stop, wait_first, wait_stop, at_path, change, prune, segment_end, entry_path, entry_value,
-    wait_path, wait, slot, path, value, dense, out_end, out_path, out_value,
+    wait_path, wait, slot, path, value, waited, out_end, out_path, out_value,
 ):  # fmt: skip
     """Add up the segments of intervals between cuts by call path; without the waits inside, if they are to be pruned.
 
@@ -230,8 +230,8 @@ def sum_intervals(
     wait_path, wait : (n_waits,) int32, float64
     slot, path, value
         Empty map (`add`).
-    dense : (n_call_paths,) float64
-        Zeros.
+    waited : (limit,) float64
+        Scratch.
     out_end, out_path, out_value : (n,) int64, (capacity,) int32, (capacity,) float64; written
         One past the last entry of each interval; call paths in ascending order and seconds.
 
@@ -248,18 +248,27 @@ def sum_intervals(
         begin = segment_end[first[i] - 1] if first[i] > 0 else np.int64(0)
         end = segment_end[stop[i] - 1] if stop[i] > first[i] else begin
         for j in range(begin, end):
-            n = add(np.int64(entry_path[j]), entry_value[j], n, slot, path, value)
+            at = slot[entry_path[j]]
+            if at >= 0:
+                value[at] += entry_value[j]
+            else:
+                n = add(np.int64(entry_path[j]), entry_value[j], n, slot, path, value)
         p = at_path[i]
         if prune:
+            for j in range(n):
+                waited[j] = 0.0
             for j in range(wait_first[i], wait_stop[i]):
-                dense[wait_path[j]] += wait[j]
+                at = slot[wait_path[j]]
+                if at >= 0:
+                    waited[at] += wait[j]
+            for j in range(n):
+                value[j] -= waited[j]
         has_start = p >= 0 and slot[p] >= 0
         take_out(n, slot, path, value, out_path, out_value, filled)
         kept = filled
         for j in range(filled, filled + n):
             c, x = out_path[j], out_value[j]
             if prune:
-                x -= dense[c]
                 x = x if x > 0 else 0.0
                 if c == p:
                     x = max(x + change[i], 0.0)
@@ -267,18 +276,15 @@ def sum_intervals(
                 out_path[kept] = c
                 out_value[kept] = x
                 kept += 1
-        if prune:
-            for j in range(wait_first[i], wait_stop[i]):
-                dense[wait_path[j]] = 0.0
-            if p >= 0 and not has_start and change[i] > 0:
-                j = kept
-                while j > filled and out_path[j - 1] > p:
-                    out_path[j] = out_path[j - 1]
-                    out_value[j] = out_value[j - 1]
-                    j -= 1
-                out_path[j] = p
-                out_value[j] = change[i]
-                kept += 1
+        if prune and p >= 0 and not has_start and change[i] > 0:
+            j = kept
+            while j > filled and out_path[j - 1] > p:
+                out_path[j] = out_path[j - 1]
+                out_value[j] = out_value[j - 1]
+                j -= 1
+            out_path[j] = p
+            out_value[j] = change[i]
+            kept += 1
         filled = kept
         out_end[i] = filled
     return first.size

@@ -18,8 +18,8 @@ from tracecols.schema.causes import CHARGED, DELAY_IDS, DELAYS, POINTS, ROOT_CAU
 ROUNDING = 2.0**-44
 """What rounding may change of a sum over all locations and call paths, in proportion."""
 
-Rows = tuple[str, NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]
-"""A property, call paths, locations and seconds."""
+Rows = tuple[int | NDArray[np.int16], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]
+"""Numbers of properties, or one for all, call paths, locations and seconds."""
 
 
 def charge_delays(
@@ -34,16 +34,19 @@ def charge_delays(
     pair = delays.pair
     call_path, time = creation[delays.entries.column("call_path")].astype(np.int32), delays.entries.column("time")
     location = points.location[pairs.cause[pair]]
+    charged = np.array([CHARGED.index(DELAY_IDS[name]) for name in DELAYS], np.int16)
+    scale = factors.scale[pair]
+    kept = np.flatnonzero(scale[of] != 0)
+    at = of[kept]
+    rows.append((charged[pairs.kind[pair]][at], call_path[kept], location[at], scale[at] * time[kept]))
     for k, name in enumerate(DELAYS):
-        for suffix, factor in (
-            ("", np.where(pairs.kind[pair] == k, factors.scale[pair], 0.0)),
-            ("_longterm", factors.shares[pair, k]),
-        ):
-            kept = np.flatnonzero(factor[of] != 0)
-            if kept.size:
-                rows.append(
-                    (DELAY_IDS[name] + suffix, call_path[kept], location[of[kept]], factor[of[kept]] * time[kept])
-                )
+        share = factors.shares[pair, k]
+        if share.any():
+            kept = np.flatnonzero(share[of] != 0)
+            at = of[kept]
+            rows.append(
+                (CHARGED.index(f"{DELAY_IDS[name]}_longterm"), call_path[kept], location[at], share[at] * time[kept])
+            )
     rows += _critical_path(facts, members, points, spent, path)
     return _table(ROOT_CAUSES, rows)
 
@@ -69,7 +72,7 @@ def _critical_path(
     location = points.location[until]
     return [
         (
-            "critical_path", np.concatenate([call_path, call_path[at_stop]]), np.concatenate([location[of], location[of[at_stop]]]),
+            CHARGED.index("critical_path"), np.concatenate([call_path, call_path[at_stop]]), np.concatenate([location[of], location[of[at_stop]]]),
             np.concatenate([maps.time, less]),
         )
     ]  # fmt: skip
@@ -77,7 +80,7 @@ def _critical_path(
 
 def _table(schema: object, rows: Sequence[Rows]) -> CompoundTable:
     """Add up rows by property, call path and location, in their order."""
-    numbers = [np.full(r[1].size, CHARGED.index(r[0]), np.int16) for r in rows]
+    numbers = [np.broadcast_to(np.asarray(r[0], np.int16), r[1].size) for r in rows]
     what = np.concatenate([np.zeros(0, np.int16), *numbers])
     call_path = np.concatenate([np.zeros(0, np.int32), *(r[1] for r in rows)])
     location = np.concatenate([np.zeros(0, np.int32), *(r[2] for r in rows)])
@@ -103,12 +106,24 @@ def charge_run(
     ):
         mine = np.flatnonzero((pairs.kind == k) & (factors.indirect > 0))
         e = pairs.waiting[mine]
-        rows.append((f"mpi_wait_indirect_{name}", points.call_path[e], points.location[e], factors.indirect[mine]))
+        rows.append(
+            (
+                CHARGED.index(f"mpi_wait_indirect_{name}"),
+                points.call_path[e],
+                points.location[e],
+                factors.indirect[mine],
+            )
+        )
         waits = Waits(points).point
         kept = np.flatnonzero((points.kind[waits] == POINTS.index(kind)) & (factors.propagated > 0))
         v = waits[kept]
         rows.append(
-            (f"mpi_wait_propagating_{suffix}", points.call_path[v], points.location[v], factors.propagated[kept])
+            (
+                CHARGED.index(f"mpi_wait_propagating_{suffix}"),
+                points.call_path[v],
+                points.location[v],
+                factors.propagated[kept],
+            )
         )
     rows += _impacts(facts, charged, own)
     return _table(RUN_CAUSES, rows)
@@ -154,12 +169,19 @@ def _impacts(facts: Facts, charged: Sequence[CompoundTable], own: Sequence[OwnTi
     rows: list[Rows] = []
     for name, charge in (("critical_imbalance_impact", lost), ("inter_partition_imbalance", to_absent)):
         kept = np.flatnonzero((value > 0) & (charge > 0))
-        rows.append((name, path[kept], on[kept], charge[kept]))
+        rows.append((CHARGED.index(name), path[kept], on[kept], charge[kept]))
     both = on_path[call_path]
     shared = np.flatnonzero((both > 0) & (time > 0))
     rows.append(
-        ("critical_path_activities", call_path[shared], location[shared], np.minimum(both[shared], time[shared]))
+        (
+            CHARGED.index("critical_path_activities"),
+            call_path[shared],
+            location[shared],
+            np.minimum(both[shared], time[shared]),
+        )
     )
     beyond = np.flatnonzero(time > both)
-    rows.append(("non_critical_path_activities", call_path[beyond], location[beyond], (time - both)[beyond]))
+    rows.append(
+        (CHARGED.index("non_critical_path_activities"), call_path[beyond], location[beyond], (time - both)[beyond])
+    )
     return rows

@@ -88,7 +88,7 @@ def match_causes(
     kind = points.kind
 
     pairs = {c: np.concatenate([f.pairs.column(c) for f in found]) for c in PAIR}
-    cause, waiting = lookup(points.row, pairs["cause"]), lookup(points.row, pairs["waiting"])
+    cause, waiting = (find_points(points, pairs[c]) for c in ("cause", "waiting"))
     both = (cause >= 0) & (waiting >= 0)
     pairs = {c: v[both] for c, v in pairs.items()} | {"cause": cause[both], "waiting": waiting[both]}
     if has_openmp(facts):
@@ -103,6 +103,17 @@ def match_causes(
     table = CompoundTable(SYNC_POINTS, len(points), {c: points[c] for c in (*SYNC_POINTS.names, "set")})
     since = _intervals(facts, points, Columns(by_cause.size, pairs))
     return table, CompoundTable(DELAY_PAIRS, by_cause.size, {**pairs, **since})
+
+
+def find_points(points: Columns, row: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Find the points at rows of events; (n,) int64, -1 where there is none."""
+    real = np.flatnonzero(points.row != AT_END)
+    if not real.size:
+        return np.full(row.size, -1, np.int64)
+    # rows are numbered location by location, as points are
+    rows = points.row[real]
+    at = np.minimum(np.searchsorted(rows, row), real.size - 1)
+    return np.where(rows[at] == row, real[at], -1)
 
 
 def location_starts(facts: Facts, location: NDArray[np.int32]) -> NDArray[np.int64]:

@@ -268,17 +268,18 @@ def sum_intervals(
         nothing, nothing, np.full(n, -1, np.int32), np.zeros(n), np.zeros(0, np.int32), np.zeros(0),
     )  # fmt: skip
     n_call_paths = len(facts.call_paths)
-    slot, dense = np.full(n_call_paths, -1, np.int16), np.zeros(n_call_paths)
+    slot, waited = np.full(n_call_paths, -1, np.int16), np.zeros(LIMIT)
     path, value = np.zeros(LIMIT, np.int32), np.zeros(LIMIT)
     end = np.zeros(n, np.int64)
-    out: list[NDArray[Any]] = [np.zeros(1 << 12, np.int32), np.zeros(1 << 12)]
+    room = max(1 << 12, 8 * n)
+    out: list[NDArray[Any]] = [np.zeros(room, np.int32), np.zeros(room)]
     entry_path, entry_time = spent.entries.column("call_path"), spent.entries.column("time")
     at = 0
     while True:
         at = int(
             kernels.sum_intervals(
                 at, first, stop, wait_first, wait_stop, at_path, change, is_pruned, spent.end, entry_path, entry_time,
-                wait_path, wait, slot, path, value, dense, end, *out,
+                wait_path, wait, slot, path, value, waited, end, *out,
             )
         )  # fmt: skip
         if at == n:

@@ -9,11 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.causes.delays import Delays
-from tracecols.enhance.causes.pairs import END, FORK, IDLE, THREAD_BARRIER, has_mpi, has_openmp, location_starts
+from tracecols.enhance.causes.pairs import (
+    END,
+    FORK,
+    IDLE,
+    THREAD_BARRIER,
+    find_points,
+    has_mpi,
+    has_openmp,
+    location_starts,
+)
 from tracecols.enhance.causes.segments import Waits
 from tracecols.enhance.columns import CompoundTable
 from tracecols.enhance.facts import Facts
-from tracecols.enhance.grouping import lookup, number
 from tracecols.kernels import causes as kernels
 from tracecols.schema.causes import DELAYS, N_MPI, POINTS
 
@@ -85,7 +93,7 @@ def sweep_costs(facts: Facts, points: CompoundTable, pairs: CompoundTable, delay
                 nodes, at, np.searchsorted(cause, np.arange(n_points + 1)), waiting, kind, scale, whole, waited,
                 np.where(pairs.cause_since >= 0, pairs.cause_since, beginning), pairs.counts_from, waits.before, wait, cause_of,
                 points.location.astype(np.int64), N_P2P_KINDS, DELAYS.index("thread_barrier"),
-                np.bincount(cause[has_waiting], minlength=n_points), at[:-1].copy(), np.zeros(at.size, np.int64),
+                np.bincount(cause[has_waiting], minlength=n_points), at[:-1].copy(), np.zeros(at.size - 1, np.int64), np.zeros(at.size - 1, bool),
                 np.zeros((wait.size, len(DELAYS))), shares, propagated,
             )
         )  # fmt: skip
@@ -130,12 +138,14 @@ def find_critical_path(facts: Facts, points: CompoundTable, pairs: CompoundTable
     # barriers of threads go on with all who did not wait, forks with the thread that forked
     goes_on = cause_of.copy()
     barriers = np.flatnonzero(kind == THREAD_BARRIER)
-    team, first = number(points.set[barriers])
+    # the set of a barrier is numbered by one of its rows
+    team = find_points(points, points.set[barriers])
+    team = np.where(team >= 0, team, barriers)
     goes_on[barriers] = -2 - team
     by_team = np.argsort(team, kind="stable")
     forks = np.flatnonzero(kind == FORK)
-    goes_on[forks] = lookup(points.row, points.set[forks])
-    team_start = np.concatenate([[0], np.cumsum(np.bincount(team, minlength=first.size))]).astype(np.int64)
+    goes_on[forks] = find_points(points, points.set[forks])
+    team_start = np.concatenate([[0], np.cumsum(np.bincount(team, minlength=n))]).astype(np.int64)
     at = np.maximum.accumulate(np.where(stops, np.arange(n), -1)) if n else np.zeros(0, np.int64)
     before = np.append(-1, at[:-1])
     start_of = location_starts(facts, location)
