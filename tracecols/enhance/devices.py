@@ -72,9 +72,9 @@ class Calls:
     event: Ints
     callsite: Ints
 
-    def where(self, mask: NDArray[np.bool_]) -> Calls:
-        """Keep the calls a mask selects."""
-        return Calls(*(getattr(self, name)[mask] for name in self.__dataclass_fields__))
+    def at(self, rows: Ints) -> Calls:
+        """Return some calls, in the order of their rows."""
+        return Calls(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
 
 def match_devices(
@@ -497,8 +497,9 @@ class _Devices:
         np.maximum.at(done, copy.request[asked], copy.end[asked])
         blocks = (self.what == COPY) & (done > -NEVER) & (c.exit_time >= done)
         all_calls = self._of_kind(((self.what == WAIT) & ~waits_inside) | blocks)
-        is_known = np.isin(all_calls.process, np.concatenate([kernel.process, copy.process]))
-        calls = all_calls.where(is_known)
+        known = np.flatnonzero(np.isin(all_calls.process, np.concatenate([kernel.process, copy.process])))
+        # in the order of the event table, which does not depend on what other processes do
+        calls = all_calls.at(known[np.argsort(c.enter[all_calls.number[known]])])
         number = calls.number
         enter, leave = c.enter_time[number], c.exit_time[number]
         stream, limit = self._scope(calls, enter)

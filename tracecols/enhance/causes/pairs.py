@@ -70,8 +70,9 @@ def match_causes(
     # what no region is recorded around is charged nowhere
     known = columns["call_path"] >= 0
     columns = {c: v[known] for c, v in columns.items()}
-    # every location ends at a point
-    ends = np.flatnonzero(facts.locations.is_cpu)
+    # every location that has events ends at a point
+    has_events = np.fromiter((scan.n > 0 for scan in scans), bool, facts.n_locations)
+    ends = np.flatnonzero(facts.locations.is_cpu & has_events)
     of_end: dict[str, Any] = {
         "location": ends, "row": AT_END, "kind": END, "begin_time": [scans[i].last_time for i in ends.tolist()], "wait": 0.0, "total": 0.0, "completion": 0.0, "call_path": -1,
         "partner": -1, "communicator": -1, "set": -1,
