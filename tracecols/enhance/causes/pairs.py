@@ -51,12 +51,24 @@ class Groups:
 
 
 def has_openmp(facts: Facts) -> bool:
-    """Whether a program uses OpenMP."""
+    """Whether a program uses OpenMP.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    """
     return bool((facts.regions.paradigm == "openmp").any())
 
 
 def has_mpi(facts: Facts) -> bool:
-    """Whether a program uses MPI."""
+    """Whether a program uses MPI.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    """
     return bool((facts.regions.paradigm == "mpi").any())
 
 
@@ -64,7 +76,23 @@ def match_causes(
     facts: Facts, scans: Sequence[LocationScan], senders: Sequence[Synchronisation], receivers: Sequence[Synchronisation], collective: Sequence[Synchronisation],
     startup: Synchronisation, threads: Sequence[ThreadPoints],
 ) -> tuple[CompoundTable, CompoundTable]:  # fmt: skip
-    """Build the tables of all synchronisation points and of the pairs of who causes a wait and who waits."""
+    """Build the tables of all synchronisation points and of the pairs of who causes a wait and who waits.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    scans : sequence of LocationScan
+        Results of the scan, by location.
+    senders, receivers : sequence of Synchronisation
+        Of messages that are sent late, and received late, by partition.
+    collective : sequence of Synchronisation
+        Of collective operations, by bucket.
+    startup : Synchronisation
+        Of start and end of MPI.
+    threads : sequence of ThreadPoints
+        By partition.
+    """
     found = [*senders, *receivers, *collective, startup, *threads]
     columns = {c: np.concatenate([f.points.column(c) for f in found]) for c in POINT}
     # what no region is recorded around is charged nowhere
@@ -107,7 +135,15 @@ def match_causes(
 
 
 def location_starts(facts: Facts, location: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return the first point of each location; (n_locations + 1,) int64."""
+    """Return the first point of each location; (n_locations + 1,) int64.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    location : (n_points,) int32
+        Location of each point, ascending.
+    """
     return np.searchsorted(location, np.arange(facts.n_locations + 1))
 
 
