@@ -13,14 +13,14 @@ import textwrap
 import pytest
 
 MODULES = (
-    "tracecols", "tracecols.conversion", "tracecols.testing", "tracecols.trace", "tracecols.parameters", "tracecols.patterns.base",
+    "tracecols", "tracecols.catalog", "tracecols.conversion", "tracecols.testing", "tracecols.trace", "tracecols.parameters", "tracecols.patterns.base",
     "tracecols.patterns.plugins", "tracecols.rules", "tracecols.rules.base", "tracecols.severity.cube", "tracecols.severity.comparison",
     "tracecols.severity.axes", "tracecols.export.cube_read", "tracecols.schema.columns", "tracecols.schema.versions",
     "tracecols.converters.base", "tracecols.converters.registry", "tracecols.converters.sides", "tracecols.converters.threads",
 )  # fmt: skip
 """Of these all that is public: functions, constructors and methods."""
 
-FUNCTIONS_OF = ("enhance", "slices")
+FUNCTIONS_OF = ("enhance", "enhance.causes", "slices")
 """Packages of whose modules the functions are public."""
 
 SECTIONS = ("Parameters", "Attributes", "Other Parameters")

@@ -18,6 +18,7 @@ import tracecols
 from tracecols.catalog import Catalog, side_name
 from tracecols.cli import group
 from tracecols.enhance import collectives, event_rows, model, partitions, table_writer
+from tracecols.enhance.steps import ONCE
 from tracecols.enhance.table_files import ENHANCED, find_table, find_tables, schema_of
 from tracecols.enhance.table_writer import with_referred, write_tables
 from tracecols.enhance.tables import STEP_OF, TABLES
@@ -103,6 +104,47 @@ def test_tables__of_generated_programs(program, tmp_path, monkeypatch):
     (tmp_path / "x.trace").mkdir()
     write_store(source, tmp_path / "x.trace", jobs=1, salvage=False, progress=None)
     assert same_for_any_partitioning(tmp_path / "x.trace", tmp_path, monkeypatch, 100) >= 5
+    for name in ("sync_points", "delay_pairs", "root_causes", "run_causes"):
+        assert len(find_table(Store(tmp_path / "x.trace"), name, tmp_path / "made")) > 20, name
+
+
+@pytest.mark.parametrize("ascends", [True, False])
+def test_tables__of_programs_with_devices(ascends, tmp_path, monkeypatch):
+    """Tables of devices had no order: the files of several processes held the rows of one of them."""
+    from benchmarks.generate import record
+
+    record("offload", tmp_path, 3, 2, 3000, 1)
+    path = tracecols.convert(tmp_path / "traces.otf2", tmp_path / "x.trace")
+    if not ascends:
+        monkeypatch.setattr(table_writer, "rows_ascend", lambda _: False)
+    assert same_for_any_partitioning(path, tmp_path, monkeypatch, 100) == 3
+    for name in ("kernels", "copies", "device_syncs", "device_intervals"):
+        assert len(find_table(Store(path), name, tmp_path / "made")) > 20, name
+
+
+@pytest.mark.parametrize("ascends", [True, False])
+def test_tables__of_programs_that_create_threads(ascends, archive, tmp_path, monkeypatch):
+    processes = [archive.process() for _ in range(3)]
+    locations = [archive.location(f"thread {i}", processes[i // 4]) for i in range(12)]
+    archive.group("comm_locations", locations, "pthread")
+    archive.region("pthread_create", "thread_create", "pthread")
+    for process in range(3):
+        ranks = range(4 * process, 4 * process + 4)
+        main, *threads = (locations[i] for i in ranks)
+        pool = archive.comm("", ranks, paradigm="pthread")
+        main.enter(0, "main")
+        for k, thread in enumerate(threads, 1):
+            main.enter(k, "pthread_create").record(k, "ThreadCreate", team=pool, sequence=k).leave(k, "pthread_create")
+            thread.record(10 - k, "ThreadBegin", team=pool, sequence=k).call(20, 30, "work")
+            thread.record(40 + process, "ThreadEnd", team=pool, sequence=k)
+        main.leave(50, "main")
+    path = tracecols.convert(archive.write(), tmp_path / "x.trace")
+    if not ascends:
+        monkeypatch.setattr(table_writer, "rows_ascend", lambda _: False)
+    assert same_for_any_partitioning(path, tmp_path, monkeypatch, 1) == 3
+    table = find_table(Store(path), "created_threads", tmp_path / "made")
+    assert (table.frame().create_enter >= 0).sum() == len(table) == 9
+    assert len(table.files) == (3 if ascends else 1)
 
 
 def test_tables__where_the_locations_of_processes_alternate(archive, tmp_path, monkeypatch):
@@ -147,9 +189,10 @@ def test_tables__every_column_has_its_declared_type(store):
 
 def test_specs__say_what_slices_are_put_together_by():
     for spec in TABLES.values():
-        assert bool(spec.order) == (spec.stage not in ("", "global")), spec.name
+        assert bool(spec.order) == (spec.stage not in ("", *ONCE)), spec.name
         for target in spec.references.values():
-            assert TABLES[target].stage == spec.stage
+            # rows of a slice are numbered in the slice, those of the whole trace once for all
+            assert TABLES[target].stage == spec.stage or {TABLES[target].stage, spec.stage} <= {*ONCE}
         assert not spec.by_location or STEP_OF[spec.name].makes == (spec.name,)
     assert with_referred(["construct_members"]) == ("teams", "constructs", "construct_members")
 

@@ -91,6 +91,18 @@ def test_delays__cost_as_much_as_is_waited():
     assert cube.total("delay") == pytest.approx(cube.total("mpi_latesender"))
 
 
+def test_locations_without_events__do_not_end_at_a_point():
+    """They ended at time 0, where nothing was recorded, which is later than all events if these have negative times."""
+    program = Program(processes=2)
+    first = program.masters[0]
+    first.enter(-9, "main").enter(-9, "MPI_Init").leave(-8).leave(-1)
+    with program.trace() as trace:
+        points = trace.sync_points
+        cube = trace.analyze()
+    assert points.location.tolist() == [0, 0] and points.kind.tolist() == [POINTS.index(k) for k in ("MPI_Init", "end")]
+    assert cube.total("critical_path") > 0
+
+
 def test_critical_path__is_as_long_as_from_start_to_end_of_mpi():
     with late_twice().trace() as trace:
         cube = trace.analyze()

@@ -31,7 +31,13 @@ POINTERS_NEEDED = "tracecols: pointer columns of events are needed"
 
 
 def side_name(name: str) -> str:
-    """Return what a side table is called among all tables."""
+    """Return what a side table is called among all tables.
+
+    Parameters
+    ----------
+    name : str
+        Of a side table in the store.
+    """
     return f"{name}_events" if name in DEFINITIONS or name in ENHANCED else name
 
 
@@ -59,6 +65,11 @@ class Catalog:
     def check(self, name: object) -> str:
         """Refuse what is no table's name.
 
+        Parameters
+        ----------
+        name : object
+        What was given as the name of a table.
+
         Raises
         ------
         StoreError
@@ -71,6 +82,11 @@ class Catalog:
 
     def scan(self, name: str) -> TableFiles:
         """Return a table as Parquet files; an enhanced one that is not there is made first.
+
+        Parameters
+        ----------
+        name : str
+            Of `names`.
 
         Raises
         ------
@@ -89,7 +105,13 @@ class Catalog:
         return TableFiles(name, files)
 
     def find(self, name: str) -> TableFiles | None:
-        """Return an enhanced table if it is there."""
+        """Return an enhanced table if it is there.
+
+        Parameters
+        ----------
+        name : str
+            Of `ENHANCED`.
+        """
         found = find_table(self.store, name)
         if found is None and self._temporary is not None:
             found = find_table(self.store, name, self._temporary.path, self._temporary)
@@ -108,6 +130,11 @@ class Catalog:
             Make all of them again.
         progress : callable, optional
             Called with what is done and what is to be done.
+
+        Raises
+        ------
+        StoreError
+            If they cannot be made.
         """
         wanted = with_referred(names)
         with self._lock:
@@ -132,7 +159,20 @@ class Catalog:
     # -- SQL -------------------------------------------------------------------------------------------------------
 
     def sql(self, query: str) -> pd.DataFrame:
-        """Query all tables with SQL; see `Trace.sql`."""
+        """Query all tables with SQL; see `Trace.sql`.
+
+        Parameters
+        ----------
+        query : str
+            In the language of DuckDB.
+
+        Raises
+        ------
+        MissingExtraError
+            If DuckDB is not installed.
+        StoreError
+            If the store is damaged, or a table cannot be made.
+        """
         try:
             import duckdb
         except ImportError as error:

@@ -73,6 +73,11 @@ class Trace:
         Bytes a data frame of events or of a compound table may take; larger ones are refused. By default half of the machine's
         memory. `frame_bytes` says what a frame takes, `scan` reads tables of any size.
 
+    Raises
+    ------
+    StoreError
+        If the store cannot be read, or `frame_limit` is no number of bytes.
+
     Attributes
     ----------
     frame_limit : int or None
@@ -277,6 +282,11 @@ class Trace:
         ----------
         name : str
             `events` or the name of a compound table; of those whose rows cannot be counted beforehand it is 0.
+
+        Raises
+        ------
+        StoreError
+            If no data frame has that name.
         """
         if name == "events":
             return bytes_of(EVENT_COLUMNS) * int(self.manifest["n_events"])

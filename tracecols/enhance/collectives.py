@@ -245,7 +245,17 @@ def match_collectives(
 
 
 def latest_member(segments: Segments, begin_time: NDArray[np.int64], rank: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Find the participant of each operation that begins last, of equals that of the lowest rank; (n_operations,) int64."""
+    """Find the participant of each operation that begins last, of equals that of the lowest rank; (n_operations,) int64.
+
+    Parameters
+    ----------
+    segments : Segments
+        The participants of each operation.
+    begin_time : (n,) int64
+        When each participant begins, in ticks.
+    rank : (n,) int32
+        Its rank in the communicator.
+    """
     of = segments.group
     is_last = begin_time == segments.max(begin_time)[of]
     lowest = segments.min(np.where(is_last, rank, np.iinfo(np.int32).max))[of]

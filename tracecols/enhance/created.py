@@ -23,7 +23,17 @@ KINDS = (K.THREAD_CREATE, K.THREAD_BEGIN, K.THREAD_WAIT, K.THREAD_END)
 
 
 def match_created_threads(facts: Facts, members: NDArray[np.int64], calls: CallInstances) -> CompoundTable:
-    """Build the table of created threads."""
+    """Build the table of created threads.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    members : (n_members,) int64
+        Rows of the locations of the partition, ascending.
+    calls : CallInstances
+        Call instances of the partition.
+    """
     store = facts.store
     found: dict[str, list[NDArray[np.int64]]] = {
         name: [np.zeros(0, np.int64)] for name in ("row", "kind", "team", "sequence", "location", "time", "call")
@@ -88,7 +98,16 @@ def match_created_threads(facts: Facts, members: NDArray[np.int64], calls: CallI
 
 
 def times_of(store: Store, location: int, number: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the times of some events of a location, by their numbers in ascending order; 8 B per event between the first and the last."""
+    """Return the times of some events of a location, by their numbers in ascending order; 8 B per event between the first and the last.
+
+    Parameters
+    ----------
+    store : Store
+    location : int
+        Row of the location.
+    number : (n,) int64
+        Numbers of events in the location, ascending.
+    """
     result = np.empty(number.size, np.int64)
     low = 0
     while low < number.size:
@@ -101,7 +120,17 @@ def times_of(store: Store, location: int, number: NDArray[np.int64]) -> NDArray[
 
 
 def enclosing_calls(calls: CallInstances, location: int, row: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find the call instance that was entered last before each event of a location and holds it; -1 none."""
+    """Find the call instance that was entered last before each event of a location and holds it; -1 none.
+
+    Parameters
+    ----------
+    calls : CallInstances
+        Call instances of the partition.
+    location : int
+        Row of the location.
+    row : (n,) int64
+        Rows of its events.
+    """
     own = np.arange(calls.start[location], calls.start[location + 1])
     own = own[np.argsort(calls.enter[own])]
     at = np.searchsorted(calls.enter[own], row) - 1

@@ -72,15 +72,27 @@ class Calls:
     event: Ints
     callsite: Ints
 
-    def where(self, mask: NDArray[np.bool_]) -> Calls:
-        """Keep the calls a mask selects."""
-        return Calls(*(getattr(self, name)[mask] for name in self.__dataclass_fields__))
+    def at(self, rows: Ints) -> Calls:
+        """Return some calls, in the order of their rows."""
+        return Calls(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
 
 def match_devices(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances
 ) -> tuple[CompoundTable, CompoundTable, CompoundTable, CompoundTable]:
-    """Build the tables of kernels, copies, calls that wait for devices, and of what every stream does when."""
+    """Build the tables of kernels, copies, calls that wait for devices, and of what every stream does when.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    scans : sequence of LocationScan
+        Results of the scan, by location.
+    members : (n_members,) int64
+        Rows of the locations of the partition, ascending.
+    calls : CallInstances
+        Call instances of the partition.
+    """
     if not facts.locations.is_device[members].any():
         return tuple(_empty(t) for t in (KERNELS, COPIES, DEVICE_SYNCS, DEVICE_INTERVALS))  # type: ignore[return-value]
     return _Devices(facts, scans, members, calls).tables()
@@ -497,8 +509,9 @@ class _Devices:
         np.maximum.at(done, copy.request[asked], copy.end[asked])
         blocks = (self.what == COPY) & (done > -NEVER) & (c.exit_time >= done)
         all_calls = self._of_kind(((self.what == WAIT) & ~waits_inside) | blocks)
-        is_known = np.isin(all_calls.process, np.concatenate([kernel.process, copy.process]))
-        calls = all_calls.where(is_known)
+        known = np.flatnonzero(np.isin(all_calls.process, np.concatenate([kernel.process, copy.process])))
+        # in the order of the event table, which does not depend on what other processes do
+        calls = all_calls.at(known[np.argsort(c.enter[all_calls.number[known]])])
         number = calls.number
         enter, leave = c.enter_time[number], c.exit_time[number]
         stream, limit = self._scope(calls, enter)
@@ -677,7 +690,17 @@ class _Coverage:
 
 
 def covered(key: Ints, begin: Ints, end: Ints, n: int) -> Ints:
-    """Return how long the intervals of each key cover together, whatever they overlap; (n,) int64."""
+    """Return how long the intervals of each key cover together, whatever they overlap; (n,) int64.
+
+    Parameters
+    ----------
+    key : (n_intervals,) int64
+        What each interval belongs to: 0 <= key < n.
+    begin, end : (n_intervals,) int64
+        Ticks; begin <= end.
+    n : int
+        Number of keys.
+    """
     order = np.lexsort((begin, key))
     key, begin, end = key[order], begin[order], end[order]
     reach = running_max(key, end)
@@ -691,6 +714,13 @@ def covered(key: Ints, begin: Ints, end: Ints, n: int) -> Ints:
 
 def nesting(calls: CallInstances, chosen: Ints) -> tuple[Ints, NDArray[np.bool_], Ints]:
     """Put ENTERs and EXITs of some call instances in the order of the event table.
+
+    Parameters
+    ----------
+    calls : CallInstances
+        Call instances of the partition.
+    chosen : (n_chosen,) int64
+        Numbers of call instances.
 
     Returns
     -------
@@ -734,7 +764,14 @@ def _find(values: Ints, wanted: Ints) -> tuple[Ints, Ints]:
 
 
 def running_max(group: Ints, values: Ints) -> Ints:
-    """Return the largest value so far in each group; equal groups stand side by side. (n,) int64."""
+    """Return the largest value so far in each group; equal groups stand side by side. (n,) int64.
+
+    Parameters
+    ----------
+    group : (n,) int64
+        Group of each value.
+    values : (n,) int64
+    """
     if not values.size:
         return values
     distinct, rank = np.unique(values, return_inverse=True)
@@ -744,7 +781,17 @@ def running_max(group: Ints, values: Ints) -> Ints:
 
 
 def latest_end(key: Ints, time: Ints, end: Ints, wanted_key: Ints, wanted_time: Ints) -> Ints:
-    """Find of the elements of a key with time < the wanted time the one that ends last; -1 if there is none."""
+    """Find of the elements of a key with time < the wanted time the one that ends last; -1 if there is none.
+
+    Parameters
+    ----------
+    key : (n_elements,) int64
+        What each element belongs to: a location or a process.
+    time, end : (n_elements,) int64
+        Ticks by which it is chosen, and at which it ends.
+    wanted_key, wanted_time : (n,) int64
+        For what, and for which time in ticks, an element is wanted.
+    """
     order = np.lexsort((np.arange(key.size), time, key))
     key, time = key[order], time[order]
     # numbers in the order of their ends

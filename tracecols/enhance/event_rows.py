@@ -50,7 +50,16 @@ class EventSpan:
 def find_spans(
     store: Store, locations: Sequence[int], start: int | None = None, stop: int | None = None
 ) -> list[EventSpan]:
-    """Find the events of some locations with start <= time < stop, in ticks; of events that are late, the time they are taken to have."""
+    """Find the events of some locations with start <= time < stop, in ticks; of events that are late, the time they are taken to have.
+
+    Parameters
+    ----------
+    store : Store
+    locations : sequence of int
+        Rows of locations.
+    start, stop : int, optional
+        Ticks; no bound by default.
+    """
     first_rows = to_numpy(store.definitions["locations"].column("first_row"))
     if start is None and stop is None:
         return [EventSpan(i, int(first_rows[i]), 0, store.n_rows("events", i)) for i in locations]
@@ -65,7 +74,13 @@ def find_spans(
 
 
 def bytes_of(columns: Sequence[str]) -> int:
-    """Return the bytes of a row of events in a data frame."""
+    """Return the bytes of a row of events in a data frame.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Names of columns of `events`.
+    """
     table = compound.EVENTS_WITH_POINTERS
     return INDEX_BYTES + sum(np.dtype(table[name].dtype).itemsize for name in columns)
 

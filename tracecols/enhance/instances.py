@@ -332,6 +332,15 @@ def scan_location(facts: Facts, scans: Sequence[LocationScan], teams: Teams, loc
 def scan_stacks(facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int) -> dict[str, NDArray[Any]]:
     """Return `scan_location` as columns.
 
+    Parameters
+    ----------
+    facts, scans
+        Of the trace.
+    teams : Teams
+        With those of the location.
+    location : int
+        Row of the location.
+
     Returns
     -------
     dict of str to (n_events,) array

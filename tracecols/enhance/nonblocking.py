@@ -25,7 +25,19 @@ KINDS = (K.NON_BLOCKING_COLLECTIVE_REQUEST, K.NON_BLOCKING_COLLECTIVE_COMPLETE)
 def match_nonblocking(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances
 ) -> CompoundTable:
-    """Build the table of participants of non-blocking collective operations."""
+    """Build the table of participants of non-blocking collective operations.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    scans : sequence of LocationScan
+        Results of the scan, by location.
+    members : (n_members,) int64
+        Rows of the locations of the slice, ascending.
+    calls : CallInstances
+        Call instances of the slice.
+    """
     by_kind = facts.store.manifest["events_by_kind"]
     if not any(by_kind.get(str(int(k)), 0) for k in KINDS):
         return CompoundTable(

@@ -108,7 +108,17 @@ class Regions:
 def device_calls(
     lower: NDArray[np.object_], role: NDArray[np.object_], paradigm: NDArray[np.object_]
 ) -> NDArray[np.int8]:
-    """Tell by paradigm, role and name what regions do for devices: `LAUNCH`, `COPY`, ...; -1 nothing. (n_regions,) int8."""
+    """Tell by paradigm, role and name what regions do for devices: `LAUNCH`, `COPY`, ...; -1 nothing. (n_regions,) int8.
+
+    Parameters
+    ----------
+    lower : (n_regions,) object
+        Names in lower case.
+    role : (n_regions,) object
+        `RegionRole` by name.
+    paradigm : (n_regions,) object
+        By name.
+    """
     result = np.full(lower.size, -1, np.int8)
     patterns = [(what, re.compile(pattern)) for what, pattern in _DEVICE_CALLS]
     of_role = {

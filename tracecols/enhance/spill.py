@@ -128,7 +128,14 @@ class SpilledColumns:
 
 
 def keep(columns: Columns, spill: ColumnSpill | None) -> ColumnSource:
-    """Keep columns where a step is told to: in memory if nowhere."""
+    """Keep columns where a step is told to: in memory if nowhere.
+
+    Parameters
+    ----------
+    columns : Columns
+    spill : ColumnSpill, optional
+        Where they are kept; None where the whole trace is one partition.
+    """
     return columns.computed() if spill is None else spill.keep(columns)
 
 

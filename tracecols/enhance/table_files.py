@@ -40,19 +40,39 @@ ENHANCED: tuple[str, ...] = ("events", "call_paths", *TABLES)
 
 
 def schema_of(name: str) -> Table:
-    """Return the declaration of an enhanced table."""
+    """Return the declaration of an enhanced table.
+
+    Parameters
+    ----------
+    name : str
+        Of `ENHANCED`.
+    """
     if name == "events":
         return compound.EVENTS_WITH_POINTERS
     return compound.CALL_PATHS if name == "call_paths" else TABLES[name].schema
 
 
 def row_bytes(table: Table) -> int:
-    """Return the bytes of a row in a data frame; of a text those that point to it."""
+    """Return the bytes of a row in a data frame; of a text those that point to it.
+
+    Parameters
+    ----------
+    table : Table
+        Its declaration.
+    """
     return sum(8 if c.dtype == "string" else np.dtype(c.dtype).itemsize for c in table.columns)
 
 
 def origin(store: Store, name: str) -> dict[str, Any]:
-    """Say what an enhanced table was made of and by what: another one is not the same table."""
+    """Say what an enhanced table was made of and by what: another one is not the same table.
+
+    Parameters
+    ----------
+    store : Store
+        What it is made of.
+    name : str
+        Of `ENHANCED`.
+    """
     columns = [[c.name, c.dtype] for c in schema_of(name).columns]
     return {"name": name, "of": store.digest, "made_by": f"tracecols {__version__}, {VERSION}", "columns": columns}
 
@@ -153,13 +173,26 @@ def find_table(store: Store, name: str, parent: Path | None = None, kept: object
 
 
 def find_tables(store: Store) -> dict[str, TableFiles]:
-    """Find the enhanced tables that stand in a store."""
+    """Find the enhanced tables that stand in a store.
+
+    Parameters
+    ----------
+    store : Store
+    """
     found = {name: find_table(store, name) for name in ENHANCED}
     return {name: table for name, table in found.items() if table is not None}
 
 
 def part_writer(path: Path, table: Table) -> pq.ParquetWriter:
-    """Open a file of an enhanced table: what grows from row to row is packed as differences, the rest plain, behind LZ4."""
+    """Open a file of an enhanced table: what grows from row to row is packed as differences, the rest plain, behind LZ4.
+
+    Parameters
+    ----------
+    path : Path
+        Where the file is to stand.
+    table : Table
+        Declaration of the table.
+    """
     grows = [c.name for c in table.columns if c.dtype == "int64" and (c.target == "events" or c.unit == "ticks")]
     return pq.ParquetWriter(
         path,

@@ -104,7 +104,13 @@ def _no_rows(table: Table, name: str) -> NDArray[Any]:
 
 
 def rows_ascend(division: Division) -> bool:
-    """Whether the events of every partition lie before those of the next."""
+    """Whether the events of every partition lie before those of the next.
+
+    Parameters
+    ----------
+    division : Division
+        All partitions of the trace.
+    """
     last = -1
     for partition in division.partitions:
         if partition.members.size:
@@ -115,7 +121,14 @@ def rows_ascend(division: Division) -> bool:
 
 
 def is_separable(spec: TableSpec, division: Division) -> bool:
-    """Whether every slice can write its rows by itself: none lies between those of another one, and nobody refers to their numbers."""
+    """Whether every slice can write its rows by itself: none lies between those of another one, and nobody refers to their numbers.
+
+    Parameters
+    ----------
+    spec : TableSpec
+    division : Division
+        All partitions of the trace.
+    """
     if len(division) == 1 or not spec.order:
         return True
     refers = spec.references or any(spec.name in other.references.values() for other in TABLES.values())
@@ -180,12 +193,29 @@ class SliceWriter:
 
 
 def slice_path(folder: Path, name: str, number: int) -> Path:
-    """Return where a slice leaves its rows of a table."""
+    """Return where a slice leaves its rows of a table.
+
+    Parameters
+    ----------
+    folder : Path
+        Where all is written first.
+    name : str
+        Of the table.
+    number : int
+        Of the slice.
+    """
     return folder / "slices" / f"{name}-{number:05d}.arrow"
 
 
 def made_of(view: Model, spec: TableSpec) -> Iterator[CompoundTable]:
-    """Make a table of a slice, location by location where it can be made so."""
+    """Make a table of a slice, location by location where it can be made so.
+
+    Parameters
+    ----------
+    view : Model
+        What the slice holds.
+    spec : TableSpec
+    """
     if not spec.by_location:
         yield view.get(spec.name)
         return
@@ -197,7 +227,14 @@ def made_of(view: Model, spec: TableSpec) -> Iterator[CompoundTable]:
 
 
 def in_order(spec: TableSpec, table: CompoundTable) -> NDArray[np.int64] | None:
-    """Return the rows of a slice in their order; None if they stand in it."""
+    """Return the rows of a slice in their order; None if they stand in it.
+
+    Parameters
+    ----------
+    spec : TableSpec
+    table : CompoundTable
+        The rows of a slice.
+    """
     keys = [table[name] for name in spec.order]
     if not keys:
         return None
@@ -208,7 +245,16 @@ def in_order(spec: TableSpec, table: CompoundTable) -> NDArray[np.int64] | None:
 
 
 def leave_slice(path: Path, spec: TableSpec, table: CompoundTable) -> None:
-    """Leave the rows of a slice in their order, with their numbers in the slice, for `merge_slices`."""
+    """Leave the rows of a slice in their order, with their numbers in the slice, for `merge_slices`.
+
+    Parameters
+    ----------
+    path : Path
+        See `slice_path`.
+    spec : TableSpec
+    table : CompoundTable
+        The rows of the slice.
+    """
     order = in_order(spec, table)
     rows: Any = slice(None) if order is None else order
     beside = [*(name for name in spec.order if name not in spec.schema.names), "number"]
@@ -303,6 +349,13 @@ def _merged_column(
 def write_places(facts: Facts, folder: Path) -> tuple[Path, str]:
     """Write the place of every event in chronological order to a file; 8 B per event beside it for the time.
 
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    folder : Path
+        Where the file is to stand.
+
     Returns
     -------
     path, dtype
@@ -333,7 +386,13 @@ def write_places(facts: Facts, folder: Path) -> tuple[Path, str]:
 
 
 def with_referred(names: Iterable[str]) -> tuple[str, ...]:
-    """Add the tables that some tables refer to, in an order in which every table follows those it refers to."""
+    """Add the tables that some tables refer to, in an order in which every table follows those it refers to.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Of `ENHANCED`.
+    """
     wanted = set(names)
     waiting = list(wanted)
     while waiting:
@@ -399,7 +458,19 @@ def write_tables(
 
 
 def finish_tables(model: Model, wanted: Sequence[str], separable: frozenset[str], building: Path) -> None:
-    """Merge what slices left, and write what is of the whole trace; every table has a file then."""
+    """Merge what slices left, and write what is of the whole trace; every table has a file then.
+
+    Parameters
+    ----------
+    model : Model
+        The trace in one partition.
+    wanted : sequence of str
+        Names of tables; each behind those it refers to.
+    separable : frozenset of str
+        Those that slices wrote by themselves.
+    building : Path
+        Where all is written first.
+    """
     numbers: dict[str, list[NDArray[np.int64]]] = {}
     for name in wanted:
         spec, schema = TABLES.get(name), schema_of(name)

@@ -228,11 +228,11 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
             TableSpec(compound.CONSTRUCTS, counts=True, order=("earliest_enter_time", "first_enter")),
             TableSpec(compound.CONSTRUCT_MEMBERS, _HERE, order=("enter",)),
             TableSpec(compound.LOCK_ACQUISITIONS, _HERE, counts=True, order=("acquire",), kinds=_kinds(ACQUIRE)),
-            TableSpec(compound.CREATED_THREADS, ("join_call_path", "join_location"), counts=True),
-            TableSpec(compound.KERNELS, _HERE, counts=True),
-            TableSpec(compound.COPIES, ("call_path", "location")),
-            TableSpec(compound.DEVICE_SYNCS, _HERE),
-            TableSpec(compound.DEVICE_INTERVALS, _HERE),
+            TableSpec(compound.CREATED_THREADS, ("join_call_path", "join_location"), counts=True, order=("begin",)),
+            TableSpec(compound.KERNELS, _HERE, counts=True, order=("enter_time", "enter")),
+            TableSpec(compound.COPIES, _HERE, order=("begin_time", "row")),
+            TableSpec(compound.DEVICE_SYNCS, _HERE, order=("enter",)),
+            TableSpec(compound.DEVICE_INTERVALS, _HERE, order=("location", "begin_time")),
             TableSpec(compound.SENDS, _HERE, order=("send",), kinds=_kinds(SENDS)),
             TableSpec(compound.RECEIVES, _HERE, order=("recv",), kinds=_kinds(RECEIVES)),
             TableSpec(
@@ -254,7 +254,7 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
             TableSpec(causes.SYNC_POINTS),
             TableSpec(causes.DELAY_PAIRS),
             TableSpec(causes.CRITICAL_PATH),
-            TableSpec(causes.ROOT_CAUSES),
+            TableSpec(causes.ROOT_CAUSES, order=("property", "call_path", "location")),
             TableSpec(causes.RUN_CAUSES),
         )
     }

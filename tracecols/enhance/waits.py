@@ -37,6 +37,8 @@ def largest_per_call(call: NDArray[np.int64], severity: NDArray[np.int64], last:
         ENTER row of the call.
     severity : (n,) int64
         Ticks.
+    last : bool
+        Whether of equals the last counts.
     """
     index = np.arange(call.size)
     order = np.lexsort((-index if last else index, -severity, call))
@@ -52,6 +54,10 @@ def wait_for_senders(
 
     Parameters
     ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    m : CompoundTable
+        `messages`.
     calls, never : callable
         Region rules: in which calls receives wait, and in which of those they do not.
     once : callable, optional
@@ -81,6 +87,13 @@ def wait_for_senders(
 def wait_for_receivers(facts: Facts, m: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Find the sends that wait because their receives are posted late, in a table of sent messages.
 
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    m : CompoundTable
+        `sent_messages`.
+
     Returns
     -------
     wait : (n,) int64
@@ -100,7 +113,17 @@ def wait_for_receivers(facts: Facts, m: CompoundTable) -> tuple[NDArray[np.int64
 
 
 def of_operations(collectives: CompoundTable, m: CompoundTable, ops: Iterable[str]) -> NDArray[np.bool_]:
-    """Say which participants take part in some operations on communicators of two or more; (n_members,) bool."""
+    """Say which participants take part in some operations on communicators of two or more; (n_members,) bool.
+
+    Parameters
+    ----------
+    collectives : CompoundTable
+        Operations of the slice.
+    m : CompoundTable
+        `collective_members`.
+    ops : iterable of str
+        Of `CollectiveOp`.
+    """
     wanted = np.isin(collectives.op, [COLLECTIVE_OPS.index(o) for o in ops]) & (collectives.size > 1)
     result: NDArray[np.bool_] = wanted[m.collective]
     return result
@@ -176,6 +199,11 @@ class Participants:
 
 def synchronised(c: Participants) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     """Find until when members of n-to-n operations wait.
+
+    Parameters
+    ----------
+    c : Participants
+        Those of n-to-n operations.
 
     Returns
     -------

@@ -64,6 +64,8 @@ def match_window_collectives(
         Rows of the locations of the partition, ascending.
     calls : CallInstances
         Call instances of the partition.
+    operations : CompoundTable
+        `rma_operations`.
     """
     e = attributed_events(facts, scans, members, calls, "rma", ["window"])
     # nothing is joined on a window that is not defined
@@ -144,7 +146,19 @@ def _last_accesses(
 def list_rma_operations(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances
 ) -> CompoundTable:
-    """Build the table of accesses to windows between hosts; what devices copy stands in `copies`."""
+    """Build the table of accesses to windows between hosts; what devices copy stands in `copies`.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    scans : sequence of LocationScan
+        Results of the scan, by location.
+    members : (n_members,) int64
+        Rows of the locations of the slice, ascending.
+    calls : CallInstances
+        Call instances of the slice.
+    """
     e = attributed_events(facts, scans, members, calls, "rma", ["window", "remote", "sent", "received"])
     of_hosts = np.append(host_windows(facts), True)
     at = np.flatnonzero(mask_of((K.RMA_PUT, K.RMA_GET, K.RMA_ATOMIC))[e.kind] & of_hosts[e.window])
@@ -178,7 +192,13 @@ def list_rma_operations(
 
 
 def host_windows(facts: Facts) -> NDArray[np.bool_]:
-    """Say which windows are none of devices; (n_windows,) bool."""
+    """Say which windows are none of devices; (n_windows,) bool.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    """
     d = facts.store.definitions
     members = d["communicators"].column("members").to_pylist()
     streams = set(np.flatnonzero(facts.locations.is_device).tolist())
@@ -190,7 +210,19 @@ def host_windows(facts: Facts) -> NDArray[np.bool_]:
 def match_lock_epochs(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances
 ) -> CompoundTable:
-    """Build the table of passive access epochs: the k-th request and the k-th release of an origin at a target."""
+    """Build the table of passive access epochs: the k-th request and the k-th release of an origin at a target.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    scans : sequence of LocationScan
+        Results of the scan, by location.
+    members : (n_members,) int64
+        Rows of the locations of the slice, ascending.
+    calls : CallInstances
+        Call instances of the slice.
+    """
     e = attributed_events(facts, scans, members, calls, "rma", ["window", "remote", "lock_type"])
     of_locks = mask_of((K.RMA_REQUEST_LOCK, K.RMA_RELEASE_LOCK))[e.kind] & (e.window >= 0) & (e.remote >= 0)
     mine = np.flatnonzero(of_locks & (e.call >= 0))

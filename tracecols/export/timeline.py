@@ -318,8 +318,8 @@ class Timeline:
             track = self._track(line, "Copies", "waits")
             yield track
             is_begin = what == kernels.BEGIN
-            mark = np.where(is_begin, np.cumsum(is_begin) - 1, -1)
-            yield TrackEvents(track, time, what, np.full(2 * n, -1, np.int32), mark, instants)
+            instant = np.where(is_begin, np.cumsum(is_begin) - 1, -1)
+            yield TrackEvents(track, time, what, np.full(2 * n, -1, np.int32), instant, instants)
 
     def _draw_location(self, location: int, line: Track) -> Iterator[tuple[TimelineItem | None, int]]:
         """Draw the events of a location; with every item comes how many events are done since the one before."""

@@ -457,7 +457,26 @@ class Family:
         self, id: str, parent: str, title: str, *, summary: str, unit: str = "sec", scalasca: Variant | None = UNCHANGED,
         expert: Variant | None = None, **more: Any,
     ) -> Callable[[CellFunction], CellFunction]:  # fmt: skip
-        """Declare a property whose cells a function computes from those of all others; use as a decorator."""
+        """Declare a property whose cells a function computes from those of all others; use as a decorator.
+
+        Parameters
+        ----------
+        id : str
+            The name the field's tools use.
+        parent : str
+            Id of the property above; empty for roots.
+        title : str
+            Name for people.
+        summary : str
+            What the property means.
+        unit : str, optional
+            sec, occ or bytes; a counter's own unit.
+        scalasca, expert : mapping, optional
+            What is different under these conventions: attributes of `Property`, and arguments of the function. None:
+            the property does not exist there.
+        **more
+            Further attributes of `Property`.
+        """
 
         def declare(function: CellFunction) -> CellFunction:
             self.add(id, parent, title, summary, unit=unit, scalasca=scalasca, expert=expert, derived=function, **more)

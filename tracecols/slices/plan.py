@@ -236,13 +236,31 @@ class TeamVisits:
 
 
 def switch_to(tasks: TaskEvents, slot: int, before: int) -> AddedEvent:
-    """Return the last event before some row that switched to a task."""
+    """Return the last event before some row that switched to a task.
+
+    Parameters
+    ----------
+    tasks : TaskEvents
+        Of a location.
+    slot : int
+        Number of the task.
+    before : int
+        Row.
+    """
     at = np.flatnonzero((tasks.slot == slot) & (tasks.row < before) & np.isin(tasks.kind, SWITCHES))[-1]
     return AddedEvent(int(tasks.row[at]), int(tasks.kind[at]), -1)
 
 
 def switch_to_implicit(tasks: TaskEvents, before: int) -> AddedEvent:
-    """Return a switch to the implicit task, made after the last switch before some row."""
+    """Return a switch to the implicit task, made after the last switch before some row.
+
+    Parameters
+    ----------
+    tasks : TaskEvents
+        Of a location.
+    before : int
+        Row.
+    """
     at = np.flatnonzero((tasks.row < before) & np.isin(tasks.kind, SWITCHES))[-1]
     return AddedEvent(int(tasks.row[at]), int(tasks.kind[at]), -1, TO_IMPLICIT)
 

@@ -26,7 +26,27 @@ def charge_delays(
     facts: Facts, members: NDArray[np.int64], points: CompoundTable, pairs: CompoundTable, spent: Segments, delays: Delays,
     factors: Factors, path: Path,
 ) -> CompoundTable:  # fmt: skip
-    """Charge some locations with what their delays cost and with their part of the critical path."""
+    """Charge some locations with what their delays cost and with their part of the critical path.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    members : (n_members,) int64
+        Rows of the locations of the partition, ascending.
+    points : CompoundTable
+        `sync_points`: all of the trace.
+    pairs : CompoundTable
+        `delay_pairs`: all of the trace.
+    spent : Segments
+        Time of the partition by call path, from point to point.
+    delays : Delays
+        What the causing sides in the partition spent more time on.
+    factors : Factors
+        What the delays cost.
+    path : Path
+        The critical path.
+    """
     rows: list[Rows] = []
     creation = facts.call_paths.creation
     size = np.diff(delays.end, prepend=0)
@@ -99,7 +119,23 @@ def charge_run(
     facts: Facts, points: CompoundTable, pairs: CompoundTable, factors: Factors, charged: Sequence[CompoundTable],
     own: Sequence[OwnTimes],
 ) -> CompoundTable:  # fmt: skip
-    """Charge all locations with what their waits propagate and with what the critical path means for them."""
+    """Charge all locations with what their waits propagate and with what the critical path means for them.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    points : CompoundTable
+        `sync_points`: all of the trace.
+    pairs : CompoundTable
+        `delay_pairs`: all of the trace.
+    factors : Factors
+        What the delays cost.
+    charged : sequence of CompoundTable
+        `root_causes`, by partition.
+    own : sequence of OwnTimes
+        Times without waits, by partition.
+    """
     rows: list[Rows] = []
     for k, (name, suffix, kind) in enumerate(
         (("latesender", "ls", "late sender"), ("latereceiver", "lr", "late receiver"))

@@ -112,7 +112,25 @@ def waiting_times(
     facts: Facts, members: NDArray[np.int64], division: Division, points: CompoundTable, pairs: CompoundTable, spent: Segments,
     spill: ColumnSpill | None,
 ) -> WaitingTimes:  # fmt: skip
-    """Find what the waiting sides of pairs did since they synchronised last with those who let them wait."""
+    """Find what the waiting sides of pairs did since they synchronised last with those who let them wait.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    members : (n_members,) int64
+        Rows of the locations of the partition, ascending.
+    division : Division
+        All partitions of the trace.
+    points : CompoundTable
+        `sync_points`: all of the trace.
+    pairs : CompoundTable
+        `delay_pairs`: all of the trace.
+    spent : Segments
+        Time of the partition by call path, from point to point.
+    spill : ColumnSpill, optional
+        Where the columns are kept; in memory if nowhere.
+    """
     mine = np.zeros(facts.n_locations, bool)
     mine[members] = True
     chosen = np.flatnonzero(pairs.waiting >= 0)
@@ -155,7 +173,27 @@ def find_delays(
     facts: Facts, members: NDArray[np.int64], partition: int, points: CompoundTable, pairs: CompoundTable, spent: Segments,
     waiting: Sequence[WaitingTimes], spill: ColumnSpill | None,
 ) -> Delays:  # fmt: skip
-    """Find what the causing sides of pairs spent more time on than the waiting sides, by call path."""
+    """Find what the causing sides of pairs spent more time on than the waiting sides, by call path.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    members : (n_members,) int64
+        Rows of the locations of the partition, ascending.
+    partition : int
+        Number of the partition.
+    points : CompoundTable
+        `sync_points`: all of the trace.
+    pairs : CompoundTable
+        `delay_pairs`: all of the trace.
+    spent : Segments
+        Time of the partition by call path, from point to point.
+    waiting : sequence of WaitingTimes
+        What the waiting sides did, by their partition.
+    spill : ColumnSpill, optional
+        Where the columns are kept; in memory if nowhere.
+    """
     mine = np.zeros(facts.n_locations, bool)
     mine[members] = True
     pair = np.flatnonzero(mine[points.location[pairs.cause]]) if len(pairs) else np.zeros(0, np.int64)
@@ -262,7 +300,19 @@ class OwnTimes:
 
 
 def own_times(facts: Facts, members: NDArray[np.int64], points: CompoundTable, spent: Segments) -> OwnTimes:
-    """Add up the time of some locations by call path without the waits at their synchronisation points."""
+    """Add up the time of some locations by call path without the waits at their synchronisation points.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    members : (n_members,) int64
+        Rows of the locations of the partition, ascending.
+    points : CompoundTable
+        `sync_points`: all of the trace.
+    spent : Segments
+        Time of the partition by call path, from point to point.
+    """
     mine = np.zeros(facts.n_locations, bool)
     mine[members] = True
     end = np.flatnonzero((points.kind == END) & mine[points.location])

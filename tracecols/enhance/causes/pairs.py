@@ -51,12 +51,24 @@ class Groups:
 
 
 def has_openmp(facts: Facts) -> bool:
-    """Whether a program uses OpenMP."""
+    """Whether a program uses OpenMP.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    """
     return bool((facts.regions.paradigm == "openmp").any())
 
 
 def has_mpi(facts: Facts) -> bool:
-    """Whether a program uses MPI."""
+    """Whether a program uses MPI.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    """
     return bool((facts.regions.paradigm == "mpi").any())
 
 
@@ -64,14 +76,31 @@ def match_causes(
     facts: Facts, scans: Sequence[LocationScan], senders: Sequence[Synchronisation], receivers: Sequence[Synchronisation], collective: Sequence[Synchronisation],
     startup: Synchronisation, threads: Sequence[ThreadPoints],
 ) -> tuple[CompoundTable, CompoundTable]:  # fmt: skip
-    """Build the tables of all synchronisation points and of the pairs of who causes a wait and who waits."""
+    """Build the tables of all synchronisation points and of the pairs of who causes a wait and who waits.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    scans : sequence of LocationScan
+        Results of the scan, by location.
+    senders, receivers : sequence of Synchronisation
+        Of messages that are sent late, and received late, by partition.
+    collective : sequence of Synchronisation
+        Of collective operations, by bucket.
+    startup : Synchronisation
+        Of start and end of MPI.
+    threads : sequence of ThreadPoints
+        By partition.
+    """
     found = [*senders, *receivers, *collective, startup, *threads]
     columns = {c: np.concatenate([f.points.column(c) for f in found]) for c in POINT}
     # what no region is recorded around is charged nowhere
     known = columns["call_path"] >= 0
     columns = {c: v[known] for c, v in columns.items()}
-    # every location ends at a point
-    ends = np.flatnonzero(facts.locations.is_cpu)
+    # every location that has events ends at a point
+    has_events = np.fromiter((scan.n > 0 for scan in scans), bool, facts.n_locations)
+    ends = np.flatnonzero(facts.locations.is_cpu & has_events)
     of_end: dict[str, Any] = {
         "location": ends, "row": AT_END, "kind": END, "begin_time": [scans[i].last_time for i in ends.tolist()], "wait": 0.0, "total": 0.0, "completion": 0.0, "call_path": -1,
         "partner": -1, "communicator": -1, "set": -1,
@@ -117,7 +146,15 @@ def find_points(points: Columns, row: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def location_starts(facts: Facts, location: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return the first point of each location; (n_locations + 1,) int64."""
+    """Return the first point of each location; (n_locations + 1,) int64.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    location : (n_points,) int32
+        Location of each point, ascending.
+    """
     return np.searchsorted(location, np.arange(facts.n_locations + 1))
 
 

@@ -86,7 +86,15 @@ def _joined(parts: Sequence[dict[str, Any]], of: dict[str, Any]) -> Columns:
 
 
 def seconds(facts: Facts, ticks: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return clock readings as seconds since the first event of the trace; (n,) float64."""
+    """Return clock readings as seconds since the first event of the trace; (n,) float64.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    ticks : (n,) int64
+        Clock readings.
+    """
     first = int(facts.store.manifest["first_time"] or 0)
     return (ticks - first).astype(np.float64) / facts.resolution
 
@@ -96,7 +104,17 @@ def _positive(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def late_senders(facts: Facts, messages: CompoundTable, spill: ColumnSpill | None) -> Synchronisation:
-    """Find the points of messages that are sent late: where they are received, and where they are sent."""
+    """Find the points of messages that are sent late: where they are received, and where they are sent.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    messages : CompoundTable
+        That the partition receives.
+    spill : ColumnSpill, optional
+        Where the columns are kept; in memory if nowhere.
+    """
     m = messages
     _, waits = wait_for_senders(facts, m)
     of = np.flatnonzero(waits)
@@ -121,7 +139,17 @@ def late_senders(facts: Facts, messages: CompoundTable, spill: ColumnSpill | Non
 
 
 def late_receivers(facts: Facts, sent_messages: CompoundTable, spill: ColumnSpill | None) -> Synchronisation:
-    """Find the points of messages that are received late: where their sends complete, and where their receives are posted."""
+    """Find the points of messages that are received late: where their sends complete, and where their receives are posted.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    sent_messages : CompoundTable
+        That the partition sends.
+    spill : ColumnSpill, optional
+        Where the columns are kept; in memory if nowhere.
+    """
     m = sent_messages
     _, waits = wait_for_receivers(facts, m)
     of = np.flatnonzero(waits)
@@ -153,7 +181,19 @@ def late_receivers(facts: Facts, sent_messages: CompoundTable, spill: ColumnSpil
 def collective_points(
     facts: Facts, collectives: CompoundTable, members: CompoundTable, spill: ColumnSpill | None
 ) -> Synchronisation:
-    """Find the points of collective operations, and who lets whom wait in them."""
+    """Find the points of collective operations, and who lets whom wait in them.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    collectives : CompoundTable
+        Of the bucket.
+    members : CompoundTable
+        `collective_members`.
+    spill : ColumnSpill, optional
+        Where the columns are kept; in memory if nowhere.
+    """
     m = members
     points, pairs = [], []
     for kind, ops in (
@@ -230,7 +270,14 @@ def collective_points(
 
 
 def startup_points(facts: Facts, startups: CompoundTable) -> Synchronisation:
-    """Find the points of MPI_Init and MPI_Finalize; nobody is told to let others wait there."""
+    """Find the points of MPI_Init and MPI_Finalize; nobody is told to let others wait there.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    startups : CompoundTable
+    """
     m = startups
     points = []
     for is_init, kind in ((True, "MPI_Init"), (False, "MPI_Finalize")):
@@ -271,7 +318,19 @@ class ThreadPoints(Synchronisation):
 def thread_points(
     facts: Facts, constructs: CompoundTable, members: CompoundTable, teams: CompoundTable
 ) -> ThreadPoints:
-    """Find the points where threads begin in teams and meet at barriers, and who lets whom wait there."""
+    """Find the points where threads begin in teams and meet at barriers, and who lets whom wait there.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    constructs : CompoundTable
+        Of the partition.
+    members : CompoundTable
+        `construct_members`.
+    teams : CompoundTable
+        Of the partition.
+    """
     m = members
     team = constructs.team[m.construct] if len(constructs) else m.construct
     master = teams.master[team] if len(teams) else np.full(len(m), -1, np.int32)

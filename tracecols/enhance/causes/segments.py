@@ -96,7 +96,25 @@ def segments(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], teams: Teams, points: CompoundTable,
     threads: ThreadPoints, spill: ColumnSpill | None,
 ) -> Segments:  # fmt: skip
-    """Add up the time of some locations by call path between the cuts at their synchronisation points."""
+    """Add up the time of some locations by call path between the cuts at their synchronisation points.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    scans : sequence of LocationScan
+        Results of the scan, by location.
+    members : (n_members,) int64
+        Rows of the locations of the partition, ascending.
+    teams : Teams
+        Team instances of the partition.
+    points : CompoundTable
+        `sync_points`: all of the trace.
+    threads : ThreadPoints
+        Points of the partition's threads, and their parallel regions.
+    spill : ColumnSpill, optional
+        Where the columns are kept; in memory if nowhere.
+    """
     tree = facts.call_paths
     n_locations = facts.n_locations
     met = np.empty(len(tree), np.int64)
@@ -255,6 +273,8 @@ def sum_intervals(
 
     Parameters
     ----------
+    facts : Facts
+        What every step knows of the whole trace.
     spent : Segments
     first, stop : (n,) int64
         First segment of each interval, and one past its last.

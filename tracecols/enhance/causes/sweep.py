@@ -55,7 +55,19 @@ class Factors:
 
 
 def sweep_costs(facts: Facts, points: CompoundTable, pairs: CompoundTable, delays: Sequence[Delays]) -> Factors:
-    """Carry the costs of waits back through time to those that they go back to."""
+    """Carry the costs of waits back through time to those that they go back to.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    points : CompoundTable
+        `sync_points`: all of the trace.
+    pairs : CompoundTable
+        `delay_pairs`: all of the trace.
+    delays : sequence of Delays
+        By partition.
+    """
     n, n_points = len(pairs), len(points)
     waits = Waits(points)
     wait = points.wait[waits.point]
@@ -126,7 +138,17 @@ class Path:
 
 
 def find_critical_path(facts: Facts, points: CompoundTable, pairs: CompoundTable) -> Path:
-    """Walk back from what ended last to what it waited for, until the start of MPI or the beginning of the trace."""
+    """Walk back from what ended last to what it waited for, until the start of MPI or the beginning of the trace.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    points : CompoundTable
+        `sync_points`: all of the trace.
+    pairs : CompoundTable
+        `delay_pairs`: all of the trace.
+    """
     n = len(points)
     kind, location, wait = points.kind, points.location, points.wait
     is_init, is_finalize = kind == POINTS.index("MPI_Init"), kind == POINTS.index("MPI_Finalize")
