@@ -783,7 +783,13 @@ class RetimedTrace(Prediction):
     """A predicted run that can be analysed like a trace."""
 
     def analyze(self, *arguments: Any, **options: Any) -> SeverityCube:
-        """Search the re-timed trace for all patterns; parameters as of `Trace.analyze`. It is written to a temporary store."""
+        """Search the re-timed trace for all patterns. It is written to a temporary store.
+
+        Parameters
+        ----------
+        *arguments, **options
+            As of `Trace.analyze`.
+        """
         with self.written() as path:
             return Trace(path, jobs=self._jobs).analyze(*arguments, **options)
 

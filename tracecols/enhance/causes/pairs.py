@@ -135,7 +135,15 @@ def match_causes(
 
 
 def find_points(points: Columns, row: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find the points at rows of events; (n,) int64, -1 where there is none."""
+    """Find the points at rows of events; (n,) int64, -1 where there is none.
+
+    Parameters
+    ----------
+    points : Columns
+        In the order of locations and rows.
+    row : (n,) int64
+        Rows of events.
+    """
     real = np.flatnonzero(points.row != AT_END)
     if not real.size:
         return np.full(row.size, -1, np.int64)
