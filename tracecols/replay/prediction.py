@@ -80,6 +80,11 @@ class Prediction:
     def save(self, path: str | Path) -> Path:
         """Write the re-timed trace as a store; an older re-timed trace is replaced.
 
+        Parameters
+        ----------
+        path : str or Path
+            The store to make, `NAME.trace`.
+
         Raises
         ------
         StoreError
