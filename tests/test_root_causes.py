@@ -109,6 +109,19 @@ def test_critical_path__is_as_long_as_from_start_to_end_of_mpi():
     assert cube.total("critical_path") == 15
 
 
+def test_root_causes__of_large_traces_are_computed_only_when_asked_for(monkeypatch):
+    monkeypatch.setattr("tracecols.patterns.engine.MOST_CALLS", 5)
+    with late_twice().trace() as trace:
+        cube = trace.analyze()
+        assert not {"delay", "delay_latesender", "critical_path", "performance_impact"} & set(cube.properties.id)
+        assert {"mpi_latesender", "imbalance"} <= set(cube.properties.id)
+        (n,) = [n for note, n in cube.facts["counts"].items() if "root causes" in note]
+        assert n > 5
+        asked = trace.analyze(properties=["delay_latesender"])
+    assert severities(asked, "delay_latesender") == pytest.approx(WORKED_OUT["delay_latesender"])
+    assert not any("root causes" in note for note in asked.facts["counts"])
+
+
 def test_critical_path__is_a_table_of_stretches():
     with late_twice().trace() as trace:
         path = trace.critical_path()

@@ -32,7 +32,7 @@ from tracecols.patterns.profile import displaced_call_paths, overbooked_threads
 from tracecols.patterns.registry import CONVENTIONS, find_declared, needed, properties
 from tracecols.patterns.team_times import TeamTimes
 from tracecols.schema import not_analysed
-from tracecols.schema.causes import CHARGED, WAITS
+from tracecols.schema.causes import CHARGED, HELD, WAITS
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.cube import SeverityCube
@@ -132,6 +132,13 @@ class Choice:
 
 
 EVERYTHING = Choice()
+
+MOST_CALLS = 1 << 26
+"""Call instances of a trace whose root causes are computed without being asked for: their points and pairs are held in memory,
+80 B per call instance in a halo exchange of which every message waits."""
+
+LEFT_OUT = "call instances: root causes take about 80 bytes of memory for each and are left out; name them with --property to have them"
+"""Note of larger traces."""
 
 
 def choose(
@@ -450,6 +457,23 @@ def declared_for(model: Model, conventions: str, patterns: Iterable[Family]) -> 
     return properties(conventions, [*counter_properties(model, conventions), *more], model)
 
 
+def without(declared: list[Property], roots: Iterable[str]) -> list[Property]:
+    """Return the properties that do not stand in some trees.
+
+    Parameters
+    ----------
+    declared : list of Property
+        Parents before children.
+    roots : iterable of str
+        Ids of properties.
+    """
+    gone = set(roots)
+    for p in declared:
+        if p.parent in gone:
+            gone.add(p.id)
+    return [p for p in declared if p.id not in gone]
+
+
 def with_topologies(model: Model, topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Model:
     """Return a model that has more topologies than its trace; itself if there are none."""
     if not topologies:
@@ -496,6 +520,10 @@ def analyze_model(
     if choice.properties is not None:
         computed, asked = needed(declared, choice.properties)
         declared, shown = ([p for p in declared if p.id in ids] for ids in (computed, asked))
+    n_calls = sum(scan.n_calls for scan in model.scans)
+    is_large = choice.properties is None and n_calls > MOST_CALLS and any(p.id in HELD for p in declared)
+    if is_large:
+        declared = shown = without(declared, HELD)
     search = Search(model, declared, CONVENTIONS[conventions], choice.parameters)
     cells, counts = search.run(progress)
     clock = model.store.manifest["clock"]
@@ -513,6 +541,8 @@ def analyze_model(
     found |= {f"records of {what}, which are not analysed": n for what, n in not_analysed(model.store.manifest).items()}
     displaced = displaced_call_paths(model, search.findings) if conventions == "scalasca" else 0
     overbooked = overbooked_threads(model, search.findings) if conventions == "scalasca" else 0
+    if is_large:
+        found[LEFT_OUT] = n_calls
     if overbooked:
         found["threads that run while their process runs serially: their idle time counts besides"] = overbooked
     if displaced:
