@@ -346,7 +346,7 @@ class Builder:
         """Write the chronological order, window by window."""
         time, dtype = self.index["time"], row_dtype(self.n)
         pos_of = self.reserve("pos_of", dtype, self.n)
-        self.stream("row_of", dtype, self.n, self.model.order.fill_places(time, pos_of))
+        self.stream("row_of", dtype, self.n, self.model.order.fill_positions(time, pos_of))
         if isinstance(pos_of, np.memmap):
             pos_of.flush()
 

@@ -100,7 +100,7 @@ def merge_call_paths(
             if scans[i].program >= 0
         }
         local[in_program] = [programs.get(p, -1) for p in process[location[in_program]].tolist()]
-    place = order_of.place(row)
+    tie = order_of.tie_order(row)
     code = FOREIGN - local
     above = np.where(
         local >= 0,
@@ -111,10 +111,10 @@ def merge_call_paths(
     number, parent, merged_entry, chosen = (np.full(n, -1, np.int64) for _ in range(4))
     table = np.zeros(1 << (2 * n).bit_length(), np.int64)
     n_merged = trees.merge_call_paths(
-        start, start[:-1].copy(), above, entry, time, place, row, number, parent, merged_entry, chosen, table
+        start, start[:-1].copy(), above, entry, time, tie, row, number, parent, merged_entry, chosen, table
     )
     parent, merged_entry, chosen = parent[:n_merged], merged_entry[:n_merged], chosen[:n_merged]
-    siblings = np.lexsort((row[chosen], place[chosen], time[chosen], parent))
+    siblings = np.lexsort((row[chosen], tie[chosen], time[chosen], parent))
     size, position, following = np.ones(n_merged, np.int64), np.empty(n_merged, np.int64), np.empty(n_merged, np.int64)
     depth = np.empty(n_merged, np.int32)
     trees.number_depth_first(parent, siblings, size, position, following, depth)

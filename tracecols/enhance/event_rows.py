@@ -1,4 +1,4 @@
-"""Columns of events, of all or of some: what is stored, pointers, places in time; little more memory than the columns themselves."""
+"""Columns of events, of all or of some: what is stored, pointers, positions in time; little more memory than the columns themselves."""
 
 from __future__ import annotations
 
@@ -118,14 +118,14 @@ def read_event_columns(
             for name, values in found.items():
                 result[name][at + low - span.low : at + low - span.low + values.size] = values
     if "pos" in result:
-        _fill_places(store, spans, starts, result)
+        _fill_positions(store, spans, starts, result)
     pointers = [name for name in POINTERS if name in result]
     if pointers:
         _fill_pointers(model(), spans, starts, {name: result[name] for name in pointers})
     return result
 
 
-def _fill_places(
+def _fill_positions(
     store: Store, spans: Sequence[EventSpan], starts: Sequence[int], result: dict[str, NDArray[Any]]
 ) -> None:
     """Number all events of the trace in their chronological order, and keep the numbers of some."""
@@ -139,12 +139,12 @@ def _fill_places(
         for i, first in enumerate(first_rows.tolist()):
             values = store.read("events", i, ["time"])["time"]
             time[first : first + values.size] = values
-    places = result["pos"] if is_whole else np.empty(n, np.int64)
-    for _ in EventOrder(store, first_rows).fill_places(time, places):
+    positions = result["pos"] if is_whole else np.empty(n, np.int64)
+    for _ in EventOrder(store, first_rows).fill_positions(time, positions):
         pass
     if not is_whole:
         for span, at in zip(spans, starts, strict=False):
-            result["pos"][at : at + len(span)] = places[span.first + span.low : span.first + span.high]
+            result["pos"][at : at + len(span)] = positions[span.first + span.low : span.first + span.high]
 
 
 def _fill_pointers(

@@ -90,9 +90,9 @@ def number_chronologically(
     """
     group, first = groups.number_groups(key)
     order = np.argsort(Segments(group, first.size).min(time), kind="stable")
-    place = np.empty(order.size, np.int64)
-    place[order] = np.arange(order.size)
-    return place[group], first[order]
+    position = np.empty(order.size, np.int64)
+    position[order] = np.arange(order.size)
+    return position[group], first[order]
 
 
 def occurrence(key: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -66,7 +66,7 @@ class EventOrder:
         with_ties = [i for i in range(first_rows.size) if store.n_rows("ties", i)]
         parts = [store.read("ties", i) for i in with_ties]
         self._rows = np.concatenate([*(p["row"] for p in parts), np.zeros(0, np.int64)])
-        self._places = np.concatenate([*(p["place"] for p in parts), np.zeros(0, np.int64)])
+        self._tie_orders = np.concatenate([*(p["place"] for p in parts), np.zeros(0, np.int64)])
         late = [(first_rows[i], *late_events(store, i)) for i in sorted(store.decreases)]
         nothing = np.zeros(0, np.int64)
         self._late = np.concatenate([nothing, *(first + number for first, number, _ in late)])
@@ -88,13 +88,13 @@ class EventOrder:
         result[self._late[low:high] - first] = self._late_times[low:high]
         return result
 
-    def place(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def tie_order(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return a number by which events of the same time are ordered, before their rows; (n,) int64."""
         if not self._rows.size:
             return rows
         location = np.searchsorted(self._first_rows, rows, "right") - 1
         at = np.minimum(np.searchsorted(self._rows, rows), self._rows.size - 1)
-        return np.where(self._rows[at] == rows, self._places[at], location << 32)
+        return np.where(self._rows[at] == rows, self._tie_orders[at], location << 32)
 
     def is_listed(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether the source gives events a place of their own; (n,) bool."""
@@ -105,7 +105,7 @@ class EventOrder:
         time = self.time(rows, time)
         if not self._rows.size:
             return np.lexsort((rows, time, *groups[::-1]))
-        return np.lexsort((rows, self.place(rows), time, *groups[::-1]))
+        return np.lexsort((rows, self.tie_order(rows), time, *groups[::-1]))
 
     def rank(self, rows: NDArray[np.int64], time: NDArray[np.int64]) -> NDArray[np.int64]:
         """Number events chronologically; equal events get different numbers. (n,) int64."""
@@ -118,8 +118,8 @@ class EventOrder:
     ) -> NDArray[np.bool_]:
         """Whether each event comes before another one; (n,) bool."""
         time, other_time = self.time(rows, time), self.time(other, other_time)
-        place, other_place = self.place(rows), self.place(other)
-        tied = (place < other_place) | ((place == other_place) & (rows < other))
+        tie, other_tie = self.tie_order(rows), self.tie_order(other)
+        tied = (tie < other_tie) | ((tie == other_tie) & (rows < other))
         return (time < other_time) | ((time == other_time) & tied)
 
     def windows(
@@ -159,12 +159,12 @@ class EventOrder:
             forget()
             at = stop
 
-    def fill_places(
-        self, time: NDArray[np.int64], places: NDArray[Any], forget: Callable[[], None] = lambda: None
+    def fill_positions(
+        self, time: NDArray[np.int64], positions: NDArray[Any], forget: Callable[[], None] = lambda: None
     ) -> Iterator[NDArray[np.int64]]:
-        """Number all events chronologically (`pos`, thesis 3.1), writing to `places`; yields the rows of each window in order."""
+        """Number all events chronologically (`pos`, thesis 3.1), writing to `positions`; yields the rows of each window in order."""
         done = 0
         for rows in self.windows(time, forget):
-            places[rows] = np.arange(done, done + rows.size)
+            positions[rows] = np.arange(done, done + rows.size)
             done += rows.size
             yield rows

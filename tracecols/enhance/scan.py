@@ -324,7 +324,7 @@ class LocationScan:
                 n = n[of]
                 k = np.repeat(np.arange(of.size), n)
                 tied = base + np.repeat(bound[of] - (np.cumsum(n) - n), n) + np.arange(k.size)
-                before = self.order.place(tied) < self.order.place(row[of])[k]
+                before = self.order.tie_order(tied) < self.order.tie_order(row[of])[k]
                 bound[of] += np.bincount(k[before], minlength=of.size)
             bounds[low:high] = np.where(row >= 0, base + bound, np.iinfo(np.int64).max)
         return start, stop

@@ -146,7 +146,7 @@ class SliceWriter:
         `TABLE/part-NNNNN.parquet` of the tables that slices write by themselves, `slices/TABLE-NNNNN.arrow` of the others.
     wanted : tuple of str
     separable : frozenset of str
-    places : Path, optional
+    positions : Path, optional
         The file with the column `pos`, for `events`.
     dtype : str
         Of the numbers in it.
@@ -155,7 +155,7 @@ class SliceWriter:
     folder: Path
     wanted: tuple[str, ...]
     separable: frozenset[str]
-    places: Path | None = None
+    positions: Path | None = None
     dtype: str = "int64"
 
     def __call__(self, view: Model, stage: str) -> None:
@@ -183,13 +183,13 @@ class SliceWriter:
                     for name in EVENTS.names:
                         columns[name] = getattr(found.stacks, name)[start:stop]
                     columns["location"] = np.full(stop - start, location, np.int32)
-                    columns["pos"] = self._places(found.first + start, stop - start)
+                    columns["pos"] = self._positions(found.first + start, stop - start)
                     parts.write(columns.__getitem__)
 
-    def _places(self, first: int, n: int) -> NDArray[np.int64]:
-        assert self.places is not None
+    def _positions(self, first: int, n: int) -> NDArray[np.int64]:
+        assert self.positions is not None
         dtype = np.dtype(self.dtype)
-        return np.fromfile(self.places, dtype, n, offset=first * dtype.itemsize).astype(np.int64, copy=False)
+        return np.fromfile(self.positions, dtype, n, offset=first * dtype.itemsize).astype(np.int64, copy=False)
 
 
 def slice_path(folder: Path, name: str, number: int) -> Path:
@@ -324,10 +324,12 @@ def merge_slices(
             keys = [np.concatenate([found[i].numbers(name, a, b) for i, a, b in spans]) for name in spec.order]
             order = np.lexsort(keys[::-1])
             parts.write(partial(_merged_column, spec, found, spans, order, numbers))
-            place = np.empty(order.size, np.int64)
-            place[order] = np.arange(done, done + order.size)
+            position = np.empty(order.size, np.int64)
+            position[order] = np.arange(done, done + order.size)
             done += order.size
-            for (i, a, b), of in zip(spans, np.split(place, np.cumsum([b - a for _, a, b in spans])[:-1]), strict=True):
+            for (i, a, b), of in zip(
+                spans, np.split(position, np.cumsum([b - a for _, a, b in spans])[:-1]), strict=True
+            ):
                 own[i][found[i].numbers("number", a, b)] = of
     return own
 
@@ -346,7 +348,7 @@ def _merged_column(
     return np.concatenate(values)[order]
 
 
-def write_places(facts: Facts, folder: Path) -> tuple[Path, str]:
+def write_positions(facts: Facts, folder: Path) -> tuple[Path, str]:
     """Write the place of every event in chronological order to a file; 8 B per event beside it for the time.
 
     Parameters
@@ -363,26 +365,26 @@ def write_places(facts: Facts, folder: Path) -> tuple[Path, str]:
     """
     store, n = facts.store, int(facts.store.manifest["n_events"])
     dtype = np.dtype(np.int32 if n < 1 << 31 else np.int64)
-    times, places = folder / "time", folder / "pos"
+    times, positions = folder / "time", folder / "pos"
     with times.open("wb") as file:
         for location in range(facts.n_locations):
             store.read("events", location, ["time"])["time"].tofile(file)
-    with places.open("wb") as file:
+    with positions.open("wb") as file:
         file.truncate(n * dtype.itemsize)
     if n:
-        time, place = np.memmap(times, np.int64, "r"), np.memmap(places, dtype, "r+")
+        time, position = np.memmap(times, np.int64, "r"), np.memmap(positions, dtype, "r+")
 
         def forget() -> None:
             """Let the system take back the pages, which are those of files."""
-            for mapped in (time, place):
+            for mapped in (time, position):
                 if hasattr(mmap, "MADV_DONTNEED"):
                     mapped._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[union-attr]
 
-        for _ in facts.order.fill_places(time, place, forget):
+        for _ in facts.order.fill_positions(time, position, forget):
             pass
-        del time, place
+        del time, position
     times.unlink()
-    return places, dtype.name
+    return positions, dtype.name
 
 
 def with_referred(names: Iterable[str]) -> tuple[str, ...]:
@@ -435,21 +437,21 @@ def write_tables(
     wanted = with_referred(names)
     parent = parent or model.facts.store.path / FOLDER
     with ExitStack() as stack:
-        places = {name: stack.enter_context(new_folder(parent / name, "an enhanced table")) for name in wanted}
-        if not places:
+        folders = {name: stack.enter_context(new_folder(parent / name, "an enhanced table")) for name in wanted}
+        if not folders:
             return
         # where all is written first: beside one of them, so on the same disk
-        building = places[wanted[0]].parent / "building"
+        building = folders[wanted[0]].parent / "building"
         building.mkdir()
         run = stack.enter_context(model.divided())
         separable = frozenset(name for name in wanted if name not in TABLES or is_separable(TABLES[name], run.division))
-        pos = write_places(model.facts, building) if "events" in wanted else (None, "")
+        pos = write_positions(model.facts, building) if "events" in wanted else (None, "")
         stages = {TABLES[name].stage if name in TABLES else RECEIVE for name in wanted if name != "call_paths"} - {""}
         pool = stack.enter_context(ThreadPoolExecutor(model.jobs))
         for _ in run.stages(SliceWriter(building, wanted, separable, *pos), stages, pool, progress):
             pass
         finish_tables(model, wanted, separable, building)
-        for name, folder in places.items():
+        for name, folder in folders.items():
             files = sorted((building / name).glob("part-*.parquet"))
             for number, file in enumerate(files):
                 file.rename(folder / part_name(number))

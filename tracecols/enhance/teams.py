@@ -114,11 +114,11 @@ class Teams:
         keys = k * n_teams + self.team
         group, first = number(keys)
         self.n_instances = first.size
-        place = np.empty(first.size, np.int64)
-        place[np.argsort(keys[first])] = np.arange(first.size)
-        self.instance = place[group]
-        by_place = first[np.argsort(place)]
-        self.turn, team = k[by_place], self.team[by_place]
+        position = np.empty(first.size, np.int64)
+        position[np.argsort(keys[first])] = np.arange(first.size)
+        self.instance = position[group]
+        by_position = first[np.argsort(position)]
+        self.turn, team = k[by_position], self.team[by_position]
         # the same whichever locations there are: defined teams, those of processes, those of locations
         of_process, of_location = team - self._n_defined, team - first_unknown
         self.team_of_instance = np.where(

@@ -166,8 +166,8 @@ def make_topology(
 def _process_thread(locations: Locations) -> Topology:
     """Count processes and their threads."""
     cpus = np.flatnonzero(locations.is_cpu)
-    places = zip(locations.process[cpus].tolist(), locations.thread[cpus].tolist(), strict=True)
-    positions = list(zip(cpus.tolist(), places, strict=True))
+    coordinates = zip(locations.process[cpus].tolist(), locations.thread[cpus].tolist(), strict=True)
+    positions = list(zip(cpus.tolist(), coordinates, strict=True))
     sizes = [max((at[d] for _, at in positions), default=-1) + 1 for d in range(2)]
     return make_topology(ARTIFICIAL, ("Process", "Thread"), sizes, (False, False), positions, True)
 

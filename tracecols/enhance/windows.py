@@ -239,11 +239,11 @@ def match_lock_epochs(
     is_exclusive = e.lock_type[lock] == 0
     release = e.time[unlock]
     # the last release before one's own that excludes it: of anybody, or of exclusive locks for a shared one
-    place = combine(window, target) if lock.size else np.zeros(0, np.int64)
+    held = combine(window, target) if lock.size else np.zeros(0, np.int64)
     previous = np.full(lock.size, -1, np.int64)
     for mask, others in ((is_exclusive, np.ones(lock.size, bool)), (~is_exclusive, is_exclusive)):
         to, of = np.flatnonzero(mask), np.flatnonzero(others)
-        found = latest_before(place[of], release[of], place[to], release[to] - 1)
+        found = latest_before(held[of], release[of], held[to], release[to] - 1)
         previous[to] = pick(release[of], found)
     return CompoundTable(
         LOCK_EPOCHS,

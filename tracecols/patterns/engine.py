@@ -278,23 +278,23 @@ class Search:
             self._masks[p.id] = above & p.regions(self.model.regions) if p.regions is not None else above
         return self._masks[p.id]
 
-    def matches(self, view: Model, stage: str) -> dict[str, Matches]:
+    def matches(self, of_slice: Model, stage: str) -> dict[str, Matches]:
         """Match the patterns on the tables of a stage in a slice of the trace."""
         matches: dict[str, Matches] = {}
         for p in self.declared:
             if p.match is None or TABLES[p.table].stage != stage:
                 continue
-            table: CompoundTable = view.get(p.table)
+            table: CompoundTable = of_slice.get(p.table)
             parent = self.by_id.get(p.parent)
             inherited = parent is not None and parent.match is not None and parent.table == p.table
             start = matches[p.parent] if inherited else every_row(table).read_only()
             constituents = {
-                name: Instances(view.get(c.table), lookup(view.get(c.table)[c.column], table[c.pointer]))
+                name: Instances(of_slice.get(c.table), lookup(of_slice.get(c.table)[c.column], table[c.pointer]))
                 for name, c in p.constituents.items()
             }
             used = [matches[u] for u in p.uses]
             try:
-                found = p.match(view, table.read_only(), start, *used, **constituents, **self._given[p.id])
+                found = p.match(of_slice, table.read_only(), start, *used, **constituents, **self._given[p.id])
                 self._check_matches(found, table)
             except TracecolsError:
                 raise
@@ -349,16 +349,18 @@ class Search:
         stages = {WITHIN, *(TABLES[name].stage for name in tables)}
         counts: Counter[str] = Counter()
 
-        def search(view: Model, stage: str) -> Found:
-            found = self.matches(view, stage)
+        def search(of_slice: Model, stage: str) -> Found:
+            found = self.matches(of_slice, stage)
             return Found(
                 {
                     **{name: self._cells_of(self.by_id[name], m) for name, m in found.items()},
-                    **self._charged(view, stage),
+                    **self._charged(of_slice, stage),
                 },
-                TeamTimes.of(view) if stage == WITHIN else TeamTimes.none(),
-                DeviceTimes.of(view) if stage == WITHIN and "device_time" in self.by_id else DeviceTimes.none(view),
-                counts_of(view, stage),
+                TeamTimes.of(of_slice) if stage == WITHIN else TeamTimes.none(),
+                DeviceTimes.of(of_slice)
+                if stage == WITHIN and "device_time" in self.by_id
+                else DeviceTimes.none(of_slice),
+                counts_of(of_slice, stage),
             )
 
         cells = self.findings.cells
@@ -371,12 +373,12 @@ class Search:
                     cells[name] = cells[name] + more if name in cells else more
         return self._all_cells(), dict(counts)
 
-    def _charged(self, view: Model, stage: str) -> dict[str, Cells]:
+    def _charged(self, of_slice: Model, stage: str) -> dict[str, Cells]:
         """Return the cells of the properties that a stage charges, in ticks with fractions."""
         cells: dict[str, Cells] = {}
         for p in self.declared:
             if p.charged and TABLES[p.table].stage == stage:
-                table: CompoundTable = view.get(p.table)
+                table: CompoundTable = of_slice.get(p.table)
                 mine = np.flatnonzero(table.property == CHARGED.index(p.id))
                 value = table.charged[mine] * self.model.resolution
                 cells[p.id] = Cells.sum(table.call_path[mine], table.location[mine], value)
@@ -694,9 +696,9 @@ OF_PIECES = {
 """What a piece of a trace says about itself that results depend on."""
 
 
-def counts_of(view: Model, stage: str) -> dict[str, int]:
+def counts_of(of_slice: Model, stage: str) -> dict[str, int]:
     """Count what contradicts itself in the tables of a stage in a slice of the trace."""
-    return {k: v for spec in tables_of(stage) if spec.counts for k, v in view.get(spec.name).counts.items()}
+    return {k: v for spec in tables_of(stage) if spec.counts for k, v in of_slice.get(spec.name).counts.items()}
 
 
 def counts(model: Model) -> dict[str, int]:

@@ -122,7 +122,7 @@ class _Collector:
         enter, leave : (n,) int64
             Nodes.
         sees : (n,) int64
-            For each element how many places of `order` it waits for, up to and without that place.
+            For each element how many positions of `order` it waits for, up to and without that place.
         sends, receives : (n,) bool
         length, steps : (n,) int64
         """
@@ -133,8 +133,8 @@ class _Collector:
         self.add(np.where(is_head, -1, hub - 1), hub)
         self.add(np.where(sends[order], enter[order], -1), hub)
         # what a hub stands for has sources if one before or at it sends
-        place = np.arange(n)
-        begin = np.maximum.accumulate(np.where(is_head, place, 0)) if n else place
+        position = np.arange(n)
+        begin = np.maximum.accumulate(np.where(is_head, position, 0)) if n else position
         n_before = np.cumsum(sends[order])
         n_at_begin = n_before[begin] - sends[order][begin] if n else n_before
         begin_of = np.empty(n, np.int64)

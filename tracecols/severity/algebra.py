@@ -52,11 +52,11 @@ class _Forest:
         return np.array(order, np.int64)
 
 
-def _place_of(order: NDArray[np.int64]) -> NDArray[np.int64]:
+def _position_of(order: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return where each node stands in an order; -1, the last one, where there is none above."""
-    place = np.full(order.size + 1, -1, np.int64)
-    place[order] = np.arange(order.size)
-    return place
+    position = np.full(order.size + 1, -1, np.int64)
+    position[order] = np.arange(order.size)
+    return position
 
 
 def _united_properties(cubes: Sequence[Severities]) -> PropertyAxis:
@@ -110,8 +110,8 @@ def _united_call_paths(cubes: Sequence[Severities]) -> tuple[CallAxis, list[NDAr
             mine.append(forest.add(above, key, c, row))
         numbers.append(np.array(mine, np.int64))
     order = forest.depth_first()
-    place = _place_of(order)
-    parents = place[np.array(forest.parent, np.int64)[order]]
+    position = _position_of(order)
+    parents = position[np.array(forest.parent, np.int64)[order]]
     depth = np.zeros(order.size, np.int32)
     end = np.arange(1, order.size + 1)
     for i, parent in enumerate(parents.tolist()):
@@ -137,7 +137,7 @@ def _united_call_paths(cubes: Sequence[Severities]) -> tuple[CallAxis, list[NDAr
         column("call_site"),
         column("end_line").astype(np.int64),
     )
-    return axis, [place[n] for n in numbers]
+    return axis, [position[n] for n in numbers]
 
 
 def _united_systems(cubes: Sequence[Severities]) -> tuple[SystemAxis, list[NDArray[np.int64]]]:
@@ -158,11 +158,11 @@ def _united_systems(cubes: Sequence[Severities]) -> tuple[SystemAxis, list[NDArr
         seen: dict[Hashable, int] = {}
         mine = []
 
-        def place(node: int, c: int = c, s: SystemAxis = s) -> int:
+        def add_node(node: int, c: int = c, s: SystemAxis = s) -> int:
             if node < 0:
                 return -1
             key = "the machine" if s.parent[node] < 0 and one_root else (s.kind[node], s.name[node])
-            return forest.add(place(s.parent[node], c, s), key, c, node)
+            return forest.add(add_node(s.parent[node], c, s), key, c, node)
 
         for row, (rank, thread) in enumerate(zip(s.rank.tolist(), s.thread.tolist(), strict=True)):
             seen[rank, thread] = seen.get((rank, thread), 0) + 1
@@ -172,13 +172,13 @@ def _united_systems(cubes: Sequence[Severities]) -> tuple[SystemAxis, list[NDArr
                 locations.append((c, row))
                 group = s.parent[at[row]]
                 if rank not in group_of or rank < 0:
-                    group_of[rank] = forest.add(place(s.parent[group]), ("process", rank, s.name[group]), c, group)
+                    group_of[rank] = forest.add(add_node(s.parent[group]), ("process", rank, s.name[group]), c, group)
                 node_of.append(forest.add(group_of[rank], key, c, at[row]))
             mine.append(row_of[key])
         numbers.append(np.array(mine, np.int64))
     order = forest.depth_first()
     of_node = {node: row for row, node in enumerate(node_of)}
-    parents = _place_of(order)[np.array(forest.parent, np.int64)[order]]
+    parents = _position_of(order)[np.array(forest.parent, np.int64)[order]]
     origin = [forest.origin[i] for i in order.tolist()]
     axis = SystemAxis(
         [cubes[c].system.kind[node] for c, node in origin],
