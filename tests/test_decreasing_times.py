@@ -175,8 +175,8 @@ def test_pieces__hold_every_event_once(tmp_path):
 
 
 def test_earl__counts_positions_as_the_file_does(tmp_path, monkeypatch):
-    monkeypatch.setattr("tracecols.earl.index.SAMPLE", 4)
-    monkeypatch.setattr("tracecols.earl.index.WINDOW", 64)
+    monkeypatch.setattr("tracecols.enhance.order.SAMPLE", 4)
+    monkeypatch.setattr("tracecols.enhance.order.WINDOW", 64)
     recording = with_late_events(random_recording(5, n_processes=3, n_threads=1, n_rounds=20), 5)
     merged(recording).write(tmp_path / "x.elg")
     trace = EventTrace(tracecols.convert(tmp_path / "x.elg", tmp_path / "x.trace"))
