@@ -479,13 +479,14 @@ def exact_scale(bits, scale, scales):
 
 
 @inner_part
-def walk_plain(file, table, locations, scales, counts, notes, state, noting):
+def walk_plain(file, table, locations, scales, counts, notes, state):
     """Take records of known types, with a location, whose time is not before any other: almost all records.
 
     Whatever is unusual or wrong, or ends a group of records of one time that are to be noted, is left to those who take one
     record at a time.
     """
     data, big, length, row_of = file.data, file.big, table.length, locations.row_of
+    noting = notes.offsets.size > 0
     latest, fault_at = counts.latest, counts.fault_at
     n, known = np.uint64(data.size), np.uint64(row_of.size)
     p = np.uint64(state[AT])
@@ -644,11 +645,7 @@ def walk_records(file, table, locations, scales, state, counts, notes, unknown):
     state[GROUP] = state[AT]
     while True:
         if state[BEFORE] >= 0 and state[HEAD] < 0:
-            # two loops, each without what the other one does
-            if noting:
-                walk_plain(file, table, locations, scales, counts, notes, state, True)
-            else:
-                walk_plain(file, table, locations, scales, counts, notes, state, False)
+            walk_plain(file, table, locations, scales, counts, notes, state)
         why = find_event(file, table, unknown, state)
         if why != END:
             break
@@ -800,7 +797,7 @@ def decode_calls(file, offsets, i, stop, e, depth, ids, clock, events, stack):
     return np.int64(k), np.int64(n), np.int64(top)
 
 
-@part
+@inner_part
 def decode_attributes(file, p, table, attributes, state):
     """Decode the attributes before an event.
 
@@ -850,7 +847,7 @@ def decode_counters(file, at, n_counters, event, sides, extra, state):
         extra[x + k] = load8(file.data, at + 8 * k, file.big)
 
 
-@part
+@inner_part
 def decode_fields(file, q, code, s, table, ids, communicators, sides, state):
     """Decode the declared fields of an event into a row of `sides`.
 
@@ -909,7 +906,7 @@ def decode_fields(file, q, code, s, table, ids, communicators, sides, state):
     return END, communicator, absent
 
 
-@part
+@inner_part
 def rank_partners(code, s, communicator, absent, table, communicators, sides, state):
     """Turn the partners in a row of `sides` into ranks of the communicator, or into processes where there is none."""
     values = sides.values
@@ -940,7 +937,7 @@ def rank_partners(code, s, communicator, absent, table, communicators, sides, st
     return END
 
 
-@part
+@inner_part
 def complete_values(kind, code, s, top, request, regions, sides):
     """Fill the values of an event that no field holds; return its kind, which may depend on them."""
     values = sides.values
@@ -959,7 +956,7 @@ def complete_values(kind, code, s, top, request, regions, sides):
     return kind
 
 
-@part
+@inner_part
 def has_room(e, depth, n_counters, events, sides, extra, sites, ties, stack, state):
     """Return whether whatever one record becomes fits into the buffers, but for its attributes."""
     return (
@@ -972,7 +969,7 @@ def has_room(e, depth, n_counters, events, sides, extra, sites, ties, stack, sta
     )
 
 
-@part
+@inner_part
 def put_event(e, time, kind, region, events):
     """Put an event behind the others."""
     events.time[e] = time
