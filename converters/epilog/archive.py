@@ -18,6 +18,7 @@ from tracecols.converters.epilog import decode, records
 from tracecols.converters.epilog.container import DAMAGED, HEADER, Container, scratch
 from tracecols.converters.epilog.definitions import Definitions, Section, largest, read_map
 from tracecols.errors import SourceError
+from tracecols.kernels.arrays import doubled, empty, first
 from tracecols.schema import EventKind
 from tracecols.schema.capabilities import GET_COMPLETION
 
@@ -60,7 +61,7 @@ class _Tables:
     def __init__(self) -> None:
         self.length = np.full(256, -1, np.int64)
         self.base_rows = np.zeros(256, np.int64)
-        self.n_fields, self.kinds, self.companions, self.counters = (np.zeros(256, np.uint8) for _ in range(4))
+        self.n_fields, self.kinds, self.leaves, self.counters = (np.zeros(256, np.uint8) for _ in range(4))
         self.meanings, self.places = (np.zeros((256, decode.MOST_FIELDS), np.uint8) for _ in range(2))
         for event in records.EVENTS:
             columns = COLUMNS.get(event.kind, [])
@@ -69,7 +70,7 @@ class _Tables:
             self.base_rows[event.code] = 1 + event.leaves
             self.n_fields[event.code] = len(sizes)
             self.kinds[event.code] = event.kind
-            self.companions[event.code] = event.leaves
+            self.leaves[event.code] = event.leaves
             self.counters[event.code] = event.counters
             self.meanings[event.code, : len(sizes)] = [m for _, m in event.fields]
             self.places[event.code, : len(sizes)] = [columns.index(c) if columns else 0 for c, _ in event.fields]
@@ -78,10 +79,13 @@ class _Tables:
         for code, (_, size) in records.ATTRIBUTE_TYPES.items():
             self.length[code] = 1 + size
 
-    def with_counters(self, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return lengths and numbers of events per record of a trace with `n` counters."""
+    def with_counters(self, n: int) -> decode.RecordTables:
+        """Return the tables for a trace with `n` counters, which make records longer and add events."""
         counted = self.counters > 0
-        return self.length + 8 * n * counted, self.base_rows + (counted if n else 0)
+        return decode.RecordTables(
+            self.length + 8 * n * counted, self.base_rows + (counted if n else 0), self.n_fields, self.kinds,
+            self.leaves, self.counters, self.meanings, self.places,
+        )  # fmt: skip
 
 
 TABLES = _Tables()
@@ -128,6 +132,10 @@ class _Clock:
             raise SourceError(f"{path}: clock offsets let time go backwards\n  {DAMAGED}")
         return cls(l0, o0, slope)
 
+    def ticks(self, start: float, resolution: int) -> decode.Clock:
+        """Say how times become ticks of the trace, which begins at `start`."""
+        return decode.Clock(self.local, self.offset, self.slope, start, float(resolution))
+
     def __call__(self, time: NDArray[np.float64]) -> NDArray[np.float64]:
         if not self.offset and not self.slope:
             return time
@@ -171,15 +179,17 @@ class EventFile:
         first_place: int, n_counters: int, scales: list[float],
     ) -> None:  # fmt: skip
         self.container, self.at = container, at
-        self.length, self.rows_of = TABLES.with_counters(n_counters)
-        self.location_of, self.default_location, self.first_place = location_of, default_location, first_place
+        self.bytes = decode.File(container.data, container.big)
+        self.table = TABLES.with_counters(n_counters)
+        self._locations = decode.LocationRows(location_of, default_location)
+        self._first_place = first_place
         self.n_records, self.n_rows, self.n_lost, latest = (np.zeros(n_locations, np.int64) for _ in range(4))
         self._fault_at = np.full(n_locations, -1, np.int64)
         self.unknown = np.zeros(256, np.int64)
-        nowhere = (np.zeros(0, np.int64) for _ in range(5))
-        state = self._walk(
-            np.array(scales), self.n_records, self.n_rows, self.n_lost, self._fault_at, latest, *nowhere, self.unknown
-        )
+        counts = decode.Counts(self.n_records, self.n_rows, self.n_lost, self._fault_at, latest)
+        none = np.zeros(0, np.int64)
+        nowhere = decode.Notes(none, none, none, none, none, first_place)
+        state = self._walk(np.array(scales), counts, nowhere, self.unknown)
         self.n_scale, self.disorder = int(state[decode.SCALE]), int(state[decode.DISORDER])
         self.total, self.n_tied = int(state[decode.N_RECORDS]), int(state[decode.N_TIED])
         bits = state[[decode.FIRST, decode.LAST]].view(np.float64)
@@ -197,14 +207,12 @@ class EventFile:
             for i in np.flatnonzero(self._fault_at >= 0).tolist()
         }
 
-    def _walk(self, scales: NDArray[np.float64], *arrays: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _walk(
+        self, scales: NDArray[np.float64], counts: decode.Counts, notes: decode.Notes, unknown: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
         state = np.zeros(decode.WALK_STATE, np.int64)
         state[decode.AT] = self.at
-        bits = np.zeros(1, np.int64)
-        decode.walk_records(
-            self.container.data, self.container.words, self.container.big, self.length, self.rows_of, self.location_of, self.default_location,
-            self.first_place, scales, state, bits, bits.view(np.float64), *arrays,
-        )  # fmt: skip
+        decode.walk_records(self.bytes, self.table, self._locations, scales, state, counts, notes, unknown)
         return state
 
     def sort(self, resolution: int) -> int:
@@ -212,44 +220,41 @@ class EventFile:
         n = self.n_records.size
         self._start = np.concatenate([[0], np.cumsum(self.n_records)])
         self._offsets = scratch(self.total, np.int64)
-        slots, latest, rest = self._start[:-1].copy(), np.zeros(n, np.int64), np.zeros(n, np.int64)
+        rest = np.zeros(n, np.int64)
+        counts = decode.Counts(rest, rest, rest, self._fault_at, np.zeros(n, np.int64))
         tied_at, tied_location, tied_place = (np.empty(self.n_tied, np.int64) for _ in range(3))
-        state = self._walk(
-            np.array([float(resolution)]), rest, rest, rest, self._fault_at, latest, self._offsets, slots, tied_at, tied_location, tied_place,
-            np.zeros(256, np.int64),
-        )  # fmt: skip
+        notes = decode.Notes(
+            self._offsets, self._start[:-1].copy(), tied_at, tied_location, tied_place, self._first_place
+        )
+        state = self._walk(np.array([float(resolution)]), counts, notes, np.zeros(256, np.int64))
         order = np.argsort(tied_location, kind="stable")
         self._tie_start = np.searchsorted(tied_location[order], np.arange(n + 1))
         self._tied_at, self._tied_place = tied_at[order], tied_place[order]
         return int(state[decode.COINCIDENT])
 
-    def records(self, location: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return where a location's records stand, which of them are tied out of order, and the places of those."""
+    def records(self, location: int) -> decode.LocationRecords:
+        """Return the records of a location."""
         offsets = self._offsets[self._start[location] : self._start[location + 1]]
         tied = slice(self._tie_start[location], self._tie_start[location + 1])
-        return offsets, np.searchsorted(offsets, self._tied_at[tied]), self._tied_place[tied]
-
-
-Arrays = tuple[NDArray[Any], ...]
+        return decode.LocationRecords(offsets, np.searchsorted(offsets, self._tied_at[tied]), self._tied_place[tied])
 
 
 class Buffers:
     """The column buffers of one thread, reused from location to location; pages that are never touched cost nothing."""
 
     def __init__(self) -> None:
-        self.events: Arrays = (np.empty(ROWS, np.int64), np.empty(ROWS, np.uint8), np.empty(ROWS, np.int32))
-        self.sides: Arrays = (np.empty(ROWS, np.int64), np.empty(ROWS, np.uint8), np.empty((ROWS, 6), np.int64))
-        self.extras = np.empty(4 * ROWS, np.int64)
-        self.sites: Arrays = np.empty(ROWS, np.int64), np.empty(ROWS, np.int64)
-        self.attributes: Arrays = (
-            np.empty(ROWS, np.int64), np.empty(ROWS, np.int64), np.empty(ROWS, np.uint8), np.empty(ROWS, np.int64)
-        )  # fmt: skip
-        self.ties: Arrays = np.empty(ROWS, np.int64), np.empty(ROWS, np.int64)
+        self.events = empty(decode.Events, ROWS)
+        self.sides = decode.Sides(
+            np.empty(ROWS, np.int64), np.empty(ROWS, np.uint8), np.empty((ROWS, decode.N_VALUES), np.int64)
+        )
+        self.extra = np.empty(4 * ROWS, np.int64)
+        self.sites = empty(decode.Sites, ROWS)
+        self.attributes = empty(decode.Attributes, ROWS)
+        self.ties = empty(decode.Ties, ROWS)
         self.stack = np.empty(1 << 10, np.int32)
-        self.values = np.zeros(8, np.int64)
 
 
-def _lut(kinds: list[dict[int, int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _identifiers(kinds: list[dict[int, int]]) -> decode.Identifiers:
     """Make tables of rows by identifier, one behind the other; meanings count from 1."""
     tables, starts = [], [0, 0]
     for rows in kinds:
@@ -257,7 +262,7 @@ def _lut(kinds: list[dict[int, int]]) -> tuple[NDArray[np.int64], NDArray[np.int
         table[list(rows)] = list(rows.values())
         tables.append(table)
         starts.append(starts[-1] + table.size)
-    return np.concatenate([*tables, np.zeros(1, np.int64)]), np.array(starts, np.int64)
+    return decode.Identifiers(np.concatenate([*tables, np.zeros(1, np.int64)]), np.array(starts, np.int64))
 
 
 class Archive:
@@ -305,6 +310,12 @@ class Archive:
         }
         self.properties: dict[str, Any] = {k: v for k, v in facts.items() if v}
         self.capabilities = frozenset({GET_COMPLETION})
+        c = d.communicators
+        # before version 1.8 partners were locations in the files of processes, too
+        self._communicators = decode.Communicators(
+            not self.is_merged and container.version >= 1008, d.process_of, d.comm_of_window, c.member_start, c.members, c.ranks,
+        )  # fmt: skip
+        self._regions = decode.Regions(d.callee, d.op_of_region, d.window_op_of_region, d.off_region, d.tracing_region)
         self._local = threading.local()
 
     def _open_merged(self, container: Container) -> None:
@@ -321,7 +332,7 @@ class Archive:
             self.path, file.last, int(exact[file.n_scale]) if file.n_scale < len(exact) else 0, n
         )
         self.clock = Clock(resolution, 0, round(file.last * resolution))
-        self._files = [(file, _Clock(), _lut(self._rows))]
+        self._files = [(file, _Clock(), _identifiers(self._rows))]
         self._start = 0.0
 
     def _open_files(self, path: Path) -> None:
@@ -359,7 +370,7 @@ class Archive:
                     f"{file_path} holds events of location {d.tables['locations']['id'][others[0]]}, "
                     f"which belongs to another process\n  {DAMAGED}"
                 )
-            self._files.append((file, _Clock.of(map_path, section.offsets), _lut(maps)))
+            self._files.append((file, _Clock.of(map_path, section.offsets), _identifiers(maps)))
         # the earliest event becomes time 0, as the merge does
         limits = [clock(np.array([f.first, f.last])) for f, clock, _ in self._files if f.total]
         self._start = min((float(v[0]) for v in limits), default=0.0)
@@ -401,19 +412,19 @@ class Archive:
         if location == 0:
             for code, n in self._unknown.items():
                 report.unknown[f"record type {code}"] = n
-        file, clock, lut = self._files[self._file_of[location]]
+        file, clock, ids = self._files[self._file_of[location]]
         fault = file.faults.get(location, file.fault)
         if fault and not salvage:
             raise SourceError(fault)
         state = np.zeros(decode.DECODE_STATE, np.int64)
         try:
-            yield from self._batches(location, file, clock, lut, state)
+            yield from self._batches(location, file, clock, ids, state)
         except SourceError as error:
             if not salvage:
                 raise
             fault = str(error)
         if state[decode.EVENTS]:
-            yield self._batch(self._buffers(), state, clock)
+            yield self._batch(self._buffers(), state)
         if fault:
             # of a file that breaks off nobody knows what else it held of which location
             expected = int(file.n_rows[location] + file.n_lost[location])
@@ -427,54 +438,41 @@ class Archive:
         return buffers
 
     def _batches(
-        self, location: int, file: EventFile, clock: _Clock, lut: tuple[NDArray[np.int64], NDArray[np.int64]],
-        state: NDArray[np.int64],
-    ) -> Iterator[Batch]:  # fmt: skip
+        self, location: int, file: EventFile, clock: _Clock, ids: decode.Identifiers, state: NDArray[np.int64]
+    ) -> Iterator[Batch]:
         """Decode the records of a location and yield full buffers; what is left stays in them."""
-        d, t = self._definitions, TABLES
-        offsets, tied_record, tied_place = file.records(location)
-        buffers = self._buffers()
-        c = d.communicators
-        # before version 1.8 partners were locations in the files of processes, too
-        ranks = not self.is_merged and file.container.version >= 1008
+        here, buffers = file.records(location), self._buffers()
+        ticks = clock.ticks(self._start, self.clock.resolution)
         while True:
             why = decode.decode_records(
-                file.container.data, file.container.words, file.container.big, offsets, state, file.length, t.n_fields, t.meanings, t.places,
-                t.kinds, t.companions, t.counters, ranks, *lut, d.process_of, d.comm_of_window,
-                c.member_start, c.members, c.ranks, d.callee, d.op_of_region, d.window_op_of_region, d.off_region,
-                d.tracing_region, self._n_counters, *buffers.events, *buffers.sides, buffers.extras, *buffers.sites,
-                *buffers.attributes, tied_record, tied_place, *buffers.ties, buffers.stack, buffers.values,
+                file.bytes, here, state, file.table, ids, self._communicators, self._regions, ticks, self._n_counters,
+                buffers.events, buffers.sides, buffers.extra, buffers.sites, buffers.attributes, buffers.ties, buffers.stack,
             )  # fmt: skip
             if why == decode.END:
                 return
             if why != decode.BUFFERS_FULL:
-                at = int(offsets[state[decode.RECORD]])
+                at = int(here.offsets[state[decode.RECORD]])
                 raise file.container.error(at, explain(why, int(state[decode.WHAT]), self._number(why, state)))
             if state[decode.DEPTH] >= buffers.stack.size:
                 buffers.stack = np.concatenate([buffers.stack, buffers.stack])
             elif not state[decode.EVENTS]:
                 # one record has more attributes than there is room for
-                buffers.attributes = tuple(np.concatenate([a, a]) for a in buffers.attributes)
+                buffers.attributes = doubled(buffers.attributes)
             else:
-                yield self._batch(buffers, state, clock)
+                yield self._batch(buffers, state)
 
     def _number(self, why: int, state: NDArray[np.int64]) -> int:
         """Return the identifier an error is about."""
         which = int(state[decode.WHICH])
         return int(self.definitions["locations"]["id"][which]) if why == decode.NO_MEMBER else which
 
-    def _batch(self, buffers: Buffers, state: NDArray[np.int64], clock: _Clock) -> Batch:
+    def _batch(self, buffers: Buffers, state: NDArray[np.int64]) -> Batch:
         """Turn filled buffers into columns, and empty them."""
         n, n_sides, n_sites, n_attributes, n_ties = (
             int(state[i]) for i in (decode.EVENTS, decode.SIDES, decode.SITES, decode.ATTRIBUTES, decode.TIES)
         )
-        time, kind, region = (a[:n] for a in buffers.events)
-        seconds = clock(time.view(np.float64))
-        if self._start:
-            seconds = seconds - self._start
-        np.rint(seconds * self.clock.resolution, out=time, casting="unsafe")
-        event, side_kind, values = (a[:n_sides] for a in buffers.sides)
-        batch = Batch({"time": time, "kind": kind, "region": region})
+        batch = Batch(first(buffers.events, n)._asdict())
+        event, side_kind, values = first(buffers.sides, n_sides)
         counts = np.bincount(side_kind, minlength=256)
         for family, (is_member, position, columns) in SIDE_COLUMNS.items():
             if counts[is_member.astype(bool)].any():
@@ -484,17 +482,17 @@ class Archive:
             start = values[rows, 2]
             batch.sides["metrics_0"] = {"row": event[rows], "source": np.zeros(rows.size, np.int32)}
             for i, dtype in enumerate(self.metric_types[0]):
-                batch.sides["metrics_0"][f"value_{i}"] = buffers.extras[start + i].view(dtype)
+                batch.sides["metrics_0"][f"value_{i}"] = buffers.extra[start + i].view(dtype)
         if n_sites:
-            of, site = (a[:n_sites] for a in buffers.sites)
+            of, site = first(buffers.sites, n_sites)
             batch.sides["enter_sites"] = {"row": of, "call_site": site.astype(np.int32)}
         if n_attributes:
-            of, name, record, value = (a[:n_attributes] for a in buffers.attributes)
+            of, name, record, value = first(buffers.attributes, n_attributes)
             types = np.where(record == decode.ATTRIBUTE_UI1, 1, 3).astype(np.uint8)
             rows = name - 1
             batch.sides["attributes"] = {"row": of, "attribute": rows.astype(np.int32), "type": types, "value": value}
         if n_ties:
-            of, place = (a[:n_ties] for a in buffers.ties)
+            of, place = first(buffers.ties, n_ties)
             batch.sides["ties"] = {"row": of, "place": place}
         state[decode.BASE] += n
         state[[decode.EVENTS, decode.SIDES, decode.EXTRAS, decode.SITES, decode.ATTRIBUTES, decode.TIES]] = 0

@@ -102,8 +102,8 @@ class Container:
 
     Attributes
     ----------
-    data, words : (n,) uint8, (n - 3,) uint32
-        Its bytes, and its numbers of four bytes that begin at each of them, little endian; read-only.
+    data : (n,) uint8
+        Its bytes, read-only.
     big : bool
         Byte order.
     version : int
@@ -137,8 +137,6 @@ class Container:
         if len(head) < HEADER and self.cut:
             raise self.error(len(head), self.cut)
         self._check_header(head)
-        # every four bytes as a number; most do not stand where such numbers usually do, which NumPy and numba allow for
-        self.words: NDArray[np.uint32] = np.ndarray((self.data.size - 3,), "<u4", self.data, 0, (1,))
         self.version = head[7] * 1000 + head[8]
         self.big = bool(head[9] == BIG)
 
