@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 
 import numpy as np
@@ -203,7 +204,7 @@ def test_model__does_not_depend_on_batches_and_jobs(fresh, monkeypatch, seed, ba
 
 
 @settings(with_programs, max_examples=12)
-@given(seed=SEEDS, order=st.randoms(use_true_random=False))
+@given(seed=SEEDS, order=SEEDS)
 def test_scan__does_not_depend_on_the_order_of_locations(fresh, seed, order):
     _program, model = make(fresh, seed, 45)
     first_rows = model.store.definitions["locations"].column("first_row").to_pylist()
@@ -211,12 +212,14 @@ def test_scan__does_not_depend_on_the_order_of_locations(fresh, seed, order):
         scan.LocationScan(model.store, model.regions, model.team_instances, model.order, i, r)
         for i, r in enumerate(first_rows)
     ]
+    # not a generator of Hypothesis, which may choose the same location again and again
+    chance = random.Random(order)
     # any location may be taken up at any time: it stops where it needs another that has not come that far
     for _ in range(1000):
         waiting = [s for s in scans if not s.done]
         if not waiting:
             break
-        order.choice(waiting).advance(scans)
+        chance.choice(waiting).advance(scans)
     assert all(s.done for s in scans)
     for one, other in zip(scans, model.scans, strict=True):
         for name in ("node_parent", "node_entry", "node_row", "exclusive", "visits"):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
+
 from tracecols.renderers import renderer
 from tracecols.schema.causes import ESTIMATED
 from tracecols.severity import algebra, efficiencies, frames, grids, storage
@@ -118,7 +120,10 @@ class SeverityCube(Severities):
             told += [(f"{child} exceeds {name}", [child]) for child in children if child not in parts]
             for words, some in told:
                 left = self.cells[name].without([self.cells[child] for child in some])
-                below = left.value < 0
+                # what is charged has fractions of ticks, and sums of it are rounded
+                whole = self.cells[name].value
+                is_rounded = left.value.dtype.kind == "f" and whole.size
+                below = left.value < -(2.0**-40 * float(np.abs(whole).max()) if is_rounded else 0)
                 if below.any():
                     i = int(left.value.argmin())
                     lines.append(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 
+from tracecols.schema.causes import ROOTS
 from tracecols.severity.cube import SeverityCube
 
 
@@ -26,6 +27,9 @@ def html_table(cube: SeverityCube, most: int = 12) -> str:
     for name in axis.id:
         root = axis.root_of(name)
         whole = cube.whole(root)
+        # what is charged or estimated divides no time
+        if root in ROOTS:
+            continue
         if axis.unit[axis.number[root]] != "sec" or not whole or not axis.adds_up(name):
             continue
         own = cube.own_total(name)
