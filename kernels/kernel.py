@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
-from numba.core.registry import CPUDispatcher
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -20,28 +19,12 @@ def kernel(function: Callable[..., Any]) -> Any:
     return numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False, no_cfunc_wrapper=True)(function)
 
 
-class Part(CPUDispatcher):  # type: ignore[misc]
-    """A part of kernels: compiled where kernels call it, plain Python where Python does."""
-
-    def __call__(self, *arguments: Any) -> Any:
-        """Run the plain function."""
-        return self.py_func(*arguments)
-
-
 def _part(function: Callable[..., Any], **options: bool) -> Any:
-    compiled = numba.njit(
-        nogil=True, error_model="numpy", _nrt=False, no_cfunc_wrapper=True, no_cpython_wrapper=True, **options
-    )(function)
-    compiled.__class__ = Part
-    return compiled
+    return numba.njit(nogil=True, error_model="numpy", _nrt=False, no_cfunc_wrapper=True, **options)(function)
 
 
 def part(function: Callable[..., Any]) -> Any:
-    """Compile a part of kernels, which they alone call: it is stored with each of them, and inlined if it is small.
-
-    It has no wrapper for calls from Python, which takes half of the time to compile a small function; such a call, from a
-    kernel's ``.py_func``, runs the plain function.
-    """
+    """Compile a part of kernels: it is stored with each kernel that calls it, and inlined if it is small."""
     return _part(function)
 
 

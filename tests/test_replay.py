@@ -41,7 +41,7 @@ def replayed(program):
     with program.trace() as trace:
         replay = trace.replay
         # what it needs later is read as long as the trace exists
-        replay.computation, replay.graph  # noqa: B018
+        _ = replay.computation, replay.graph
         return replay
 
 
@@ -428,7 +428,7 @@ def test_contradiction__of_messages_is_refused():
         program.trace() as trace,
         pytest.raises(AnalysisError, match=r"wait for themselves, the first is row \d+ at location"),
     ):
-        trace.replay.graph  # noqa: B018
+        _ = trace.replay.graph
     with program.trace() as trace:
         with pytest.raises(AnalysisError, match="approximation"):
             trace.efficiencies()
@@ -622,7 +622,7 @@ def test_laws__hold_on_random_programs(tmp_path, seed):
     model = RandomProgram(seed, tmp_path / "traces.otf2", 60).model(tmp_path)
     try:
         replay = Replay(model)
-        replay.graph  # noqa: B018
+        _ = replay.graph
     except AnalysisError:
         # some go on behind a barrier, or an operation on a window, before others have come to it, and these wait for what they do then
         m, w = model.collective_members, model.window_members

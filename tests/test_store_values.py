@@ -321,3 +321,21 @@ def test_any_value__is_used_or_refused(tmp_path):
         used, refused = map(int, out.split())
         assert used + refused == 150
         assert min(used, refused) > 30
+
+
+def test_rows__that_are_read_together_are_told_by_their_location(store):
+    """The rows of all locations are checked at once; the error says whose the wrong one is."""
+    opened = Store(store)
+    counts = opened.counts("collectives")
+    location = int(np.flatnonzero(counts)[-1])
+    assert location > np.flatnonzero(counts)[0]
+    segments = opened.definition("segments").to_pylist()
+    offset = next(s["offset"] for s in segments if s["table"] == "collectives" and s["location"] == location)
+    change(store, "collectives", communicator=put(offset + 1, 1000))
+
+    def read(path):
+        Store(path).read_together("collectives", np.flatnonzero(counts))
+
+    assert refusal(store, read).startswith(
+        f"table collectives, column communicator, location {location}, row 1: 1000 is no row of communicators"
+    )

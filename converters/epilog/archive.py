@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tracecols.converters import sides
 from tracecols.converters.base import Batch, Clock, Loss, Report
+from tracecols.converters.buffers import N_VALUES, Events, Sides
 from tracecols.converters.epilog import decode, records
 from tracecols.converters.epilog.container import DAMAGED, HEADER, Container, scratch
 from tracecols.converters.epilog.definitions import Definitions, Section, largest, read_map
@@ -243,10 +244,8 @@ class Buffers:
     """The column buffers of one thread, reused from location to location; pages that are never touched cost nothing."""
 
     def __init__(self) -> None:
-        self.events = empty(decode.Events, ROWS)
-        self.sides = decode.Sides(
-            np.empty(ROWS, np.int64), np.empty(ROWS, np.uint8), np.empty((ROWS, decode.N_VALUES), np.int64)
-        )
+        self.events = empty(Events, ROWS)
+        self.sides = Sides(np.empty(ROWS, np.int64), np.empty(ROWS, np.uint8), np.empty((ROWS, N_VALUES), np.int64))
         self.extra = np.empty(4 * ROWS, np.int64)
         self.sites = empty(decode.Sites, ROWS)
         self.attributes = empty(decode.Attributes, ROWS)

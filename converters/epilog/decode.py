@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.converters.buffers import N_VALUES
 from tracecols.converters.epilog import records
 from tracecols.converters.epilog.records import AHEAD, COMM, FLAG, LOCK_TYPE, PEER, PLAIN, REGION, REQUEST, SITE, WINDOW
 from tracecols.kernels.kernel import inner_part, kernel, part
@@ -119,8 +120,6 @@ AHEAD_OF_USE = 24
 MOST_FIELDS = 4
 MOST_EVENTS = 3
 """More events than a record becomes: METRIC, its own, EXIT."""
-N_VALUES = 6
-"""Values of an event that has attributes."""
 
 
 class File(NamedTuple):
@@ -321,41 +320,6 @@ class Clock(NamedTuple):
     slope: float
     start: float
     resolution: float
-
-
-class Events(NamedTuple):
-    """Buffers of events, `state[EVENTS]` of them.
-
-    Attributes
-    ----------
-    time : (capacity,) int64
-        Ticks.
-    kind : (capacity,) uint8
-        `EventKind`.
-    region : (capacity,) int32
-        Region of ENTER, EXIT, and of a measurement that stops; -1 of others.
-    """
-
-    time: NDArray[np.int64]
-    kind: NDArray[np.uint8]
-    region: NDArray[np.int32]
-
-
-class Sides(NamedTuple):
-    """Buffers of events with attributes, `state[SIDES]` of them.
-
-    Attributes
-    ----------
-    event : (capacity,) int64
-        Number of the event in its location.
-    kind : (capacity,) uint8
-    values : (capacity, N_VALUES) int64
-        Values; of METRIC the third says where its values begin among `extra`.
-    """
-
-    event: NDArray[np.int64]
-    kind: NDArray[np.uint8]
-    values: NDArray[np.int64]
 
 
 class Sites(NamedTuple):
@@ -997,7 +961,7 @@ def decode_records(
     clock : Clock
     n_counters : int
         Counter values per record that has them.
-    events, sides, sites, attributes, ties : Events, Sides, Sites, Attributes, Ties
+    events, sides, sites, attributes, ties : buffers.Events, buffers.Sides, Sites, Attributes, Ties
         Filled.
     extra : (capacity,) int64
         Filled: counter values.

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tracecols.converters import sides
 from tracecols.converters.base import Batch, Columns, Loss, Report
+from tracecols.converters.buffers import N_VALUES, Events, Sides
 from tracecols.converters.otf2 import decode, tables
 from tracecols.converters.otf2.definitions import Definitions, split_records
 from tracecols.converters.otf2.files import HEADER, Chunks, explain, read_anchor
@@ -131,10 +132,8 @@ class Buffers:
     """The column buffers of one thread, reused from location to location; pages that are never touched cost nothing."""
 
     def __init__(self) -> None:
-        self.events = empty(decode.Events, ROWS)
-        self.sides = decode.Sides(
-            np.empty(ROWS, np.int64), np.empty(ROWS, np.uint8), np.empty((ROWS, decode.N_VALUES), np.int64)
-        )
+        self.events = empty(Events, ROWS)
+        self.sides = Sides(np.empty(ROWS, np.int64), np.empty(ROWS, np.uint8), np.empty((ROWS, N_VALUES), np.int64))
         self.extras = np.empty(4 * ROWS, np.int64)
         self.attributes = empty(decode.Attributes, ROWS)
         self.chunk: NDArray[np.uint8] | None = None

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.converters.buffers import N_VALUES
 from tracecols.converters.otf2.records import MAPS
 from tracecols.kernels.kernel import inner_part, kernel, part
 from tracecols.schema.kinds import EventKind
@@ -85,8 +86,6 @@ FLUSH_ROOM = 64
 """Events there has to be room for behind a BUFFER_FLUSH, so that it and the event it goes behind come into the same batch."""
 MOST_VALUES = 255
 """A METRIC has at most so many values."""
-N_VALUES = 6
-"""Values of an event that has attributes."""
 
 
 class Chunk(NamedTuple):
@@ -181,41 +180,6 @@ class Clock(NamedTuple):
     offset: NDArray[np.int64]
     slope: NDArray[np.float64]
     until: NDArray[np.int64]
-
-
-class Events(NamedTuple):
-    """Buffers of events, `state[EVENTS]` of them.
-
-    Attributes
-    ----------
-    time : (capacity,) int64
-        Ticks.
-    kind : (capacity,) uint8
-        `EventKind`.
-    region : (capacity,) int32
-        Region of ENTER and LEAVE, -1 of others.
-    """
-
-    time: NDArray[np.int64]
-    kind: NDArray[np.uint8]
-    region: NDArray[np.int32]
-
-
-class Sides(NamedTuple):
-    """Buffers of events with attributes, `state[SIDES]` of them.
-
-    Attributes
-    ----------
-    event : (capacity,) int64
-        Number of the event in its location.
-    kind : (capacity,) uint8
-    values : (capacity, N_VALUES) int64
-        What its fields hold; of METRIC and PROGRAM_BEGIN the third says where their values begin among `extra`.
-    """
-
-    event: NDArray[np.int64]
-    kind: NDArray[np.uint8]
-    values: NDArray[np.int64]
 
 
 class Attributes(NamedTuple):
@@ -689,9 +653,9 @@ def decode_events(chunk, state, table, ids, metrics, clock, events, sides, extra
     ids : Identifiers
     metrics : MetricValues
     clock : Clock
-    events : Events
+    events : buffers.Events
         Filled: one entry per event.
-    sides : Sides
+    sides : buffers.Sides
         Filled: one entry per event with attributes.
     extra : (capacity,) int64
         Filled: metric values and program arguments.

@@ -134,6 +134,11 @@ class CompoundTable(Columns):
         self.table = table
         self.counts = dict(counts or {})
 
+    @classmethod
+    def empty(cls, table: Table) -> CompoundTable:
+        """Return a table without rows."""
+        return cls(table, 0, {c.name: np.zeros(0, object if c.dtype == "string" else c.dtype) for c in table.columns})
+
     def __str__(self) -> str:
         return f"table {self.table.name}"
 

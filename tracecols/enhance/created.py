@@ -67,15 +67,6 @@ def match_created_threads(facts: Facts, members: NDArray[np.int64], calls: CallI
     created, waited, ended = of_begin(create), of_begin(wait), of_begin(end)
     create_call, join_call = pick(call, created), pick(call, waited)
 
-    def columns(role: str, number: NDArray[np.int64]) -> dict[str, NDArray[np.integer]]:
-        return {
-            f"{role}_enter": pick(calls.enter, number),
-            f"{role}_exit": pick(calls.exit, number),
-            f"{role}_enter_time": pick(calls.enter_time, number),
-            f"{role}_exit_time": pick(calls.exit_time, number),
-            f"{role}_call_path": pick(calls.call_path, number).astype(np.int32),
-        }
-
     return CompoundTable(
         CREATED_THREADS,
         begin.size,
@@ -86,9 +77,9 @@ def match_created_threads(facts: Facts, members: NDArray[np.int64], calls: CallI
             "end": pick(row, ended),
             "end_time": pick(time, ended),
             "create_location": pick(location, created).astype(np.int32),
-            **columns("create", create_call),
+            **calls.columns_of("create", create_call),
             "join_location": pick(location, waited).astype(np.int32),
-            **columns("join", join_call),
+            **calls.columns_of("join", join_call),
         },
         {
             "created threads that never begin": int(create.size - (created >= 0).sum()),

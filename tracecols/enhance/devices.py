@@ -94,12 +94,9 @@ def match_devices(
         Call instances of the partition.
     """
     if not facts.locations.is_device[members].any():
-        return tuple(_empty(t) for t in (KERNELS, COPIES, DEVICE_SYNCS, DEVICE_INTERVALS))  # type: ignore[return-value]
+        empty = CompoundTable.empty
+        return empty(KERNELS), empty(COPIES), empty(DEVICE_SYNCS), empty(DEVICE_INTERVALS)
     return _Devices(facts, scans, members, calls).tables()
-
-
-def _empty(table: Any) -> CompoundTable:
-    return CompoundTable(table, 0, {c.name: np.zeros(0, c.dtype) for c in table.columns})
 
 
 class _Devices:
@@ -486,15 +483,8 @@ class _Devices:
 
     def _call_columns(self, role: str, number: Ints) -> dict[str, NDArray[Any]]:
         """Return the columns of a call of another location."""
-        c = self.calls
-        return {
-            f"{role}_location": pick(c.location, number).astype(np.int32),
-            f"{role}_enter": pick(c.enter, number),
-            f"{role}_exit": pick(c.exit, number),
-            f"{role}_enter_time": pick(c.enter_time, number),
-            f"{role}_exit_time": pick(c.exit_time, number),
-            f"{role}_call_path": pick(c.call_path, number).astype(np.int32),
-        }
+        location = pick(self.calls.location, number).astype(np.int32)
+        return {f"{role}_location": location, **self.calls.columns_of(role, number)}
 
     # -- calls that wait -------------------------------------------------------------------------------------------------
 

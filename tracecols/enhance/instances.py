@@ -85,6 +85,29 @@ class CallInstances:
             call = np.where(call >= 0, np.searchsorted(self._global[location], call), -1)
         return np.where(call >= 0, call + self.start[location], -1)
 
+    def columns_of(self, role: str, number: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        """Return the columns of a compound table that describe the call instance of one role.
+
+        Parameters
+        ----------
+        role : str
+            Prefix of their names, such as `create`.
+        number : (n,) int64
+            Call instances; -1 where there is none.
+
+        Returns
+        -------
+        dict of str to (n,) array
+            `ROLE_enter`, `ROLE_exit` (rows), `ROLE_enter_time`, `ROLE_exit_time` (ticks), all int64, and `ROLE_call_path`, int32; -1 is null.
+        """
+        return {
+            f"{role}_enter": pick(self.enter, number),
+            f"{role}_exit": pick(self.exit, number),
+            f"{role}_enter_time": pick(self.enter_time, number),
+            f"{role}_exit_time": pick(self.exit_time, number),
+            f"{role}_call_path": pick(self.call_path, number).astype(np.int32),
+        }
+
 
 def call_instances(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], only_global: bool, teams: Teams

@@ -4,7 +4,7 @@ A nested lock is acquired and released several times by its owner, and free only
 of these events one acquisition number; where a recorder counts each of them, those that an owner acquires before it has released
 the one before belong together.
 
-Scope: exchange, within a process. Joins on (process, lock) in order of time and on (process, lock, acquisition).
+Scope: within a process. Joins on (process, lock) in order of time and on (process, lock, acquisition).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Non-blocking collective operations: who starts one, and who completes it in which call.
 
-Scope: exchange. Equality joins on the request of a process, and on (communicator, k), where k numbers the non-blocking operations
+Scope: all locations at once. Equality joins on the request of a process, and on (communicator, k), where k numbers the non-blocking operations
 that a process starts on it: MPI does not match them with blocking ones.
 """
 
@@ -40,9 +40,7 @@ def match_nonblocking(
     """
     by_kind = facts.store.manifest["events_by_kind"]
     if not any(by_kind.get(str(int(k)), 0) for k in KINDS):
-        return CompoundTable(
-            NONBLOCKING_MEMBERS, 0, {c.name: np.zeros(0, c.dtype) for c in NONBLOCKING_MEMBERS.columns}
-        )
+        return CompoundTable.empty(NONBLOCKING_MEMBERS)
     columns = ["op", "communicator", "root", "sent", "received", "request"]
     e = attributed_events(facts, scans, members, calls, "collectives", columns)
     e = e.take(np.flatnonzero(mask_of(KINDS)[e.kind]))

@@ -1,4 +1,4 @@
-"""Call paths as text: written out, and found by pattern without being written out."""
+"""Call paths: subtrees, and names, written out or found by pattern without being written out."""
 
 from __future__ import annotations
 
@@ -13,6 +13,27 @@ from tracecols.errors import AnalysisError
 
 MAX_TEXT = 1 << 30
 """Bytes of text that the names of call paths may take together: those of a recursion 10,000 deep take 10,000 times its names."""
+
+
+def with_descendants(heads: NDArray[np.bool_], end: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """Select some call paths and everything below them.
+
+    Parameters
+    ----------
+    heads : (n,) bool
+        Call paths, in the order of a call tree.
+    end : (n,) int
+        Where the subtree of each call path ends: it is [call path, end).
+
+    Returns
+    -------
+    (n,) bool
+    """
+    change = np.zeros(heads.size + 1, np.int64)
+    change[:-1] += heads
+    np.subtract.at(change, end[heads], 1)
+    result: NDArray[np.bool_] = np.cumsum(change)[:-1] > 0
+    return result
 
 
 def path_names(

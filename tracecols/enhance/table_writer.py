@@ -372,17 +372,25 @@ def write_positions(facts: Facts, folder: Path) -> tuple[Path, str]:
     with positions.open("wb") as file:
         file.truncate(n * dtype.itemsize)
     if n:
-        time, position = np.memmap(times, np.int64, "r"), np.memmap(positions, dtype, "r+")
+        with times.open("rb") as of_times, positions.open("r+b") as of_positions:
+            pages = (
+                mmap.mmap(of_times.fileno(), 0, access=mmap.ACCESS_READ),
+                mmap.mmap(of_positions.fileno(), 0, access=mmap.ACCESS_WRITE),
+            )
+        time, position = np.frombuffer(pages[0], np.int64), np.frombuffer(pages[1], dtype)
 
         def forget() -> None:
             """Let the system take back the pages, which are those of files."""
-            for mapped in (time, position):
+            for mapped in pages:
                 if hasattr(mmap, "MADV_DONTNEED"):
-                    mapped._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[union-attr]
+                    mapped.madvise(mmap.MADV_DONTNEED)
 
         for _ in facts.order.fill_positions(time, position, forget):
             pass
+        # a file that is mapped cannot be removed on every platform
         del time, position
+        for mapped in pages:
+            mapped.close()
     times.unlink()
     return positions, dtype.name
 

@@ -1,6 +1,6 @@
 """One-sided communication: collective operations on windows, and the epochs of general active target synchronisation.
 
-Scope: exchange. Equality joins on (window, k), and on (window, origin, target, k) for access and exposure epochs.
+Scope: all locations at once. Equality joins on (window, k), and on (window, origin, target, k) for access and exposure epochs.
 """
 
 from __future__ import annotations

@@ -216,7 +216,7 @@ class CubeParser:
         self._rows.append(row)
 
     def _add(self, into: list[Element], element: Element, above: tuple[str, ...]) -> int:
-        element.number  # noqa: B018  (every one of them has a number; what has none is an error here)
+        _ = element.number  # every one of them has a number; what has none is an error here
         if self._open[-1].tag in above:
             element.parent, element.depth = self._rows[-1], self._open[-1].depth + 1
         if element.depth > MAX_TREE_DEPTH and into is not self.call_paths:

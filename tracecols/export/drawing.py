@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.base import Columns
+from tracecols.enhance.scan import flush_stops_of
 from tracecols.enhance.tasks import TaskEvents
 from tracecols.errors import ExportError
 from tracecols.kernels import arrays
 from tracecols.kernels import timeline as kernels
-from tracecols.schema import NAMES, EventKind
+from tracecols.schema import NAMES
 from tracecols.store import Store
 
 EVER = np.iinfo(np.int64)
@@ -55,10 +56,7 @@ class SliceBuilder:
 
     def __init__(self, store: Store, location: int, first: int, stop: int, tasks_name: int) -> None:
         self._store, self._location = store, location
-        flushes = np.zeros(0, np.int64)
-        if store.n_rows("control", location):
-            control = store.read("control", location, ["kind", "stop_time"])
-            flushes = control["stop_time"][control["kind"] == EventKind.BUFFER_FLUSH]
+        flushes = flush_stops_of(store, np.array([location]))[0]
         tasks = TaskEvents.of(store, location)
         self._view = kernels.View(first, stop, tasks_name, kernels.ACTION, flushes, tasks.slot)
         self._state = np.zeros(kernels.N_STATE, np.int64)

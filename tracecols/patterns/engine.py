@@ -18,7 +18,7 @@ from tracecols.enhance.columns import CompoundTable
 from tracecols.enhance.grouping import lookup
 from tracecols.enhance.locations import PIECE_CALLS, PIECE_LEFT_OUT
 from tracecols.enhance.model import Model, Progress
-from tracecols.enhance.paths import named
+from tracecols.enhance.paths import named, with_descendants
 from tracecols.enhance.steps import STAGES, WITHIN
 from tracecols.enhance.tables import TABLES, tables_of
 from tracecols.enhance.topologies import given_topology
@@ -106,8 +106,8 @@ class Choice:
         if self.within is None:
             return np.ones(len(tree), bool)
         names = model.regions.name
-        heads = np.flatnonzero(named(names, self.within)[tree.region])
-        if not heads.size:
+        heads = named(names, self.within)[tree.region]
+        if not heads.any():
             entered = names[tree.region].tolist()
             hint, in_shell = (
                 did_you_mean(self.within, entered, otherwise)
@@ -117,10 +117,7 @@ class Choice:
                 )
             )
             raise AnalysisError(f"no call path enters a region {show(self.within)}\n  {hint}", in_shell=in_shell)
-        change = np.zeros(len(tree) + 1, np.int64)
-        np.add.at(change, heads, 1)
-        np.add.at(change, tree.end[heads], -1)
-        return np.cumsum(change)[:-1] > 0
+        return with_descendants(heads, tree.end)
 
     def _locations(self, model: Model) -> NDArray[np.bool_]:
         if self.locations is None:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.model import Model
+from tracecols.enhance.paths import with_descendants
 from tracecols.patterns.base import Family, Findings
 from tracecols.schema.causes import CHARGED, DELAY_IDS, ROOT_CAUSES, RUN_CAUSES
 from tracecols.severity.axes import CallAxis
@@ -228,11 +229,7 @@ class Imbalance:
         self.masters = np.unique(locations.master[self.cpus])
         has_openmp = bool((model.regions.paradigm == "openmp").any())
         opens = np.array([str(name).startswith("!$omp parallel") for name in model.regions.name.tolist()], bool)
-        change = np.zeros(len(tree) + 1, np.int64)
-        heads = np.flatnonzero(opens[tree.region])
-        np.add.at(change, heads, 1)
-        np.add.at(change, tree.end[heads], -1)
-        self.parallel = np.cumsum(change)[:-1] > 0
+        self.parallel = with_descendants(opens[tree.region], tree.end)
         self.with_openmp = has_openmp
         self.comp = findings.cells["comp"]
         visits = findings.cells["visits"]

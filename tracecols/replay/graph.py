@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.grouping import number
 from tracecols.enhance.model import Model
+from tracecols.enhance.waits import N_TO_N, N_TO_ONE, ONE_TO_N, SCAN
 from tracecols.errors import AnalysisError
 from tracecols.kernels import replay as kernels
 from tracecols.replay.nodes import BARRIERS, NodeClass, Nodes, find_nodes
@@ -25,11 +26,7 @@ from tracecols.schema.enums import COLLECTIVE_OPS
 
 Rows = NDArray[np.int64]
 
-N_TO_N = ("allreduce", "allgather", "allgatherv", "alltoall", "reduce_scatter", "reduce_scatter_block")
 PAIRWISE = ("alltoallv", "alltoallw")
-ONE_TO_N = ("bcast", "scatter", "scatterv")
-N_TO_ONE = ("reduce", "gather", "gatherv")
-PREFIX = ("scan", "exscan")
 
 _NOT_WAITING = ("mpi_sendrecv", "mpi_bsend", "mpi_rsend", "mpi_ibsend", "mpi_irsend", "mpi_test")
 """Calls that complete sends without waiting for the receiver, or whose waiting has other reasons."""
@@ -386,7 +383,7 @@ def _collectives(model: Model, nodes: Nodes, found: _Collector) -> int:
     sees = _count_until(instance[at], begin, order, end)
     found.chain(instance[at], order, enter[at], leave[at], sees, sends[at], receives[at], length[at], steps[at])
     # by rank: everybody waits for those before
-    at = some(PREFIX)
+    at = some(SCAN)
     order = np.lexsort((members.rank[at], instance[at]))
     sees = np.empty(at.size, np.int64)
     sees[order] = np.arange(at.size)

@@ -110,8 +110,8 @@ class Changes:
 def _check(value: object, what: str, expected: str, least: float) -> None:
     if value is None:
         return
-    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(float(value)) or float(value) < least:  # type: ignore[arg-type]
+    number = float(value) if isinstance(value, int | float | np.number) and not isinstance(value, bool) else math.nan
+    if not least <= number < math.inf:
         raise AnalysisError(f"the {what} is {show(value)}\n  give {expected}")
 
 

@@ -47,7 +47,7 @@ class Column:
 
     def __post_init__(self) -> None:
         if self.since > (0, 0):
-            self.absent  # noqa: B018
+            _ = self.absent
             if self.required:
                 raise ValueError(
                     f"column {self.name!r}: a reference that is never null is part of a format from its beginning"

@@ -333,7 +333,10 @@ class SystemAxis:
         by_process: dict[int, list[tuple[str, list[int]]]] = {}
         for (process, device), rows in nested.items():
             by_process.setdefault(process, []).append((device, rows))
-        kind, name, parents, location = [], [], [], []  # type: ignore[var-annotated]
+        kind: list[str] = []
+        name: list[str] = []
+        parents: list[int] = []
+        location: list[int] = []
 
         def add(row: int, parent: int) -> int:
             kind.append(self.kind[row])

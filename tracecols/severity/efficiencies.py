@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.arguments import did_you_mean, show
+from tracecols.enhance.paths import with_descendants
 from tracecols.errors import SeverityError
 from tracecols.severity.queries import Severities
 
@@ -293,9 +294,9 @@ def times_of(
     names = np.array([n.lower().rstrip("_") for n in paths.name], object)
     chosen = np.ones(len(paths), bool)
     if within is not None:
-        chosen = below(cube, cube.find_call_paths(within))
+        chosen = with_descendants(cube.find_call_paths(within), cube.call_paths.end)
     elif not is_window:
-        chosen = ~below(cube, is_mpi & np.isin(names, _START_AND_END))
+        chosen = ~with_descendants(is_mpi & np.isin(names, _START_AND_END), cube.call_paths.end)
     parallel = parallel_call_paths(cube)
 
     def seconds(name: str, mask: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -388,7 +389,7 @@ def mpi_call_paths(cube: Severities) -> NDArray[np.bool_]:
     named = np.array([n.lower().startswith("mpi_") for n in c.name], bool)
     # a region that is called PARALLEL stands for all of a program
     whole = np.array([n.lower().rstrip("_") == "parallel" for n in c.name], bool)
-    return below(cube, ((c.paradigm == "mpi") & ~whole) | (unknown & named))
+    return with_descendants(((c.paradigm == "mpi") & ~whole) | (unknown & named), c.end)
 
 
 def parallel_call_paths(cube: Severities) -> NDArray[np.bool_]:
@@ -396,16 +397,7 @@ def parallel_call_paths(cube: Severities) -> NDArray[np.bool_]:
     c = cube.call_paths
     unknown = np.isin(c.role, ["", "unknown"]) & np.isin(c.paradigm, ["", "unknown"])
     named = np.array([re.match(r"!?\$omp parallel\b", n) is not None for n in c.name], bool)
-    return below(cube, ((c.role == "parallel") & (c.paradigm == "openmp")) | (unknown & named))
-
-
-def below(cube: Severities, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Select some call paths and what they call; (n_call_paths,) bool."""
-    change = np.zeros(mask.size + 1, np.int64)
-    heads = np.flatnonzero(mask)
-    np.add.at(change, heads, 1)
-    np.add.at(change, cube.call_paths.end[heads], -1)
-    return np.cumsum(change)[:-1] > 0
+    return with_descendants(((c.role == "parallel") & (c.paradigm == "openmp")) | (unknown & named), c.end)
 
 
 # -- several runs ----------------------------------------------------------------------------------------------------------

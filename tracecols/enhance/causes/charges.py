@@ -13,6 +13,7 @@ from tracecols.enhance.causes.sweep import Factors, Path
 from tracecols.enhance.columns import CompoundTable
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import combine, number
+from tracecols.schema import Table
 from tracecols.schema.causes import CHARGED, DELAY_IDS, DELAYS, POINTS, ROOT_CAUSES, RUN_CAUSES
 
 ROUNDING = 2.0**-44
@@ -98,7 +99,7 @@ def _critical_path(
     ]  # fmt: skip
 
 
-def _table(schema: object, rows: Sequence[Rows]) -> CompoundTable:
+def _table(table: Table, rows: Sequence[Rows]) -> CompoundTable:
     """Add up rows by property, call path and location, in their order."""
     numbers = [np.broadcast_to(np.asarray(r[0], np.int16), r[1].size) for r in rows]
     what = np.concatenate([np.zeros(0, np.int16), *numbers])
@@ -112,7 +113,7 @@ def _table(schema: object, rows: Sequence[Rows]) -> CompoundTable:
     columns = {
         "property": what[first], "call_path": call_path[first], "location": location[first], "charged": sums[order],
     }  # fmt: skip
-    return CompoundTable(schema, first.size, columns)  # type: ignore[arg-type]
+    return CompoundTable(table, first.size, columns)
 
 
 def charge_run(

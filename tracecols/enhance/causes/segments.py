@@ -15,7 +15,7 @@ from tracecols.enhance.columns import Columns, ColumnSource, CompoundTable, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import lookup
 from tracecols.enhance.instances import walk_stacks
-from tracecols.enhance.scan import LocationScan
+from tracecols.enhance.scan import LocationScan, flush_stops_of
 from tracecols.enhance.spill import ColumnSpill, keep
 from tracecols.enhance.teams import IS_JOIN, Teams
 from tracecols.kernels import segments as kernels
@@ -125,6 +125,8 @@ def segments(
     cut = np.full(len(points), -1, np.int64)
     first, stop = np.full(n_locations, -1, np.int64), np.full(n_locations, -1, np.int64)
     regions = threads.regions
+    of_location = np.argsort(regions.location, kind="stable")
+    region_start = np.searchsorted(regions.location[of_location], np.arange(n_locations + 1))
     done: list[_Collector] = []
     joins: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
     n_segments = n_entries = 0
@@ -132,7 +134,7 @@ def segments(
     for i in sorted(members[facts.locations.is_cpu[members]].tolist()):
         here = np.arange(starts[i], starts[i + 1])
         real = here[points.kind[here] != END]
-        mine = np.flatnonzero(regions.location == i)
+        mine = of_location[region_start[i] : region_start[i + 1]]
         leaves = mine[regions.exit[mine] >= 0]
         rows = np.concatenate([points.row[real], regions.exit[leaves]])
         what = np.full(rows.size, kernels.CUT, np.int8)
@@ -193,10 +195,7 @@ def _collect(
     value: NDArray[np.float64],
 ) -> None:  # fmt: skip
     """Go through the events of one location."""
-    stops = np.zeros(0, np.int64)
-    if facts.store.n_rows("control", location):
-        control = facts.store.read("control", location, ["kind", "stop_time"])
-        stops = control["stop_time"][control["kind"] == K.BUFFER_FLUSH]
+    stops = flush_stops_of(facts.store, np.array([location]))[0]
     flush_paths = np.full(stops.size, -1, np.int64)
     n_flushes = 0
     tree = facts.call_paths
