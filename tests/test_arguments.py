@@ -33,6 +33,7 @@ def run(*arguments):
 NO_TIMES = ["0.1", math.nan, math.inf, -math.inf, True, [0.1], b"1", 1j]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", NO_TIMES, ids=repr)
 def test_times__that_are_none_are_refused(given, trace):
     """`start="0.1"` repeated the text 2,596,145,201 times; nan and inf were tracebacks."""
@@ -48,6 +49,7 @@ def test_times__that_are_none_are_refused(given, trace):
             call()
 
 
+@pytest.mark.slow
 def test_times__beyond_all_clocks_are_before_or_behind_the_recording(trace):
     n = len(trace.read_events(columns="time"))
     assert len(trace.read_events(start=-1e300, stop=1e300, columns="time")) == n
@@ -58,7 +60,7 @@ def test_times__beyond_all_clocks_are_before_or_behind_the_recording(trace):
         trace.analyze(start=1e300)
 
 
-@pytest.mark.parametrize("given", [1.5, [1.5], [True], "a", True, {0: 1}, ["0"], object()], ids=repr)
+@pytest.mark.parametrize("given", [1.5, [1.5], [True], "a", True, {0: 1}, ["0"], NotImplemented], ids=repr)
 def test_locations__that_are_no_numbers_are_refused(given, trace, tmp_path):
     from tracecols.export.archive import export_archive
     from tracecols.export.viewers import export_timeline
@@ -77,6 +79,7 @@ def test_locations__that_are_no_numbers_are_refused(given, trace, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [6, -1, [0, 7], np.array([99])])
 def test_locations__that_do_not_exist_are_refused(given, trace):
     for call in (

@@ -45,6 +45,7 @@ def subject(tmp_path_factory, data):
     return Subject(archive, tracecols.convert(archive, folder / "kept.trace"), folder, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OWN)
 def test_step__runs_and_counts(subject, name):
     watch = Watch()
@@ -118,6 +119,7 @@ def test_workloads__are_named_once_and_chosen_by_pattern():
         choose(["nothing"], large=False)
 
 
+@pytest.mark.slow
 def test_workloads__messages_become_more(tmp_path):
     from benchmarks.synthetic import make_archive
 
@@ -143,6 +145,7 @@ def test_run_task__fails_with_a_reason_and_without_paths(tmp_path):
     assert str(tmp_path) not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_run__measures_and_reports(tmp_path, capsys, monkeypatch):
     # without matplotlib
     monkeypatch.setitem(sys.modules, "matplotlib", None)
@@ -282,6 +285,7 @@ def test_sheets__say_what_was_measured():
     json.dumps(found)
 
 
+@pytest.mark.slow
 def test_report__has_all_plots(tmp_path):
     pytest.importorskip("matplotlib")
     written = write_report(made_up(SECONDS), tmp_path)

@@ -47,6 +47,7 @@ def test_import__loads_nothing_heavy():
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["convert", "analyze"])
 def test_commands__do_not_load_pandas(command, tmp_path, work, data):
     source = data / "hybrid_2x3" if command == "convert" else work / "h.trace"

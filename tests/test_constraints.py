@@ -197,6 +197,7 @@ def test_random_programs__violate_nothing_but_what_was_cut(tmp_path_factory, see
     assert {k: known.get(k, 0) for k in allowed} == {k: found.get(k, 0) for k in allowed}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SHARED.is_dir(), reason="no reference traces beside the repository")
 @pytest.mark.parametrize(
     ("name", "expected"),

@@ -73,6 +73,7 @@ def assert_equal(found, cube, *, cube3=False):
 # -- what others read --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KEPT + SHARED)
 def test_cubex__is_the_cube_to_pycubexr(name, analyzed, tmp_path):
     pycubexr = pytest.importorskip("pycubexr")

@@ -75,6 +75,7 @@ def test_exclusive_time__is_the_difference_of_times_also_where_they_decrease(sma
     assert cube.facts["counts"][DECREASES] == 1
 
 
+@pytest.mark.slow
 def test_check_and_analyze__tell_of_decreasing_times(small):
     def run(command):
         return subprocess.run(
@@ -197,6 +198,7 @@ def test_earl__has_the_states_of_the_definitions(seed, tmp_path):
     compare_states(trace, Recorded(trace.columns))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["x.pftrace", "x.trace.json", "x.otf2"])
 def test_exports__of_a_trace_whose_time_decreases(small, tmp_path, form):
     out = tmp_path / "out" / form
@@ -216,6 +218,7 @@ def test_exports__of_a_trace_whose_time_decreases(small, tmp_path, form):
 # -- against the oracles -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_random_programs__with_flushes_have_the_severities_of_the_simulation(seed, tmp_path):
     draw = random.Random(seed)

@@ -58,6 +58,7 @@ def recorded(tmp_path_factory):
 # -- recorded traces -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_STREAMS)
 @pytest.mark.parametrize("conventions", ["scalasca", "expert"])
 def test_recorded_devices__agree_with_a_plain_twin(recorded, name, conventions):

@@ -145,6 +145,7 @@ def recorded_of(opened):
 NAMES = [n for n in ANCHORS if n.partition("-")[2] not in HUGE]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_states__are_those_of_the_definitions(name, opened, recorded_of):
     trace = opened(name)
@@ -154,6 +155,7 @@ def test_states__are_those_of_the_definitions(name, opened, recorded_of):
         compare_links(trace, recorded_of(name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in ANCHORS if n.partition("-")[2] in HUGE])
 def test_states__of_large_traces_are_those_of_the_definitions_at_random_positions(name, opened):
     trace = opened(name)

@@ -279,6 +279,7 @@ def test_columns__are_what_single_queries_say(data, tmp_path):
 quick = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 
 
+@pytest.mark.slow
 @quick
 @given(seed=st.integers(0, 1 << 32), size=st.integers(0, 45))
 def test_random_programs__states_and_links_are_those_of_the_definitions(tmp_path_factory, seed, size):

@@ -64,6 +64,7 @@ def found(column):
 with_programs = settings(quick, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 
 
+@pytest.mark.slow
 @with_programs
 @given(seed=SEEDS, size=SIZES)
 def test_stacks__are_those_of_the_definition(fresh, seed, size):
@@ -85,6 +86,7 @@ def test_stacks__are_those_of_the_definition(fresh, seed, size):
             assert got["cedgeptr"][e.row] == (-1 if above is None else above.row)
 
 
+@pytest.mark.slow
 @with_programs
 @given(seed=SEEDS, size=SIZES)
 def test_profile__is_time_and_visits_of_the_definition(fresh, seed, size):
@@ -106,6 +108,7 @@ def test_profile__is_time_and_visits_of_the_definition(fresh, seed, size):
     assert sum(s.bad_exits for s in model.scans) == 0
 
 
+@pytest.mark.slow
 @with_programs
 @given(seed=SEEDS, size=SIZES)
 def test_messages__match_as_the_queues_of_the_definition(fresh, seed, size):
@@ -135,6 +138,7 @@ def test_messages__match_as_the_queues_of_the_definition(fresh, seed, size):
     assert m.counts["messages received before they were sent"] == 0
 
 
+@pytest.mark.slow
 @with_programs
 @given(seed=SEEDS, size=SIZES)
 def test_collectives__are_the_instances_of_the_definition(fresh, seed, size):
@@ -150,6 +154,7 @@ def test_collectives__are_the_instances_of_the_definition(fresh, seed, size):
     assert c.counts["collective operations that lack participants"] == len(got) - len(whole)
 
 
+@pytest.mark.slow
 @with_programs
 @given(seed=SEEDS, size=SIZES)
 def test_constructs__are_the_instances_of_the_definition(fresh, seed, size):
@@ -167,6 +172,7 @@ def test_constructs__are_the_instances_of_the_definition(fresh, seed, size):
     assert len(m) == enters[True]
 
 
+@pytest.mark.slow
 @with_programs
 @given(seed=SEEDS, size=SIZES)
 def test_lockptr__is_that_of_the_definition(fresh, seed, size):

@@ -88,6 +88,7 @@ def test_tables__are_the_frames_of_python_for_any_partitioning(rows, store, tmp_
     assert n == (2 if rows < 1000 else 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mpi_mix_5", "rma_real_5", "omp_mix_8", "cart"])
 def test_tables__of_recorded_traces(name, shared_traces, tmp_path, monkeypatch):
     path = tracecols.convert(shared_traces / "otf2" / name, tmp_path / "x.trace")
@@ -95,6 +96,7 @@ def test_tables__of_recorded_traces(name, shared_traces, tmp_path, monkeypatch):
     assert n == {"mpi_mix_5": 5, "rma_real_5": 5, "omp_mix_8": 1, "cart": 4}[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["halo", "multizone", "fft"])
 def test_tables__of_generated_programs(program, tmp_path, monkeypatch):
     from benchmarks.generate import make
@@ -451,6 +453,7 @@ def test_events__only_what_is_asked_for_is_computed(store):
     assert not {"messages", "lockptr", "teams", "point_to_point"} & set(model_._values)
 
 
+@pytest.mark.slow
 def test_events__memory_is_little_more_than_the_frame(tmp_path):
     """It was three times the frame (issue 15)."""
     import subprocess

@@ -262,6 +262,7 @@ def test_file__states_the_wrong_byte_order(path):
     refused(path, path)
 
 
+@pytest.mark.slow
 def test_file__cut_off_anywhere(path):
     n_calls = 3
     data = make(n_calls).build()
@@ -705,6 +706,7 @@ def test_definitions__of_a_communicator_with_another_size(n_bytes, path):
     refused(path, path, f"an MPI_COMM says {n_bytes} bytes, and holds 2")
 
 
+@pytest.mark.slow
 def test_definitions__of_a_communicator_in_pieces(path):
     w = EpilogWriter()
     for _ in range(2500):
@@ -884,6 +886,7 @@ NONSENSE = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("spoil", "words"), [n[1:] for n in NONSENSE], ids=[n[0] for n in NONSENSE])
 def test_events__with_one_that_is_nonsense(spoil, words, path):
     whole = make()
@@ -1106,6 +1109,7 @@ def test_archive__with_its_map_cut_off(folder):
             assert byte_of(refused(anchor, file, "the file ends within a record")) in ends
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compress", [False, True])
 def test_archive__with_a_file_cut_off(compress, folder):
     anchor = archive(folder, compress=compress)

@@ -77,6 +77,7 @@ def columns_of(anchor: Path) -> dict[tuple[int, str, str], bytes]:
     return columns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_damage__is_read_or_refused(name, traces, tmp_path):
     damage = Damage(traces / name)
@@ -95,6 +96,7 @@ def test_damage__is_read_or_refused(name, traces, tmp_path):
     assert len(seen) > 8
 
 
+@pytest.mark.slow
 def test_refusals__hold_no_memory(traces, tmp_path):
     """An error holds the frames it passed, and they hold buffers: nothing may hold the error, or all waits for a collection."""
     otf2 = everything(tmp_path / "otf2" / "traces.otf2", rounds=3).write()

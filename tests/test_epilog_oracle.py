@@ -107,6 +107,7 @@ def compare(recording, trace, *, tolerance=0.0, positions=True):
         assert ids[order["location"]].tolist() == [lid for _, _, lid in by_file]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", RECORDED, ids=lambda p: p.parent.name)
 def test_recorded__equals_a_plain_reader(path, tmp_path):
     trace = tracecols.open(tracecols.convert(path, tmp_path / "x.trace"))
@@ -116,6 +117,7 @@ def test_recorded__equals_a_plain_reader(path, tmp_path):
     assert trace.manifest["not_understood"] == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(16))
 def test_random__equals_a_plain_reader(seed, tmp_path):
     recording = random_recording(seed, **random_sizes(seed, pseudo_regions=seed % 2 == 0))
@@ -124,6 +126,7 @@ def test_random__equals_a_plain_reader(seed, tmp_path):
     compare(recording, tracecols.open(tracecols.convert(path, tmp_path / "x.trace")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(16))
 def test_archive__equals_a_plain_merge(seed, tmp_path):
     draw = random.Random(seed)

@@ -75,6 +75,7 @@ def convert(tmp_path):
     return run
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(program=PROGRAMS)
 def test_random_programs__have_the_severities_of_the_simulation(program, convert):
@@ -82,6 +83,7 @@ def test_random_programs__have_the_severities_of_the_simulation(program, convert
     assert differences(severities(recording), convert(recording, jobs=1).analyze("expert")) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reference", RECORDED, ids=lambda p: p.parent.name)
 def test_simulation__agrees_with_the_references(reference):
     wanted = pd.read_parquet(reference)
@@ -102,6 +104,7 @@ def test_archives__have_the_severities_of_the_merged_trace(seed, tmp_path):
     assert differences(severities(merge_archive(tmp_path / "epik_x")), trace.analyze("expert")) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("conventions", ["scalasca", "expert"])
 def test_severities__do_not_depend_on_jobs_and_parts(conventions, convert, monkeypatch):
     recording = random_recording(5, n_processes=4, n_threads=3, n_rounds=40, n_metrics=2, tick=0.001, rma=True)
@@ -120,6 +123,7 @@ def test_severities__do_not_depend_on_jobs_and_parts(conventions, convert, monke
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_scalasca_conventions__hold_their_invariants_on_epilog(seed, convert):
     draw = random.Random(seed)

@@ -84,6 +84,7 @@ def assert_equal_stores(a, b):
         assert left == right, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("program", "processes", "threads", "events", "seed", "options"), CASES)
 def test_generated__waits_are_found(tmp_path, program, processes, threads, events, seed, options):
     source = generate.make(program, processes, threads, events, seed, **options)
@@ -111,6 +112,7 @@ def test_generated__has_the_waits_it_is_for(program):
     assert [name for name in HAS[program] if not truth.waits[name].any()] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", HAS)
 def test_generated__the_archive_holds_the_same(tmp_path, program):
     def make():

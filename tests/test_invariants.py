@@ -54,6 +54,7 @@ def analyzed(tmp_path_factory):
     return run
 
 
+@pytest.mark.slow
 @every_trace
 def test_properties__children_and_siblings_stay_within_their_parent(folder, analyzed):
     _, cube = analyzed(folder)
@@ -139,6 +140,7 @@ def same(cube, other):
         ), name
 
 
+@pytest.mark.slow
 @every_trace
 def test_results__do_not_depend_on_jobs_and_batches(folder, analyzed, monkeypatch):
     model, cube = analyzed(folder)
@@ -153,6 +155,7 @@ def test_results__do_not_depend_on_jobs_and_batches(folder, analyzed, monkeypatc
     same(cube, analyze_model(enhance(model.store, 2)))
 
 
+@pytest.mark.slow
 @every_trace
 def test_results__do_not_depend_on_the_parts_of_the_store(folder, analyzed, monkeypatch, tmp_path):
     model, cube = analyzed(folder)
@@ -167,6 +170,7 @@ def test_results__do_not_depend_on_the_parts_of_the_store(folder, analyzed, monk
     same(cube, analyze_model(enhance(store, 1)))
 
 
+@pytest.mark.slow
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )

@@ -31,6 +31,7 @@ def test_number_groups__is_by_first_appearance(compiled, keys):
     assert (group.tolist(), first.tolist()) == oracle.number(keys)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [1, 1 << 40])
 def test_number_groups__tells_many_keys_apart(spread):
     # more groups than the first tables hold, several times

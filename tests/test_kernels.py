@@ -292,6 +292,7 @@ def compare_calls(store, one, expected):
             assert (c.enter[call] if call >= 0 else -1) == (expected.enterptr[e].row if e in expected.enterptr else -1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tiny", [False, True], ids=["roomy", "tiny"])
 @moderate
 @given(script=locations())

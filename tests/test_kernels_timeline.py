@@ -56,6 +56,7 @@ def draw(store, *, window=None, sizes=(), tiny=False, marked=()):
     return slices, instants
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plain", [False, True], ids=["compiled", "plain"])
 @moderate
 @given(script=locations(), sizes=st.lists(st.integers(0, 50), max_size=3), tiny=st.booleans())
@@ -189,6 +190,7 @@ def marks(draw_):
     return [(*v, t) for v, t in zip(values, texts, strict=True)], [draw_(st.integers(0, 3)) for _ in range(n)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plain", [False, True], ids=["compiled", "plain"])
 @settings(max_examples=50, deadline=None)
 @given(times=st.lists(numbers, max_size=8), of=marks(), track=st.integers(1, 2**63 - 1), data=st.data())

@@ -52,6 +52,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
+@pytest.mark.slow
 def test_commands__killed_at_random_moments(tmp_path, data):
     from benchmarks.kill import campaign, cases
 
@@ -60,6 +61,7 @@ def test_commands__killed_at_random_moments(tmp_path, data):
     assert sum(map(len, seen.values())) > 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [1, 2])
 def test_convert__killed_while_it_replaces_an_older_store(at, tmp_path, data):
     out = tmp_path / "x.trace"
@@ -97,6 +99,7 @@ def test_convert__killed_while_the_older_store_was_away__puts_it_back_if_it_fail
     assert [p.name for p in tmp_path.iterdir()] == ["x.trace"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [1, 2, 3])
 def test_export__killed_while_it_puts_the_archive_in_its_place(at, tmp_path, data):
     store = tracecols.convert(data / "late_sender", tmp_path / "x.trace")
@@ -109,6 +112,7 @@ def test_export__killed_while_it_puts_the_archive_in_its_place(at, tmp_path, dat
     assert Store(tracecols.convert(tmp_path / "out" / "y.otf2", tmp_path / "z.trace")).manifest["n_events"]
 
 
+@pytest.mark.slow
 def test_export__never_takes_back_what_others_made(tmp_path, data):
     """The folder that a killed export had made was removed, and somebody made another one of that name."""
     store = tracecols.convert(data / "late_sender", tmp_path / "x.trace")
@@ -123,6 +127,7 @@ def test_export__never_takes_back_what_others_made(tmp_path, data):
     assert (tmp_path / "y" / "mine").read_text() == "mine"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
 def test_commands__asked_to_end_clear_away_what_they_began(name, code, tmp_path, data):
     program = f"""

@@ -208,6 +208,7 @@ def test_gpu_locations__that_openmp_lists_are_cpus(archive, enhance):
     assert enhance(archive).locations.is_cpu.all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", sorted(SHARED.glob("otf2_gpu/*/traces.otf2")), ids=lambda p: p.parent.name)
 def test_recorded_devices__are_not_among_cpus(folder, tmp_path):
     model = enhance_store(Store(tracecols.convert(folder, tmp_path / "x.trace")), 1)

@@ -53,6 +53,7 @@ CASES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("options", "name", "words"), CASES)
 def test_analyze__names_a_cube_by_how_it_was_made(options, name, words, store, here):
     result = run("analyze", store, *options)
@@ -118,6 +119,7 @@ def test_exports__replace_what_the_same_command_made(store, here):
         assert run(command, *arguments, "--force").exit_code == 0
 
 
+@pytest.mark.slow
 def test_compare__does_not_overwrite_its_operands(store, here):
     made(run("analyze", store))
     made(run("analyze", store, "--within", "main"))

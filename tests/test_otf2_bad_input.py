@@ -470,6 +470,7 @@ def test_events__are_none_at_all(tmp_path):
     assert store.read("events", 0)["time"].size == 0
 
 
+@pytest.mark.slow
 def test_events__cut_off_anywhere(tmp_path):
     archive = make(tmp_path)
     archive.write()
@@ -556,6 +557,7 @@ def test_events__fewer_or_more_than_the_definitions_say(tmp_path):
         assert store.definition("locations")["n_events"].to_pylist() == [40, 40]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [

@@ -50,6 +50,7 @@ def test_local_clock__refuses_what_is_none(common, offset):
         LocalClock((np.array(common), np.array(offset)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("program", "threads"), [("halo", 1), ("multizone", 3), ("master", 1)])
 @pytest.mark.parametrize("skew", [1e-6, 0.5])
 def test_generated__with_skew_the_waits_are_found(tmp_path, program, threads, skew):

@@ -51,6 +51,7 @@ def peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["tiny", "recorded"])
 def test_damage__is_read_or_refused(which, tmp_path, data):
     damage = Damage(tiny(tmp_path) if which == "tiny" else recorded(tmp_path, data))
@@ -66,6 +67,7 @@ def test_damage__is_read_or_refused(which, tmp_path, data):
     assert len(seen) > 60
 
 
+@pytest.mark.slow
 def test_damage__leaves_no_half_store(tmp_path):
     damage = Damage(tiny(tmp_path / "archive"))
     out = tmp_path / "out"
@@ -82,6 +84,7 @@ def test_damage__leaves_no_half_store(tmp_path):
     assert min(damage.seen["read"], damage.seen["refused"]) > 50
 
 
+@pytest.mark.slow
 def test_damage__never_leads_an_index_out_of_its_array(tmp_path):
     anchor = tiny(tmp_path / "archive")
     program = Path(__file__).with_name("otf2_mutations.py")

@@ -56,6 +56,7 @@ def compare(anchor: Path, store: Path) -> int:
         library.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("anchor", RECORDED)
 def test_recorded_archive__equals_the_library(anchor, tmp_path):
     assert compare(anchor, tmp_path / "x.trace") > 0
@@ -79,6 +80,7 @@ def test_records__are_all_kinds_of_events():
     assert len(EVENT) == 83
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("big", [False, True], ids=["little", "big"])
 def test_all_record_types__equal_the_library(big, tmp_path):
     work = everything(tmp_path / "traces.otf2", rounds=200, big=big, event_chunk=1 << 18)
@@ -88,6 +90,7 @@ def test_all_record_types__equal_the_library(big, tmp_path):
     assert compare(anchor, tmp_path / "x.trace") == sum(map(len, work.events.values()))
 
 
+@pytest.mark.slow
 def test_all_record_types__written_by_the_library(tmp_path):
     work = everything(tmp_path / "traces.otf2", rounds=200, seed=1)
     plain = work.write()

@@ -142,6 +142,7 @@ def check_library(anchor, store, original=None):
 # -- round trips -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("anchor", RECORDED)
 def test_recorded_archive__comes_back(anchor, tmp_path):
     store = convert(anchor, tmp_path)
@@ -155,6 +156,7 @@ def test_recorded_archive__comes_back(anchor, tmp_path):
         check_library(path, again, (anchor, store))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("big", [False, True], ids=["little", "big"])
 @pytest.mark.parametrize("seed", range(4))
 def test_all_record_types__come_back(seed, big, tmp_path):
@@ -168,6 +170,7 @@ def test_all_record_types__come_back(seed, big, tmp_path):
     check_library(path, again)
 
 
+@pytest.mark.slow
 def test_many_chunks__as_the_library_reads_them(tmp_path):
     work = everything(tmp_path / "traces.otf2", rounds=200, event_chunk=1 << 18)
     store = convert(work.write(), tmp_path)
@@ -198,6 +201,7 @@ def test_archive__is_a_source_as_well(tmp_path, data):
     check_same(convert(data / "hybrid_2x3", tmp_path, "a"), convert(path, tmp_path, "b"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [*sorted(DATA.glob("*/traces.otf2")), *EPILOG[1:4]], ids=lambda p: p.parent.name)
 def test_archives__are_read_by_other_tools(source, tmp_path):
     """The library's own interface follows all references, and insists that what is referred to is defined before."""
@@ -250,6 +254,7 @@ def check_epilog(source, folder):
     check_library(path, convert(path, folder, "library"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", EPILOG[1:], ids=lambda p: p.parent.name)
 def test_recorded_epilog__comes_back(source, tmp_path):
     check_epilog(source, tmp_path)
@@ -475,6 +480,7 @@ def profile(model):
     return {k: n for k, n in result.items() if n}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("anchor", CUT)
 @pytest.mark.parametrize("seed", range(3))
 def test_piece_by_time__is_a_trace_by_itself(seed, anchor, tmp_path):

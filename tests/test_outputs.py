@@ -72,6 +72,7 @@ def run(name: str, made: dict[str, str], out: Path | str, size: int, temporary: 
     return done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits of files there")
 @pytest.mark.parametrize("name", COMMANDS)
 def test_disk__is_full(name, made, tmp_path):
@@ -82,6 +83,7 @@ def test_disk__is_full(name, made, tmp_path):
     assert not list((tmp_path / "out").iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no such folders there")
 @pytest.mark.parametrize("name", COMMANDS)
 def test_folder__where_nothing_can_be_written(name, made, tmp_path):

@@ -70,6 +70,7 @@ GROUPS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "role", "paradigm", "expected"), GROUPS, ids=lambda v: v.replace(" ", "_"))
 def test_groups__a_region_belongs_to_one_leaf(archive, analyze, name, role, paradigm, expected):
     region = archive.region(name, role, paradigm)

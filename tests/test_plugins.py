@@ -207,6 +207,7 @@ def test_kit__tells_when_a_pattern_looks_beyond_its_part():
 # -- narrowing -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_properties__come_with_their_ancestors_and_nothing_else(hybrid):
     whole = hybrid.analyze()
     for name in whole.properties.id:

@@ -69,6 +69,7 @@ def columns(store: Store) -> dict[tuple[str, int, str], bytes]:
     } | {(name, 0, ""): repr(table.to_pydict()).encode() for name, table in store.definitions.items()}
 
 
+@pytest.mark.slow
 def test_store__is_converted_by_two_and_read_by_a_third(tmp_path, data):
     sources = [data / "late_sender", data / "coll"]
     whole = [columns(Store(tracecols.convert(s, tmp_path / f"{i}.trace"))) for i, s in enumerate(sources)]
@@ -123,6 +124,7 @@ def test_store__keeps_the_older_one_if_interrupted_while_it_is_replaced(tmp_path
     assert [p.name for p in tmp_path.iterdir()] == ["x.trace"]
 
 
+@pytest.mark.slow
 def test_cube__is_written_by_two_and_read_by_a_third(tmp_path, data):
     cubes = []
     for name in ("late_sender", "coll"):
@@ -147,6 +149,7 @@ def test_cube__is_written_by_two_and_read_by_a_third(tmp_path, data):
     assert [p.name for p in out.parent.iterdir()] == ["x.severity"]
 
 
+@pytest.mark.slow
 def test_analyses__of_one_store_at_once(tmp_path, data):
     store = tracecols.convert(data / "hybrid_2x3", tmp_path / "x.trace")
     sound = tracecols.open(store).analyze().frame()
@@ -158,6 +161,7 @@ def test_analyses__of_one_store_at_once(tmp_path, data):
     assert {p.name for p in tmp_path.iterdir()} == {"x.trace", "x.severity"}
 
 
+@pytest.mark.slow
 def test_exports__of_one_store_at_once(tmp_path, data):
     tracecols.convert(data / "late_sender", tmp_path / "x.trace")
     (tmp_path / "out").mkdir()

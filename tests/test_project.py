@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from tracecols.cli import group
 from tracecols.converters.otf2.records import EVENT_RECORDS
 from tracecols.docs.generate import HERE, pages
 from tracecols.enhance.tables import TABLES
@@ -19,6 +22,7 @@ from tracecols.schema import DEFINITIONS, FAMILIES, KINDS, SIDE_TABLES
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", pages())
 def test_pages__are_up_to_date(name):
     assert (HERE / name).read_text(encoding="utf-8") == pages()[name], "run python -m tracecols.docs.generate"
@@ -70,19 +74,41 @@ def test_readme__commands_and_links_are_there():
     assert not re.search(r"\b(BENCH_\w+|FIRST seconds)\b", text), "a figure that nobody measured"
 
 
-def test_readme__the_tour_runs(tmp_path, monkeypatch):
-    pytest.importorskip("duckdb")
-    pytest.importorskip("xarray")
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    tour = text.split("## A tour")[1].split("```python")[1].split("```")[0]
+@pytest.fixture
+def clone(tmp_path, monkeypatch):
+    """A folder in which the commands of the pages run: that of a clone, empty but for the tests' data."""
     (tmp_path / "tests").symlink_to(ROOT / "tests")
     monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_tour__runs(clone):
+    pytest.importorskip("duckdb")
+    pytest.importorskip("xarray")
+    tour = (ROOT / "tracecols" / "docs" / "tour.md").read_text(encoding="utf-8").split("```python")[1].split("```")[0]
     names: dict[str, object] = {}
-    exec(compile(tour, "README.md", "exec"), names)
+    exec(compile(tour, "tour.md", "exec"), names)
     cube = names["cube"]
     assert f"{cube.total('mpi_latebroadcast') / cube.total('time'):.4f}" == "0.0065"
     assert len(names["late"]) == 3
-    assert (tmp_path / "hybrid.severity").is_dir()
+    assert (clone / "hybrid.severity").is_dir()
+
+
+def commands(page):
+    """The commands of a page behind its marks, in order."""
+    blocks = re.findall(r"<!-- (?:main job|commands) -->\n```sh\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    lines = [line.removeprefix(".venv/bin/") for block in blocks for line in block.splitlines()]
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("tracecols ")]
+
+
+@pytest.mark.parametrize("page", ["README.md", "tracecols/docs/commands.md"])
+def test_commands__run_in_their_order(page, clone):
+    """None takes the place of what another has made, and each is all right."""
+    found = commands(ROOT / page)
+    assert len(found) > 10
+    for command in found:
+        result = CliRunner().invoke(group, command)
+        assert result.exit_code == 0, (command, result.output)
 
 
 def test_analysis_page__names_functions_that_exist():

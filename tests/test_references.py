@@ -84,6 +84,7 @@ def both(reference: Path, cube) -> pd.DataFrame:
     return pd.concat(frames, axis=1, keys=["ours", "reference"]).fillna(0.0).reset_index()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reference", KEPT + OTHERS + EPILOG, ids=label)
 def test_reference__agrees_in_every_cell(reference, analyzed):
     _, cube = analyzed(reference.parent)

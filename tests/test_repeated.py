@@ -56,6 +56,7 @@ def files(folder: Path) -> list[str]:
     return sorted(str(p.relative_to(folder)) for p in folder.rglob("*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [0, 1 << 29])
 def test_fifty_analyses__of_one_trace_hold_and_leave_nothing(budget, store, scratch, monkeypatch):
     """Issue 13, item 18: what an analysis puts aside is released when it ends, in memory and in files."""

@@ -496,6 +496,7 @@ def test_empty_trace__has_no_nodes():
 # -- recorded traces ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FOLDERS, ids=NAMES)
 def test_identity__is_exact_and_the_ideal_is_never_later(stores, path):
     trace = tracecols.open(stores(path))
@@ -520,6 +521,7 @@ TABLE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLE)
 def test_efficiencies__are_those_of_the_design(shared_traces, stores, name):
     trace = tracecols.open(stores(shared_traces / "otf2" / name))

@@ -74,6 +74,7 @@ WORKED_OUT = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("divided", [False, True])
 @pytest.mark.parametrize("name", WORKED_OUT)
 def test_root_causes__are_those_worked_out_by_hand(name, divided, monkeypatch):

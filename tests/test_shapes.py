@@ -56,6 +56,7 @@ def work(tmp_path_factory):
     return folder, truths
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_shape__the_truth_is_found(work, shape):
     folder, truths = work
@@ -79,6 +80,7 @@ def test_shape__they_have_the_shape(work):
     assert max(of_one) > 0.9 * sum(of_one)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_shape__show_prints_what_can_be_read(work, shape):
     folder, _ = work
@@ -176,6 +178,7 @@ def test_path_names__of_a_recursion_are_whole():
     assert path_names(parent, names, [n - 1, 0, n - 1]) == [written[-1], "f0", written[-1]]
 
 
+@pytest.mark.slow
 def test_path_names__that_no_memory_holds_are_refused_before_they_are_written(tmp_path, monkeypatch):
     # issue 13, item 15: 1.1 M call paths of up to 10,000 levels would take 44 GB
     n = 10_000

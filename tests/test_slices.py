@@ -82,6 +82,7 @@ def check_sum(store, cuts, names):
 # -- every trace ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
@@ -97,6 +98,7 @@ def test_pieces__of_random_programs_add_up(tmp_path_factory, seed, cuts):
     check_sum(store, [first + round(cut * (last - first)) for cut in cuts], names)
 
 
+@pytest.mark.slow
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
@@ -121,6 +123,7 @@ FOLLOW_THE_LIST = {"omp_basic", "omp_tasks", "omp_mix_8"}
 """Whole traces whose limited parallelism follows the reference's list of call paths (docs/decisions/limited-parallelism.md)."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", RECORDED, ids=lambda p: p.name)
 def test_pieces__of_recordings_add_up(folder, tmp_path):
     store = Store(tracecols.convert(folder, tmp_path / "x.trace"))
@@ -180,6 +183,7 @@ def test_piece__cuts_through_a_task(archive, enhance, cut):
     assert {k: v for k, v in total.items() if v} == dict(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [15, 25, 35, 75, 85, 95])
 def test_piece__cuts_through_a_team_while_it_is_made_or_ended(archive, enhance, cut):
     # fork at 10; the threads enter at 20 and 30, leave at 80 and 70, their teams end at 82 and 72; join at 90
@@ -197,6 +201,7 @@ def test_piece__cuts_through_a_team_while_it_is_made_or_ended(archive, enhance, 
     assert management == {(PARALLEL, 0): 20, (PARALLEL, 0, 1): 40}
 
 
+@pytest.mark.slow
 def test_piece__of_teams_of_several_sizes(archive, enhance):
     # the second team is made while the third thread still is in the first: nobody is counted twice
     threads, every = archive.openmp(3)

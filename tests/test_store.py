@@ -591,6 +591,7 @@ def shifted(body: bytes, by: int) -> bytes:
     return bytes(result)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="units of ru_maxrss differ")
 def test_memory__does_not_grow_with_the_trace(tmp_path):
     peaks = {}

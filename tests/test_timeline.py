@@ -200,6 +200,7 @@ def test_recorded__chrome_says_the_same(recorded):
     assert sorted((t, float(v)) for s in other.samples.values() for t, v in s) == samples
 
 
+@pytest.mark.slow
 def test_recorded__windows_add_up(recorded):
     trace, timeline, folder = recorded
     m = trace.manifest
@@ -227,6 +228,7 @@ def test_recorded__windows_add_up(recorded):
 WAITS = [p for p in properties("scalasca") if p.unit == "sec" and p.match is not None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [p for p in RECORDED if p.id.startswith("data")])
 def test_waits__add_up_to_the_cube_and_lie_in_the_calls_that_wait(source, tmp_path):
     trace = convert(source, tmp_path)

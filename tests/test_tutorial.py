@@ -13,6 +13,7 @@ def saved():
     return nbformat.read(NOTEBOOK, 4)
 
 
+@pytest.mark.slow
 def test_tutorial__says_what_is_saved(saved, tmp_path):
     made = execute(tmp_path)
     assert not [o for c in made.cells for o in c.get("outputs", []) if o.get("name") == "stderr"]
@@ -24,6 +25,7 @@ def test_tutorial__says_what_is_saved(saved, tmp_path):
     assert names >= {"hybrid.html", "hybrid.cubex", "hybrid.pftrace", "hybrid.severity", "hybrid.trace"}
 
 
+@pytest.mark.slow
 def test_tutorial__fails_on_another_number(tmp_path):
     def change(notebook):
         """Cut the notebook behind the first number it relies on, and move that."""

@@ -818,6 +818,7 @@ def test_layout__fits_the_window(browser, page, width, theme):
     report.context.close()
 
 
+@pytest.mark.slow
 def test_widget__shows_the_same_and_tells_its_selection(browser, cube, tmp_path):
     pytest.importorskip("anywidget")
     shown = cube.view(height=400)

@@ -70,6 +70,7 @@ def random_sweeps(generator, width, height, least):
 SHAPES = [(1, 5), (6, 1), (2, 2), (2, 5), (4, 2), (3, 3), (5, 4), (4, 6), (7, 3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("conventions", ["scalasca", "expert"])
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(("width", "height"), SHAPES)
@@ -96,6 +97,7 @@ def test_refill__is_what_the_simulation_waits(tmp_path, width, height, seed, con
         np.testing.assert_allclose(laid, expected, rtol=1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", list(itertools.permutations(CORNERS)))
 def test_refill__in_every_order_of_the_corners(tmp_path, order):
     generator = random.Random("".join(order))

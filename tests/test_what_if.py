@@ -126,6 +126,7 @@ def test_retimed__without_changes_is_the_trace(tmp_path, name):
     assert again.manifest["source"][REPLAYED] == "as recorded"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("changes", [{"transfer": 0}, {"latency": 1e-4, "bandwidth": 1e8}, {"scale": {"main": 0.5}}])
 def test_retimed__has_the_predicted_runtime_and_recorded_events(tmp_path, name, changes):
@@ -177,6 +178,7 @@ def test_analyze__finds_the_waits_of_the_predicted_run(steps):
 # -- efficiencies of traces ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("ideal", ["replay", "approximation"])
 def test_efficiencies__of_traces_keep_the_identities(tmp_path, name, ideal):

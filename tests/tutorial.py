@@ -32,7 +32,11 @@ def execute(folder, change=lambda notebook: None):
     notebook = nbformat.read(NOTEBOOK, 4)
     change(notebook)
     NotebookClient(
-        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+        notebook,
+        timeout=120,
+        kernel_name="python3",
+        coalesce_streams=True,
+        resources={"metadata": {"path": str(folder)}},
     ).execute()
     clean(notebook)
     return notebook
