@@ -519,3 +519,118 @@ def test_counters__of_streams_and_of_mere_counters_stand_at_their_locations(arch
         if v
     }
     assert found == {("kernel", 1): 7, ("main", 1): 3, ("main", 2): 70}
+
+
+def test_idle_regions_of_streams__are_no_kernels(archive, enhance):
+    # Score-P's feature `idle`: what the first stream of a context shows where nothing runs holds copies
+    p = Offload(archive)
+    idle = archive.region("COMPUTE IDLE", "artificial", "cuda")
+    p.host.enter(0, "main")
+    p.call(5, 8, "cuLaunchKernel", p.streams[0])
+    p.host.leave(100, "main")
+    p.streams[0].enter(0, idle).leave(10, idle)
+    p.kernel(10, 30)
+    p.streams[0].enter(30, idle)
+    p.copy(50, 60, "to host", 64)
+    p.streams[0].leave(100, idle)
+    model = enhance(archive)
+    cube = analyze_model(model)
+    assert len(model.kernels) == 1
+    assert (ticks(cube, "device_kernels"), ticks(cube, "device_copies"), ticks(cube, "device_idle")) == (20, 10, 70)
+    check_sums(cube, model)
+
+
+def opencl(archive, names, comm_locations=True):
+    """A process with queues of OpenCL as Score-P records them: called like their devices, and calls do not refer to them."""
+    process = archive.process()
+    host = archive.location("Master thread", process)
+    queues = [archive.location(name, process, "gpu") for name in names]
+    if comm_locations:
+        archive.group("comm_locations", [host, *queues], "opencl")
+    kernel = archive.region("$vector_add", "function", "opencl")
+
+    def call(begin, end, name, role="wrapper"):
+        region = archive.region_of(name) if name in archive._regions else archive.region(name, role, "opencl")
+        host.call(begin, end, region)
+
+    host.enter(0, "main")
+    return host, queues, call, kernel
+
+
+def test_opencl__waiting_in_score_p_before_clfinish_is_that_of_clfinish(archive, enhance):
+    host, (queue,), call, kernel = opencl(archive, ["Tesla K20Xm"])
+    finish = archive.region("clFinish", "wrapper", "opencl")
+    call(10, 12, "clEnqueueNDRangeKernel")
+    host.enter(20, finish)
+    call(21, 51, "WAIT FOR COMMAND QUEUE", "artificial")
+    call(51, 55, "BUFFER FLUSH", "artificial")
+    host.leave(57, finish).leave(100, "main")
+    queue.call(13, 50, kernel)
+    model = enhance(archive)
+    cube = analyze_model(model)
+    assert ticks(cube, "device_early_wait") == 29
+    assert ticks(cube, "device_useless_sync") == 0
+    assert model.locations.device_names == ("Tesla K20Xm",)
+    check_sums(cube, model)
+
+
+def test_opencl__queues_of_different_devices_are_told_apart_by_their_names(archive, enhance):
+    host, (a, b, c), _, kernel = opencl(archive, ["Tesla K20Xm", "Intel(R) Xeon(R) CPU", "Tesla K20Xm"])
+    host.leave(100, "main")
+    a.call(0, 50, kernel)
+    b.call(0, 50, kernel)
+    c.call(20, 40, kernel)
+    model = enhance(archive)
+    assert model.locations.device_names == ("Tesla K20Xm", "Intel(R) Xeon(R) CPU")
+    assert analyze_model(model).facts["device_efficiencies"]["device_parallel_efficiency"] == 0.5
+
+
+def test_calls_that_name_no_stream__wait_for_what_ended_in_them(archive, enhance):
+    # two devices of a process: the first call waits for the first device, and nothing is pending there when the second is made
+    p = Offload(archive)
+    other = archive.location("CUDA[1:7]", p.host.process, "gpu")
+    p.streams.append(other)
+    p.host.enter(0, "main")
+    p.call(1, 2, "cuLaunchKernel", p.streams[0]).call(3, 4, "cuLaunchKernel", other)
+    p.kernel(2, 30, 0).kernel(20, 90, 1)
+    p.call(10, 32, "cuCtxSynchronize").call(40, 91, "cuCtxSynchronize")
+    p.host.leave(100, "main")
+    model = enhance(archive)
+    assert model.device_syncs.cause_end_time.tolist() == [30, 90]
+    assert ticks(analyze_model(model), "device_early_wait") == 20 + 50
+
+
+@pytest.mark.parametrize(("properties", "wait"), [((), 0), ((0,), 40), ((0, 1), 0)])
+def test_null_stream__is_waited_for_with_all_streams_that_block(archive, enhance, properties, wait):
+    p = Offload(archive, 2)
+    text = archive.string
+    for stream, name in ((0, "hipNullStream"), (1, "hipStreamNonBlocking")):
+        if stream in properties:
+            archive.define("LocationProperty", of=p.streams[stream].id, name=text(name), string_value=text("yes"))
+    p.host.enter(0, "main")
+    p.call(1, 2, "hipLaunchKernel", p.streams[1]).kernel(5, 60, 1)
+    p.call(20, 61, "hipStreamSynchronize", p.streams[0])
+    p.host.leave(100, "main")
+    assert ticks(analyze_model(enhance(archive)), "device_early_wait") == wait
+
+
+def test_launches__inside_of_launches_are_part_of_them(archive, enhance):
+    p = Offload(archive)
+    p.host.enter(0, "main")
+    for begin, outer in (
+        (10, archive.region("acc_launch_kernel@a.c:3", "wrapper", "openacc")),
+        (30, p.region("cudaLaunchKernel")),
+    ):
+        p.host.enter(begin, outer)
+        p.call(begin + 1, begin + 5, "cuLaunchKernel", p.streams[0])
+        p.host.leave(begin + 6, outer)
+        p.kernel(begin + 7, begin + 12)
+    p.call(50, 51, "cuLaunchKernel", p.streams[0]).kernel(52, 53)
+    p.host.leave(100, "main")
+    cube = analyze_model(enhance(archive))
+    cells = cube.cells["device_launches"]
+    names = [cube.call_paths.name[i] for i in cells.call_path.tolist()]
+    assert dict(zip(names, cells.value.tolist(), strict=True)) == {
+        "acc_launch_kernel@a.c:3": 1, "cudaLaunchKernel": 1, "cuLaunchKernel": 1,
+    }  # fmt: skip
+    assert ticks(cube, "device_kernel_executions") == 3

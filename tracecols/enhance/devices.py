@@ -45,6 +45,12 @@ ENDS = mask_of((K.RMA_OP_COMPLETE_BLOCKING, K.RMA_OP_COMPLETE_NON_BLOCKING, K.RM
 TRANSFER = re.compile(r"(^|\W)target ?update\b")
 """Regions on streams by lower-case name that are transfers whatever their role says."""
 
+TRUE = ("yes", "true", "1")
+"""Values of properties that hold."""
+
+PAIRS = 1 << 22
+"""Calls that wait, and streams each may wait for, that are looked at at once; some 100 B each."""
+
 NEVER = np.iinfo(np.int64).max
 
 Ints = NDArray[np.int64]
@@ -225,7 +231,11 @@ class _Devices:
         outermost : (n_calls,) bool
         """
         c = self.calls
-        call, is_enter, depth = nesting(c, np.flatnonzero(self.on_device))
+        # regions that stand for idle time (GPU IDLE, COMPUTE IDLE) hold copies, and nothing runs because of them
+        runs = (
+            self.on_device & (self.facts.regions.role != "artificial")[self.region] if c.enter.size else self.on_device
+        )
+        call, is_enter, depth = nesting(c, np.flatnonzero(runs))
         level = np.where(is_enter, depth, depth - 1)
         number = np.arange(call.size)
         innermost, outer = np.full(call.size, -1, np.int64), np.full(call.size, -1, np.int64)
@@ -514,7 +524,7 @@ class _Devices:
         calls = all_calls.at(known[np.argsort(c.enter[all_calls.number[known]])])
         number = calls.number
         enter, leave = c.enter_time[number], c.exit_time[number]
-        stream, limit = self._scope(calls, enter)
+        stream, limit, null_stream = self._scope(calls, enter)
 
         acts = {
             n: np.concatenate([kernel[n], copy[n]]) for n in ("location", "process", "begin", "end", "row", "request")
@@ -525,18 +535,7 @@ class _Devices:
             if c.enter.size
             else acts["begin"]
         )
-        cause = np.full(number.size, -1, np.int64)
-        for mask, before in ((told, limit), (~told, leave)):
-            some = np.flatnonzero(mask)
-            for group, wanted, of in (
-                (acts["location"], stream, np.flatnonzero(stream >= 0)),
-                (acts["process"], calls.process, np.flatnonzero(stream < 0)),
-            ):
-                found = latest_end(group[some], since[some], acts["end"][some], wanted[of], before[of])
-                found = pick(some, found)
-                later = (found >= 0) & (acts["end"][found] > enter[of])
-                later &= (cause[of] < 0) | (acts["end"][found] > acts["end"][cause[of]])
-                cause[of[later]] = found[later]
+        cause = self._last_pending(acts, since, told, calls, stream, null_stream, limit)
         begin = pick(acts["begin"], cause)
         return CompoundTable(
             DEVICE_SYNCS,
@@ -559,10 +558,83 @@ class _Devices:
             },
         )
 
-    def _scope(self, calls: Calls, enter: Ints) -> tuple[Ints, Ints]:
-        """Return the stream a call waits for, -1 for all, and before when the work was asked for that it waits for.
+    def _last_pending(
+        self, acts: dict[str, Ints], since: Ints, told: NDArray[np.bool_], calls: Calls, stream: Ints, null_stream: Ints,
+        limit: Ints,
+    ) -> Ints:  # fmt: skip
+        """Find for every call that waits the kernel or copy that was pending and ended last; -1 none.
 
-        Who waits for an event waits for what its stream was given before the event was recorded.
+        A call that does not say for which stream it waits has returned when all it waits for was over. So what ended in the
+        call comes first; what ended later, on another device or in another queue, only where nothing else was pending.
+
+        Parameters
+        ----------
+        acts : dict of str to (n_acts,) int64
+            Kernels and copies.
+        since : (n_acts,) int64
+            When each was asked for; its begin where that is not told.
+        told : (n_acts,) bool
+            Whether it is.
+        calls : Calls
+            That wait.
+        stream, null_stream : (n_calls,) int64
+            For which stream a call waits, -1 for several; and if these are those of one device with its null stream, that one.
+        limit : (n_calls,) int64
+            Before when the work was asked for that it waits for.
+        """
+        c, members = self.calls, self.members
+        enter, leave = c.enter_time[calls.number], c.exit_time[calls.number]
+        streams = members[self.is_device[members]]
+        streams = streams[np.argsort(self.facts.process[streams], kind="stable")]
+        process = self.facts.process[streams].astype(np.int64)
+        first = np.searchsorted(process, calls.process)
+        n_streams = np.where(stream >= 0, 1, np.searchsorted(process, calls.process, "right") - first)
+        cause = np.full(stream.size, -1, np.int64)
+        size = max(1, PAIRS // int(n_streams.max(initial=1)))
+        for start in range(0, stream.size, size):
+            n = n_streams[start : start + size]
+            call = np.repeat(np.arange(start, start + n.size), n)
+            within = np.arange(call.size) - np.repeat(np.cumsum(n) - n, n)
+            candidate = np.where(
+                stream[call] >= 0, stream[call], streams[np.minimum(first[call] + within, streams.size - 1)]
+            )
+            null = null_stream[call]
+            waited = (null < 0) | self._is_blocking(candidate, null)
+            call, candidate = call[waited], candidate[waited]
+            act = np.full(call.size, -1, np.int64)
+            for mask, before in ((told, limit), (~told, leave)):
+                some = np.flatnonzero(mask)
+                found = latest_end(acts["location"][some], since[some], acts["end"][some], candidate, before[call])
+                found = pick(some, found)
+                later = (found >= 0) & (acts["end"][found] > enter[call])
+                later &= (act < 0) | (acts["end"][found] > acts["end"][act])
+                act[later] = found[later]
+            at = np.flatnonzero(act >= 0)
+            end = acts["end"][act[at]]
+            at = at[np.lexsort((acts["row"][act[at]], -end, end > leave[call[at]], call[at]))]
+            chosen = at[np.append(True, call[at][1:] != call[at][:-1])[: at.size]]
+            cause[call[chosen]] = act[chosen]
+        return cause
+
+    def _is_blocking(self, stream: Ints, null_stream: Ints) -> NDArray[np.bool_]:
+        """Say whether streams wait for the null stream of their device, and it for them."""
+        device = self.facts.locations.device
+        return (device[stream] == device[null_stream]) & ~self._streams_with("nonblocking")[stream]
+
+    def _streams_with(self, word: str) -> NDArray[np.bool_]:
+        """Find the locations with a property in whose name a word stands (hipNullStream, CUDA_NULL_STREAM, hipStreamNonBlocking)."""
+        table = self.facts.store.definitions["properties"].to_pydict()
+        result = np.zeros(self.facts.n_locations, bool)
+        for of, row, name, value in zip(*(table[n] for n in ("table", "of", "name", "value")), strict=True):
+            if of == "locations" and word in name.lower().replace("_", "") and str(value).lower() in TRUE:
+                result[row] = True
+        return result
+
+    def _scope(self, calls: Calls, enter: Ints) -> tuple[Ints, Ints, Ints]:
+        """Return the stream a call waits for, -1 for several, before when the work was asked for that it waits for, and a null stream.
+
+        Who waits for an event waits for what its stream was given before the event was recorded. Who waits for the null stream
+        waits for all streams of its device that block with it.
         """
         c, stream, limit = self.calls, calls.stream.copy(), enter.copy()
         names = self.facts.regions.lower
@@ -579,7 +651,8 @@ class _Devices:
             found = at >= 0
             stream[of[found]] = recorded.stream[at[found]]
             limit[of[found]] = c.enter_time[recorded.number[at[found]]]
-        return stream, limit
+        is_null = (stream >= 0) & self._streams_with("nullstream")[stream]
+        return np.where(is_null, -1, stream), limit, np.where(is_null, stream, -1)
 
     def _inside(self, host: Ints) -> tuple[Ints, NDArray[np.bool_]]:
         """Return the time of calls without calls inside, and whether one of these waits; (n_calls,) each."""

@@ -115,12 +115,21 @@ class Locations:
 def _devices(store: Store, is_device: NDArray[np.bool_]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
     """Number the devices: location groups of type accelerator; those that the names of streams in a process tell apart."""
     table, groups = store.definitions["locations"].to_pydict(), store.definitions["processes"].to_pydict()
+    # queues of OpenCL are called like their devices
+    teams = store.definitions["groups"].to_pydict()
+    queues = {
+        m
+        for kind, paradigm, members in zip(teams["type"], teams["paradigm"], teams["members"], strict=True)
+        if kind == "comm_locations" and paradigm == "opencl"
+        for m in members
+    }
     numbers: dict[tuple[int, str], int] = {}
     device = np.full(is_device.size, -1, np.int32)
     for i in np.flatnonzero(is_device).tolist():
         group = table["process"][i]
         own = groups["type"][group] == "accelerator"
-        name = groups["name"][group] if own else device_label(table["name"][i]) or "device"
+        label = device_label(table["name"][i]) or (table["name"][i] if i in queues else "") or "device"
+        name = groups["name"][group] if own else label
         device[i] = numbers.setdefault((group, name), len(numbers))
     return device, tuple(name for _, name in numbers)
 

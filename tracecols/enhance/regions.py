@@ -21,6 +21,11 @@ THREADS = "THREADS"
 CONSTRUCTS = TEAM_CONSTRUCTS
 """Roles of OpenMP regions that a whole team executes (thesis 3.5)."""
 
+COLLECTIVE_FILE = re.compile(
+    r"mpi_file_((read|write)_(all|at_all|ordered)|close|open|preallocate|set_(atomicity|info|size|view)|sync)"
+)
+"""Blocking calls by lower-case name that all processes make together which have opened a file together."""
+
 DEVICE_PARADIGMS = ("cuda", "hip", "opencl", "openacc", "openmp_target")
 """Paradigms whose regions on a CPU are calls that manage or use devices."""
 
@@ -30,7 +35,7 @@ MANAGEMENT, LAUNCH, MEMORY, SYNCHRONIZATION, WAIT, COPY = range(6)
 _DEVICE_CALLS = (
     (LAUNCH, r"(cu|cuda|hip)(ext)?(module)?(launch(?!hostfunc)|graphlaunch)\w*|clenqueue(ndrangekernel|task)|acc_(enqueue_|launch_)"
      r"(kernel|launch)\b.*|acc_(enqueue_)?launch\b.*|.*\bsubmit\b.*"),
-    (WAIT, r"(cu|cuda|hip)(ctx|stream|event|device|thread)synchronize\w*|clfinish|clwaitforevents|acc_(implicit_)?wait\b.*"),
+    (WAIT, r"(cu|cuda|hip)(ctx|stream|event|device|thread)synchronize\w*|clfinish|clwaitforevents|wait for command queue|acc_(implicit_)?wait\b.*"),
     (SYNCHRONIZATION, r"(cu|cuda|hip)(stream(waitevent|query|waitvalue)|eventquery)\w*|clenqueue(barrier|marker|waitforevents)\w*"),
     (COPY, r"(cu|cuda|hip)memcpy\w*|clenqueue(svm)?(read|write|copy|map|unmap|memcpy|migrate)\w*|"
      r"acc_(enqueue_)?(upload|download|copy|update)\b.*|.*\b(transfer|update|memcpy)\b.*"),
@@ -53,6 +58,8 @@ class Regions:
         Position in `CONSTRUCTS`, -1 for other regions.
     is_init, is_finalize : (n_regions,) bool
         MPI_Init or MPI_Init_thread; MPI_Finalize.
+    is_file, is_collective_file : (n_regions,) bool
+        Calls of MPI for files; of these the blocking ones that all processes of a file make together.
     device_call : (n_regions,) int8
         What the region does for devices where a CPU executes it (`LAUNCH`, `COPY`, ...); -1 nothing.
     flags : (n_regions,) uint8
@@ -92,12 +99,16 @@ class Regions:
         is_mpi = self.paradigm == "mpi"
         self.is_init = is_mpi & np.isin(self.lower, ["mpi_init", "mpi_init_thread"])
         self.is_finalize = is_mpi & (self.lower == "mpi_finalize")
+        self.is_file = is_mpi & np.fromiter((n.startswith("mpi_file_") for n in self.lower), bool, self.lower.size)
+        self.is_collective_file = self.is_file & np.fromiter(
+            (COLLECTIVE_FILE.fullmatch(n) is not None for n in self.lower), bool, self.lower.size
+        )
         openmp = self.paradigm == "openmp"
         self.construct = np.full(self.name.size, -1, np.int8)
         for i, role in enumerate(CONSTRUCTS):
             self.construct[openmp & (self.role == role)] = i
         self.device_call = device_calls(self.lower, self.role, self.paradigm)
-        is_call = (self.construct >= 0) | self.is_init | self.is_finalize | (self.device_call >= 0)
+        is_call = (self.construct >= 0) | self.is_init | self.is_finalize | self.is_file | (self.device_call >= 0)
         is_call |= np.isin(self.role, ["thread_create", "thread_wait"])
         self.flags = (is_call * stacks.IS_CALL + (self.role == "artificial") * stacks.IS_ARTIFICIAL).astype(np.uint8)
 

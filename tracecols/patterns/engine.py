@@ -27,6 +27,7 @@ from tracecols.patterns.base import Cause, Causes, Conventions, Family, Findings
 from tracecols.patterns.bounds import check_bounds
 from tracecols.patterns.counters import counter_properties
 from tracecols.patterns.device_times import DeviceTimes, device_efficiencies
+from tracecols.patterns.mpi import mpi
 from tracecols.patterns.plugins import installed
 from tracecols.patterns.profile import displaced_call_paths, overbooked_threads
 from tracecols.patterns.registry import CONVENTIONS, find_declared, needed, properties
@@ -540,6 +541,9 @@ def analyze_model(
         n = str(model.store.manifest["source"].get(fact, 0))
         if n.isdecimal() and int(n):
             found[what] = int(n)
+    neighbourhoods = calls_of_neighbourhoods(model) if model.locations.n_processes > 1 else 0
+    if neighbourhoods:
+        found[NEIGHBOURS] = neighbourhoods
     found |= {f"records of {what}, which are not analysed": n for what, n in not_analysed(model.store.manifest).items()}
     displaced = displaced_call_paths(model, search.findings) if conventions == "scalasca" else 0
     overbooked = overbooked_threads(model, search.findings) if conventions == "scalasca" else 0
@@ -687,6 +691,18 @@ def counts_by_location(model: Model) -> dict[str, int]:
         "events earlier than the one before them": sum(model.store.decreases.values()),
         "positions that do not fit their topology": model.misplaced,
     }
+
+
+NEIGHBOURS = (
+    "calls of neighbourhood collectives: no recording says on which communicator, so who waits for whom is not known"
+)
+"""Note of traces with MPI_Neighbor_alltoall and its like, of which OTF2 has nothing but ENTER and LEAVE."""
+
+
+def calls_of_neighbourhoods(model: Model) -> int:
+    """Count the calls of neighbourhood collectives."""
+    m = model.profile
+    return int(m.visits[mpi("mpi_i?neighbor_.*")(model.regions)[model.call_paths.region][m.call_path]].sum())
 
 
 OF_PIECES = {
