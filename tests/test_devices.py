@@ -634,3 +634,56 @@ def test_launches__inside_of_launches_are_part_of_them(archive, enhance):
         "acc_launch_kernel@a.c:3": 1, "cudaLaunchKernel": 1, "cuLaunchKernel": 1,
     }  # fmt: skip
     assert ticks(cube, "device_kernel_executions") == 3
+
+
+def test_calls_inside_of_others__are_for_their_stream(archive, enhance):
+    host, (a, b), _, kernel = opencl(archive, ["A", "B"])
+    reference = archive.attribute("OPENCL_QUEUE_REF", "location")
+    launch, finish, wait = (
+        archive.region(n, role, "opencl")
+        for n, role in (("clEnqueueNDRangeKernel", "wrapper"), ("clFinish", "wrapper"), ("WAIT FOR COMMAND QUEUE", "artificial"))
+    )  # fmt: skip
+    for begin, queue in ((1, a), (3, b)):
+        host.record(begin, "Enter", region=launch, attributes=[(reference, "location", queue.id)]).leave(
+            begin + 1, launch
+        )
+    host.record(20, "Enter", region=finish, attributes=[(reference, "location", a.id)])
+    host.call(20, 31, wait).leave(32, finish).leave(100, "main")
+    a.call(5, 30, kernel)
+    b.call(5, 25, kernel)
+    model = enhance(archive)
+    # to the end of the kernel on A, the referenced queue
+    assert model.device_syncs.cause_end_time.tolist() == [30]
+    assert ticks(analyze_model(model), "device_early_wait") == 10
+
+
+LIBRARIES = (
+    ("zeCommandListAppendLaunchKernel", "unknown", "launch"), ("zeCommandQueueSynchronize", "user", "synchronization"),
+    ("zeCommandListAppendMemoryCopy", "compiler", "copy_calls"), ("zeMemAllocDevice", "none", "memory"),
+    ("zeInit", "mtapi", "management"), ("urEnqueueKernelLaunch", "user", "launch"), ("piQueueFinish", "user", "synchronization"),
+    ("sycl::queue::submit", "user", "launch"), ("sycl::queue::wait", "user", "synchronization"),
+    ("sycl::queue::memcpy", "user", "copy_calls"), ("cudaLaunchKernel", "compiler", "launch"), ("clFinish", "winthread", "synchronization"),
+    ("clGetPlatformIDs", "winthread", "management"), ("acc_upload@a.c:3", "qtthread", "copy_calls"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "paradigm", "group"), LIBRARIES)
+def test_libraries__are_known_by_the_names_of_their_functions(archive, enhance, name, paradigm, group):
+    p = Offload(archive)
+    p.host.enter(0, "main").call(10, 30, archive.region(name, "function", paradigm)).leave(100, "main")
+    model = enhance(archive)
+    cube = analyze_model(model)
+    assert ticks(cube, f"device_{group}") == ticks(cube, "device_api") == 20
+    assert ticks(cube, "comp") == 80
+    assert not model.locations.are_created
+
+
+@pytest.mark.parametrize(
+    "name", ["cleanup", "clInit", "cuteness", "hipster", "zero", "submit", "update", "urgent", "acc_update", "pi"]
+)
+def test_functions_of_the_program__are_no_calls_for_devices(archive, enhance, name):
+    p = Offload(archive)
+    p.host.enter(0, "main").call(10, 30, archive.region(name, "function", "compiler")).leave(100, "main")
+    cube = analyze_model(enhance(archive))
+    assert "device_api" not in cube.cells or not ticks(cube, "device_api")
+    assert ticks(cube, "comp") == 100

@@ -191,6 +191,15 @@ class _Devices:
                     at, k = _find(edge[low:high], row)
                     result[low + at] = value[k]
         self._count("references of calls to streams that do not exist in their process", unknown)
+        # what a call does inside of another one it does for the same stream (WAIT FOR COMMAND QUEUE in clFinish)
+        host = np.flatnonzero((self.what >= 0) & ~self.on_device)
+        call, is_enter, depth = nesting(c, host)
+        place = np.arange(call.size)
+        for k in range(2, int(depth.max(initial=0)) + 1):
+            around = call[np.maximum.accumulate(np.where(is_enter & (depth == k - 1), place, -1))]
+            inner = np.flatnonzero(is_enter & (depth == k))
+            some = inner[stream[call[inner]] < 0]
+            stream[call[some]] = stream[around[some]]
         return stream, event
 
     def _callsites(self) -> Ints:

@@ -9,7 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.schema.enums import TEAM_CONSTRUCTS, device_label
+from tracecols.enhance.regions import device_calls
+from tracecols.schema.enums import GROUPS_OF_LOCATIONS, TEAM_CONSTRUCTS, device_label
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 
@@ -69,7 +70,7 @@ class Locations:
         is_gpu = kind == "gpu"
         is_device = is_gpu.copy()
         is_device[list(_gpus_that_are_cpus(store, np.flatnonzero(is_gpu).tolist()))] = False
-        known = {p for name in ("regions", "groups") for p in store.definitions[name].column("paradigm").to_pylist()}
+        known = _paradigms_of_hosts(store, is_device)
         device, names = _devices(store, is_device)
         return cls(
             _with_creators(store, to_numpy(table.column("process"))),
@@ -110,6 +111,18 @@ class Locations:
     def n_processes(self) -> int:
         """Number of processes that have CPU threads."""
         return int(np.unique(self.process[self.is_cpu]).size)
+
+
+def _paradigms_of_hosts(store: Store, is_device: NDArray[np.bool_]) -> set[str]:
+    """Return the paradigms of regions and groups, without those of libraries for devices and of groups with streams."""
+    regions, groups = store.definitions["regions"].to_pydict(), store.definitions["groups"].to_pydict()
+    name, role, paradigm = (np.array([*regions[c], ""], object)[:-1] for c in ("name", "role", "paradigm"))
+    known = set(paradigm[device_calls(name, role, paradigm) < 0].tolist())
+    streams = set(np.flatnonzero(is_device).tolist())
+    for kind, of, members in zip(groups["type"], groups["paradigm"], groups["members"], strict=True):
+        if kind not in GROUPS_OF_LOCATIONS or streams.isdisjoint(members):
+            known.add(of)
+    return known
 
 
 def _devices(store: Store, is_device: NDArray[np.bool_]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
