@@ -687,3 +687,114 @@ def test_functions_of_the_program__are_no_calls_for_devices(archive, enhance, na
     cube = analyze_model(enhance(archive))
     assert "device_api" not in cube.cells or not ticks(cube, "device_api")
     assert ticks(cube, "comp") == 100
+
+
+# -- pieces of a trace -----------------------------------------------------------------------------------------------------
+
+
+def launched_ahead(archive):
+    """Three launches ahead of their kernels, an asynchronous copy that is underway for long, and one that waits."""
+    p = Offload(archive, 2)
+    a, b = p.streams
+    p.host.enter(0, "main")
+    for begin in (1, 3, 5, 44):
+        p.call(begin, begin + 1, "cuLaunchKernel", a)
+    p.call(48, 49, "cuMemcpyHtoDAsync_v2", b).call(50, 51, "cuMemcpyHtoDAsync_v2", b)
+    for begin, end in ((10, 20), (25, 45), (46, 60), (70, 75)):
+        p.kernel(begin, end)
+    p.copy(52, 66, "to device", 100, 1).copy(70, 80, "to device", 10, 1)
+    p.call(60, 76, "cuStreamSynchronize", a)
+    p.host.leave(100, "main")
+    return p
+
+
+@pytest.mark.parametrize("cut", [2, 5, 15, 20, 22, 30, 45, 47, 50, 55, 65, 68, 73, 90])
+def test_pieces__have_kernels_and_copies_that_were_asked_for_before(archive, enhance, cut):
+    from test_slices import analyze_piece
+
+    launched_ahead(archive)
+    store = enhance(archive).store
+    whole = analyze_model(enhance_store(store, 1))
+    found, launches = {}, []
+    for start, stop in ((None, cut), (cut, None)):
+        model, cube = analyze_piece(store, start, stop)
+        check_sums(cube, model)
+        counts = cube.facts["counts"]
+        assert "kernels without a launch" not in counts
+        assert "kernels that begin before their launch" not in counts
+        assert "copies that never end" not in counts
+        assert "copies whose call is not known" not in counts
+        kernels = model.kernels
+        launches += [
+            pair
+            for pair in zip(kernels.exit_time.tolist(), kernels.launch_enter_time.tolist(), strict=True)
+            if pair[1] >= 0
+        ]
+        for name in (
+            "device_kernels",
+            "device_copies",
+            "device_idle",
+            "device_bytes",
+            "device_early_wait",
+            "device_time",
+        ):
+            found[name] = found.get(name, 0) + ticks(cube, name)
+    assert found == {name: ticks(whole, name) for name in found}
+    # who launched a kernel that ends in a piece is right, or not said
+    true = {20: 1, 45: 3, 60: 5, 75: 44}
+    assert [pair for pair in launches if pair[0] in true and pair[1] not in (true[pair[0]], cut)] == []
+
+
+def test_pieces__say_what_was_asked_for_before(archive, enhance):
+    from test_slices import analyze_piece
+
+    launched_ahead(archive)
+    _, cube = analyze_piece(enhance(archive).store, 47, None)
+    counts = cube.facts["counts"]
+    # of the kernels 46 to 60 and 70 to 75 both launches come before
+    assert counts["kernels launched before the piece"] == 2
+    # idle from 60 to 70: it had been asked for
+    idle = cube.cells["device_idle_after_launch"]
+    assert int(idle.value[idle.location == 1].sum()) == 10
+    assert ticks(cube, "device_idle_before_launch") == 25 + (50 - 47) - 2 + 20
+
+
+@pytest.mark.parametrize("sites", [(7, 9, 7), (None, None, None)], ids=["by call site", "of one stream"])
+def test_pieces__of_launches_that_refer_to_no_stream(archive, enhance, sites):
+    from test_slices import analyze_piece
+
+    names_sites = sites[0] is not None
+    p = Offload(archive, 2)
+    p.host.enter(0, "main")
+    for begin, site in zip((1, 3, 30), sites, strict=True):
+        p.call(begin, begin + 1, "cuLaunchKernel", callsite=site)
+    # by call site the second launch is that of the first kernel, on another stream
+    p.kernel(20, 25, int(names_sites), callsite=sites[1]).kernel(26, 28, 0, callsite=sites[0])
+    p.kernel(40, 45, 0, callsite=sites[2])
+    p.host.leave(100, "main")
+    store = enhance(archive).store
+    for start, launches in (
+        (None, [3 if names_sites else 1, 1 if names_sites else 3, 30]),
+        (10, [-1, -1, 30]),
+        (27, [-1, 30]),
+    ):
+        model, _ = analyze_piece(store, start, None)
+        assert model.kernels.launch_enter_time.tolist() == launches
+
+
+def test_launches__of_library_and_driver_without_references_are_one(archive, enhance):
+    p = Offload(archive)
+    p.host.enter(0, "main")
+    for begin in (10, 30):
+        p.host.enter(begin, p.region("cudaLaunchKernel"))
+        p.call(begin + 1, begin + 5, "cuLaunchKernel")
+        p.host.leave(begin + 6, p.region("cudaLaunchKernel"))
+    for begin in (50, 70):
+        p.host.enter(begin, p.region("cudaMemcpyAsync"))
+        p.call(begin + 1, begin + 5, "cuMemcpyDtoHAsync_v2")
+        p.host.leave(begin + 6, p.region("cudaMemcpyAsync"))
+    p.kernel(20, 25).kernel(40, 45).copy(60, 65, "to host").copy(80, 85, "to host")
+    p.host.leave(100, "main")
+    model = enhance(archive)
+    assert model.kernels.launch_enter_time.tolist() == [11, 31]
+    assert model.copies.copy_enter_time.tolist() == [51, 71]

@@ -24,12 +24,18 @@ OF_CPUS = ("mpi", "openmp")
 CREATING = ("pthread", "winthread", "qtthread", "acethread", "tbbthread")
 """Paradigms in which a program creates its threads by itself, one by one."""
 
+CALLSITE = "callsite id"
+"""Parameter that a launch and its kernel have in common."""
+
 PIECE, PIECE_CPUS = "TRACECOLS::PIECE", "TRACECOLS::PIECE_CPUS"
 """Facts in the manifest of a piece of a trace: that it is one; which locations of type gpu are threads in the whole trace."""
 
 PIECE_CALLS, PIECE_LEFT_OUT = "TRACECOLS::PIECE_CALLS", "TRACECOLS::PIECE_LEFT_OUT"
 """Facts in the manifest of a piece: calls in which threads may wait that its ends cut through; events of collective operations
 that it lacks because others had completed the operation before."""
+
+PIECE_PENDING = "TRACECOLS::PIECE_PENDING"
+"""Fact in the manifest of a piece: what devices were asked for before it begins, and what of it was done (`slices.devices`)."""
 
 
 @dataclass(frozen=True, eq=False)
