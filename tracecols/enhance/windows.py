@@ -79,7 +79,10 @@ def match_window_collectives(
     by_time = facts.order.argsort(e.row[end], e.time[end], process)
     k = np.empty(end.size, np.int64)
     k[by_time] = occurrence(combine(process, window)[by_time])
-    instance, head = number(combine(window, k))
+    communicator = to_numpy(facts.store.definitions["windows"].column("communicator"))
+    # on MPI_COMM_SELF each process has a window of its own
+    channel = facts.communicators.channel(pick(communicator, window), process)
+    instance, head = number(combine(window, channel, k) if end.size else k)
     n = head.size
     segments = Segments(instance, n)
     enter = pick(calls.enter_time, call)
@@ -88,7 +91,6 @@ def match_window_collectives(
     first = np.empty(n, np.int64)
     order = np.argsort(rank)[::-1]
     first[instance[order]] = order
-    communicator = to_numpy(facts.store.definitions["windows"].column("communicator"))
     size = facts.communicators.size_of(communicator[window[head]])
     complete = segments.count() == size
     rank_of = facts.communicators.rank_of(communicator[window], process)
