@@ -753,10 +753,21 @@ def test_pieces__say_what_was_asked_for_before(archive, enhance):
     counts = cube.facts["counts"]
     # of the kernels 46 to 60 and 70 to 75 both launches come before
     assert counts["kernels launched before the piece"] == 2
+    assert "launches without a kernel" not in counts
     # idle from 60 to 70: it had been asked for
     idle = cube.cells["device_idle_after_launch"]
     assert int(idle.value[idle.location == 1].sum()) == 10
     assert ticks(cube, "device_idle_before_launch") == 25 + (50 - 47) - 2 + 20
+
+
+def test_pieces__say_when_their_end_cuts_through_a_call_that_waits(archive, enhance):
+    from test_slices import CALLS, analyze_piece
+
+    launched_ahead(archive)
+    store = enhance(archive).store
+    for start, stop, n in ((None, 68, 1), (68, None, 1), (None, 58, 0)):
+        _, cube = analyze_piece(store, start, stop)
+        assert cube.facts["counts"].get(CALLS, 0) == n
 
 
 @pytest.mark.parametrize("sites", [(7, 9, 7), (None, None, None)], ids=["by call site", "of one stream"])

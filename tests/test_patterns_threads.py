@@ -503,7 +503,9 @@ def test_expert__counts_threads_that_the_program_creates_and_leaves_their_mutexe
     main.enter(10, "pthread_cond_wait").release(10, 7, 1, model=PTHREAD).acquire(50, 7, 3, model=PTHREAD)
     main.leave(51, "pthread_cond_wait").release(60, 7, 3, model=PTHREAD).leave(100, "main")
     a.record(3, "ThreadBegin", team=team, sequence=1).enter(3, "work").enter(4, "pthread_mutex_lock")
-    a.acquire(12, 7, 2, model=PTHREAD).leave(13, "pthread_mutex_lock").release(40, 7, 2, model=PTHREAD).leave(80, "work").record(80, "ThreadEnd", team=team, sequence=1)
+    a.acquire(12, 7, 2, model=PTHREAD).leave(13, "pthread_mutex_lock").release(40, 7, 2, model=PTHREAD).leave(
+        80, "work"
+    ).record(80, "ThreadEnd", team=team, sequence=1)
     cube = analyze_model(enhance(archive), "expert")
     assert int(cube.cells["time"].value.sum()) == int(cube.cells["execution"].value.sum()) == 100 + 77
     assert "omp_lock_competition" not in cube.cells or not len(cube.cells["omp_lock_competition"])

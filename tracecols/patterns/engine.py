@@ -706,7 +706,7 @@ def calls_of_neighbourhoods(model: Model) -> int:
 
 
 OF_PIECES = {
-    PIECE_CALLS: "calls of MPI and OpenMP that an end of the piece cuts through, whose waiting is not all seen here",
+    PIECE_CALLS: "calls of MPI, OpenMP or for devices that an end of the piece cuts through, whose waiting is not all seen here",
     PIECE_LEFT_OUT: "events of collective operations left out of the piece, because others completed them before",
 }
 """What a piece of a trace says about itself that results depend on."""

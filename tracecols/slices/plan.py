@@ -29,7 +29,7 @@ from tracecols.converters.base import Columns
 from tracecols.enhance.communicators import Communicators
 from tracecols.enhance.grouping import combine, occurrence, pair_nested, pair_with_previous
 from tracecols.enhance.locations import CALLSITE, Locations
-from tracecols.enhance.regions import CONSTRUCTS, Regions
+from tracecols.enhance.regions import CONSTRUCTS, COPY, WAIT, Regions
 from tracecols.enhance.tasks import SWITCHES, TaskEvents
 from tracecols.enhance.teams import FORKS, JOINS, Teams
 from tracecols.kernels import arrays, cuts
@@ -301,7 +301,8 @@ class SlicePlanner:
         self._is_parallel = np.append(regions.construct == PARALLEL, False)
         self._any_region = np.append(np.ones(len(regions), bool), False)
         waits = (regions.paradigm == "openmp") & np.isin(regions.role, WAITING)
-        self._waits = np.append(waits | np.isin(regions.paradigm, ["mpi", "shmem", "pthread"]), False)
+        waits |= np.isin(regions.paradigm, ["mpi", "shmem", "pthread"]) | np.isin(regions.device_call, [WAIT, COPY])
+        self._waits = np.append(waits, False)
         self._open_begins: dict[int, list[AddedEvent]] = {}
         with ThreadPoolExecutor(jobs) as pool:
             self.slices = dict(zip(chosen, pool.map(self._plan, chosen), strict=True))
