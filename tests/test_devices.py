@@ -809,3 +809,14 @@ def test_launches__of_library_and_driver_without_references_are_one(archive, enh
     model = enhance(archive)
     assert model.kernels.launch_enter_time.tolist() == [11, 31]
     assert model.copies.copy_enter_time.tolist() == [51, 71]
+
+
+def test_calls_without_streams__are_told(archive, analyze):
+    process = archive.process()
+    host = archive.location("Master thread", process)
+    host.enter(0, "main").call(10, 12, archive.region("acc_launch_kernel@a.c:3", "wrapper", "openacc"))
+    host.call(20, 25, archive.region("acc_upload@a.c:2", "wrapper", "openacc")).leave(100, "main")
+    cube = analyze(archive)
+    told = [n for what, n in cube.facts["counts"].items() if "no streams of devices" in what]
+    assert told == [2]
+    assert ticks(cube, "device_api") == 7

@@ -128,6 +128,7 @@ class Regions:
         self.device_call = device_calls(self.name, self.role, self.paradigm)
         is_call = (self.construct >= 0) | self.is_init | self.is_finalize | self.is_file | (self.device_call >= 0)
         is_call |= np.isin(self.role, ["thread_create", "thread_wait"])
+        is_call |= (self.paradigm == "pthread") & np.isin(self.lower, ["pthread_create", "pthread_join"])
         self.flags = (is_call * stacks.IS_CALL + (self.role == "artificial") * stacks.IS_ARTIFICIAL).astype(np.uint8)
 
     def __len__(self) -> int:

@@ -19,6 +19,7 @@ from tracecols.enhance.grouping import lookup
 from tracecols.enhance.locations import PIECE_CALLS, PIECE_LEFT_OUT
 from tracecols.enhance.model import Model, Progress
 from tracecols.enhance.paths import named
+from tracecols.enhance.regions import COPY, LAUNCH
 from tracecols.enhance.steps import STAGES, WITHIN
 from tracecols.enhance.tables import TABLES, tables_of
 from tracecols.enhance.topologies import given_topology
@@ -544,6 +545,9 @@ def analyze_model(
     neighbourhoods = calls_of_neighbourhoods(model) if model.locations.n_processes > 1 else 0
     if neighbourhoods:
         found[NEIGHBOURS] = neighbourhoods
+    unseen = 0 if devices else visits_of(model, np.isin(model.regions.device_call, [LAUNCH, COPY]))
+    if unseen:
+        found[NO_STREAMS] = unseen
     found |= {f"records of {what}, which are not analysed": n for what, n in not_analysed(model.store.manifest).items()}
     displaced = displaced_call_paths(model, search.findings) if conventions == "scalasca" else 0
     overbooked = overbooked_threads(model, search.findings) if conventions == "scalasca" else 0
@@ -699,10 +703,19 @@ NEIGHBOURS = (
 """Note of traces with MPI_Neighbor_alltoall and its like, of which OTF2 has nothing but ENTER and LEAVE."""
 
 
+NO_STREAMS = "calls that launch kernels or copy, and no streams of devices: what the devices do is not recorded"
+"""Note of traces of the host's side only."""
+
+
 def calls_of_neighbourhoods(model: Model) -> int:
     """Count the calls of neighbourhood collectives."""
+    return visits_of(model, mpi("mpi_i?neighbor_.*")(model.regions))
+
+
+def visits_of(model: Model, regions: NDArray[np.bool_]) -> int:
+    """Count how often regions are entered."""
     m = model.profile
-    return int(m.visits[mpi("mpi_i?neighbor_.*")(model.regions)[model.call_paths.region][m.call_path]].sum())
+    return int(m.visits[regions[model.call_paths.region][m.call_path]].sum())
 
 
 OF_PIECES = {
