@@ -135,8 +135,13 @@ def test_archives__are_taken_where_stores_are(command, work, data, tmp_path, mon
     assert "no such file or folder" in result.output
 
 
-def test_info__of_a_cube_tells_how_it_was_made(work):
-    output = run("info", work / "h.severity").output
+@pytest.mark.parametrize("name", ["h.severity", "h.cubex"])
+def test_info__of_a_cube_tells_how_it_was_made(work, tmp_path, name):
+    source = work / name
+    if name.endswith(".cubex"):
+        source = tmp_path / name
+        run("export", work / "h.severity", source)
+    output = run("info", source).output
     for words in ("6,708", "scalasca conventions, not narrowed", "56 call paths x 6 locations", "Process x Thread"):
         assert words in output, output
 

@@ -520,3 +520,304 @@ def test_counters__of_streams_and_of_mere_counters_stand_at_their_locations(arch
         if v
     }
     assert found == {("kernel", 1): 7, ("main", 1): 3, ("main", 2): 70}
+
+
+def test_idle_regions_of_streams__are_no_kernels(archive, enhance):
+    # Score-P's feature `idle`: what the first stream of a context shows where nothing runs holds copies
+    p = Offload(archive)
+    idle = archive.region("COMPUTE IDLE", "artificial", "cuda")
+    p.host.enter(0, "main")
+    p.call(5, 8, "cuLaunchKernel", p.streams[0])
+    p.host.leave(100, "main")
+    p.streams[0].enter(0, idle).leave(10, idle)
+    p.kernel(10, 30)
+    p.streams[0].enter(30, idle)
+    p.copy(50, 60, "to host", 64)
+    p.streams[0].leave(100, idle)
+    model = enhance(archive)
+    cube = analyze_model(model)
+    assert len(model.kernels) == 1
+    assert (ticks(cube, "device_kernels"), ticks(cube, "device_copies"), ticks(cube, "device_idle")) == (20, 10, 70)
+    check_sums(cube, model)
+
+
+def opencl(archive, names, comm_locations=True):
+    """A process with queues of OpenCL as Score-P records them: called like their devices, and calls do not refer to them."""
+    process = archive.process()
+    host = archive.location("Master thread", process)
+    queues = [archive.location(name, process, "gpu") for name in names]
+    if comm_locations:
+        archive.group("comm_locations", [host, *queues], "opencl")
+    kernel = archive.region("$vector_add", "function", "opencl")
+
+    def call(begin, end, name, role="wrapper"):
+        region = archive.region_of(name) if name in archive._regions else archive.region(name, role, "opencl")
+        host.call(begin, end, region)
+
+    host.enter(0, "main")
+    return host, queues, call, kernel
+
+
+def test_opencl__waiting_in_score_p_before_clfinish_is_that_of_clfinish(archive, enhance):
+    host, (queue,), call, kernel = opencl(archive, ["Tesla K20Xm"])
+    finish = archive.region("clFinish", "wrapper", "opencl")
+    call(10, 12, "clEnqueueNDRangeKernel")
+    host.enter(20, finish)
+    call(21, 51, "WAIT FOR COMMAND QUEUE", "artificial")
+    call(51, 55, "BUFFER FLUSH", "artificial")
+    host.leave(57, finish).leave(100, "main")
+    queue.call(13, 50, kernel)
+    model = enhance(archive)
+    cube = analyze_model(model)
+    assert ticks(cube, "device_early_wait") == 29
+    assert ticks(cube, "device_useless_sync") == 0
+    assert model.locations.device_names == ("Tesla K20Xm",)
+    check_sums(cube, model)
+
+
+def test_opencl__queues_of_different_devices_are_told_apart_by_their_names(archive, enhance):
+    host, (a, b, c), _, kernel = opencl(archive, ["Tesla K20Xm", "Intel(R) Xeon(R) CPU", "Tesla K20Xm"])
+    host.leave(100, "main")
+    a.call(0, 50, kernel)
+    b.call(0, 50, kernel)
+    c.call(20, 40, kernel)
+    model = enhance(archive)
+    assert model.locations.device_names == ("Tesla K20Xm", "Intel(R) Xeon(R) CPU")
+    assert analyze_model(model).facts["device_efficiencies"]["device_parallel_efficiency"] == 0.5
+
+
+def test_calls_that_name_no_stream__wait_for_what_ended_in_them(archive, enhance):
+    # two devices of a process: the first call waits for the first device, and nothing is pending there when the second is made
+    p = Offload(archive)
+    other = archive.location("CUDA[1:7]", p.host.process, "gpu")
+    p.streams.append(other)
+    p.host.enter(0, "main")
+    p.call(1, 2, "cuLaunchKernel", p.streams[0]).call(3, 4, "cuLaunchKernel", other)
+    p.kernel(2, 30, 0).kernel(20, 90, 1)
+    p.call(10, 32, "cuCtxSynchronize").call(40, 91, "cuCtxSynchronize")
+    p.host.leave(100, "main")
+    model = enhance(archive)
+    assert model.device_syncs.cause_end_time.tolist() == [30, 90]
+    assert ticks(analyze_model(model), "device_early_wait") == 20 + 50
+
+
+@pytest.mark.parametrize(("properties", "wait"), [((), 0), ((0,), 40), ((0, 1), 0)])
+def test_null_stream__is_waited_for_with_all_streams_that_block(archive, enhance, properties, wait):
+    p = Offload(archive, 2)
+    text = archive.string
+    for stream, name in ((0, "hipNullStream"), (1, "hipStreamNonBlocking")):
+        if stream in properties:
+            archive.define("LocationProperty", of=p.streams[stream].id, name=text(name), string_value=text("yes"))
+    p.host.enter(0, "main")
+    p.call(1, 2, "hipLaunchKernel", p.streams[1]).kernel(5, 60, 1)
+    p.call(20, 61, "hipStreamSynchronize", p.streams[0])
+    p.host.leave(100, "main")
+    assert ticks(analyze_model(enhance(archive)), "device_early_wait") == wait
+
+
+def test_launches__inside_of_launches_are_part_of_them(archive, enhance):
+    p = Offload(archive)
+    p.host.enter(0, "main")
+    for begin, outer in (
+        (10, archive.region("acc_launch_kernel@a.c:3", "wrapper", "openacc")),
+        (30, p.region("cudaLaunchKernel")),
+    ):
+        p.host.enter(begin, outer)
+        p.call(begin + 1, begin + 5, "cuLaunchKernel", p.streams[0])
+        p.host.leave(begin + 6, outer)
+        p.kernel(begin + 7, begin + 12)
+    p.call(50, 51, "cuLaunchKernel", p.streams[0]).kernel(52, 53)
+    p.host.leave(100, "main")
+    cube = analyze_model(enhance(archive))
+    cells = cube.cells["device_launches"]
+    names = [cube.call_paths.name[i] for i in cells.call_path.tolist()]
+    assert dict(zip(names, cells.value.tolist(), strict=True)) == {
+        "acc_launch_kernel@a.c:3": 1, "cudaLaunchKernel": 1, "cuLaunchKernel": 1,
+    }  # fmt: skip
+    assert ticks(cube, "device_kernel_executions") == 3
+
+
+def test_calls_inside_of_others__are_for_their_stream(archive, enhance):
+    host, (a, b), _, kernel = opencl(archive, ["A", "B"])
+    reference = archive.attribute("OPENCL_QUEUE_REF", "location")
+    launch, finish, wait = (
+        archive.region(n, role, "opencl")
+        for n, role in (("clEnqueueNDRangeKernel", "wrapper"), ("clFinish", "wrapper"), ("WAIT FOR COMMAND QUEUE", "artificial"))
+    )  # fmt: skip
+    for begin, queue in ((1, a), (3, b)):
+        host.record(begin, "Enter", region=launch, attributes=[(reference, "location", queue.id)]).leave(
+            begin + 1, launch
+        )
+    host.record(20, "Enter", region=finish, attributes=[(reference, "location", a.id)])
+    host.call(20, 31, wait).leave(32, finish).leave(100, "main")
+    a.call(5, 30, kernel)
+    b.call(5, 25, kernel)
+    model = enhance(archive)
+    # to the end of the kernel on A, the referenced queue
+    assert model.device_syncs.cause_end_time.tolist() == [30]
+    assert ticks(analyze_model(model), "device_early_wait") == 10
+
+
+LIBRARIES = (
+    ("zeCommandListAppendLaunchKernel", "unknown", "launch"), ("zeCommandQueueSynchronize", "user", "synchronization"),
+    ("zeCommandListAppendMemoryCopy", "compiler", "copy_calls"), ("zeMemAllocDevice", "none", "memory"),
+    ("zeInit", "mtapi", "management"), ("urEnqueueKernelLaunch", "user", "launch"), ("piQueueFinish", "user", "synchronization"),
+    ("sycl::queue::submit", "user", "launch"), ("sycl::queue::wait", "user", "synchronization"),
+    ("sycl::queue::memcpy", "user", "copy_calls"), ("cudaLaunchKernel", "compiler", "launch"), ("clFinish", "winthread", "synchronization"),
+    ("clGetPlatformIDs", "winthread", "management"), ("acc_upload@a.c:3", "qtthread", "copy_calls"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "paradigm", "group"), LIBRARIES)
+def test_libraries__are_known_by_the_names_of_their_functions(archive, enhance, name, paradigm, group):
+    p = Offload(archive)
+    p.host.enter(0, "main").call(10, 30, archive.region(name, "function", paradigm)).leave(100, "main")
+    model = enhance(archive)
+    cube = analyze_model(model)
+    assert ticks(cube, f"device_{group}") == ticks(cube, "device_api") == 20
+    assert ticks(cube, "comp") == 80
+    assert not model.locations.are_created
+
+
+@pytest.mark.parametrize(
+    "name", ["cleanup", "clInit", "cuteness", "hipster", "zero", "submit", "update", "urgent", "acc_update", "pi"]
+)
+def test_functions_of_the_program__are_no_calls_for_devices(archive, enhance, name):
+    p = Offload(archive)
+    p.host.enter(0, "main").call(10, 30, archive.region(name, "function", "compiler")).leave(100, "main")
+    cube = analyze_model(enhance(archive))
+    assert "device_api" not in cube.cells or not ticks(cube, "device_api")
+    assert ticks(cube, "comp") == 100
+
+
+# -- pieces of a trace -----------------------------------------------------------------------------------------------------
+
+
+def launched_ahead(archive):
+    """Three launches ahead of their kernels, an asynchronous copy that is underway for long, and one that waits."""
+    p = Offload(archive, 2)
+    a, b = p.streams
+    p.host.enter(0, "main")
+    for begin in (1, 3, 5, 44):
+        p.call(begin, begin + 1, "cuLaunchKernel", a)
+    p.call(48, 49, "cuMemcpyHtoDAsync_v2", b).call(50, 51, "cuMemcpyHtoDAsync_v2", b)
+    for begin, end in ((10, 20), (25, 45), (46, 60), (70, 75)):
+        p.kernel(begin, end)
+    p.copy(52, 66, "to device", 100, 1).copy(70, 80, "to device", 10, 1)
+    p.call(60, 76, "cuStreamSynchronize", a)
+    p.host.leave(100, "main")
+    return p
+
+
+@pytest.mark.parametrize("cut", [2, 5, 15, 20, 22, 30, 45, 47, 50, 55, 65, 68, 73, 90])
+def test_pieces__have_kernels_and_copies_that_were_asked_for_before(archive, enhance, cut):
+    from test_slices import analyze_piece
+
+    launched_ahead(archive)
+    store = enhance(archive).store
+    whole = analyze_model(enhance_store(store, 1))
+    found, launches = {}, []
+    for start, stop in ((None, cut), (cut, None)):
+        model, cube = analyze_piece(store, start, stop)
+        check_sums(cube, model)
+        counts = cube.facts["counts"]
+        assert "kernels without a launch" not in counts
+        assert "kernels that begin before their launch" not in counts
+        assert "copies that never end" not in counts
+        assert "copies whose call is not known" not in counts
+        kernels = model.kernels
+        launches += [
+            pair
+            for pair in zip(kernels.exit_time.tolist(), kernels.launch_enter_time.tolist(), strict=True)
+            if pair[1] >= 0
+        ]
+        for name in (
+            "device_kernels",
+            "device_copies",
+            "device_idle",
+            "device_bytes",
+            "device_early_wait",
+            "device_time",
+        ):
+            found[name] = found.get(name, 0) + ticks(cube, name)
+    assert found == {name: ticks(whole, name) for name in found}
+    # who launched a kernel that ends in a piece is right, or not said
+    true = {20: 1, 45: 3, 60: 5, 75: 44}
+    assert [pair for pair in launches if pair[0] in true and pair[1] not in (true[pair[0]], cut)] == []
+
+
+def test_pieces__say_what_was_asked_for_before(archive, enhance):
+    from test_slices import analyze_piece
+
+    launched_ahead(archive)
+    _, cube = analyze_piece(enhance(archive).store, 47, None)
+    counts = cube.facts["counts"]
+    # of the kernels 46 to 60 and 70 to 75 both launches come before
+    assert counts["kernels launched before the piece"] == 2
+    assert "launches without a kernel" not in counts
+    # idle from 60 to 70: it had been asked for
+    idle = cube.cells["device_idle_after_launch"]
+    assert int(idle.value[idle.location == 1].sum()) == 10
+    assert ticks(cube, "device_idle_before_launch") == 25 + (50 - 47) - 2 + 20
+
+
+def test_pieces__say_when_their_end_cuts_through_a_call_that_waits(archive, enhance):
+    from test_slices import CALLS, analyze_piece
+
+    launched_ahead(archive)
+    store = enhance(archive).store
+    for start, stop, n in ((None, 68, 1), (68, None, 1), (None, 58, 0)):
+        _, cube = analyze_piece(store, start, stop)
+        assert cube.facts["counts"].get(CALLS, 0) == n
+
+
+@pytest.mark.parametrize("sites", [(7, 9, 7), (None, None, None)], ids=["by call site", "of one stream"])
+def test_pieces__of_launches_that_refer_to_no_stream(archive, enhance, sites):
+    from test_slices import analyze_piece
+
+    names_sites = sites[0] is not None
+    p = Offload(archive, 2)
+    p.host.enter(0, "main")
+    for begin, site in zip((1, 3, 30), sites, strict=True):
+        p.call(begin, begin + 1, "cuLaunchKernel", callsite=site)
+    # by call site the second launch is that of the first kernel, on another stream
+    p.kernel(20, 25, int(names_sites), callsite=sites[1]).kernel(26, 28, 0, callsite=sites[0])
+    p.kernel(40, 45, 0, callsite=sites[2])
+    p.host.leave(100, "main")
+    store = enhance(archive).store
+    for start, launches in (
+        (None, [3 if names_sites else 1, 1 if names_sites else 3, 30]),
+        (10, [-1, -1, 30]),
+        (27, [-1, 30]),
+    ):
+        model, _ = analyze_piece(store, start, None)
+        assert model.kernels.launch_enter_time.tolist() == launches
+
+
+def test_launches__of_library_and_driver_without_references_are_one(archive, enhance):
+    p = Offload(archive)
+    p.host.enter(0, "main")
+    for begin in (10, 30):
+        p.host.enter(begin, p.region("cudaLaunchKernel"))
+        p.call(begin + 1, begin + 5, "cuLaunchKernel")
+        p.host.leave(begin + 6, p.region("cudaLaunchKernel"))
+    for begin in (50, 70):
+        p.host.enter(begin, p.region("cudaMemcpyAsync"))
+        p.call(begin + 1, begin + 5, "cuMemcpyDtoHAsync_v2")
+        p.host.leave(begin + 6, p.region("cudaMemcpyAsync"))
+    p.kernel(20, 25).kernel(40, 45).copy(60, 65, "to host").copy(80, 85, "to host")
+    p.host.leave(100, "main")
+    model = enhance(archive)
+    assert model.kernels.launch_enter_time.tolist() == [11, 31]
+    assert model.copies.copy_enter_time.tolist() == [51, 71]
+
+
+def test_calls_without_streams__are_told(archive, analyze):
+    process = archive.process()
+    host = archive.location("Master thread", process)
+    host.enter(0, "main").call(10, 12, archive.region("acc_launch_kernel@a.c:3", "wrapper", "openacc"))
+    host.call(20, 25, archive.region("acc_upload@a.c:2", "wrapper", "openacc")).leave(100, "main")
+    cube = analyze(archive)
+    told = [n for what, n in cube.facts["counts"].items() if "no streams of devices" in what]
+    assert told == [2]
+    assert ticks(cube, "device_api") == 7

@@ -316,3 +316,34 @@ def test_difference_of_cubes__is_refused():
 def test_unknown_region__is_refused():
     with pytest.raises(SeverityError, match="nowhere"):
         cube_of(barrier_after(60, 80)).efficiencies(within="nowhere")
+
+
+# -- one-sided communication -----------------------------------------------------------------------------------------------
+
+
+def test_waits_of_windows_and_files__are_not_shortened_by_an_ideal_network(archive, analyze):
+    # two processes wait 40 of 100 s for each other in turn, and 5 s while the network transfers
+    mpi = archive.mpi(2)
+    window = archive.define("RmaWin", name=archive.string("w"), comm=mpi.world, flags=0)
+    handle = archive.define(
+        "IoHandle", name=archive.string(""), file=None, io_paradigm=0, io_handle_flags=0, comm=mpi.world, parent=None
+    )
+    closed = {"op": 0, "level": 3, "window": window, "root": None, "sent": 0, "received": 0}
+    for i, rank in enumerate(mpi.ranks):
+        for begin, end, late, name, record, fields in (
+            (10, 35, 0, "MPI_Win_fence", "RmaCollectiveEnd", closed),
+            (40, 65, 1, "MPI_Win_free", "RmaCollectiveEnd", closed),
+            (70, 95, 0, "MPI_File_close", "IoDestroyHandle", {"handle": handle}),
+        ):
+            begin = end - 5 if i == late else begin
+            rank.enter(begin, name).record(end, record, **fields).leave(end, name)
+        rank.enter(96, "MPI_Get").leave(100, "MPI_Get")
+    cube = analyze(archive)
+    found = {
+        p: int(cube.cells[p].value.sum())
+        for p in ("mpi_rma_wait_at_fence", "mpi_rma_wait_at_free", "mpi_mgmt_file_wait")
+    }
+    assert found == {"mpi_rma_wait_at_fence": 20, "mpi_rma_wait_at_free": 20, "mpi_mgmt_file_wait": 20}
+    table = cube.efficiencies().set_index(["model", "metric"])["value"]
+    # the network takes 5 of each of the three calls, and the get
+    assert table["run", "runtime"] - table["run", "ideal_runtime"] == pytest.approx(19e-9)

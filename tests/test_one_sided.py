@@ -169,3 +169,40 @@ def test_copies_of_devices__are_no_bytes_of_one_sided_communication(archive, ana
     cube = analyze(archive)
     assert "bytes_rma" not in cube.cells
     assert not [p for p in cube.properties.id if p.startswith("mpi_rma_wait")]
+
+
+def fence(rank, begin, end, window):
+    given = {"op": 0, "level": 3, "window": window, "root": None, "sent": 0, "received": 0}
+    rank.enter(begin, "MPI_Win_fence").record(end, "RmaCollectiveEnd", **given).leave(end, "MPI_Win_fence")
+
+
+def test_windows_of_single_processes__are_nobody_elses(archive, analyze):
+    mpi = archive.mpi(2)
+    window = archive.define("RmaWin", name=archive.string("w"), comm=archive.comm_self(), flags=0)
+    for i, rank in enumerate(mpi.ranks):
+        rank.enter(0, "main")
+        fence(rank, 10 + 20 * i, 12 + 20 * i, window)
+        rank.leave(100, "main")
+    cube = analyze(archive)
+    assert cube.facts["counts"] == {}
+    assert ticks(cube, "mpi_rma_wait_at_fence") == 0
+
+
+def test_windows_of_some_processes__know_them_by_their_ranks(archive, analyze):
+    mpi = archive.mpi(3)
+    # rank 0 of the window is process 2
+    window = archive.define("RmaWin", name=archive.string("w"), comm=archive.comm("some", [2, 0]), flags=0)
+    for rank, enter in zip(mpi.ranks, (10, 0, 30), strict=True):
+        rank.enter(0, "main")
+        if enter:
+            fence(rank, enter, 31, window)
+    mpi.ranks[0].enter(40, "MPI_Put").record(40, "RmaPut", window=window, remote=0, sent=8, matching=1)
+    mpi.ranks[0].leave(45, "MPI_Put")
+    for rank, enter in zip(mpi.ranks, (60, 0, 43), strict=True):
+        if enter:
+            fence(rank, enter, 61, window)
+        rank.leave(100, "main")
+    cube = analyze(archive)
+    # process 2 waits until the put to it has returned, and then for process 0
+    assert (ticks(cube, "mpi_rma_wait_at_fence"), ticks(cube, "mpi_rma_early_fence")) == (20 + 17, 2)
+    assert cube.facts["counts"] == {}

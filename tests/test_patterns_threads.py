@@ -298,12 +298,12 @@ def test_contention__of_mutexes(archive, analyze, name, expected):
         assert cells(cube, p) == ({(name, 0, 1): 15} if p == expected else {})
 
 
-def pool(archive, n):
+def pool(archive, n, roles=("thread_create", "thread_wait")):
     """A main thread and others that it creates, and their contingent."""
     process = archive.process()
     threads = [archive.location(f"thread {i}", process) for i in range(n)]
     archive.group("comm_locations", threads, "pthread")
-    for name, role in (("pthread_create", "thread_create"), ("pthread_join", "thread_wait")):
+    for name, role in zip(("pthread_create", "pthread_join"), roles, strict=True):
         archive.region(name, role, "pthread")
     return threads, archive.comm("", range(n), paradigm="pthread")
 
@@ -488,3 +488,58 @@ def test_contention__order_zero_is_no_acquisition(archive, analyze):
         )
     region.end(80, 80)
     assert cells(analyze(archive), "omp_lock_contention_critical") == {}
+
+
+# -- what EXPERT did not know ----------------------------------------------------------------------------------------------
+
+
+def test_expert__counts_threads_that_the_program_creates_and_leaves_their_mutexes_to_them(archive, enhance):
+    (main, a), team = pool(archive, 2)
+    for name in ("pthread_cond_wait", "pthread_mutex_lock"):
+        archive.region(name, "function", "pthread")
+    main.enter(0, "main").enter(1, "pthread_create").record(1, "ThreadCreate", team=team, sequence=1)
+    main.leave(2, "pthread_create").acquire(3, 7, 1, model=PTHREAD)
+    # it gives the mutex away while it waits, and has it again when it is woken
+    main.enter(10, "pthread_cond_wait").release(10, 7, 1, model=PTHREAD).acquire(50, 7, 3, model=PTHREAD)
+    main.leave(51, "pthread_cond_wait").release(60, 7, 3, model=PTHREAD).leave(100, "main")
+    a.record(3, "ThreadBegin", team=team, sequence=1).enter(3, "work").enter(4, "pthread_mutex_lock")
+    a.acquire(12, 7, 2, model=PTHREAD).leave(13, "pthread_mutex_lock").release(40, 7, 2, model=PTHREAD).leave(
+        80, "work"
+    ).record(80, "ThreadEnd", team=team, sequence=1)
+    cube = analyze_model(enhance(archive), "expert")
+    assert int(cube.cells["time"].value.sum()) == int(cube.cells["execution"].value.sum()) == 100 + 77
+    assert "omp_lock_competition" not in cube.cells or not len(cube.cells["omp_lock_competition"])
+    assert cube.violations() == []
+
+
+# -- threads that create threads --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("roles", [("thread_create", "thread_wait"), ("wrapper", "wrapper")])
+def test_join_wait__of_threads_that_create_threads_detach_and_are_joined_twice(archive, enhance, roles):
+    (main, a, b, c), team = pool(archive, 4, roles)
+
+    def call(thread, enter, leave, name, record, sequence):
+        thread.enter(enter, name).record(leave - 1, record, team=team, sequence=sequence).leave(leave, name)
+
+    main.enter(0, "main")
+    call(main, 1, 3, "pthread_create", "ThreadCreate", 1)
+    a.record(3, "ThreadBegin", team=team, sequence=1).enter(4, "work")
+    call(a, 5, 7, "pthread_create", "ThreadCreate", 2)
+    call(a, 8, 10, "pthread_create", "ThreadCreate", 3)
+    b.record(7, "ThreadBegin", team=team, sequence=2).call(8, 60, "deep").record(61, "ThreadEnd", team=team, sequence=2)
+    # nobody waits for the third, which runs longer than all others
+    c.record(11, "ThreadBegin", team=team, sequence=3).call(12, 90, "deep").record(
+        91, "ThreadEnd", team=team, sequence=3
+    )
+    call(a, 20, 65, "pthread_join", "ThreadWait", 2)
+    a.leave(66, "work").record(67, "ThreadEnd", team=team, sequence=1)
+    call(main, 30, 70, "pthread_join", "ThreadWait", 1)
+    call(main, 75, 77, "pthread_join", "ThreadWait", 1)
+    main.leave(100, "main")
+    model = enhance(archive)
+    assert model.created_threads.create_location.tolist() == [0, 1, 1]
+    assert model.created_threads.join_location.tolist() == [0, 1, -1]
+    cube = analyze_model(model)
+    assert cells(cube, "pthread_join_wait") == {("pthread_join", 0): 37, ("pthread_join", 0, 1): 41}
+    assert cells(cube, "omp_idle_threads") == {}

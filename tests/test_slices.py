@@ -23,7 +23,7 @@ from tracecols.slices.opened import open_slice
 from tracecols.store import Store
 
 PARALLEL, TASK = "!$omp parallel @a.c:1", "!$omp task @a.c:7"
-CALLS = "calls of MPI and OpenMP that an end of the piece cuts through, whose waiting is not all seen here"
+CALLS = "calls of MPI, OpenMP or for devices that an end of the piece cuts through, whose waiting is not all seen here"
 DISPLACED = "call paths counted outside their parallel region, as the reference does"
 
 ADD_UP = (

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import click
 
+CUBES = (".cubex", ".cube", ".cube.gz")
+"""How names of severity cubes for other tools end."""
+
 
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path))
@@ -13,7 +16,7 @@ import click
     "--jobs", type=click.IntRange(1), metavar="N", help="Threads to convert an archive.  [default: one per core]"
 )
 def info(source: Path, jobs: int | None) -> None:
-    """Print what SOURCE holds, a store, a trace archive or a severity cube.
+    """Print what SOURCE holds, a store, a trace archive or a severity cube (also .cubex and .cube).
 
     Of a trace: source, span, locations, events by kind, regions, communicators, topologies, counters. An archive is converted to a
     temporary store first. Of a cube: the trace, the conventions, what it is narrowed to, and what could not be matched.
@@ -21,13 +24,13 @@ def info(source: Path, jobs: int | None) -> None:
     from rich.console import Console
 
     from tracecols.cli.sources import opened
+    from tracecols.export.cube_read import read_cube
     from tracecols.report.info import describe, describe_cube
-    from tracecols.severity.cube import SeverityCube
     from tracecols.store.layout import is_made_here
 
     console = Console(highlight=False)
-    if is_made_here(source, "a severity cube"):
-        console.print(describe_cube(SeverityCube.load(source)))
+    if is_made_here(source, "a severity cube") or source.name.endswith(CUBES):
+        console.print(describe_cube(read_cube(source)))
         return
     with opened(source, jobs) as store:
         console.print(describe(store))

@@ -110,7 +110,9 @@ def times_of(store: Store, location: int, number: NDArray[np.int64]) -> NDArray[
     return result
 
 
-def enclosing_calls(calls: CallInstances, location: int, row: NDArray[np.int64]) -> NDArray[np.int64]:
+def enclosing_calls(
+    calls: CallInstances, location: int, row: NDArray[np.int64], chosen: NDArray[np.bool_] | None = None
+) -> NDArray[np.int64]:
     """Find the call instance that was entered last before each event of a location and holds it; -1 none.
 
     Parameters
@@ -121,8 +123,12 @@ def enclosing_calls(calls: CallInstances, location: int, row: NDArray[np.int64])
         Row of the location.
     row : (n,) int64
         Rows of its events.
+    chosen : (n_calls,) bool, optional
+        Which call instances count; all by default.
     """
     own = np.arange(calls.start[location], calls.start[location + 1])
+    if chosen is not None:
+        own = own[chosen[own]]
     own = own[np.argsort(calls.enter[own])]
     at = np.searchsorted(calls.enter[own], row) - 1
     number = pick(own, at)

@@ -11,7 +11,8 @@ O(n log n) in the calls for devices, the kernels and the copies.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,12 +22,15 @@ from numpy.typing import NDArray
 from tracecols.enhance.columns import Columns, CompoundTable, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import combine, join_occurrences, latest, latest_before, mask_of, pair_with_previous
+from tracecols.enhance.grouping import number as number_of
 from tracecols.enhance.instances import CallInstances, attributed_events, outermost_call_paths
-from tracecols.enhance.regions import COPY, LAUNCH, WAIT
+from tracecols.enhance.locations import CALLSITE, PIECE, PIECE_PENDING
+from tracecols.enhance.regions import COPY, LAUNCH, WAIT, Regions
 from tracecols.enhance.scan import LocationScan
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import COPIES, DEVICE_INTERVALS, DEVICE_SYNCS, KERNELS
 from tracecols.schema.enums import VALUE_TYPES
+from tracecols.store import Store
 
 UNKNOWN, TO_DEVICE, TO_HOST, WITHIN_DEVICES = range(4)
 """Directions of copies."""
@@ -37,15 +41,24 @@ IDLE, KERNEL, COPYING = range(3)
 STREAM_REFERENCES, EVENT_REFERENCES = ("STREAM_REF", "QUEUE_REF"), ("EVENT_REF",)
 """How the names of attributes end that refer to a stream (CUDA_STREAM_REF, OPENCL_QUEUE_REF), or to an event recorded in one."""
 
-CALLSITE = "callsite id"
-"""Parameter that a launch and its kernel have in common."""
-
 ENDS = mask_of((K.RMA_OP_COMPLETE_BLOCKING, K.RMA_OP_COMPLETE_NON_BLOCKING, K.RMA_OP_COMPLETE_REMOTE))
 
 TRANSFER = re.compile(r"(^|\W)target ?update\b")
 """Regions on streams by lower-case name that are transfers whatever their role says."""
 
+TRUE = ("yes", "true", "1")
+"""Values of properties that hold."""
+
+PAIRS = 1 << 22
+"""Calls that wait, and streams each may wait for, that are looked at at once; some 100 B each."""
+
 NEVER = np.iinfo(np.int64).max
+
+BEFORE = -2
+"""Instead of the call that asks for a kernel or a copy: it lies before the piece of the trace."""
+
+WorkKey = tuple[str, int, int, int]
+"""What is asked for, `kernel` or `copy`, and process, stream and call site; -1 for what is not told."""
 
 Ints = NDArray[np.int64]
 
@@ -99,6 +112,80 @@ def match_devices(
     return _Devices(facts, scans, members, calls).tables()
 
 
+def transfers_of(regions: Regions) -> NDArray[np.bool_]:
+    """Say which regions on streams are transfers; (n_regions,) bool.
+
+    Parameters
+    ----------
+    regions : Regions
+    """
+    named = np.fromiter((TRANSFER.search(name) is not None for name in regions.lower), bool, len(regions))
+    found: NDArray[np.bool_] = (regions.role == "data_transfer") | named
+    return found
+
+
+@dataclass(frozen=True)
+class PendingWork:
+    """What devices were asked for before a piece of a trace, and what of it was done; false for whole traces.
+
+    Attributes
+    ----------
+    called, done : Counter
+        Calls that are over, and kernels and copies that are, by what, process, stream and call site; -1 for what is not told.
+    """
+
+    called: Counter[WorkKey]
+    done: Counter[WorkKey]
+
+    @classmethod
+    def of(cls, store: Store) -> PendingWork:
+        """Read what the manifest of a piece says."""
+        found = cls(Counter(), Counter())
+        for entry in str(store.manifest["source"].get(PIECE_PENDING, "")).split():
+            what, *numbers = entry.split(":")
+            process, stream, site, n_called, n_done = (int(n) for n in numbers)
+            for counts, n in ((found.called, n_called), (found.done, n_done)):
+                if n:
+                    counts[what, process, stream, site] = n
+        return found
+
+    def __bool__(self) -> bool:
+        return bool(self.called or self.done)
+
+    def __str__(self) -> str:
+        keys = sorted(self.called.keys() | self.done.keys())
+        return " ".join(":".join(map(str, (*key, self.called[key], self.done[key]))) for key in keys)
+
+    def streams(self, what: str) -> list[int]:
+        """Return the streams that calls before the piece refer to."""
+        return sorted({k[2] for k in self.called if k[0] == what and k[2] >= 0})
+
+    def processes(self) -> Ints:
+        """Return the processes whose launches before the piece refer to streams or name call sites."""
+        return np.array([k[1] for k in self.called if k[0] == "kernel" and max(k[2:]) >= 0], np.int64)
+
+    def of_stream(self, what: str, stream: int, site: int = -1) -> int:
+        """Count the calls that refer to a stream, and a call site, less what is done; 0 where no call refers to the stream."""
+        if stream not in self.streams(what):
+            return 0
+        called, done = (
+            sum(n for k, n in counts.items() if (k[0], k[2], k[3]) == (what, stream, site))
+            for counts in (self.called, self.done)
+        )
+        return called - done
+
+    def of_site(self, process: int, site: int) -> int:
+        """Count the launches of a process that name a call site and no stream, less the kernels that are theirs."""
+        mine = [k for k in self.called.keys() | self.done.keys() if (k[0], k[1], k[3]) == ("kernel", process, site)]
+        of_streams = sum(self.called[k] for k in mine if k[2] >= 0)
+        return self.called["kernel", process, -1, site] - max(sum(self.done[k] for k in mine) - of_streams, 0)
+
+    def of_process(self, process: int) -> int:
+        """Count the launches of a process that refer to nothing, less all its kernels."""
+        done = sum(n for k, n in self.done.items() if k[:2] == ("kernel", process))
+        return self.called["kernel", process, -1, -1] - done
+
+
 class _Devices:
     """The streams of a slice and the calls of their hosts."""
 
@@ -113,6 +200,8 @@ class _Devices:
         # directions of copies, as far as the names of their regions tell
         self.toward = np.fromiter((_direction_of(n) for n in facts.regions.lower), np.int64, len(facts.regions))
         self.counts: dict[str, int] = {}
+        self.pending = PendingWork.of(facts.store)
+        self.is_piece = PIECE in facts.store.manifest["source"]
         self.stream, self.event = self._references()
         self.callsite = self._callsites()
 
@@ -120,9 +209,7 @@ class _Devices:
         """Return the four tables."""
         inner, outermost = self._stack()
         regions = self.facts.regions
-        transfers = (regions.role == "data_transfer") | np.fromiter(
-            (TRANSFER.search(name) is not None for name in regions.lower), bool, len(regions)
-        )
+        transfers = transfers_of(regions)
         self._is_copy = (outermost & transfers[self.region]) if self.region.size else outermost
         self._is_wait = (regions.role == "task_wait")[self.region]
         kernel = self._kernels(np.flatnonzero(outermost & ~self._is_copy & ~self._is_wait))
@@ -182,7 +269,29 @@ class _Devices:
                     at, k = _find(edge[low:high], row)
                     result[low + at] = value[k]
         self._count("references of calls to streams that do not exist in their process", unknown)
+        # what a call does inside of another one it does for the same stream (WAIT FOR COMMAND QUEUE in clFinish)
+        host = np.flatnonzero((self.what >= 0) & ~self.on_device)
+        call, is_enter, depth = nesting(c, host)
+        place = np.arange(call.size)
+        for level in range(2, int(depth.max(initial=0)) + 1):
+            around = call[np.maximum.accumulate(np.where(is_enter & (depth == level - 1), place, -1))]
+            inner = np.flatnonzero(is_enter & (depth == level))
+            some = inner[stream[call[inner]] < 0]
+            stream[call[some]] = stream[around[some]]
         return stream, event
+
+    def _innermost(self, kind: int) -> NDArray[np.bool_]:
+        """Say which calls of hosts are of a kind and hold none of it: of a library's function those of the driver inside."""
+        mine = (self.what == kind) & ~self.on_device
+        call, is_enter, depth = nesting(self.calls, np.flatnonzero((self.what >= 0) & ~self.on_device))
+        place = np.arange(call.size)
+        holds = np.zeros(mine.size, bool)
+        for k in range(int(depth.max(initial=0)), 1, -1):
+            around = call[np.maximum.accumulate(np.where(is_enter & (depth == k - 1), place, -1))]
+            inner = np.flatnonzero(is_enter & (depth == k))
+            some = inner[(mine | holds)[call[inner]]]
+            holds[around[some]] = True
+        return mine & ~holds
 
     def _callsites(self) -> Ints:
         """Find the call site that a parameter inside of each launch or kernel names; -1 none."""
@@ -222,7 +331,11 @@ class _Devices:
         outermost : (n_calls,) bool
         """
         c = self.calls
-        call, is_enter, depth = nesting(c, np.flatnonzero(self.on_device))
+        # regions that stand for idle time (GPU IDLE, COMPUTE IDLE) hold copies, and nothing runs because of them
+        runs = (
+            self.on_device & (self.facts.regions.role != "artificial")[self.region] if c.enter.size else self.on_device
+        )
+        call, is_enter, depth = nesting(c, np.flatnonzero(runs))
         level = np.where(is_enter, depth, depth - 1)
         number = np.arange(call.size)
         innermost, outer = np.full(call.size, -1, np.int64), np.full(call.size, -1, np.int64)
@@ -246,41 +359,73 @@ class _Devices:
         location = c.location[number].astype(np.int64)
         process = self.facts.process[location].astype(np.int64)
         callsite = self.callsite[number]
-        launches = self._of_kind(self.what == LAUNCH)
+        launches = self._of_kind(self._innermost(LAUNCH))
         of = np.full(number.size, -1, np.int64)
         free = np.ones(launches.number.size, bool)
 
         def join(
-            some: NDArray[np.bool_], kernels: NDArray[np.bool_], left: tuple[Ints, ...], right: tuple[Ints, ...]
-        ) -> None:
-            """Join the k-th of some launches with the k-th of some kernels that have the same key."""
-            a, b = np.flatnonzero(some & free), np.flatnonzero(kernels & (of < 0))
-            if not a.size or not b.size:
+            some: NDArray[np.bool_], kernels: NDArray[np.bool_], left: tuple[Ints, ...], right: tuple[Ints, ...],
+            before: Callable[..., int],
+        ) -> None:  # fmt: skip
+            """Join the k-th of some launches with the k-th of some kernels that have the same key.
+
+            In a piece of a trace the first kernels of a key are those of launches before it, as many as were not done.
+            """
+            a, b = np.flatnonzero(some & free), np.flatnonzero(kernels & (of == -1))
+            if not b.size:
                 return
             keys = combine(*(np.concatenate([x[a], y[b]]) for x, y in zip(left, right, strict=True)))
+            if self.pending:
+                _, head = number_of(keys)
+                for at in head.tolist():
+                    values = [
+                        int(x[a[at]] if at < a.size else y[b[at - a.size]]) for x, y in zip(left, right, strict=True)
+                    ]
+                    n = before(*values)
+                    here = np.flatnonzero(keys == keys[at])
+                    of[b[here[here >= a.size][: max(n, 0)] - a.size]] = BEFORE
+                    free[a[here[here < a.size][: max(-n, 0)]]] = False
+                kept_a, kept_b = free[a], of[b] == -1
+                keys = np.concatenate([keys[: a.size][kept_a], keys[a.size :][kept_b]])
+                a, b = a[kept_a], b[kept_b]
             found = join_occurrences(keys[: a.size], keys[a.size :])
-            of[b] = np.where(found >= 0, a[found], -1)
+            of[b] = np.where(found >= 0, a[found] if a.size else -1, -1)
             free[a[found[found >= 0]]] = False
 
         has_stream, has_site = launches.stream >= 0, launches.callsite >= 0
         names_site = callsite >= 0
-        join(has_stream & has_site, names_site, (launches.stream, launches.callsite), (location, callsite))
-        join(~has_stream & has_site, names_site, (launches.process, launches.callsite), (process, callsite))
-        join(has_stream, np.ones(number.size, bool), (launches.stream,), (location,))
+        join(
+            has_stream & has_site, names_site, (launches.stream, launches.callsite), (location, callsite),
+            lambda stream, site: self.pending.of_stream("kernel", stream, site),
+        )  # fmt: skip
+        join(
+            ~has_stream & has_site, names_site, (launches.process, launches.callsite), (process, callsite),
+            self.pending.of_site,
+        )  # fmt: skip
+        join(
+            has_stream, np.ones(number.size, bool), (launches.stream,), (location,),
+            lambda stream: self.pending.of_stream("kernel", stream),
+        )  # fmt: skip
         # without any reference: a process with one stream has one queue
-        silent = ~np.isin(process, launches.process[has_stream | has_site])
+        told = np.concatenate([launches.process[has_stream | has_site], self.pending.processes()])
+        silent = ~np.isin(process, told)
         streams = np.unique(location)
         n_streams = np.bincount(self.facts.process[streams], minlength=int(self.facts.process.max()) + 1)
-        join(~has_stream & ~has_site, silent & (n_streams[process] == 1), (launches.process,), (process,))
+        join(
+            ~has_stream & ~has_site, silent & (n_streams[process] == 1), (launches.process,), (process,),
+            self.pending.of_process,
+        )  # fmt: skip
 
-        self._count("kernels without a launch", ((of < 0) & ~silent).sum())
+        self._count("kernels launched before the piece", (of == BEFORE).sum())
+        self._count("kernels without a launch", ((of == -1) & ~silent).sum())
         self._count(
             "kernels whose launches are not told: late hosts and launch latency are not known",
-            ((of < 0) & silent).sum(),
+            ((of == -1) & silent).sum(),
         )
         told = np.isin(launches.process, process)
-        self._count("launches without a kernel", (free & (has_stream | has_site) & told).sum())
-        launch = pick(launches.number, of)
+        lacking = "launches without a kernel in the piece" if self.is_piece else "launches without a kernel"
+        self._count(lacking, (free & (has_stream | has_site) & told).sum())
+        launch = np.where(of == BEFORE, BEFORE, pick(launches.number, np.maximum(of, -1)))
         early = (launch >= 0) & (c.enter_time[number] < c.enter_time[np.maximum(launch, 0)])
         self._count("kernels that begin before their launch", early.sum())
         return Columns(
@@ -335,7 +480,8 @@ class _Devices:
         found = Columns(order.size, {name: values[order] for name, values in both.items()})
         process = self.facts.process[found.location].astype(np.int64) if len(found) else np.zeros(0, np.int64)
         request = self._requests(found, process)
-        unknown = request < 0
+        unknown = request == -1
+        self._count("copies asked for before the piece", (request == BEFORE).sum())
         self._count("copies whose call is not known", unknown.sum())
         self._count("copies without bytes", (found.bytes < 0).sum())
         return Columns(len(found), {**{n: found[n] for n in found.names}, "process": process, "request": request})
@@ -356,7 +502,11 @@ class _Devices:
         """Find the call that asks for every copy; -1 not known."""
         c = self.calls
         request = copies.request.copy()
-        calls = self._of_kind(self.what == COPY)
+        calls = self._of_kind(self._innermost(COPY))
+        for stream in self.pending.streams("copy") if len(copies) else ():
+            # the first copies of a stream are those that were asked for before the piece
+            n = max(self.pending.of_stream("copy", stream), 0)
+            request[np.flatnonzero((copies.location == stream) & (request == -1))[:n]] = BEFORE
         if not calls.number.size or not len(copies):
             return request
         toward = self.toward[self.region[calls.number]]
@@ -367,7 +517,7 @@ class _Devices:
 
         def join_streams(streams: NDArray[np.bool_]) -> None:
             """Join the k-th call that refers to one of some streams with its k-th copy."""
-            a, b = np.flatnonzero((calls.stream >= 0) & ~taken), np.flatnonzero(request < 0)
+            a, b = np.flatnonzero((calls.stream >= 0) & ~taken), np.flatnonzero(request == -1)
             a, b = a[streams[calls.stream[a]]], b[streams[copies.location[b]]]
             found = join_occurrences(calls.stream[a], copies.location[b])
             request[b] = np.where(found >= 0, calls.number[a[found]] if a.size else -1, -1)
@@ -376,12 +526,12 @@ class _Devices:
         # streams of which all copies are asked for by calls that refer to them
         counts = [
             np.bincount(x, minlength=self.facts.n_locations)
-            for x in (calls.stream[(calls.stream >= 0) & ~taken], copies.location[request < 0])
+            for x in (calls.stream[(calls.stream >= 0) & ~taken], copies.location[request == -1])
         ]
         join_streams(counts[0] == counts[1])
         # a call that returns when its copy is done: the last one that ends in it, of the same direction if its name tells
         for same in (True, False):
-            b = np.flatnonzero((request < 0) & ((copies.direction != UNKNOWN) | (not same)))
+            b = np.flatnonzero((request == -1) & ((copies.direction != UNKNOWN) | (not same)))
             a = np.flatnonzero(blocks & ~taken & ((toward != UNKNOWN) == same))
             if not a.size or not b.size:
                 continue
@@ -394,7 +544,7 @@ class _Devices:
             taken[np.isin(calls.number, request[b])] = True
         join_streams(np.ones(self.facts.n_locations, bool))
         # all others of a direction, if there are as many calls as copies: in order
-        a, b = np.flatnonzero(~taken & (calls.stream < 0)), np.flatnonzero(request < 0)
+        a, b = np.flatnonzero(~taken & (calls.stream < 0)), np.flatnonzero(request == -1)
         left, right = calls.process[a] * 4 + toward[a], process[b] * 4 + copies.direction[b]
         for key in np.intersect1d(left, right).tolist():
             of_calls, of_copies = a[left == key], b[right == key]
@@ -470,7 +620,9 @@ class _Devices:
                 "bytes": copy.bytes,
                 "hidden_time": self._hidden(copy.location, copy.begin, copy.end),
                 "call_path": np.where(
-                    copy.request >= 0, pick(self.calls.call_path, copy.request), self.roots[copy.location]
+                    copy.request >= 0,
+                    pick(self.calls.call_path, np.maximum(copy.request, -1)),
+                    self.roots[copy.location],
                 ).astype(np.int32),
                 **self._call_columns("copy", copy.request),
             },
@@ -483,6 +635,7 @@ class _Devices:
 
     def _call_columns(self, role: str, number: Ints) -> dict[str, NDArray[Any]]:
         """Return the columns of a call of another location."""
+        number = np.maximum(number, -1)
         location = pick(self.calls.location, number).astype(np.int32)
         return {f"{role}_location": location, **self.calls.columns_of(role, number)}
 
@@ -504,29 +657,19 @@ class _Devices:
         calls = all_calls.at(known[np.argsort(c.enter[all_calls.number[known]])])
         number = calls.number
         enter, leave = c.enter_time[number], c.exit_time[number]
-        stream, limit = self._scope(calls, enter)
+        stream, limit, null_stream = self._scope(calls, enter)
 
         acts = {
             n: np.concatenate([kernel[n], copy[n]]) for n in ("location", "process", "begin", "end", "row", "request")
         }
-        told = acts["request"] >= 0
+        told = acts["request"] != -1
         since = (
-            np.where(told, c.enter_time[np.maximum(acts["request"], 0)], acts["begin"])
+            np.where(acts["request"] >= 0, c.enter_time[np.maximum(acts["request"], 0)], acts["begin"])
             if c.enter.size
             else acts["begin"]
         )
-        cause = np.full(number.size, -1, np.int64)
-        for mask, before in ((told, limit), (~told, leave)):
-            some = np.flatnonzero(mask)
-            for group, wanted, of in (
-                (acts["location"], stream, np.flatnonzero(stream >= 0)),
-                (acts["process"], calls.process, np.flatnonzero(stream < 0)),
-            ):
-                found = latest_end(group[some], since[some], acts["end"][some], wanted[of], before[of])
-                found = pick(some, found)
-                later = (found >= 0) & (acts["end"][found] > enter[of])
-                later &= (cause[of] < 0) | (acts["end"][found] > acts["end"][cause[of]])
-                cause[of[later]] = found[later]
+        since = np.where(acts["request"] == BEFORE, -NEVER, since)
+        cause = self._last_pending(acts, since, told, calls, stream, null_stream, limit)
         begin = pick(acts["begin"], cause)
         return CompoundTable(
             DEVICE_SYNCS,
@@ -549,10 +692,83 @@ class _Devices:
             },
         )
 
-    def _scope(self, calls: Calls, enter: Ints) -> tuple[Ints, Ints]:
-        """Return the stream a call waits for, -1 for all, and before when the work was asked for that it waits for.
+    def _last_pending(
+        self, acts: dict[str, Ints], since: Ints, told: NDArray[np.bool_], calls: Calls, stream: Ints, null_stream: Ints,
+        limit: Ints,
+    ) -> Ints:  # fmt: skip
+        """Find for every call that waits the kernel or copy that was pending and ended last; -1 none.
 
-        Who waits for an event waits for what its stream was given before the event was recorded.
+        A call that does not say for which stream it waits has returned when all it waits for was over. So what ended in the
+        call comes first; what ended later, on another device or in another queue, only where nothing else was pending.
+
+        Parameters
+        ----------
+        acts : dict of str to (n_acts,) int64
+            Kernels and copies.
+        since : (n_acts,) int64
+            When each was asked for; its begin where that is not told.
+        told : (n_acts,) bool
+            Whether it is.
+        calls : Calls
+            That wait.
+        stream, null_stream : (n_calls,) int64
+            For which stream a call waits, -1 for several; and if these are those of one device with its null stream, that one.
+        limit : (n_calls,) int64
+            Before when the work was asked for that it waits for.
+        """
+        c, members = self.calls, self.members
+        enter, leave = c.enter_time[calls.number], c.exit_time[calls.number]
+        streams = members[self.is_device[members]]
+        streams = streams[np.argsort(self.facts.process[streams], kind="stable")]
+        process = self.facts.process[streams].astype(np.int64)
+        first = np.searchsorted(process, calls.process)
+        n_streams = np.where(stream >= 0, 1, np.searchsorted(process, calls.process, "right") - first)
+        cause = np.full(stream.size, -1, np.int64)
+        size = max(1, PAIRS // int(n_streams.max(initial=1)))
+        for start in range(0, stream.size, size):
+            n = n_streams[start : start + size]
+            call = np.repeat(np.arange(start, start + n.size), n)
+            within = np.arange(call.size) - np.repeat(np.cumsum(n) - n, n)
+            candidate = np.where(
+                stream[call] >= 0, stream[call], streams[np.minimum(first[call] + within, streams.size - 1)]
+            )
+            null = null_stream[call]
+            waited = (null < 0) | self._is_blocking(candidate, null)
+            call, candidate = call[waited], candidate[waited]
+            act = np.full(call.size, -1, np.int64)
+            for mask, before in ((told, limit), (~told, leave)):
+                some = np.flatnonzero(mask)
+                found = latest_end(acts["location"][some], since[some], acts["end"][some], candidate, before[call])
+                found = pick(some, found)
+                later = (found >= 0) & (acts["end"][found] > enter[call])
+                later &= (act < 0) | (acts["end"][found] > acts["end"][act])
+                act[later] = found[later]
+            at = np.flatnonzero(act >= 0)
+            end = acts["end"][act[at]]
+            at = at[np.lexsort((acts["row"][act[at]], -end, end > leave[call[at]], call[at]))]
+            chosen = at[np.append(True, call[at][1:] != call[at][:-1])[: at.size]]
+            cause[call[chosen]] = act[chosen]
+        return cause
+
+    def _is_blocking(self, stream: Ints, null_stream: Ints) -> NDArray[np.bool_]:
+        """Say whether streams wait for the null stream of their device, and it for them."""
+        device = self.facts.locations.device
+        return (device[stream] == device[null_stream]) & ~self._streams_with("nonblocking")[stream]
+
+    def _streams_with(self, word: str) -> NDArray[np.bool_]:
+        """Find the locations with a property in whose name a word stands (hipNullStream, CUDA_NULL_STREAM, hipStreamNonBlocking)."""
+        table = self.facts.store.definitions["properties"].to_pydict()
+        result = np.zeros(self.facts.n_locations, bool)
+        for of, row, name, value in zip(*(table[n] for n in ("table", "of", "name", "value")), strict=True):
+            if of == "locations" and word in name.lower().replace("_", "") and str(value).lower() in TRUE:
+                result[row] = True
+        return result
+
+    def _scope(self, calls: Calls, enter: Ints) -> tuple[Ints, Ints, Ints]:
+        """Return the stream a call waits for, -1 for several, before when the work was asked for that it waits for, and a null stream.
+
+        Who waits for an event waits for what its stream was given before the event was recorded. Who waits for the null stream
+        waits for all streams of its device that block with it.
         """
         c, stream, limit = self.calls, calls.stream.copy(), enter.copy()
         names = self.facts.regions.lower
@@ -569,7 +785,8 @@ class _Devices:
             found = at >= 0
             stream[of[found]] = recorded.stream[at[found]]
             limit[of[found]] = c.enter_time[recorded.number[at[found]]]
-        return stream, limit
+        is_null = (stream >= 0) & self._streams_with("nullstream")[stream]
+        return np.where(is_null, -1, stream), limit, np.where(is_null, stream, -1)
 
     def _inside(self, host: Ints) -> tuple[Ints, NDArray[np.bool_]]:
         """Return the time of calls without calls inside, and whether one of these waits; (n_calls,) each."""
@@ -630,8 +847,11 @@ class _Devices:
         next_request = pick(ends_idle, following)
         request = np.where(state == IDLE, next_request, request)
         root = self.roots[location]
-        request_time = np.where(request >= 0, pick(c.enter_time, request), np.where(following < 0, end, -1))
-        path = np.where(request >= 0, pick(c.call_path, request), root)
+        known = np.maximum(request, -1)
+        request_time = np.where(request >= 0, pick(c.enter_time, known), np.where(following < 0, end, -1))
+        # what was asked for before the piece was asked for all the time
+        request_time = np.where(request == BEFORE, begin, request_time)
+        path = np.where(request >= 0, pick(c.call_path, known), root)
         hidden = np.where(state == COPYING, self._hidden(location, begin, end), 0)
         return CompoundTable(
             DEVICE_INTERVALS,

@@ -123,7 +123,7 @@ def call_instances(
     members : (n_members,) int64
         Rows of the locations of the partition, ascending.
     only_global : bool
-        Whether only call instances count that concern the whole trace: one-sided communication, start and end of MPI.
+        Whether only call instances count that concern the whole trace: one-sided communication, files, start and end of MPI.
     teams : Teams
         Team instances of the partition.
     """

@@ -9,7 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.schema.enums import TEAM_CONSTRUCTS, device_label
+from tracecols.enhance.regions import device_calls
+from tracecols.schema.enums import GROUPS_OF_LOCATIONS, TEAM_CONSTRUCTS, device_label
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 
@@ -23,12 +24,18 @@ OF_CPUS = ("mpi", "openmp")
 CREATING = ("pthread", "winthread", "qtthread", "acethread", "tbbthread")
 """Paradigms in which a program creates its threads by itself, one by one."""
 
+CALLSITE = "callsite id"
+"""Parameter that a launch and its kernel have in common."""
+
 PIECE, PIECE_CPUS = "TRACECOLS::PIECE", "TRACECOLS::PIECE_CPUS"
 """Facts in the manifest of a piece of a trace: that it is one; which locations of type gpu are threads in the whole trace."""
 
 PIECE_CALLS, PIECE_LEFT_OUT = "TRACECOLS::PIECE_CALLS", "TRACECOLS::PIECE_LEFT_OUT"
 """Facts in the manifest of a piece: calls in which threads may wait that its ends cut through; events of collective operations
 that it lacks because others had completed the operation before."""
+
+PIECE_PENDING = "TRACECOLS::PIECE_PENDING"
+"""Fact in the manifest of a piece: what devices were asked for before it begins, and what of it was done (`slices.devices`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +76,7 @@ class Locations:
         is_gpu = kind == "gpu"
         is_device = is_gpu.copy()
         is_device[list(_gpus_that_are_cpus(store, np.flatnonzero(is_gpu).tolist()))] = False
-        known = {p for name in ("regions", "groups") for p in store.definitions[name].column("paradigm").to_pylist()}
+        known = _paradigms_of_hosts(store, is_device)
         device, names = _devices(store, is_device)
         return cls(
             _with_creators(store, to_numpy(table.column("process"))),
@@ -112,15 +119,36 @@ class Locations:
         return int(np.unique(self.process[self.is_cpu]).size)
 
 
+def _paradigms_of_hosts(store: Store, is_device: NDArray[np.bool_]) -> set[str]:
+    """Return the paradigms of regions and groups, without those of libraries for devices and of groups with streams."""
+    regions, groups = store.definitions["regions"].to_pydict(), store.definitions["groups"].to_pydict()
+    name, role, paradigm = (np.array([*regions[c], ""], object)[:-1] for c in ("name", "role", "paradigm"))
+    known = set(paradigm[device_calls(name, role, paradigm) < 0].tolist())
+    streams = set(np.flatnonzero(is_device).tolist())
+    for kind, of, members in zip(groups["type"], groups["paradigm"], groups["members"], strict=True):
+        if kind not in GROUPS_OF_LOCATIONS or streams.isdisjoint(members):
+            known.add(of)
+    return known
+
+
 def _devices(store: Store, is_device: NDArray[np.bool_]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
     """Number the devices: location groups of type accelerator; those that the names of streams in a process tell apart."""
     table, groups = store.definitions["locations"].to_pydict(), store.definitions["processes"].to_pydict()
+    # queues of OpenCL are called like their devices
+    teams = store.definitions["groups"].to_pydict()
+    queues = {
+        m
+        for kind, paradigm, members in zip(teams["type"], teams["paradigm"], teams["members"], strict=True)
+        if kind == "comm_locations" and paradigm == "opencl"
+        for m in members
+    }
     numbers: dict[tuple[int, str], int] = {}
     device = np.full(is_device.size, -1, np.int32)
     for i in np.flatnonzero(is_device).tolist():
         group = table["process"][i]
         own = groups["type"][group] == "accelerator"
-        name = groups["name"][group] if own else device_label(table["name"][i]) or "device"
+        label = device_label(table["name"][i]) or (table["name"][i] if i in queues else "") or "device"
+        name = groups["name"][group] if own else label
         device[i] = numbers.setdefault((group, name), len(numbers))
     return device, tuple(name for _, name in numbers)
 

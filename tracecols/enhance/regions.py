@@ -21,6 +21,11 @@ THREADS = "THREADS"
 CONSTRUCTS = TEAM_CONSTRUCTS
 """Roles of OpenMP regions that a whole team executes (thesis 3.5)."""
 
+COLLECTIVE_FILE = re.compile(
+    r"mpi_file_((read|write)_(all|at_all|ordered)|close|open|preallocate|set_(atomicity|info|size|view)|sync)"
+)
+"""Blocking calls by lower-case name that all processes make together which have opened a file together."""
+
 DEVICE_PARADIGMS = ("cuda", "hip", "opencl", "openacc", "openmp_target")
 """Paradigms whose regions on a CPU are calls that manage or use devices."""
 
@@ -29,15 +34,33 @@ MANAGEMENT, LAUNCH, MEMORY, SYNCHRONIZATION, WAIT, COPY = range(6)
 
 _DEVICE_CALLS = (
     (LAUNCH, r"(cu|cuda|hip)(ext)?(module)?(launch(?!hostfunc)|graphlaunch)\w*|clenqueue(ndrangekernel|task)|acc_(enqueue_|launch_)"
-     r"(kernel|launch)\b.*|acc_(enqueue_)?launch\b.*|.*\bsubmit\b.*"),
-    (WAIT, r"(cu|cuda|hip)(ctx|stream|event|device|thread)synchronize\w*|clfinish|clwaitforevents|acc_(implicit_)?wait\b.*"),
-    (SYNCHRONIZATION, r"(cu|cuda|hip)(stream(waitevent|query|waitvalue)|eventquery)\w*|clenqueue(barrier|marker|waitforevents)\w*"),
+     r"(kernel|launch)\b.*|acc_(enqueue_)?launch\b.*|zecommandlistappendlaunch\w*|(pi|ur)enqueuekernellaunch\w*|"
+     r"sycl::.*\b(parallel_for|single_task)\b.*|.*\bsubmit\b.*"),
+    (WAIT, r"(cu|cuda|hip)(ctx|stream|event|device|thread)synchronize\w*|clfinish|clwaitforevents|wait for command queue|"
+     r"acc_(implicit_)?wait\b.*|ze(commandqueue|commandlist|event|fence)(host)?synchronize|(pi|ur)(queuefinish|events?wait)\w*|"
+     r"sycl::.*\bwait(_and_throw)?\b.*"),
+    (SYNCHRONIZATION, r"(cu|cuda|hip)(stream(waitevent|query|waitvalue)|eventquery)\w*|clenqueue(barrier|marker|waitforevents)\w*|"
+     r"zecommandlistappend(barrier|wait|signal)\w*|zecommandqueueexecute\w*|ze(event|fence)query\w*|(pi|ur)enqueueevents\w*"),
     (COPY, r"(cu|cuda|hip)memcpy\w*|clenqueue(svm)?(read|write|copy|map|unmap|memcpy|migrate)\w*|"
-     r"acc_(enqueue_)?(upload|download|copy|update)\b.*|.*\b(transfer|update|memcpy)\b.*"),
+     r"acc_(enqueue_)?(upload|download|copy|update)\b.*|zecommandlistappend(memory|image)copy\w*|"
+     r"(pi|ur)enqueue(mem|usm)\w*(read|write|copy|memcpy|map|unmap)\w*|.*\b(transfer|update|memcpy)\b.*"),
     (MEMORY, r"(cu|cuda|hip)(mem|malloc|free|host)\w*|cl(create(buffer|subbuffer|image|pipe)|releasememobject|svm|enqueue(svm)?fill)\w*|"
-     r"acc_(implicit_)?(alloc|free|create|delete|copyin|copyout)\b.*|.*\b(alloc|free|delete|associate)\b.*"),
+     r"acc_(implicit_)?(alloc|free|create|delete|copyin|copyout)\b.*|ze(virtual|physical)?mem\w*|zecommandlistappendmemoryfill\w*|"
+     r"(pi|ur)(mem|usm|enqueue(mem|usm))\w*|sycl::(aligned_)?(malloc|free|alloc)\w*.*|.*\b(alloc|free|delete|associate)\b.*"),
 )  # fmt: skip
 """By lower-case name; the first that fits the whole name. All other calls are MANAGEMENT."""
+
+_OF_LIBRARIES = re.compile(
+    r"(cu|cuda|hip|cl|ze|zes)[A-Z]\w*|acc_\w+@.*|(pi|ur)(Enqueue|Queue|Event|Mem|USM|Kernel|Program|Context|Device|Platform)\w*|sycl::.*"
+)
+"""Names of functions of the libraries for devices (CUDA, HIP, OpenCL, Level Zero, OpenACC, SYCL and what it stands on), whatever
+paradigm a recording states: there is none for Level Zero and SYCL, and some that were made before one was agreed on state another."""
+
+_OF_OTHERS = ("mpi", "openmp", "pthread", "shmem", "measurement_system")
+"""Paradigms that recordings state for nothing else."""
+
+_OF_PROGRAMS = ("user", "compiler", "sampling", "none")
+"""Paradigms of functions of the program: of these only what a name tells to launch, copy, wait, ... is taken for a call."""
 
 
 class Regions:
@@ -53,6 +76,8 @@ class Regions:
         Position in `CONSTRUCTS`, -1 for other regions.
     is_init, is_finalize : (n_regions,) bool
         MPI_Init or MPI_Init_thread; MPI_Finalize.
+    is_file, is_collective_file : (n_regions,) bool
+        Calls of MPI for files; of these the blocking ones that all processes of a file make together.
     device_call : (n_regions,) int8
         What the region does for devices where a CPU executes it (`LAUNCH`, `COPY`, ...); -1 nothing.
     flags : (n_regions,) uint8
@@ -92,13 +117,18 @@ class Regions:
         is_mpi = self.paradigm == "mpi"
         self.is_init = is_mpi & np.isin(self.lower, ["mpi_init", "mpi_init_thread"])
         self.is_finalize = is_mpi & (self.lower == "mpi_finalize")
+        self.is_file = is_mpi & np.fromiter((n.startswith("mpi_file_") for n in self.lower), bool, self.lower.size)
+        self.is_collective_file = self.is_file & np.fromiter(
+            (COLLECTIVE_FILE.fullmatch(n) is not None for n in self.lower), bool, self.lower.size
+        )
         openmp = self.paradigm == "openmp"
         self.construct = np.full(self.name.size, -1, np.int8)
         for i, role in enumerate(CONSTRUCTS):
             self.construct[openmp & (self.role == role)] = i
-        self.device_call = device_calls(self.lower, self.role, self.paradigm)
-        is_call = (self.construct >= 0) | self.is_init | self.is_finalize | (self.device_call >= 0)
+        self.device_call = device_calls(self.name, self.role, self.paradigm)
+        is_call = (self.construct >= 0) | self.is_init | self.is_finalize | self.is_file | (self.device_call >= 0)
         is_call |= np.isin(self.role, ["thread_create", "thread_wait"])
+        is_call |= (self.paradigm == "pthread") & np.isin(self.lower, ["pthread_create", "pthread_join"])
         self.flags = (is_call * stacks.IS_CALL + (self.role == "artificial") * stacks.IS_ARTIFICIAL).astype(np.uint8)
 
     def __len__(self) -> int:
@@ -106,26 +136,36 @@ class Regions:
 
 
 def device_calls(
-    lower: NDArray[np.object_], role: NDArray[np.object_], paradigm: NDArray[np.object_]
+    name: NDArray[np.object_], role: NDArray[np.object_], paradigm: NDArray[np.object_]
 ) -> NDArray[np.int8]:
     """Tell by paradigm, role and name what regions do for devices: `LAUNCH`, `COPY`, ...; -1 nothing. (n_regions,) int8.
 
     Parameters
     ----------
-    lower : (n_regions,) object
-        Names in lower case.
+    name : (n_regions,) object
+        Names as they stand.
     role : (n_regions,) object
         `RegionRole` by name.
     paradigm : (n_regions,) object
         By name.
     """
-    result = np.full(lower.size, -1, np.int8)
+    result = np.full(name.size, -1, np.int8)
     patterns = [(what, re.compile(pattern)) for what, pattern in _DEVICE_CALLS]
     of_role = {
         "allocate": MEMORY, "deallocate": MEMORY, "reallocate": MEMORY, "barrier": WAIT, "implicit_barrier": WAIT,
         "task_wait": WAIT, "data_transfer": COPY,
     }  # fmt: skip
-    for i in np.flatnonzero(np.isin(paradigm, DEVICE_PARADIGMS)).tolist():
-        named = (what for what, pattern in patterns if pattern.fullmatch(lower[i]))
-        result[i] = of_role[role[i]] if role[i] in of_role else next(named, MANAGEMENT)
+    is_declared = np.isin(paradigm, DEVICE_PARADIGMS)
+    of_library = np.zeros(name.size, bool)
+    for i in np.flatnonzero(~is_declared & ~np.isin(paradigm, _OF_OTHERS)).tolist():
+        of_library[i] = _OF_LIBRARIES.fullmatch(name[i]) is not None
+    for i in np.flatnonzero(is_declared | of_library).tolist():
+        lower = name[i].lower().rstrip("_")
+        named = next((what for what, pattern in patterns if pattern.fullmatch(lower)), MANAGEMENT)
+        if role[i] == "artificial" and re.search("sync|wait", lower):
+            # what a measurement shows while it waits for a device in front of a call
+            named = WAIT
+        result[i] = of_role[role[i]] if is_declared[i] and role[i] in of_role else named
+        if paradigm[i] in _OF_PROGRAMS and named == MANAGEMENT:
+            result[i] = -1
     return result

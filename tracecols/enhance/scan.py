@@ -189,7 +189,7 @@ class LocationScan:
     events : Columns
         `ATTRIBUTED_EVENTS`.
     global_numbers : (n,) int64
-        The call instances that join all processes at once: one-sided communication, start and end of MPI.
+        The call instances that join all processes at once: one-sided communication, files, start and end of MPI.
     global_calls : Columns
         These.
     n_calls, n_attributed : int
@@ -511,10 +511,10 @@ class LocationScan:
         self._interval_start = self._interval_stop = self._last_join = np.zeros(0, np.int64)
 
     def _choose(self, calls: Columns, events: Columns) -> None:
-        """Put aside the call instances that join all processes at once: one-sided communication, start and end of MPI."""
+        """Put aside the call instances that join all processes at once: one-sided communication, files, start and end of MPI."""
         kept = np.zeros(self.n_calls, bool)
         regions = self.regions
-        startup = (regions.is_init | regions.is_finalize)[regions.of_entry[self.node_entry]]
+        startup = (regions.is_init | regions.is_finalize | regions.is_file)[regions.of_entry[self.node_entry]]
         if startup.any():
             kept = startup[calls.node]
         call = events.call[JOINS_ALL[events.kind]]

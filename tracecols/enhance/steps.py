@@ -7,7 +7,7 @@ the trace, independent of all others:
 * `receive`: one partition and what was sent to it: the messages it receives.
 * `send`: one partition and what became of its sends: the messages it sends.
 * `bucket`: one range of collective operations, with their participants of all partitions.
-* `global`: the calls of all processes that one-sided communication, non-blocking collective operations and the start and end of MPI join.
+* `global`: the calls of all processes that one-sided communication, non-blocking collective operations, files and the start and end of MPI join.
 
 Root causes are found in further stages:
 

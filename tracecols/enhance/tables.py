@@ -27,6 +27,7 @@ from tracecols.enhance.constructs import match_constructs, match_teams
 from tracecols.enhance.created import match_created_threads
 from tracecols.enhance.devices import match_devices
 from tracecols.enhance.facts import Facts
+from tracecols.enhance.file_operations import match_file_operations
 from tracecols.enhance.instances import call_instances, profile, region_instances
 from tracecols.enhance.locks import ACQUIRE, match_locks
 from tracecols.enhance.messages import (
@@ -72,7 +73,7 @@ def find_teams(facts: Facts, members: NDArray[np.int64], only_global: bool) -> T
     members : (n_members,) int64
         Rows of the locations of the partition, ascending.
     only_global : bool
-        Whether only call instances count that concern the whole trace: one-sided communication, start and end of MPI.
+        Whether only call instances count that concern the whole trace: one-sided communication, files, start and end of MPI.
     """
     return Teams(facts.store, facts.locations, np.zeros(0, np.int64) if only_global else members)
 
@@ -117,6 +118,7 @@ STEPS = (
     Step(match_lock_epochs, GLOBAL, _LOCAL, ("lock_epochs",)),
     Step(match_nonblocking, GLOBAL, _LOCAL, ("nonblocking_members",)),
     Step(match_epochs, GLOBAL, _LOCAL, ("epochs",)),
+    Step(match_file_operations, GLOBAL, ("facts", "members", "call_instances"), ("file_operations", "file_members")),
     Step(late_senders, RECEIVE, ("facts", "messages", "spill"), ("late_senders",), keeps=("late_senders",)),
     Step(late_receivers, SEND, ("facts", "sent_messages", "spill"), ("late_receivers",), keeps=("late_receivers",)),
     Step(
@@ -251,6 +253,8 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
             TableSpec(compound.RMA_OPERATIONS, _HERE),
             TableSpec(compound.LOCK_EPOCHS, ("lock_call_path", "location")),
             TableSpec(compound.EPOCHS, ("wait_call_path", "target"), counts=True),
+            TableSpec(compound.FILE_OPERATIONS, _HERE),
+            TableSpec(compound.FILE_MEMBERS, _HERE, counts=True),
             TableSpec(causes.SYNC_POINTS),
             TableSpec(causes.DELAY_PAIRS),
             TableSpec(causes.CRITICAL_PATH),

@@ -42,6 +42,9 @@ _ROLES = {
 SYNCHRONIZES = mask_of((K.RMA_COLLECTIVE_END, K.RMA_GROUP_SYNC, K.RMA_REQUEST_LOCK, K.RMA_RELEASE_LOCK))
 """Kinds that begin or end an epoch."""
 
+LOCKS = mask_of((K.RMA_REQUEST_LOCK, K.RMA_ACQUIRE_LOCK, K.RMA_RELEASE_LOCK))
+"""Kinds that tell of locks."""
+
 NOTHING, BY_START, BY_ACCESS, BY_COMPLETE = range(4)
 
 
@@ -67,7 +70,7 @@ def match_window_collectives(
     operations : CompoundTable
         `rma_operations`.
     """
-    e = attributed_events(facts, scans, members, calls, "rma", ["window"])
+    e = attributed_events(facts, scans, members, calls, "rma", ["window", "op", "root", "sent", "received"])
     # nothing is joined on a window that is not defined
     undefined = mask_of((K.RMA_COLLECTIVE_END, K.RMA_GROUP_SYNC))[e.kind] & (e.window < 0)
     end = np.flatnonzero((e.kind == K.RMA_COLLECTIVE_END) & (e.window >= 0))
@@ -76,7 +79,10 @@ def match_window_collectives(
     by_time = facts.order.argsort(e.row[end], e.time[end], process)
     k = np.empty(end.size, np.int64)
     k[by_time] = occurrence(combine(process, window)[by_time])
-    instance, head = number(combine(window, k))
+    communicator = to_numpy(facts.store.definitions["windows"].column("communicator"))
+    # on MPI_COMM_SELF each process has a window of its own
+    channel = facts.communicators.channel(pick(communicator, window), process)
+    instance, head = number(combine(window, channel, k) if end.size else k)
     n = head.size
     segments = Segments(instance, n)
     enter = pick(calls.enter_time, call)
@@ -85,9 +91,12 @@ def match_window_collectives(
     first = np.empty(n, np.int64)
     order = np.argsort(rank)[::-1]
     first[instance[order]] = order
-    communicator = to_numpy(facts.store.definitions["windows"].column("communicator"))
     size = facts.communicators.size_of(communicator[window[head]])
     complete = segments.count() == size
+    rank_of = facts.communicators.rank_of(communicator[window], process)
+    root = e.root[end].astype(np.int64)
+    is_root = (root >= 0) & (rank_of == root)
+    never = np.iinfo(np.int64).min
     last_access = _last_accesses(facts, operations, process, window, k, e.row[end])
     return CompoundTable(
         WINDOW_MEMBERS,
@@ -95,11 +104,16 @@ def match_window_collectives(
         {
             "operation": instance,
             "window": window,
+            "op": e.op[end].astype(np.int16),
+            "is_root": is_root,
             "location": location,
             "end": e.row[end],
             "enter_time": enter,
             "exit_time": pick(calls.exit_time, call),
             "latest_enter_time": np.where(complete, segments.max(enter), -1)[instance],
+            "root_enter_time": np.maximum(segments.max(np.where(is_root & complete[instance], enter, never)), -1)[
+                instance
+            ],
             "last_access_time": last_access,
             "call_path": call_path,
             "first_call_path": call_path[first][instance],
@@ -223,27 +237,34 @@ def match_lock_epochs(
     calls : CallInstances
         Call instances of the slice.
     """
-    e = attributed_events(facts, scans, members, calls, "rma", ["window", "remote", "lock_type"])
-    of_locks = mask_of((K.RMA_REQUEST_LOCK, K.RMA_RELEASE_LOCK))[e.kind] & (e.window >= 0) & (e.remote >= 0)
-    mine = np.flatnonzero(of_locks & (e.call >= 0))
-    kind, location, window = e.kind[mine], e.location[mine], e.window[mine]
-    key = combine(location, window, e.remote[mine])
-    partner = pair_with_previous(key, kind == K.RMA_REQUEST_LOCK, kind == K.RMA_RELEASE_LOCK)
-    lock = np.flatnonzero((kind == K.RMA_REQUEST_LOCK) & (partner >= 0))
+    e = attributed_events(facts, scans, members, calls, "rma", ["window", "remote", "lock", "lock_type"])
+    held = np.flatnonzero((e.window >= 0) & (e.call >= 0) & LOCKS[e.kind])
+    # locks of SHMEM are nobody's: they are told apart by their numbers, and told of when they are taken
+    is_shared = (facts.regions.paradigm == "shmem")[facts.call_paths.region[calls.call_path[e.call[held]]]]
+    takes = (e.kind[held] == K.RMA_REQUEST_LOCK) | ((e.kind[held] == K.RMA_ACQUIRE_LOCK) & is_shared)
+    gives = e.kind[held] == K.RMA_RELEASE_LOCK
+    chosen = np.flatnonzero((takes | gives) & ((e.remote[held] >= 0) | is_shared))
+    mine, takes, gives, is_shared = held[chosen], takes[chosen], gives[chosen], is_shared[chosen]
+    location, window = e.location[mine], e.window[mine]
+    remote = np.where(is_shared, -1, e.remote[mine].astype(np.int64))
+    which = np.where(is_shared, e.lock[mine], 0)
+    partner = pair_with_previous(combine(location, window, remote, which), takes, gives)
+    lock = np.flatnonzero(takes & (partner >= 0))
+    which, remote = which[lock], remote[lock]
     unlock = mine[partner[lock]]
     window, location = window[lock], location[lock]
     lock = mine[lock]
     own = facts.process[location] if location.size else np.zeros(0, np.int32)
     communicator = pick(to_numpy(facts.store.definitions["windows"].column("communicator")), window)
-    target = facts.communicators.process_of(communicator, e.remote[lock].astype(np.int64), own)
+    target = facts.communicators.process_of(communicator, remote, own)
     is_exclusive = e.lock_type[lock] == 0
     release = e.time[unlock]
     # the last release before one's own that excludes it: of anybody, or of exclusive locks for a shared one
-    held = combine(window, target) if lock.size else np.zeros(0, np.int64)
+    of_lock = combine(window, target, which) if lock.size else np.zeros(0, np.int64)
     previous = np.full(lock.size, -1, np.int64)
     for mask, others in ((is_exclusive, np.ones(lock.size, bool)), (~is_exclusive, is_exclusive)):
         to, of = np.flatnonzero(mask), np.flatnonzero(others)
-        found = latest_before(held[of], release[of], held[to], release[to] - 1)
+        found = latest_before(of_lock[of], release[of], of_lock[to], release[to] - 1)
         previous[to] = pick(release[of], found)
     return CompoundTable(
         LOCK_EPOCHS,
@@ -252,6 +273,7 @@ def match_lock_epochs(
             "window": window.astype(np.int32),
             "location": location,
             "target": target.astype(np.int32),
+            "lock": which,
             "is_exclusive": is_exclusive,
             **{
                 f"{role}_{column}": values[e.call[at]]

@@ -75,7 +75,7 @@ def device_efficiencies(model: Model, times: DeviceTimes, execution: Cells) -> d
     longest = int(times.useful.max())
     regions = model.regions
     of_path = model.call_paths.region
-    computes = ~np.isin(regions.paradigm, NO_COMPUTATION)
+    computes = ~np.isin(regions.paradigm, NO_COMPUTATION) & (regions.device_call < 0)
     host = int(execution.on(computes[of_path]).value.sum())
     calls = int(execution.on((regions.device_call >= 0)[of_path]).value.sum())
 

@@ -12,7 +12,8 @@ from tracecols.enhance.columns import CompoundTable
 from tracecols.enhance.devices import COPYING, IDLE, KERNEL, TO_DEVICE, TO_HOST, WITHIN_DEVICES
 from tracecols.enhance.model import Model
 from tracecols.enhance.regions import COPY, LAUNCH, MANAGEMENT, MEMORY, SYNCHRONIZATION, WAIT, Regions
-from tracecols.patterns.base import Family, Matches, RegionRule
+from tracecols.patterns.base import Family, Findings, Matches, RegionRule
+from tracecols.severity.cells import Cells
 
 FAMILY = Family("devices")
 add, pattern = FAMILY.add, FAMILY.pattern
@@ -210,10 +211,23 @@ def idle_after_launch(model: Model, m: CompoundTable, parent: Matches) -> Matche
 
 # -- counts --------------------------------------------------------------------------------------------------------------
 
-add(
-    "device_launches", "", "Kernel Launches", "Number of calls that launch kernels.", unit="occ", measure="visits",
-    regions=doing(LAUNCH), expert={}, needs="device_calls",
+
+@FAMILY.basic(
+    "device_launches", "", "Kernel Launches", unit="occ", expert={}, needs="device_calls", uses=("visits",),
+    summary="Number of calls that launch kernels. Calls inside of others, of the driver in those of CUDA's runtime or of OpenACC, are part of these.",
 )  # fmt: skip
+def launches(model: Model, findings: Findings) -> Cells:
+    """Visits of the outermost call paths that launch."""
+    tree = model.call_paths
+    launching = np.flatnonzero(model.regions.device_call[tree.region] == LAUNCH)
+    # a call path stands before those below it
+    change = np.zeros(len(tree) + 1, np.int64)
+    np.add.at(change, launching + 1, 1)
+    np.add.at(change, tree.end[launching], -1)
+    outermost = np.zeros(len(tree), bool)
+    outermost[launching] = np.cumsum(change)[launching] == 0
+    cells = findings.cells["visits"]
+    return cells.where(outermost[cells.call_path])
 
 
 @pattern(

@@ -19,6 +19,7 @@ from tracecols.enhance.grouping import lookup
 from tracecols.enhance.locations import PIECE_CALLS, PIECE_LEFT_OUT
 from tracecols.enhance.model import Model, Progress
 from tracecols.enhance.paths import named, with_descendants
+from tracecols.enhance.regions import COPY, LAUNCH
 from tracecols.enhance.steps import STAGES, WITHIN
 from tracecols.enhance.tables import TABLES, tables_of
 from tracecols.enhance.topologies import given_topology
@@ -27,6 +28,7 @@ from tracecols.patterns.base import Cause, Causes, Conventions, Family, Findings
 from tracecols.patterns.bounds import check_bounds
 from tracecols.patterns.counters import counter_properties
 from tracecols.patterns.device_times import DeviceTimes, device_efficiencies
+from tracecols.patterns.mpi import mpi
 from tracecols.patterns.plugins import installed
 from tracecols.patterns.profile import displaced_call_paths, overbooked_threads
 from tracecols.patterns.registry import CONVENTIONS, find_declared, needed, properties
@@ -537,6 +539,12 @@ def analyze_model(
         n = str(model.store.manifest["source"].get(fact, 0))
         if n.isdecimal() and int(n):
             found[what] = int(n)
+    neighbourhoods = calls_of_neighbourhoods(model) if model.locations.n_processes > 1 else 0
+    if neighbourhoods:
+        found[NEIGHBOURS] = neighbourhoods
+    unseen = 0 if devices else visits_of(model, np.isin(model.regions.device_call, [LAUNCH, COPY]))
+    if unseen:
+        found[NO_STREAMS] = unseen
     found |= {f"records of {what}, which are not analysed": n for what, n in not_analysed(model.store.manifest).items()}
     displaced = displaced_call_paths(model, search.findings) if conventions == "scalasca" else 0
     overbooked = overbooked_threads(model, search.findings) if conventions == "scalasca" else 0
@@ -686,8 +694,29 @@ def counts_by_location(model: Model) -> dict[str, int]:
     }
 
 
+NEIGHBOURS = (
+    "calls of neighbourhood collectives: no recording says on which communicator, so who waits for whom is not known"
+)
+"""Note of traces with MPI_Neighbor_alltoall and its like, of which OTF2 has nothing but ENTER and LEAVE."""
+
+
+NO_STREAMS = "calls that launch kernels or copy, and no streams of devices: what the devices do is not recorded"
+"""Note of traces of the host's side only."""
+
+
+def calls_of_neighbourhoods(model: Model) -> int:
+    """Count the calls of neighbourhood collectives."""
+    return visits_of(model, mpi("mpi_i?neighbor_.*")(model.regions))
+
+
+def visits_of(model: Model, regions: NDArray[np.bool_]) -> int:
+    """Count how often regions are entered."""
+    m = model.profile
+    return int(m.visits[regions[model.call_paths.region][m.call_path]].sum())
+
+
 OF_PIECES = {
-    PIECE_CALLS: "calls of MPI and OpenMP that an end of the piece cuts through, whose waiting is not all seen here",
+    PIECE_CALLS: "calls of MPI, OpenMP or for devices that an end of the piece cuts through, whose waiting is not all seen here",
     PIECE_LEFT_OUT: "events of collective operations left out of the piece, because others completed them before",
 }
 """What a piece of a trace says about itself that results depend on."""

@@ -60,7 +60,9 @@ def execution_cells(model: Model, findings: Findings) -> Cells:
 
 
 def cells_in_teams(model: Model, cells: Cells) -> Cells:
-    """Leave out what workers do outside of teams."""
+    """Leave out what workers do outside of teams; threads that the program creates by itself are no workers of teams."""
+    if model.locations.are_created:
+        return cells
     profile = model.profile
     inside = profile.inherited | (model.locations.master[profile.location] == profile.location)
     keys = Cells.sum(profile.call_path[inside], profile.location[inside], np.ones(int(inside.sum()), np.int64))

@@ -11,6 +11,7 @@ from tracecols.errors import AnalysisError
 from tracecols.patterns import (
     collective,
     devices,
+    files,
     mpi,
     point_to_point,
     profile,
@@ -25,9 +26,15 @@ from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.resolve import find_property, fitting
 
 FAMILIES: tuple[Family, ...] = (
-    profile.FAMILY, mpi.FAMILY, point_to_point.FAMILY, wavefront.FAMILY, collective.FAMILY, windows.FAMILY, threads.FAMILY, shmem.FAMILY,
+    profile.FAMILY, mpi.FAMILY, point_to_point.FAMILY, wavefront.FAMILY, collective.FAMILY, windows.FAMILY, files.FAMILY, threads.FAMILY, shmem.FAMILY,
     devices.FAMILY, root_causes.FAMILY,
 )  # fmt: skip
+
+
+def has_file_handles(model: Model) -> bool:
+    """Whether handles of files are recorded that belong to a communicator."""
+    return any(c >= 0 for c in model.store.definitions["io_handles"].column("communicator").to_pylist())
+
 
 CONVENTIONS: dict[str, Conventions] = {c.name: c for c in (profile.SCALASCA, profile.EXPERT)}
 """Whose rules can be followed."""
@@ -43,7 +50,9 @@ NEEDS: dict[str, Callable[[Model], bool]] = {
     "grid": wavefront.has_grid,
     "windows": lambda model: bool(host_windows(model.facts).any()),
     "devices": lambda model: bool(model.locations.is_device.any()),
+    "file_handles": has_file_handles,
     "device_calls": lambda model: bool((model.regions.device_call[model.call_paths.region] >= 0).any()),
+    "shmem_calls": lambda model: bool((model.regions.paradigm[model.call_paths.region] == "shmem").any()),
     "shmem": lambda model: bool((model.regions.name == "shmem_get").any()),
 }
 """What a trace must have for some properties to exist."""
@@ -52,8 +61,8 @@ NEEDS: dict[str, Callable[[Model], bool]] = {
 ORDER = (
     "time", "execution", "comp", "mpi", "mpi_management", "mpi_init_exit", "mpi_mgmt_comm", "mpi_mgmt_file", "mpi_mgmt_win",
     "mpi_synchronization", "mpi_sync_collective", "mpi_rma_synchronization", "mpi_communication", "mpi_point2point",
-    "mpi_collective", "mpi_rma_communication", "mpi_io", "omp_time", "pthread_time", "device_api", "overhead", "omp_idle_threads",
-    "visits", "syncs", "syncs_p2p", "syncs_coll", "syncs_rma", "comms", "bytes", "mpi_file_ops", "delay",
+    "mpi_collective", "mpi_rma_communication", "mpi_io", "shmem", "omp_time", "pthread_time", "device_api", "overhead", "omp_idle_threads",
+    "visits", "syncs", "syncs_p2p", "syncs_coll", "syncs_rma", "comms", "bytes", "mpi_file_ops", "mpi_file_bytes", "delay",
     "delay_mpi", "delay_p2p", "delay_collective", "delay_omp", "waitstates_propagating_vs_terminal",
     "waitstates_direct_vs_indirect", "mpi_wait_direct", "mpi_wait_indirect", "critical_path", "performance_impact", "intra_partition_imbalance", "imbalance",
 )  # fmt: skip

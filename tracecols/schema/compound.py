@@ -251,15 +251,20 @@ STARTUPS = Table(
 
 WINDOW_MEMBERS = Table(
     "window_members",
-    "one process in a collective operation on a window: creation, fence, freeing",
+    "one process in a collective operation on a window: creation, fence, freeing; of SHMEM any collective operation",
     (
         Column("operation", "int64", "number of the operation"),
         Column("window", "int32", "window", "", "windows"),
+        Column("op", "int16", "operation, `CollectiveOp`; null where it is not recorded"),
+        Column("is_root", "bool", "whether it is the root"),
         Column("location", "int32", "location", "", "locations"),
         Column("end", "int64", "the event that ends the operation", "", "events"),
         Column("enter_time", "int64", "time of the call's ENTER", "ticks"),
         Column("exit_time", "int64", "time of the call's EXIT", "ticks"),
         Column("latest_enter_time", "int64", "when the last process entered; null if some are missing", "ticks"),
+        Column(
+            "root_enter_time", "int64", "when the root entered; null if there is none, or some are missing", "ticks"
+        ),
         Column(
             "last_access_time",
             "int64",
@@ -491,11 +496,18 @@ RMA_OPERATIONS = Table(
 
 LOCK_EPOCHS = Table(
     "lock_epochs",
-    "one passive access epoch: from the call that locks a window at a target to the one that unlocks it",
+    "one passive access epoch: from the call that locks a window at a target, or a lock of SHMEM, to the one that unlocks it",
     (
         Column("window", "int32", "window", "", "windows"),
         Column("location", "int32", "location that locks", "", "locations"),
-        Column("target", "int32", "process whose window is locked", "", "processes"),
+        Column(
+            "target",
+            "int32",
+            "process whose window is locked; null for locks of SHMEM, which are nobody's",
+            "",
+            "processes",
+        ),
+        Column("lock", "int64", "lock of SHMEM; 0 for the locks of windows"),
         Column("is_exclusive", "bool", "whether the lock is exclusive"),
         *_call("lock", "the call that locks", exit_row=False),
         *_call("unlock", "the call that unlocks", exit_row=False),
@@ -507,7 +519,7 @@ LOCK_EPOCHS = Table(
             "ticks",
         ),
     ),
-    "OTF2 RmaRequestLock, RmaReleaseLock",
+    "OTF2 RmaRequestLock, RmaAcquireLock, RmaReleaseLock",
 )
 
 NONBLOCKING_MEMBERS = Table(
@@ -533,4 +545,40 @@ NONBLOCKING_MEMBERS = Table(
         *_call("done", "the call that completes it", exit_row=False),
     ),
     "k-th operation of each process on a communicator; OTF2 NonBlockingCollectiveRequest, NonBlockingCollectiveComplete",
+)
+
+FILE_OPERATIONS = Table(
+    "file_operations",
+    "one operation on a file of MPI: a read, a write or a flush",
+    (
+        Column("row", "int64", "the event that begins it", "", "events"),
+        Column("handle", "int32", "handle of the file", "", "io_handles"),
+        Column("location", "int32", "location", "", "locations"),
+        Column("mode", "int16", "0 read, 1 write, 2 flush"),
+        Column("is_collective", "bool", "whether the processes of the file operate together"),
+        Column("end", "int64", "the event that completes it; null if none does", "", "events"),
+        Column("bytes", "int64", "bytes that were transferred; null if it is not completed", "bytes"),
+        Column("enter_time", "int64", "enter of the call that begins it", "ticks"),
+        Column("exit_time", "int64", "exit of that call", "ticks"),
+        Column("call_path", "int32", "its call path", "", "call_paths"),
+    ),
+    "OTF2 IoOperationBegin, IoOperationComplete on handles with a communicator",
+)
+
+FILE_MEMBERS = Table(
+    "file_members",
+    "one process in a collective call for a file: opening, closing, a blocking collective read or write",
+    (
+        Column("operation", "int64", "number of the operation"),
+        Column("handle", "int32", "handle of the file", "", "io_handles"),
+        Column("communicator", "int32", "communicator of the file", "", "communicators"),
+        Column("location", "int32", "location", "", "locations"),
+        Column("row", "int64", "the event that names the handle", "", "events"),
+        Column("enter_time", "int64", "time of the call's ENTER", "ticks"),
+        Column("exit_time", "int64", "time of the call's EXIT", "ticks"),
+        Column("latest_enter_time", "int64", "when the last process entered; null if some are missing", "ticks"),
+        Column("earliest_exit_time", "int64", "when the first process left; null if some are missing", "ticks"),
+        Column("call_path", "int32", "call path of the call", "", "call_paths"),
+    ),
+    "k-th call of each process for a handle; OTF2 IoCreateHandle, IoDestroyHandle, IoOperationBegin with flag collective",
 )

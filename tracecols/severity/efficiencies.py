@@ -45,9 +45,11 @@ APPROXIMATION, REPLAY = IDEALS = ("approximation", "replay")
 WAITS = (
     "mpi_latesender", "mpi_latereceiver", "mpi_earlyreduce", "mpi_earlyscan", "mpi_latebroadcast", "mpi_wait_nxn", "mpi_barrier_wait",
     "mpi_rma_wait_window_create", "mpi_rma_wait_window_free", "mpi_rma_fence_wait", "mpi_rma_earlywait", "mpi_rma_latepost",
-    "mpi_rma_earlytransfer",
+    "mpi_rma_earlytransfer", "mpi_rma_wait_at_create", "mpi_rma_wait_at_free", "mpi_rma_wait_at_fence", "mpi_rma_early_wait",
+    "mpi_rma_sync_late_post", "mpi_rma_comm_late_post", "mpi_rma_sync_lock_competition", "mpi_mgmt_file_wait",
 )  # fmt: skip
-"""Wait states of MPI: an ideal network does not shorten them by itself. No two of them hold at the same time."""
+"""Wait states of MPI: an ideal network does not shorten them by itself. No two of them hold at the same time, and none in file I/O,
+all of whose time counts."""
 
 INSTRUCTIONS = ("PAPI_TOT_INS", "instructions", "perf::INSTRUCTIONS")
 CYCLES = ("PAPI_TOT_CYC", "cycles", "cpu-cycles", "perf::CYCLES")

@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 
 from tracecols.converters.base import Columns
 from tracecols.enhance.communicators import Communicators
-from tracecols.enhance.grouping import combine, occurrence, pair_nested
-from tracecols.enhance.locations import Locations
-from tracecols.enhance.regions import CONSTRUCTS, Regions
+from tracecols.enhance.grouping import combine, occurrence, pair_nested, pair_with_previous
+from tracecols.enhance.locations import CALLSITE, Locations
+from tracecols.enhance.regions import CONSTRUCTS, COPY, WAIT, Regions
 from tracecols.enhance.tasks import SWITCHES, TaskEvents
 from tracecols.enhance.teams import FORKS, JOINS, Teams
 from tracecols.kernels import arrays, cuts
@@ -45,6 +45,14 @@ RECEIVES = (EventKind.MPI_RECV, EventKind.MPI_IRECV, EventKind.MPI_PROBE)
 """What takes a message: a matching probe does, for the receive that follows."""
 REQUESTS = (EventKind.MPI_IRECV_REQUEST, EventKind.MPI_IMRECV_REQUEST)
 COMPLETIONS = (EventKind.MPI_IRECV, EventKind.MPI_IMRECV, EventKind.MPI_REQUEST_CANCELLED)
+
+COPY_BEGINS = (EventKind.RMA_PUT, EventKind.RMA_GET)
+COPY_ENDS = (
+    EventKind.RMA_OP_COMPLETE_BLOCKING, EventKind.RMA_OP_COMPLETE_NON_BLOCKING, EventKind.RMA_OP_COMPLETE_REMOTE,
+)  # fmt: skip
+"""Kinds that begin and end copies on streams; K_DONE is the one that slices end them with."""
+
+K_DONE = EventKind.RMA_OP_COMPLETE_BLOCKING
 
 PARALLEL = CONSTRUCTS.index("parallel")
 WAITING = (
@@ -284,12 +292,17 @@ class SlicePlanner:
         locations = store.definitions["locations"]
         self._first_rows = to_numpy(locations.column("first_row"))
         self._process = to_numpy(locations.column("process"))
+        has_gpus = "gpu" in locations.column("type").to_pylist()
+        self._is_device = Locations.of(store).is_device if has_gpus else np.zeros(len(locations), bool)
+        names = store.definitions["parameter_definitions"].column("name").to_pylist()
+        self._is_callsite = np.array([n == CALLSITE for n in [*names, ""]])
         regions = Regions(store)
         self._construct = regions.construct
         self._is_parallel = np.append(regions.construct == PARALLEL, False)
         self._any_region = np.append(np.ones(len(regions), bool), False)
         waits = (regions.paradigm == "openmp") & np.isin(regions.role, WAITING)
-        self._waits = np.append(waits | np.isin(regions.paradigm, ["mpi", "shmem", "pthread"]), False)
+        waits |= np.isin(regions.paradigm, ["mpi", "shmem", "pthread"]) | np.isin(regions.device_call, [WAIT, COPY])
+        self._waits = np.append(waits, False)
         self._open_begins: dict[int, list[AddedEvent]] = {}
         with ThreadPoolExecutor(jobs) as pool:
             self.slices = dict(zip(chosen, pool.map(self._plan, chosen), strict=True))
@@ -345,8 +358,48 @@ class SlicePlanner:
                     planned.after = entered if entered and entered[0].row >= planned.stop else []
                 planned.after.append(switch_to_implicit(tasks, planned.stop))
             planned.after += self._closers(stacks.open_outside_tasks())
+        self._callsites(location, planned)
+        self._copies(location, planned)
         planned.n_calls = int(self._waits[[x.region for x in (*planned.before, *planned.after)]].sum())
         return planned
+
+    def _callsites(self, location: int, planned: LocationSlice) -> None:
+        """Let the launches and kernels that are entered again at the start name their call sites again."""
+        if not planned.before or not self._is_callsite.any() or not self.store.n_rows("parameters", location):
+            return
+        side = self._side("parameters", location, "parameter")
+        row = side["row"][self._is_callsite[side["parameter"]] & (side["row"] < planned.start)]
+        before: list[AddedEvent] = []
+        entered = [e.row for e in planned.before if e.kind == EventKind.ENTER]
+        for event in planned.before:
+            before.append(event)
+            if event.kind == EventKind.ENTER:
+                stop = min((r for r in entered if r > event.row), default=planned.start)
+                at = row[(row > event.row) & (row < stop)][:1].tolist()
+                before += [AddedEvent(r, self._kind_of(location, r), -1) for r in at]
+        planned.before = before
+
+    def _kind_of(self, location: int, row: int) -> int:
+        return int(self.store.read("events", location, ["kind"], row, row + 1)["kind"][0])
+
+    def _copies(self, location: int, planned: LocationSlice) -> None:
+        """Begin the copies of a stream again that are underway at the start, and end those that are at the end."""
+        if not self._is_device[location] or not self.store.n_rows("rma", location):
+            return
+        side = self._side("rma", location, "kind", "window", "matching")
+        begins, ends = np.isin(side["kind"], COPY_BEGINS), np.isin(side["kind"], COPY_ENDS)
+        partner = pair_with_previous(combine(side["window"], side["matching"]), begins, ends)
+        at = np.flatnonzero(begins)
+        begin, end = side["row"][at], np.where(partner[at] >= 0, side["row"][partner[at]], np.iinfo(np.int64).max)
+        kind = side["kind"][at]
+        if planned.start < self.store.n_rows("events", location):
+            for k in np.flatnonzero((begin < planned.start) & (end >= planned.start)).tolist():
+                # the bytes count where it begins
+                planned.before.append(AddedEvent(int(begin[k]), int(kind[k]), -1, {"sent": 0, "received": 0}))
+        for k in np.flatnonzero((begin < planned.stop) & (end >= planned.stop) & (partner[at] >= 0)).tolist():
+            if end[k] >= planned.start and planned.stop > planned.start:
+                changes = {"remote": -1, "sent": -1, "received": -1}
+                planned.after.append(AddedEvent(int(begin[k]), int(K_DONE), -1, changes))
 
     def _region_of_task(self, location: int, tasks: TaskEvents, task: int) -> list[AddedEvent]:
         """Return ENTER and EXIT of the first region an explicit task enters; nothing if it enters none."""

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from tracecols.arguments import as_locations, as_seconds, check_locations, clock_reading
 from tracecols.converters.base import Batch, Clock, Columns, Report
 from tracecols.converters.sides import ranges
-from tracecols.enhance.locations import PIECE, PIECE_CALLS, PIECE_CPUS, PIECE_LEFT_OUT, Locations
+from tracecols.enhance.locations import PIECE, PIECE_CALLS, PIECE_CPUS, PIECE_LEFT_OUT, PIECE_PENDING, Locations
 from tracecols.errors import AnalysisError, ExportError, StoreError
 from tracecols.jobs import n_jobs
 from tracecols.schema import KINDS
+from tracecols.slices.devices import pending_work
 from tracecols.slices.plan import AddedEvent, LocationSlice, plan_slices
 from tracecols.store import Store
 from tracecols.store.checks import wrong_sides
@@ -250,6 +251,7 @@ class StoreSource:
             self.properties |= facts_of_slice(store) | {
                 PIECE_CALLS: str(sum(planned.n_calls for planned in self._slices)),
                 PIECE_LEFT_OUT: str(n_left_out),
+                PIECE_PENDING: pending_work(store, self._slices),
             }
         self.definitions["locations"]["n_events"] = [planned.n_events for planned in self._slices]
 

@@ -1,0 +1,57 @@
+"""File I/O of MPI: waiting in collective calls, and what is read and written.
+
+Scalasca's analyser knows the time of these calls only. A collective call need not synchronise the processes, so waiting counts where
+all of them were inside at the same time: who has left before the last one entered has not waited for it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracecols.enhance.columns import CompoundTable
+from tracecols.enhance.model import Model
+from tracecols.patterns.base import Family, Matches
+
+FAMILY = Family("file I/O")
+
+READ, WRITE = 0, 1
+"""What operations on files do."""
+
+SYNCHRONISE = "Processes that arrive before the last one wait where the library synchronises, as in two-phase I/O: balance the work in front of the call."
+
+
+def wait_for_last(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """From own enter to the latest enter, if nobody had left before."""
+    wait = m.latest_enter_time - m.enter_time
+    return parent.where((wait > 0) & (m.earliest_exit_time >= m.latest_enter_time), severity=wait)
+
+
+for id, parent_id, title, what in (
+    ("mpi_io_collective_wait", "mpi_io_collective", "Wait at Collective I/O", "a blocking collective read or write"),
+    ("mpi_mgmt_file_wait", "mpi_mgmt_file", "Wait at File Management", "the opening or closing of a file"),
+):
+    FAMILY.pattern(
+        id, parent_id, title, table="file_members", since="enter_time", confidence=0.8, advice=SYNCHRONISE,
+        needs="file_handles",
+        summary=f"Time in {what} until the last process has reached it.",
+    )(wait_for_last)  # fmt: skip
+
+FAMILY.add(
+    "mpi_file_bytes", "", "MPI File Bytes", "Number of bytes that MPI reads from files and writes to them.", unit="bytes",
+    of="children", needs="file_handles",
+)  # fmt: skip
+
+
+def transferred(model: Model, m: CompoundTable, parent: Matches, *, mode: int) -> Matches:
+    """Bytes of the operations of one mode that are completed."""
+    return parent.where((m.mode == mode) & (m.bytes > 0), severity=np.maximum(m.bytes, 0))
+
+
+for id, title, what, mode in (
+    ("mpi_file_bytes_read", "Read", "read", READ),
+    ("mpi_file_bytes_written", "Written", "written", WRITE),
+):
+    FAMILY.pattern(
+        id, "mpi_file_bytes", title, table="file_operations", unit="bytes", since="enter_time",
+        summary=f"Bytes {what} by MPI, on the call paths of the calls that ask for it.", scalasca={"mode": mode},
+    )(transferred)  # fmt: skip

@@ -1,0 +1,126 @@
+"""What devices were asked for before a trace slice begins, so that its kernels and copies find their own calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.devices import NEVER, STREAM_REFERENCES, PendingWork, transfers_of
+from tracecols.enhance.locations import CALLSITE, Locations
+from tracecols.enhance.regions import COPY, LAUNCH, Regions
+from tracecols.schema import EventKind as K
+from tracecols.slices.plan import BATCH, LocationSlice
+from tracecols.store import Store
+from tracecols.store.arrow import to_numpy
+
+COMPLETIONS = (K.RMA_OP_COMPLETE_BLOCKING, K.RMA_OP_COMPLETE_NON_BLOCKING, K.RMA_OP_COMPLETE_REMOTE)
+"""Kinds that end a copy."""
+
+
+def pending_work(store: Store, slices: Sequence[LocationSlice]) -> str:
+    """Count by stream and call site the calls for devices that are over before a slice, less the kernels and copies that are.
+
+    Parameters
+    ----------
+    store : Store
+        The store of the whole trace.
+    slices : sequence of LocationSlice
+        By location.
+
+    Returns
+    -------
+    str
+        `kernel:PROCESS:STREAM:CALLSITE:CALLS:WORK` and the like, with blanks between them.
+    """
+    locations, regions = Locations.of(store), Regions(store)
+    if not locations.is_device.any():
+        return ""
+    pending = PendingWork.of(store)
+    first = to_numpy(store.definitions["locations"].column("first_row"))
+    calls = regions.device_call
+    for i, planned in enumerate(slices):
+        if not planned.start:
+            continue
+        process = int(locations.process[i])
+        if locations.is_device[i]:
+            for key in _work(store, regions, i, int(first[i]), planned.start):
+                pending.done[key[0], process, i, key[1]] += 1
+        elif locations.is_cpu[i]:
+            for what, of in (("kernel", LAUNCH), ("copy", COPY)):
+                wanted = np.append(calls == of, False)
+                for stream, site in _calls(store, locations, wanted, i, int(first[i]), planned.start):
+                    pending.called[what, process, stream, site] += 1
+    return str(pending)
+
+
+def _events(
+    store: Store, location: int, stop: int, kinds: tuple[int, ...], wanted: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], ...]:
+    """Return number, kind and region of the events of some kinds and regions before some event."""
+    parts = [np.zeros((3, 0), np.int64)]
+    for base in range(0, stop, BATCH):
+        found = store.read("events", location, ["kind", "region"], base, min(base + BATCH, stop))
+        at = np.flatnonzero(np.isin(found["kind"], kinds) & wanted[found["region"]])
+        parts.append(np.stack([base + at, found["kind"][at].astype(np.int64), found["region"][at].astype(np.int64)]))
+    return tuple(np.concatenate(parts, axis=1))
+
+
+def _calls(
+    store: Store, locations: Locations, wanted: NDArray[np.bool_], location: int, first_row: int, stop: int
+) -> Iterator[tuple[int, int]]:
+    """Yield stream and call site of every innermost call that is over before some event; -1 for what is not told."""
+    row, kind, _ = _events(store, location, stop, (K.ENTER, K.EXIT), wanted)
+    is_enter = kind == K.ENTER
+    # calls that hold none of their kind: an ENTER and the EXIT behind it
+    at = np.flatnonzero(is_enter[:-1] & ~is_enter[1:])
+    enter, leave = row[at], row[at + 1]
+    stream, site = (np.full(at.size, -1, np.int64) for _ in range(2))
+    table = store.definitions["attribute_definitions"].column("name").to_pylist()
+    ids = [i for i, name in enumerate(table) if name.upper().endswith(STREAM_REFERENCES)]
+    if ids and store.n_rows("attributes", location):
+        found = store.read("attributes", location, ["row", "attribute", "value"])
+        mine = np.isin(found["attribute"], ids)
+        of, value = found["row"][mine] - first_row, found["value"][mine].astype(np.int64)
+        known = (value >= 0) & (value < len(locations))
+        known[known] = locations.is_device[value[known]]
+        for edge in (leave, enter):
+            place = np.searchsorted(of[known], edge)
+            inside = place < int(known.sum())
+            inside[inside] = of[known][place[inside]] == edge[inside]
+            stream[inside] = value[known][place[inside]]
+    names = store.definitions["parameter_definitions"].column("name").to_pylist()
+    if CALLSITE in names and store.n_rows("parameters", location):
+        found = store.read("parameters", location, ["row", "parameter", "value"])
+        mine = np.array([n == CALLSITE for n in names])[found["parameter"]]
+        of = found["row"][mine] - first_row
+        place = np.searchsorted(of, enter)
+        inside = place < of.size
+        inside[inside] = of[place[inside]] < leave[inside]
+        site[inside] = found["value"][mine][place[inside]] & NEVER
+    yield from zip(stream.tolist(), site.tolist(), strict=True)
+
+
+def _work(store: Store, regions: Regions, location: int, first_row: int, stop: int) -> Iterator[tuple[str, int]]:
+    """Yield what every kernel and copy of a stream is that is over before some event, and its call site; -1 where that is not told."""
+    runs = np.append(regions.role != "artificial", False)
+    row, kind, region = _events(store, location, stop, (K.ENTER, K.EXIT), runs)
+    depth = np.cumsum(np.where(kind == K.ENTER, 1, -1))
+    outermost = np.flatnonzero((kind == K.EXIT) & (depth == 0))
+    begins = np.flatnonzero((kind == K.ENTER) & (depth == 1))[: outermost.size]
+    is_copy, is_wait = transfers_of(regions), regions.role == "task_wait"
+    names = store.definitions["parameter_definitions"].column("name").to_pylist()
+    of, value = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    if CALLSITE in names and store.n_rows("parameters", location):
+        found = store.read("parameters", location, ["row", "parameter", "value"])
+        mine = np.array([n == CALLSITE for n in names])[found["parameter"]]
+        of, value = found["row"][mine] - first_row, found["value"][mine] & NEVER
+    for a, b in zip(begins.tolist(), outermost.tolist(), strict=True):
+        if not is_wait[region[a]]:
+            k = int(np.searchsorted(of, row[a]))
+            yield "copy" if is_copy[region[a]] else "kernel", int(value[k]) if k < of.size and of[k] < row[b] else -1
+    if store.n_rows("rma", location):
+        side = store.read("rma", location, ["row", "kind"])
+        for _ in range(int(((side["row"] - first_row < stop) & np.isin(side["kind"], COMPLETIONS)).sum())):
+            yield "copy", -1
