@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tracecols.enhance.steps import STAGES, Every
 from tracecols.enhance.tables import STEPS, TABLES
+from tracecols.patterns.base import Property
 from tracecols.patterns.constraints import CONSTRAINTS
 from tracecols.patterns.registry import CONVENTIONS, properties
 from tracecols.report.properties import facts, how
@@ -152,27 +153,37 @@ def constraints_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def described(p: Property, declared: list[Property]) -> str:
+    """Describe a property under some conventions."""
+    text = f"{p.summary}\n"
+    if p.advice:
+        text += f"\n*{p.advice}*\n"
+    text += "\n| | |\n|---|---|\n"
+    around = [
+        ("Parent", [p.parent] if p.parent else []),
+        ("Children", [q.id for q in declared if q.parent == p.id]),
+    ]
+    for label, ids in around:
+        if ids:
+            text += f"| {label} | {', '.join(f'[{i}]({i}.md)' for i in ids)} |\n"
+    return text + "".join(f"| {label} | {value} |\n" for label, value in facts(p))
+
+
 def property_pages() -> dict[str, str]:
-    """Describe every property on a page of its own."""
-    pages: dict[str, str] = {}
+    """Describe every property on a page of its own: once where several conventions agree."""
+    titles: dict[str, str] = {}
+    found: dict[str, dict[str, list[str]]] = {}
     for conventions in CONVENTIONS:
         declared = properties(conventions)
         for p in declared:
-            name = f"properties/{p.id}.md"
-            page = pages.setdefault(name, NOTE + f"# {p.title}\n\n`{p.id}`\n")
-            page += f"\n## {conventions} conventions\n\n{p.summary}\n"
-            if p.advice:
-                page += f"\n*{p.advice}*\n"
-            page += "\n| | |\n|---|---|\n"
-            around = [
-                ("Parent", [p.parent] if p.parent else []),
-                ("Children", [q.id for q in declared if q.parent == p.id]),
-            ]
-            for label, ids in around:
-                if ids:
-                    page += f"| {label} | {', '.join(f'[{i}]({i}.md)' for i in ids)} |\n"
-            pages[name] = page + "".join(f"| {label} | {text} |\n" for label, text in facts(p))
-    return pages
+            titles.setdefault(p.id, p.title)
+            found.setdefault(p.id, {}).setdefault(described(p, declared), []).append(conventions)
+    return {
+        f"properties/{name}.md": NOTE
+        + f"# {titles[name]}\n\n`{name}`\n"
+        + "".join(f"\n## {' and '.join(of)} conventions\n\n{text}" for text, of in texts.items())
+        for name, texts in found.items()
+    }
 
 
 def pages() -> dict[str, str]:
