@@ -424,8 +424,10 @@ class Program:
 
     Parameters
     ----------
-    processes, threads : int
-        Processes, ranks 0 to n - 1 of MPI_COMM_WORLD; threads of each.
+    processes : int, optional
+        Processes, ranks 0 to n - 1 of MPI_COMM_WORLD.
+    threads : int, optional
+        Threads of each process.
 
     Attributes
     ----------

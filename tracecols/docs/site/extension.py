@@ -31,13 +31,14 @@ REPORT = "hybrid_2x3.html"
 def add_timeline(page: str, name: str) -> str:
     """Return the page of a property with its timeline and the program that it was drawn of, behind the title."""
     shown = EXAMPLES[name]
-    picture = draw(shown.make(), name, shown.caption)
+    caption = shown.caption if shown.conventions == "scalasca" else f"By the rules of EXPERT: {shown.caption}"
+    picture = draw(shown.make(), name, caption)
     code = html.escape(inspect.getsource(shown.make).split("\ndef ", 1)[1])
     figure = "\n".join(
         [
             '<figure class="timeline">',
             picture,
-            f"<figcaption>{html.escape(shown.caption)}</figcaption>",
+            f"<figcaption>{html.escape(caption)}</figcaption>",
             "</figure>",
             "<details><summary>The program, as written down for <code>tracecols.testing</code></summary>",
             f"<pre>def {code}</pre>",
@@ -82,12 +83,12 @@ class Commands(SphinxDirective):
         import click
 
         sections: list[nodes.Node] = []
-        context = click.Context(command_line, info_name="tracecols", terminal_width=100, max_content_width=100)
+        context = click.Context(command_line, info_name="tracecols", terminal_width=90, max_content_width=90)
         for name in command_line.list_commands(context):
             command = command_line.get_command(context, name)
             assert command is not None
             with click.Context(
-                command, info_name=name, parent=context, terminal_width=100, max_content_width=100
+                command, info_name=name, parent=context, terminal_width=90, max_content_width=90
             ) as inner:
                 text = command.get_help(inner)
             section = nodes.section(ids=[f"tracecols-{name}"], names=[f"tracecols {name}"])

@@ -20,7 +20,12 @@ WIDTH, ROW_HEIGHT = 7.6, 0.62
 TEXT = "#123456"
 """Stands for the colour of the page's text, so that a picture fits light and dark pages."""
 
+CAUSE = "#654321"
+"""Stands for the colour of what is said beside the picture, `--timeline-cause` of the style sheet."""
+
 COLOURS = {"mpi": "#e9b872", "openmp": "#a7c98b", "pthread": "#b9a5d6", "cuda": "#7fc4c1"}
+TEAM = "#d8e6cb"
+"""Of parallel regions, in which constructs stand out."""
 OTHER, OUTERMOST, WAIT, MESSAGE = "#8fb3d9", "#c3ccd6", "#b3261e", "#5b6b7b"
 
 SENDS, RECEIVES = (K.MPI_SEND, K.MPI_ISEND), (K.MPI_RECV, K.MPI_IRECV)
@@ -105,6 +110,7 @@ def draw(example: Example, name: str, title: str) -> str:
             y = row[id(one)]
             for start, stop, depth, region in region_intervals(one, names):
                 colour = COLOURS.get(paradigms[names.index(region)], OTHER if depth else OUTERMOST)
+                colour = TEAM if region.startswith("!$omp parallel") else colour
                 half = 0.36 - 0.05 * min(depth, 3)
                 axes.barh(
                     y,
@@ -159,7 +165,7 @@ def draw(example: Example, name: str, title: str) -> str:
             axes.plot([cause.time], [y], marker="o", markersize=7, color=WAIT, markeredgecolor="#ffffff", zorder=22)
             axes.text(
                 cause.time, len(locations) - 0.45, cause.what, ha="right" if cause.time > end * 0.6 else "center" if cause.time > end * 0.25 else "left",
-                va="bottom", fontsize=8.5, color=WAIT,
+                va="bottom", fontsize=8.5, color=CAUSE,
             )  # fmt: skip
         axes.set_yticks([row[id(one)] for one in locations], labels(program), fontsize=9, color=TEXT)
         axes.tick_params(axis="x", labelsize=8, colors=TEXT)
@@ -177,7 +183,7 @@ def _as_element(figure: Figure, title: str) -> str:
     nothing: Any = {"Date": None, "Creator": None, "Format": None, "Type": None}
     figure.savefig(file, format="svg", transparent=True, metadata=nothing)
     text = file.getvalue()
-    text = text[text.index("<svg") :].replace(TEXT, "currentColor")
+    text = text[text.index("<svg") :].replace(TEXT, "currentColor").replace(CAUSE, "var(--timeline-cause, #b3261e)")
     text = re.sub(r" <metadata>.*?</metadata>\n", "", text, flags=re.DOTALL)
     text = re.sub(
         r'width="[\d.]+pt" height="[\d.]+pt"|height="[\d.]+pt"|(?<=<svg )(.*?)width="[\d.]+pt"', r"\1", text, count=2
