@@ -114,7 +114,7 @@ NO_WAIT_STATES = (
     "time in regions",
     "visits of regions",
     "sum of those below",
-    "what its siblings leave",
+    "the remainder of its parent",
     "profile",
     "computed from others",
 )

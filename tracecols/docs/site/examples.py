@@ -1004,7 +1004,7 @@ def delay_of_idle_threads() -> Example:
 @shows(
     "critical_path",
     caption="Rank 0 computes until it sends at 40 s, and rank 1 could not go on before: the critical path runs on rank 0 until it enters "
-    "MPI_Send, then on rank 1 to the end.",
+    "MPI_Send, then on rank 1 until it enters MPI_Finalize.",
 )  # fmt: skip
 def critical_path() -> Example:
     """The path that determines how long the program runs."""

@@ -17,6 +17,9 @@ from tracecols.testing import Location, Program
 WIDTH, ROW_HEIGHT = 7.6, 0.62
 """Inches: of a picture, of a location."""
 
+LABEL_SIZES, LETTER = (8, 7, 6), 0.0085
+"""Points of names of regions, the first that fits; inches that a letter of one point takes."""
+
 TEXT = "#123456"
 """Stands for the colour of the page's text, so that a picture fits light and dark pages."""
 
@@ -28,6 +31,7 @@ TEAM = "#d8e6cb"
 """Of parallel regions, in which constructs stand out."""
 OTHER, OUTERMOST, WAIT, MESSAGE = "#8fb3d9", "#c3ccd6", "#b3261e", "#5b6b7b"
 
+COPIES, COPY = (K.RMA_PUT, K.RMA_GET), "copy"
 SENDS, RECEIVES = (K.MPI_SEND, K.MPI_ISEND), (K.MPI_RECV, K.MPI_IRECV)
 
 
@@ -35,11 +39,12 @@ def labels(program: Program) -> list[str]:
     """Return what the locations are called in the picture."""
     defined = program.definitions["locations"]
     several = len(program.masters) > 1
+    if set(defined["type"]) != {"cpu_thread"}:
+        return list(defined["name"])
     found = []
-    for one, name, kind in zip(program.locations, defined["name"], defined["type"], strict=True):
+    for one in program.locations:
         rank, thread = f"rank {one.process}", f"thread {one.thread}"
-        cpu = rank if program.n_threads == 1 else f"{rank}, {thread}" if several else thread
-        found.append(cpu if kind == "cpu_thread" else name)
+        found.append(rank if program.n_threads == 1 else f"{rank}, {thread}" if several else thread)
     return found
 
 
@@ -57,7 +62,19 @@ def region_intervals(location: Location, names: list[str]) -> list[tuple[int, in
         elif kind == K.EXIT:
             start, name = stack.pop()
             found.append((start, time, len(stack), name))
+        elif kind == K.RMA_OP_COMPLETE_BLOCKING:
+            # of a device: a copy, which is no region
+            start = max(at for at, what, *_ in location.events if what in COPIES and at <= time)
+            found.append((start, time, len(stack), COPY))
     return sorted(found, key=lambda one: one[2])
+
+
+def free_range(interval: tuple[int, int, int, str], every: list[tuple[int, int, int, str]]) -> tuple[int, int]:
+    """Return the longest time range of a region instance in which it is the innermost one."""
+    start, end, depth, _ = interval
+    inner = sorted((a, b) for a, b, d, _ in every if d == depth + 1 and start <= a and b <= end)
+    edges = [start, *(edge for pair in inner for edge in pair), end]
+    return max(zip(edges[::2], edges[1::2], strict=True), key=lambda pair: pair[1] - pair[0])
 
 
 def messages(program: Program) -> list[tuple[Location, int, Location, int]]:
@@ -105,11 +122,13 @@ def draw(example: Example, name: str, title: str) -> str:
         axes = figure.add_axes((0.13, 0.42 / height, 0.86, 1 - 0.75 / height))
         axes.set_xlim(0, end)
         axes.set_ylim(-0.5, len(locations) - 0.5)
-        characters = WIDTH * 0.86 / end / 0.085
+        inches = WIDTH * 0.86 / end
         for one in locations:
             y = row[id(one)]
-            for start, stop, depth, region in region_intervals(one, names):
-                colour = COLOURS.get(paradigms[names.index(region)], OTHER if depth else OUTERMOST)
+            every = region_intervals(one, names)
+            for start, stop, depth, region in every:
+                paradigm = "cuda" if region == COPY else paradigms[names.index(region)]
+                colour = COLOURS.get(paradigm, OTHER if depth else OUTERMOST)
                 colour = TEAM if region.startswith("!$omp parallel") else colour
                 half = 0.36 - 0.05 * min(depth, 3)
                 axes.barh(
@@ -123,14 +142,16 @@ def draw(example: Example, name: str, title: str) -> str:
                     zorder=2 + depth,
                 )
                 text = short(region)
-                if (depth or len(names) == 1) and (stop - start) * characters >= len(text):
+                left, right = free_range((start, stop, depth, region), every)
+                size = next((size for size in LABEL_SIZES if (right - left) * inches >= len(text) * size * LETTER), 0)
+                if size and region != "main":
                     axes.text(
-                        (start + stop) / 2,
+                        (left + right) / 2,
                         y + half - 0.1,
                         text,
                         ha="center",
                         va="center",
-                        fontsize=8,
+                        fontsize=size,
                         color="#1d232b",
                         zorder=20,
                     )
