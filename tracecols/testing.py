@@ -25,7 +25,7 @@ from tracecols.conversion import write_store
 from tracecols.converters.base import Batch, Clock, Report
 from tracecols.errors import TracecolsError
 from tracecols.patterns.base import Family
-from tracecols.schema import DEFINITIONS, SIDE_TABLES
+from tracecols.schema import DEFINITIONS, KINDS, SIDE_TABLES
 from tracecols.schema import EventKind as K
 from tracecols.schema.enums import COLLECTIVE_OPS, PARADIGMS
 from tracecols.scratch import temporary_folder
@@ -85,6 +85,8 @@ def guess_region(name: str) -> tuple[str, str]:
     return "function", "user"
 
 
+_FAMILIES = {kind.number: kind.family for kind in KINDS}
+
 Events = list[tuple[int, K, int, dict[str, dict[str, int]]]]
 
 
@@ -110,6 +112,31 @@ class Location:
             )
         self.events.append((time, kind, region, sides))
         return self
+
+    def record(self, time: int, kind: K, **sides: dict[str, int]) -> Location:
+        """Write down an event of any kind that does not enter or leave a region.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        kind : EventKind
+            `tracecols.schema.EventKind`.
+        **sides : dict of str to int
+            By side table (`p2p`, `rma`, ...) the values of its columns; those that are not given are -1. The side table of the kind
+            is written in any case.
+
+        Examples
+        --------
+        >>> from tracecols.schema import EventKind
+        >>> put = {"window": 0, "remote": 1, "sent": 8, "matching": 1}
+        >>> program = Program(processes=2)
+        >>> _ = program.masters[0].enter(0, "MPI_Put").record(0, EventKind.RMA_PUT, rma=put).leave(1)
+        """
+        family = _FAMILIES[kind]
+        if family:
+            sides.setdefault(family, {})
+        return self._add(time, kind, -1, **sides)
 
     def enter(self, time: int, region: str) -> Location:
         """Enter a region; what it is follows from its name (`guess_region`).
@@ -397,8 +424,10 @@ class Program:
 
     Parameters
     ----------
-    processes, threads : int
-        Processes, ranks 0 to n - 1 of MPI_COMM_WORLD; threads of each.
+    processes : int, optional
+        Processes, ranks 0 to n - 1 of MPI_COMM_WORLD.
+    threads : int, optional
+        Threads of each process.
 
     Attributes
     ----------

@@ -28,7 +28,7 @@ def how(p: Property) -> str:
         return f"charged, {p.table}"
     if p.derived is not None:
         return "computed from others"
-    return {"children": "sum of those below", "rest": "what its siblings leave"}.get(p.of, "profile")
+    return {"children": "sum of those below", "rest": "the remainder of its parent"}.get(p.of, "profile")
 
 
 def declared(conventions: str, patterns: Iterable[Family]) -> list[Property]:

@@ -1,0 +1,185 @@
+"""The documentation site: every page is reached, links lead somewhere, what guides name exists, and pictures show what is found."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+
+from tracecols.cli import group as command_line
+from tracecols.docs.site import contents
+from tracecols.docs.site.examples import EXAMPLES
+from tracecols.enhance.tables import TABLES
+from tracecols.patterns.registry import CONVENTIONS, properties
+from tracecols.report.properties import how
+from tracecols.severity import SeverityCube
+from tracecols.trace import Trace
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "tracecols" / "docs"
+GUIDES = ("index", "guide", "report", "coming-from", "formats", "api")
+
+# -- pages -----------------------------------------------------------------------------------------------------------------
+
+
+def test_contents__every_page_is_in_a_section():
+    lost = contents.without_section(DOCS)
+    assert not lost, f"add to a table of contents of tracecols/docs/index.md: {lost}"
+
+
+def test_contents__pages_in_no_section_are_named(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "index.md").write_text("# Start\n\n```{toctree}\n:hidden:\n\nA title <one>\nsub/*\n```\n")
+    for name in ("one", "two", "sub/three"):
+        (tmp_path / f"{name}.md").write_text("# Page\n")
+    (tmp_path / "book.ipynb").write_text(json.dumps({"cells": []}))
+    assert contents.without_section(tmp_path) == ["book", "two"]
+
+
+@pytest.mark.parametrize("name", ["README.md", *sorted(p.relative_to(ROOT).as_posix() for p in DOCS.rglob("*.md"))])
+def test_links__lead_somewhere(name):
+    path = ROOT / name
+    assert contents.broken_links(path, path.read_text(encoding="utf-8")) == []
+
+
+def test_links__of_notebooks_lead_somewhere():
+    pages = contents.pages(DOCS)
+    for path in DOCS.glob("*.ipynb"):
+        assert [x for x in contents.broken_links(path, pages[path.stem]) if "attachment" not in x] == []
+
+
+def test_links__that_are_broken_are_found(tmp_path):
+    page = tmp_path / "page.md"
+    (tmp_path / "other.md").write_text("# A title, with words\n\n```python\n# no title\n```\n")
+    text = "[a](other.md) [b](other.md#a-title-with-words) [c](lost.md) [d](other.md#no-title) [e](https://x.org/) `[f](g.md)`\n"
+    assert contents.broken_links(page, text) == ["lost.md", "other.md#no-title"]
+
+
+def code_of(name: str) -> list[str]:
+    """Return what stands in code spans and shell blocks of a page."""
+    text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(?:sh|python)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    spans = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))
+    return [*(line for block in blocks for line in block.splitlines()), *spans]
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_guides__name_commands_and_options_that_exist(name):
+    context = click.Context(command_line)
+    for code in code_of(name):
+        found = re.match(r"tracecols ([a-z][a-z-]*)(?= |$)(.*?)(?:#|$)", code)
+        if not found:
+            continue
+        command = command_line.get_command(context, found[1])
+        assert command is not None, code
+        options = {o for p in command.params for o in p.opts}
+        used = re.findall(r"(?<= )(--?[a-z][a-z-]*)(?=[ =]|$)", re.sub(r'"[^"]*"', "", found[2]))
+        assert set(used) <= options, code
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_guides__name_methods_and_properties_that_exist(name):
+    ids = {p.id for conventions in CONVENTIONS for p in properties(conventions)}
+    families = re.compile(r"(mpi|omp|pthread|device|delay|bytes|comms|syncs|critical_path)_[a-z0-9_]+")
+    for code in code_of(name):
+        for of, thing in (("trace", Trace), ("cube", SeverityCube)):
+            for attribute in re.findall(rf"(?<![\w.]){of}\.([a-z_]\w+)", code):
+                assert hasattr(thing, attribute) or attribute in (*TABLES, "cubex"), code
+        if families.fullmatch(code):
+            assert code in ids, code
+
+
+# -- timelines of properties -----------------------------------------------------------------------------------------------
+
+BY_PROGRAM: dict[object, list[str]] = {}
+for _name, _shown in EXAMPLES.items():
+    BY_PROGRAM.setdefault(_shown.make, []).append(_name)
+
+WITHOUT = {
+    "mpi_latesender_wavefront_nw": "needs a grid of processes and several blocks of a sweep: too much for a small picture",
+    "mpi_latesender_wavefront_ne": "needs a grid of processes and several blocks of a sweep: too much for a small picture",
+    "mpi_latesender_wavefront_sw": "needs a grid of processes and several blocks of a sweep: too much for a small picture",
+    "mpi_latesender_wavefront_se": "needs a grid of processes and several blocks of a sweep: too much for a small picture",
+    "device_copies_to_device": "as device_copies_to_host, in the other direction",
+    "device_copies_within": "as device_copies_to_host, in another direction",
+    "device_copies_hidden": "needs two streams; its counterpart device_copies_exposed has a picture",
+}
+"""Wait states without a picture, and why."""
+
+NO_WAIT_STATES = (
+    "time in regions",
+    "visits of regions",
+    "sum of those below",
+    "the remainder of its parent",
+    "profile",
+    "computed from others",
+)
+"""How properties are found that are no wait states: times, counts and sums over call paths have no single interval to be shown."""
+
+
+def by_location(program, values):
+    """Add up ticks by (process, thread)."""
+    sums: dict[tuple[int, int], float] = {}
+    for location, value in values:
+        one = program.locations[location]
+        key = (one.process, one.thread)
+        sums[key] = sums.get(key, 0) + value
+    return sums
+
+
+@pytest.mark.parametrize("names", BY_PROGRAM.values(), ids="-".join)
+def test_examples__severity_is_where_the_picture_marks_it(names):
+    shown = EXAMPLES[names[0]]
+    example = shown.make()
+    program = example.program
+    number = {id(one): i for i, one in enumerate(program.locations)}
+    marked = sorted((number[id(i.location)], i.start, i.end) for i in example.intervals)
+    with program.trace() as trace:
+        cube = trace.analyze(shown.conventions, properties=names)
+        for name in names:
+            cells = cube.cells[name]
+            found = by_location(program, zip(cells.location.tolist(), cells.value.tolist(), strict=True))
+            assert found == by_location(program, [(at, end - start) for at, start, end in marked]), name
+            declared = {p.id: p for p in properties(shown.conventions)}[name]
+            if declared.match is not None:
+                # not only as much as is marked, but when
+                m = trace.matches(name, conventions=shown.conventions)
+                instances = zip(m.location.tolist(), m.begin_time.tolist(), m.end_time.tolist(), strict=True)
+                assert sorted(instances) == marked, name
+        if shown.conventions == "scalasca":
+            waits = trace.waits
+            mine = waits[np.isin(waits.property.astype(str), names)] if "property" in waits else waits[:0]
+            for row in mine.itertuples():
+                assert example.cause is not None
+                assert (row.cause_location, row.cause_time) == (number[id(example.cause.location)], example.cause.time)
+
+
+def test_examples__exist_for_all_wait_states():
+    """Every property that is found as intervals has a picture, or a reason why not."""
+    lacking = [
+        p.id
+        for conventions in CONVENTIONS
+        for p in properties(conventions)
+        if p.unit == "sec" and not p.charged and how(p) not in NO_WAIT_STATES and p.id not in EXAMPLES | WITHOUT
+    ]
+    assert lacking == []
+    assert not set(WITHOUT) & set(EXAMPLES)
+    ids = {p.id for conventions in CONVENTIONS for p in properties(conventions)}
+    assert {*WITHOUT, *EXAMPLES} <= ids
+
+
+def test_pictures__are_the_same_every_time_and_small():
+    from tracecols.docs.site.timelines import draw
+
+    shown = EXAMPLES["mpi_latesender"]
+    picture, again = (draw(shown.make(), "mpi_latesender", shown.caption) for _ in range(2))
+    assert picture == again
+    assert picture.startswith("<svg ") and len(picture) < 20_000
+    assert "\n\n" not in picture, "an empty line ends a block of HTML in Markdown"
+    for words in ("30 s", "rank 0 enters MPI_Send", "MPI_Recv", f'aria-label="{shown.caption}"'):
+        assert words in picture
+    assert 'width="' not in picture.split(">")[0].replace('stroke-width="', ""), "it is as wide as the page"

@@ -1,0 +1,115 @@
+"""Which pages there are, which table of contents each is in, and where their links lead. Needs no Sphinx, so that a cheap test can ask."""
+
+from __future__ import annotations
+
+import json
+import re
+from fnmatch import fnmatch
+from pathlib import Path
+
+START = "index"
+GENERATED = {"properties": ["properties/*"]}
+"""Pages that a table of contents is added to when the site is built (`extension.prepare_source`)."""
+
+
+def pages(folder: Path) -> dict[str, str]:
+    """Return the text of every page by name, of notebooks that of their Markdown cells.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the pages, tracecols/docs.
+    """
+    found = {}
+    for path in sorted([*folder.rglob("*.md"), *folder.rglob("*.ipynb")]):
+        name = path.relative_to(folder)
+        if name.parts[0] == "site" or path.stem.startswith("."):
+            continue
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".ipynb":
+            cells = json.loads(text)["cells"]
+            text = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+        found[name.with_suffix("").as_posix()] = text
+    return found
+
+
+def listed(name: str, text: str, every: list[str]) -> list[str]:
+    """Return the entries of the tables of contents of a page.
+
+    Parameters
+    ----------
+    name : str
+        The page.
+    text : str
+        Its text.
+    every : list of str
+        All pages, for patterns.
+    """
+    entries = list(GENERATED.get(name, []))
+    for block in re.findall(r"^```\{toctree\}\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        entries += [line.strip() for line in block.splitlines() if line.strip() and not line.startswith(":")]
+    folder = name.rpartition("/")[0]
+    found = []
+    for entry in entries:
+        wanted = re.sub(r".*<(.*)>", r"\1", entry).removesuffix(".md").removesuffix(".ipynb")
+        wanted = wanted.removeprefix("/") if wanted.startswith("/") else "/".join(filter(None, (folder, wanted)))
+        matching = [page for page in every if fnmatch(page, wanted)] if "*" in wanted else [wanted]
+        found += matching
+    return found
+
+
+def without_section(folder: Path) -> list[str]:
+    """Return the pages that no table of contents leads to from the start page.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the pages, tracecols/docs.
+    """
+    every = pages(folder)
+    reached, new = {START}, [START]
+    while new:
+        name = new.pop()
+        for entry in listed(name, every.get(name, ""), list(every)):
+            if entry not in reached:
+                reached.add(entry)
+                new.append(entry)
+    return [name for name in every if name not in reached]
+
+
+def broken_links(path: Path, text: str) -> list[str]:
+    """Return the relative links of a page that lead to no file, or to no heading of one.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    text : str
+        Its text.
+    """
+    without_code = re.sub(r"^```.*?^```|`[^`\n]*`", "", text, flags=re.MULTILINE | re.DOTALL)
+    broken = []
+    for link in re.findall(r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)", without_code):
+        if re.match(r"[a-z]+:", link):
+            continue
+        target, _, anchor = link.partition("#")
+        file = (path.parent / target) if target else path
+        if not file.exists() or (
+            anchor and file.suffix == ".md" and anchor not in anchors(file.read_text(encoding="utf-8"))
+        ):
+            broken.append(link)
+    return broken
+
+
+def anchors(text: str) -> set[str]:
+    """Return what links to the headings of a page are called.
+
+    Parameters
+    ----------
+    text : str
+        The page.
+    """
+    headings = re.findall(
+        r"^#{1,4} (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE
+    )
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}

@@ -1,0 +1,1017 @@
+"""One tiny program for every wait state: where it waits, by how much, and what it waits for.
+
+The pages of properties show each as a timeline; tests/test_site.py analyses each and finds the severity where the picture marks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tracecols.docs.site.programs import OffloadProgram, PosixProgram, WindowProgram
+from tracecols.schema import EventKind as K
+from tracecols.schema.enums import COLLECTIVE_OPS
+from tracecols.testing import Location, Program
+
+PARALLEL = "!$omp parallel @a.c:1"
+BARRIER = "!$omp barrier @a.c:5"
+IMPLICIT = "!$omp implicit barrier @a.c:9"
+CRITICAL, INSIDE = "!$omp critical @a.c:3", "!$omp critical sblock @a.c:3"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A time range of one location, as its property counts it.
+
+    Attributes
+    ----------
+    location : Location
+        Who waits, or is charged.
+    start, end : int
+        Ticks.
+    """
+
+    location: Location
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Cause:
+    """The event that others wait for.
+
+    Attributes
+    ----------
+    location : Location
+        Where it is.
+    time : int
+        When it comes, in ticks.
+    what : str
+        What happens there.
+    """
+
+    location: Location
+    time: int
+    what: str
+
+
+@dataclass(frozen=True)
+class Example:
+    """A program that has a wait state.
+
+    Attributes
+    ----------
+    program : Program
+    intervals : tuple of Interval
+        What a property counts: all of it, and nothing else.
+    cause : Cause, optional
+        What is waited for; none where nothing in particular is.
+    """
+
+    program: Program
+    intervals: tuple[Interval, ...]
+    cause: Cause | None = None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How a property is shown.
+
+    Attributes
+    ----------
+    make : callable
+        Write the program down.
+    caption : str
+        What the picture shows.
+    conventions : str
+        Whose rules are followed.
+    """
+
+    make: Callable[[], Example]
+    caption: str
+    conventions: str
+
+
+EXAMPLES: dict[str, Shown] = {}
+"""By property."""
+
+
+def shows(
+    *properties: str, caption: str, conventions: str = "scalasca"
+) -> Callable[[Callable[[], Example]], Callable[[], Example]]:
+    """Declare what properties a program shows.
+
+    Parameters
+    ----------
+    *properties : str
+        Ids of properties whose severity is that of the marked intervals.
+    caption : str
+        What the picture shows: who waits, from when to when, and for what.
+    conventions : str, optional
+        Whose rules are followed.
+    """
+
+    def declare(make: Callable[[], Example]) -> Callable[[], Example]:
+        EXAMPLES.update({name: Shown(make, caption, conventions) for name in properties})
+        return make
+
+    return declare
+
+
+# -- point-to-point --------------------------------------------------------------------------------------------------------
+
+
+@shows("mpi_latesender", caption="Rank 1 enters MPI_Recv at 10 s and waits until rank 0 enters MPI_Send at 40 s.")
+def late_sender() -> Example:
+    """A message is sent 30 s after its receive was entered."""
+    program = Program(processes=2)
+    sender, receiver = program.masters
+    sender.enter(0, "main").enter(40, "MPI_Send").send(42, to=1).leave(52).leave(60)
+    receiver.enter(0, "main").enter(10, "MPI_Recv").receive(54, source=0).leave(55).leave(60)
+    return Example(program, (Interval(receiver, 10, 40),), Cause(sender, 40, "rank 0 enters MPI_Send"))
+
+
+@shows(
+    "mpi_latesender_wo", "mpi_lswo_same",
+    caption="Rank 1 waits from 10 to 30 s for the message with tag 2, although the message with tag 1, which it receives later, "
+    "was sent at 6 s. Both come from rank 0.",
+)  # fmt: skip
+def wrong_order() -> Example:
+    """Two messages of one sender are received in another order than they were sent."""
+    program = Program(processes=2)
+    sender, receiver = program.masters
+    sender.enter(0, "main").enter(5, "MPI_Send").send(6, to=1, tag=1).leave(15)
+    sender.enter(30, "MPI_Send").send(32, to=1, tag=2).leave(42).leave(60)
+    receiver.enter(0, "main").enter(10, "MPI_Recv").receive(43, source=0, tag=2).leave(44)
+    receiver.enter(46, "MPI_Recv").receive(55, source=0, tag=1).leave(56).leave(60)
+    return Example(program, (Interval(receiver, 10, 30),), Cause(sender, 30, "rank 0 enters MPI_Send with tag 2"))
+
+
+@shows(
+    "mpi_lswo_different",
+    caption="Rank 2 waits from 10 to 30 s for the message of rank 0, although the message of rank 1, which it receives later, "
+    "was sent at 6 s.",
+)  # fmt: skip
+def wrong_order_of_sources() -> Example:
+    """Messages of two senders are received in another order than they were sent."""
+    program = Program(processes=3)
+    late, early, receiver = program.masters
+    late.enter(0, "main").enter(30, "MPI_Send").send(32, to=2).leave(42).leave(60)
+    early.enter(0, "main").enter(5, "MPI_Send").send(6, to=2).leave(15).leave(60)
+    receiver.enter(0, "main").enter(10, "MPI_Recv").receive(43, source=0).leave(44)
+    receiver.enter(46, "MPI_Recv").receive(55, source=1).leave(56).leave(60)
+    return Example(program, (Interval(receiver, 10, 30),), Cause(late, 30, "rank 0 enters MPI_Send"))
+
+
+@shows(
+    "mpi_latereceiver",
+    caption="Rank 0 enters MPI_Send at 10 s and waits until rank 1 posts the receive at 40 s.",
+)  # fmt: skip
+def late_receiver() -> Example:
+    """A receive is posted 30 s after its message is sent, by a send that waits for it."""
+    program = Program(processes=2)
+    sender, receiver = program.masters
+    sender.enter(0, "main").enter(10, "MPI_Send").send(12, to=1).leave(52).leave(60)
+    receiver.enter(0, "main").enter(40, "MPI_Recv").receive(53, source=0).leave(54).leave(60)
+    return Example(program, (Interval(sender, 10, 40),), Cause(receiver, 40, "rank 1 enters MPI_Recv"))
+
+
+@shows(
+    "mpi_latereceiver_wo",
+    caption="Rank 0 waits in MPI_Send from 18 to 40 s until rank 1 posts the receive for tag 2. Rank 1 receives the message with tag 1, which was "
+    "sent before, still later.",
+)  # fmt: skip
+def late_receiver_wrong_order() -> Example:
+    """A message that was sent before is received after the one whose send waits."""
+    program = Program(processes=2)
+    sender, receiver = program.masters
+    sender.enter(0, "main").enter(4, "MPI_Isend").start_send(5, to=1, request=1, tag=1).leave(14)
+    sender.enter(18, "MPI_Send").send(19, to=1, tag=2).leave(50)
+    sender.enter(62, "MPI_Wait").complete_send(63, request=1).leave(69).leave(70)
+    receiver.enter(0, "main").enter(40, "MPI_Recv").receive(49, source=0, tag=2).leave(50)
+    receiver.enter(52, "MPI_Recv").receive(60, source=0, tag=1).leave(61).leave(70)
+    return Example(program, (Interval(sender, 18, 40),), Cause(receiver, 40, "rank 1 enters MPI_Recv for tag 2"))
+
+
+# -- collective operations ---------------------------------------------------------------------------------------------------
+
+
+def collective(name: str, op: str, times: list[tuple[int, int]], end: int = 60, **given: int | list[int]) -> Program:
+    """Write down processes that take part in one collective operation, each from its own begin to its own end."""
+    program = Program(processes=len(times))
+    for i, (one, (begin, leave)) in enumerate(zip(program.masters, times, strict=True)):
+        values = {key: value[i] if isinstance(value, list) else value for key, value in given.items()}
+        one.enter(0, "main").enter(begin, name).begin_collective(begin).end_collective(leave, op, **values)
+        one.leave(leave).leave(end)
+    return program
+
+
+@shows(
+    "mpi_barrier_wait",
+    caption="Ranks 0 and 1 wait in MPI_Barrier until rank 2, the last, enters it at 40 s.",
+)  # fmt: skip
+def barrier() -> Example:
+    """Processes reach a barrier at different times."""
+    program = collective("MPI_Barrier", "barrier", [(10, 45), (25, 45), (40, 45)])
+    first, second, last = program.masters
+    return Example(
+        program, (Interval(first, 10, 40), Interval(second, 25, 40)), Cause(last, 40, "rank 2 enters MPI_Barrier")
+    )
+
+
+@shows(
+    "mpi_barrier_completion",
+    caption="Rank 0 leaves MPI_Barrier at 30 s. What the others spend in it after that is completion.",
+)  # fmt: skip
+def barrier_completion() -> Example:
+    """Processes leave a barrier at different times."""
+    program = collective("MPI_Barrier", "barrier", [(20, 30), (20, 42), (20, 50)])
+    first, second, last = program.masters
+    return Example(
+        program, (Interval(second, 30, 42), Interval(last, 30, 50)), Cause(first, 30, "rank 0 leaves MPI_Barrier first")
+    )
+
+
+@shows(
+    "mpi_latebroadcast",
+    caption="Ranks 1 and 2 wait in MPI_Bcast until its root, rank 0, enters it at 40 s.",
+)  # fmt: skip
+def late_broadcast() -> Example:
+    """The root of a broadcast comes last."""
+    program = collective(
+        "MPI_Bcast", "bcast", [(40, 48), (10, 48), (25, 48)], root=0, sent=[8, 0, 0], received=[0, 8, 8]
+    )
+    root, first, second = program.masters
+    return Example(
+        program, (Interval(first, 10, 40), Interval(second, 25, 40)), Cause(root, 40, "the root enters MPI_Bcast")
+    )
+
+
+@shows(
+    "mpi_earlyreduce",
+    caption="The root of MPI_Reduce, rank 0, enters it at 10 s and waits until rank 2, the last sender, enters it at 40 s.",
+)  # fmt: skip
+def early_reduce() -> Example:
+    """The root of a reduction comes first."""
+    program = collective(
+        "MPI_Reduce", "reduce", [(10, 48), (25, 35), (40, 48)], root=0, sent=[0, 8, 8], received=[16, 0, 0]
+    )
+    root, _, last = program.masters
+    return Example(program, (Interval(root, 10, 40),), Cause(last, 40, "rank 2 enters MPI_Reduce"))
+
+
+@shows(
+    "mpi_wait_nxn",
+    caption="Ranks 0 and 1 wait in MPI_Allreduce until rank 2, the last, enters it at 40 s.",
+)  # fmt: skip
+def wait_n_to_n() -> Example:
+    """Processes reach an operation of all with all at different times."""
+    program = collective("MPI_Allreduce", "allreduce", [(10, 48), (25, 48), (40, 48)], sent=8, received=8)
+    first, second, last = program.masters
+    return Example(
+        program, (Interval(first, 10, 40), Interval(second, 25, 40)), Cause(last, 40, "rank 2 enters MPI_Allreduce")
+    )
+
+
+@shows(
+    "mpi_nxn_completion",
+    caption="Rank 0 leaves MPI_Allreduce at 32 s. What the others spend in it after that is completion.",
+)  # fmt: skip
+def n_to_n_completion() -> Example:
+    """Processes leave an operation of all with all at different times."""
+    program = collective("MPI_Allreduce", "allreduce", [(20, 32), (20, 42), (20, 50)], sent=8, received=8)
+    first, second, last = program.masters
+    return Example(
+        program,
+        (Interval(second, 32, 42), Interval(last, 32, 50)),
+        Cause(first, 32, "rank 0 leaves MPI_Allreduce first"),
+    )
+
+
+@shows(
+    "mpi_earlyscan",
+    caption="Rank 1 enters MPI_Scan at 10 s and waits until rank 0, whose value it needs, enters it at 40 s. Rank 2 waits for the same, "
+    "from 25 s on.",
+)  # fmt: skip
+def early_scan() -> Example:
+    """Higher ranks begin a scan before lower ones."""
+    program = collective("MPI_Scan", "scan", [(40, 46), (10, 48), (25, 50)], sent=8, received=8)
+    lowest, first, second = program.masters
+    return Example(
+        program, (Interval(first, 10, 40), Interval(second, 25, 40)), Cause(lowest, 40, "rank 0 enters MPI_Scan")
+    )
+
+
+@shows(
+    "mpi_init_completion",
+    caption="Rank 0 leaves MPI_Init at 20 s. What rank 1 spends in it after that is completion.",
+)  # fmt: skip
+def init_completion() -> Example:
+    """Processes leave MPI_Init at different times."""
+    program = Program(processes=2)
+    first, second = program.masters
+    for one, end in ((first, 20), (second, 40)):
+        one.enter(0, "main").enter(5, "MPI_Init").leave(end).leave(60)
+    return Example(program, (Interval(second, 20, 40),), Cause(first, 20, "rank 0 leaves MPI_Init first"))
+
+
+@shows(
+    "mpi_finalize_wait",
+    caption="Rank 0 enters MPI_Finalize at 10 s and waits until rank 1 enters it at 40 s.",
+)  # fmt: skip
+def finalize_wait() -> Example:
+    """Processes reach MPI_Finalize at different times."""
+    program = Program(processes=2)
+    first, last = program.masters
+    for one, begin in ((first, 10), (last, 40)):
+        one.enter(0, "main").enter(begin, "MPI_Finalize").leave(55).leave(60)
+    return Example(program, (Interval(first, 10, 40),), Cause(last, 40, "rank 1 enters MPI_Finalize"))
+
+
+@shows(
+    "mpi_nonblocking_collective_wait",
+    caption="Rank 0 has started the operation, enters MPI_Wait at 18 s and waits until rank 1 starts it at 40 s.",
+)  # fmt: skip
+def nonblocking_wait() -> Example:
+    """Processes start a non-blocking operation at different times."""
+    program = Program(processes=2)
+    first, last = program.masters
+    for one, start, complete, end in ((first, 4, 18, 60), (last, 40, 52, 62)):
+        one.enter(0, "main").enter(start, "MPI_Iallreduce").record(
+            start, K.NON_BLOCKING_COLLECTIVE_REQUEST, collectives={"request": 1}
+        )
+        side = {
+            "request": 1,
+            "op": COLLECTIVE_OPS.index("allreduce"),
+            "root": -1,
+            "sent": 8,
+            "received": 8,
+            "communicator": 0,
+        }
+        one.leave(start + 10).enter(complete, "MPI_Wait").record(
+            end - 1, K.NON_BLOCKING_COLLECTIVE_COMPLETE, collectives=side
+        )
+        one.leave(end).leave(70)
+    return Example(program, (Interval(first, 18, 40),), Cause(last, 40, "rank 1 enters MPI_Iallreduce"))
+
+
+# -- OpenMP ------------------------------------------------------------------------------------------------------------------
+
+
+def team(n: int, begin: list[int]) -> Program:
+    """Write down the begin of a parallel region: forked at 5 s; `leave_team` ends it."""
+    program = Program(threads=n)
+    program.masters[0].enter(0, "main").fork(5)
+    for one, time in zip(program.locations, begin, strict=True):
+        one.begin_team(time).enter(time, PARALLEL)
+    return program
+
+
+def leave_team(program: Program, end: list[int], join: int, until: int) -> None:
+    """End a parallel region."""
+    for one, time in zip(program.locations, end, strict=True):
+        one.leave(time).end_team(time)
+    program.masters[0].join(join).leave(until)
+
+
+def omp_barrier(name: str) -> Example:
+    """Threads reach a barrier at different times."""
+    program = team(3, [5, 5, 5])
+    for one, begin in zip(program.locations, (15, 30, 45), strict=True):
+        one.enter(begin, name).leave(55)
+    leave_team(program, [55, 55, 55], 55, 60)
+    first, second, last = program.locations
+    kind = "implicit" if name == IMPLICIT else "explicit"
+    return Example(
+        program,
+        (Interval(first, 15, 45), Interval(second, 30, 45)),
+        Cause(last, 45, f"thread 2 enters the {kind} barrier"),
+    )
+
+
+@shows(
+    "omp_ibarrier_wait",
+    caption="Threads 0 and 1 wait in the implicit barrier at the end of the parallel region until thread 2 enters it at 45 s.",
+)  # fmt: skip
+def implicit_barrier() -> Example:
+    """Threads reach the end of a parallel region at different times."""
+    return omp_barrier(IMPLICIT)
+
+
+@shows(
+    "omp_ebarrier_wait",
+    caption="Threads 0 and 1 wait in the barrier until thread 2 enters it at 45 s.",
+)  # fmt: skip
+def explicit_barrier() -> Example:
+    """Threads reach an explicit barrier at different times."""
+    return omp_barrier(BARRIER)
+
+
+def locked(acquire: str, release: str) -> Example:
+    """Two threads want one lock: the second has to wait until the first releases it."""
+    program = team(2, [5, 5])
+    owner, waiting = program.locations
+    owner.enter(10, acquire).acquire(12, lock=1, order=1).leave(14).enter(40, release).release(
+        41, lock=1, order=1
+    ).leave(46)
+    waiting.enter(18, acquire).acquire(43, lock=1, order=2).leave(44).enter(48, release).release(49, lock=1, order=2)
+    waiting.leave(53)
+    leave_team(program, [55, 55], 55, 60)
+    return Example(program, (Interval(waiting, 18, 41),), Cause(owner, 41, "thread 0 releases the lock"))
+
+
+@shows(
+    "omp_lock_contention_api",
+    caption="Thread 1 enters omp_set_lock at 18 s and waits until thread 0 releases the lock at 41 s.",
+)  # fmt: skip
+def lock_contention() -> Example:
+    """A lock of the OpenMP API is held by another thread."""
+    return locked("omp_set_lock", "omp_unset_lock")
+
+
+@shows(
+    "omp_lock_competition", "omp_lock_api", conventions="expert",
+    caption="Thread 1 enters omp_set_lock at 18 s and waits until thread 0 releases the lock at 41 s.",
+)  # fmt: skip
+def lock_competition() -> Example:
+    """The same under the conventions of EXPERT."""
+    return locked("omp_set_lock", "omp_unset_lock")
+
+
+@shows(
+    "omp_lock_contention_critical",
+    caption="Thread 1 reaches the critical section at 18 s and waits until thread 0 leaves it at 42 s.",
+)  # fmt: skip
+def critical_contention() -> Example:
+    """A critical section is occupied by another thread."""
+    program = team(2, [5, 5])
+    owner, waiting = program.locations
+    owner.enter(10, CRITICAL).acquire(11, lock=1, order=1).enter(11, INSIDE).leave(42).release(
+        42, lock=1, order=1
+    ).leave(43)
+    waiting.enter(18, CRITICAL).acquire(43, lock=1, order=2).enter(43, INSIDE).leave(51).release(
+        51, lock=1, order=2
+    ).leave(52)
+    leave_team(program, [55, 55], 55, 60)
+    return Example(program, (Interval(waiting, 18, 42),), Cause(owner, 42, "thread 0 leaves the critical section"))
+
+
+@shows(
+    "omp_lock_critical", conventions="expert",
+    caption="Thread 1 reaches the critical section at 18 s and waits until thread 0 leaves it at 42 s.",
+)  # fmt: skip
+def critical_competition() -> Example:
+    """The same under the conventions of EXPERT."""
+    return critical_contention()
+
+
+@shows(
+    "omp_fork",
+    caption="The master forks at 5 s. Until its threads have entered the parallel region the time counts as Fork.",
+)  # fmt: skip
+def fork() -> Example:
+    """Threads start some time after the fork."""
+    program = team(3, [15, 20, 30])
+    leave_team(program, [50, 50, 50], 50, 60)
+    return Example(
+        program, tuple(Interval(one, 5, t) for one, t in zip(program.locations, (15, 20, 30), strict=True)),
+        Cause(program.locations[0], 5, "the master forks"),
+    )  # fmt: skip
+
+
+@shows(
+    "omp_management",
+    caption="From the fork at 5 s to the begin of each thread, and from its end to the join at 55 s.",
+)  # fmt: skip
+def management() -> Example:
+    """Threads start some time after the fork, and end some time before the join."""
+    program = team(2, [12, 20])
+    leave_team(program, [50, 40], 55, 60)
+    master, worker = program.locations
+    return Example(
+        program, (Interval(master, 5, 12), Interval(master, 50, 55), Interval(worker, 5, 20), Interval(worker, 40, 55)),
+        Cause(master, 55, "the master joins"),
+    )  # fmt: skip
+
+
+@shows(
+    "omp_idle_threads",
+    caption="Threads 1 and 2 have nothing to do while the master is outside of parallel regions: until 20 s, and from 45 s on.",
+)  # fmt: skip
+def idle_threads() -> Example:
+    """A program that is serial before and after its parallel region."""
+    program = Program(threads=3)
+    master = program.masters[0]
+    master.enter(0, "main").fork(20)
+    for one in program.locations:
+        one.begin_team(20).enter(20, PARALLEL).leave(45).end_team(45)
+    master.join(45).leave(60)
+    return Example(
+        program, tuple(Interval(one, *t) for one in program.locations[1:] for t in ((0, 20), (45, 60))),
+        Cause(master, 20, "the master forks"),
+    )  # fmt: skip
+
+
+# -- threads of POSIX --------------------------------------------------------------------------------------------------------
+
+
+@shows(
+    "pthread_join_wait",
+    caption="The main thread enters pthread_join at 20 s and waits until the thread that it created ends at 45 s.",
+)  # fmt: skip
+def join_wait() -> Example:
+    """A thread is joined while it still runs."""
+    program = PosixProgram()
+    main, created = program.main, program.created
+    program.of_thread(main.enter(0, "main").enter(2, "pthread_create"), 3, K.THREAD_CREATE).leave(10)
+    program.of_thread(created, 5, K.THREAD_BEGIN).enter(5, "work").leave(45)
+    program.of_thread(created, 45, K.THREAD_END)
+    program.of_thread(main.enter(20, "pthread_join"), 47, K.THREAD_WAIT).leave(48).leave(60)
+    return Example(program, (Interval(main, 20, 45),), Cause(created, 45, "the created thread ends"))
+
+
+def mutex(acquire: str) -> Example:
+    """A mutex is held by another thread."""
+    program = PosixProgram()
+    owner, waiting = program.main, program.created
+    program.of_lock(owner.enter(0, "main").enter(5, "pthread_mutex_lock"), 6, K.THREAD_ACQUIRE_LOCK, 1).leave(15)
+    program.of_lock(owner.enter(38, "pthread_mutex_unlock"), 40, K.THREAD_RELEASE_LOCK, 1).leave(48).leave(60)
+    program.of_lock(waiting.enter(0, "work").enter(10, acquire), 42, K.THREAD_ACQUIRE_LOCK, 2).leave(43)
+    program.of_lock(waiting.enter(46, "pthread_mutex_unlock"), 47, K.THREAD_RELEASE_LOCK, 2).leave(56).leave(60)
+    return Example(program, (Interval(waiting, 10, 40),), Cause(owner, 40, "thread 0 releases the mutex"))
+
+
+@shows(
+    "pthread_lock_contention_mutex_lock",
+    caption="Thread 1 enters pthread_mutex_lock at 10 s and waits until thread 0 releases the mutex at 40 s.",
+)  # fmt: skip
+def mutex_contention() -> Example:
+    """A mutex is locked by another thread."""
+    return mutex("pthread_mutex_lock")
+
+
+@shows(
+    "pthread_lock_contention_conditional",
+    caption="Thread 1 waits for a condition, and needs the mutex to go on. Until thread 0 releases it at 40 s the time counts as contention.",
+)  # fmt: skip
+def condition_contention() -> Example:
+    """The mutex of a condition is locked by another thread."""
+    return mutex("pthread_cond_wait")
+
+
+# -- one-sided communication -------------------------------------------------------------------------------------------------
+
+
+def window_call(name: str) -> Example:
+    """Two processes reach a call on a window at different times."""
+    program = WindowProgram(2)
+    for rank, enter in enumerate((10, 40)):
+        program.masters[rank].enter(0, "main")
+        program.together(rank, name, enter, 56).leave(60)
+    first, last = program.masters
+    return Example(program, (Interval(first, 10, 40),), Cause(last, 40, f"rank 1 enters {name}"))
+
+
+@shows(
+    "mpi_rma_wait_at_create", caption="Rank 0 enters MPI_Win_create at 10 s and waits until rank 1 enters it at 40 s."
+)
+def wait_at_create() -> Example:
+    """Processes create a window."""
+    return window_call("MPI_Win_create")
+
+
+@shows(
+    "mpi_rma_wait_window_create", conventions="expert",
+    caption="Rank 0 enters MPI_Win_create at 10 s and waits until rank 1 enters it at 40 s.",
+)  # fmt: skip
+def wait_at_create_for_expert() -> Example:
+    """Processes create a window."""
+    return window_call("MPI_Win_create")
+
+
+@shows("mpi_rma_wait_at_free", caption="Rank 0 enters MPI_Win_free at 10 s and waits until rank 1 enters it at 40 s.")
+def wait_at_free() -> Example:
+    """Processes free a window."""
+    return window_call("MPI_Win_free")
+
+
+@shows(
+    "mpi_rma_wait_window_free", conventions="expert",
+    caption="Rank 0 enters MPI_Win_free at 10 s and waits until rank 1 enters it at 40 s.",
+)  # fmt: skip
+def wait_at_free_for_expert() -> Example:
+    """Processes free a window."""
+    return window_call("MPI_Win_free")
+
+
+@shows("mpi_rma_wait_at_fence", caption="Rank 0 enters MPI_Win_fence at 10 s and waits until rank 1 enters it at 40 s.")
+def wait_at_fence() -> Example:
+    """Processes reach a fence at different times."""
+    return window_call("MPI_Win_fence")
+
+
+@shows(
+    "mpi_rma_fence_wait", conventions="expert",
+    caption="Rank 0 enters MPI_Win_fence at 10 s and waits until rank 1 enters it at 40 s.",
+)  # fmt: skip
+def wait_at_fence_for_expert() -> Example:
+    """Processes reach a fence at different times."""
+    return window_call("MPI_Win_fence")
+
+
+@shows(
+    "mpi_rma_early_fence",
+    caption="Rank 0 enters the second fence at 22 s. Until rank 1 has left MPI_Put at 40 s, the last access to rank 0, the wait counts as "
+    "Early Fence; from then on it does not.",
+)  # fmt: skip
+def early_fence() -> Example:
+    """A process waits in a fence while others still access its window."""
+    program = WindowProgram(2)
+    first, last = program.masters
+    for rank in range(2):
+        program.masters[rank].enter(0, "main")
+        program.together(rank, "MPI_Win_fence", 2, 14)
+    program.put(1, 28, 40, target=0)
+    program.together(0, "MPI_Win_fence", 22, 62).leave(65)
+    program.together(1, "MPI_Win_fence", 50, 62).leave(65)
+    return Example(program, (Interval(first, 22, 40),), Cause(last, 40, "rank 1 leaves MPI_Put"))
+
+
+def exposure(late_complete: bool) -> Example:
+    """A target waits in MPI_Win_wait for the origin."""
+    program = WindowProgram(2)
+    origin, target = program.masters
+    origin.enter(0, "main"), target.enter(0, "main")
+    program.synchronise(1, "MPI_Win_post", 2, 13, other=0)
+    program.synchronise(0, "MPI_Win_start", 4, 15, other=1)
+    program.put(0, 20, 28, target=1)
+    program.synchronise(0, "MPI_Win_complete", 45, 60, other=1).leave(65)
+    program.synchronise(1, "MPI_Win_wait", 18, 60, other=0).leave(65)
+    return Example(
+        program,
+        (Interval(target, 28 if late_complete else 18, 45),),
+        Cause(origin, 45, "rank 0 enters MPI_Win_complete"),
+    )
+
+
+EARLY_WAIT = "Rank 1 enters MPI_Win_wait at 18 s and waits until rank 0, the origin, enters MPI_Win_complete at 45 s."
+LATE_COMPLETE = (
+    "Rank 0 has left its last access at 28 s, but enters MPI_Win_complete at 45 s only. Of the time that rank 1 waits in MPI_Win_wait, the part "
+    "between the two is Late Complete."
+)
+
+
+@shows("mpi_rma_early_wait", caption=EARLY_WAIT)
+def early_wait() -> Example:
+    """A target waits in MPI_Win_wait for the origin."""
+    return exposure(late_complete=False)
+
+
+@shows("mpi_rma_earlywait", caption=EARLY_WAIT, conventions="expert")
+def early_wait_for_expert() -> Example:
+    """A target waits in MPI_Win_wait for the origin."""
+    return exposure(late_complete=False)
+
+
+@shows("mpi_rma_late_complete", caption=LATE_COMPLETE)
+def late_complete() -> Example:
+    """An origin completes long after its last access."""
+    return exposure(late_complete=True)
+
+
+@shows("mpi_rma_latecomplete", caption=LATE_COMPLETE, conventions="expert")
+def late_complete_for_expert() -> Example:
+    """An origin completes long after its last access."""
+    return exposure(late_complete=True)
+
+
+def late_post(in_start: bool) -> Example:
+    """An origin waits for the target to expose its window, in MPI_Win_start or in its first access."""
+    program = WindowProgram(2)
+    origin, target = program.masters
+    origin.enter(0, "main"), target.enter(0, "main")
+    if in_start:
+        program.synchronise(0, "MPI_Win_start", 10, 42, other=1)
+        program.put(0, 43, 49, target=1)
+    else:
+        program.synchronise(0, "MPI_Win_start", 2, 13, other=1)
+        program.put(0, 16, 45, target=1)
+    program.synchronise(1, "MPI_Win_post", 40, 50, other=0)
+    program.synchronise(0, "MPI_Win_complete", 51, 65, other=1).leave(70)
+    program.synchronise(1, "MPI_Win_wait", 54, 66, other=0).leave(70)
+    return Example(
+        program, (Interval(origin, 10 if in_start else 16, 40),), Cause(target, 40, "rank 1 enters MPI_Win_post")
+    )
+
+
+LATE_POST = "Rank 0 enters MPI_Win_start at 10 s and waits until rank 1, the target, enters MPI_Win_post at 40 s."
+LATE_POST_OF_ACCESS = (
+    "Rank 0 enters MPI_Put at 16 s and waits until rank 1, the target, exposes its window in MPI_Win_post at 40 s."
+)
+
+
+@shows("mpi_rma_sync_late_post", caption=LATE_POST)
+def late_post_in_start() -> Example:
+    """MPI_Win_start waits for the target."""
+    return late_post(in_start=True)
+
+
+@shows("mpi_rma_latepost", caption=LATE_POST, conventions="expert")
+def late_post_in_start_for_expert() -> Example:
+    """MPI_Win_start waits for the target."""
+    return late_post(in_start=True)
+
+
+@shows("mpi_rma_comm_late_post", caption=LATE_POST_OF_ACCESS)
+def late_post_in_access() -> Example:
+    """An access waits for the target."""
+    return late_post(in_start=False)
+
+
+@shows("mpi_rma_earlytransfer", caption=LATE_POST_OF_ACCESS, conventions="expert")
+def early_transfer() -> Example:
+    """An access waits for the target."""
+    return late_post(in_start=False)
+
+
+@shows(
+    "mpi_rma_sync_lock_competition",
+    caption="Rank 1 enters MPI_Win_lock at 15 s and waits until rank 0 releases the lock at 40 s.",
+)  # fmt: skip
+def window_lock() -> Example:
+    """Two processes lock a window one after the other."""
+    program = WindowProgram(2)
+    owner, waiting = program.masters
+    owner.enter(0, "main"), waiting.enter(0, "main")
+    program.lock(0, 3, 13, unlock=30, release=40).leave(65)
+    program.lock(1, 15, 44, unlock=48, release=60).leave(65)
+    return Example(program, (Interval(waiting, 15, 40),), Cause(owner, 40, "rank 0 releases the lock"))
+
+
+# -- devices -----------------------------------------------------------------------------------------------------------------
+
+
+def offload() -> OffloadProgram:
+    """A kernel, a blocking copy behind it, and a synchronisation that has nothing to wait for."""
+    program = OffloadProgram()
+    program.host.enter(0, "main")
+    program.call(8, 20, "cuLaunchKernel").kernel(18, 40)
+    program.call(26, 56, "cuMemcpyDtoH_v2").copy_to_host(44, 54)
+    program.call(64, 78, "cuCtxSynchronize")
+    program.host.leave(80)
+    return program
+
+
+@shows(
+    "device_late_launch",
+    caption="The stream has nothing to do while the host is in the call that launches its kernel, from 8 to 18 s.",
+)  # fmt: skip
+def late_launch() -> Example:
+    """A kernel is launched while its stream is idle."""
+    program = offload()
+    return Example(program, (Interval(program.host, 8, 18),), Cause(program.stream, 18, "the kernel begins"))
+
+
+@shows(
+    "device_copy_wait",
+    caption="The host enters the copying call at 26 s. Until the kernel that was launched before ends at 40 s it waits.",
+)  # fmt: skip
+def copy_wait() -> Example:
+    """A blocking copy waits for a kernel."""
+    program = offload()
+    return Example(program, (Interval(program.host, 26, 40),), Cause(program.stream, 40, "the kernel ends"))
+
+
+@shows(
+    "device_blocking_copy",
+    caption="From 44 to 54 s the host waits in the call for the transfer itself.",
+)  # fmt: skip
+def blocking_copy() -> Example:
+    """A copy that returns only when it is done."""
+    program = offload()
+    return Example(program, (Interval(program.host, 44, 54),), Cause(program.stream, 54, "the copy ends"))
+
+
+@shows(
+    "device_useless_sync",
+    caption="Nothing is pending when the host enters cuCtxSynchronize at 64 s: the call costs its own time.",
+)  # fmt: skip
+def useless_sync() -> Example:
+    """A synchronisation when everything is over."""
+    program = offload()
+    return Example(program, (Interval(program.host, 64, 78),), None)
+
+
+@shows(
+    "device_early_wait",
+    caption="The host enters cuCtxSynchronize at 24 s and waits until the kernel ends at 50 s.",
+)  # fmt: skip
+def early_blocking_wait() -> Example:
+    """A synchronisation long before the kernel ends."""
+    program = OffloadProgram()
+    program.host.enter(0, "main")
+    program.call(5, 18, "cuLaunchKernel").kernel(15, 50).call(24, 52, "cuCtxSynchronize")
+    program.host.leave(60)
+    return Example(program, (Interval(program.host, 24, 50),), Cause(program.stream, 50, "the kernel ends"))
+
+
+@shows(
+    "device_time",
+    caption="The time of a stream is that of its process, divided into what it does: idle, kernel, idle, copy, idle.",
+)
+def device_time() -> Example:
+    """What all times of a stream add up to."""
+    program = offload()
+    times = ((0, 18), (18, 40), (40, 44), (44, 54), (54, 80))
+    return Example(program, tuple(Interval(program.stream, *t) for t in times), None)
+
+
+@shows("device_kernels", caption="A kernel runs on the stream from 18 to 40 s.")
+def kernels() -> Example:
+    """When a kernel runs."""
+    program = offload()
+    return Example(program, (Interval(program.stream, 18, 40),), None)
+
+
+@shows(
+    "device_copies", "device_copies_to_host", "device_copies_exposed",
+    caption="A copy to the host runs on the stream from 44 to 54 s. No kernel runs meanwhile: it is exposed.",
+)  # fmt: skip
+def copies() -> Example:
+    """When a copy runs."""
+    program = offload()
+    return Example(program, (Interval(program.stream, 44, 54),), None)
+
+
+@shows(
+    "device_idle",
+    caption="The stream does nothing before the kernel, between kernel and copy, and after the copy.",
+)  # fmt: skip
+def device_idle() -> Example:
+    """When a stream does nothing."""
+    program = offload()
+    stream = program.stream
+    return Example(program, (Interval(stream, 0, 18), Interval(stream, 40, 44), Interval(stream, 54, 80)), None)
+
+
+@shows(
+    "device_idle_before_launch",
+    caption="Until the host enters the launching call at 8 s the stream is idle because the host is late; so it is after the copy, when nothing "
+    "is launched any more.",
+)  # fmt: skip
+def idle_before_launch() -> Example:
+    """A stream is idle because nothing was launched."""
+    program = offload()
+    stream = program.stream
+    return Example(
+        program,
+        (Interval(stream, 0, 8), Interval(stream, 54, 80)),
+        Cause(program.host, 8, "the host enters cuLaunchKernel"),
+    )
+
+
+@shows(
+    "device_idle_after_launch",
+    caption="The kernel was launched at 8 s and begins at 18 s; the copy was asked for at 26 s and begins 4 s after the kernel ended.",
+)  # fmt: skip
+def idle_after_launch() -> Example:
+    """A stream is idle although its next work was launched."""
+    program = offload()
+    stream = program.stream
+    return Example(
+        program,
+        (Interval(stream, 8, 18), Interval(stream, 40, 44)),
+        Cause(program.host, 8, "the host enters cuLaunchKernel"),
+    )
+
+
+# -- root causes -------------------------------------------------------------------------------------------------------------
+
+
+@shows(
+    "delay_latesender",
+    caption="Rank 1 waits 30 s in MPI_Recv because rank 0 computes 30 s longer before it sends. These 30 s are charged to the computation of rank 0.",
+)  # fmt: skip
+def delay_of_late_sender() -> Example:
+    """What the sender did more than the receiver."""
+    program = Program(processes=2)
+    sender, receiver = program.masters
+    sender.enter(0, "main").enter(0, "compute").leave(40).enter(40, "MPI_Send").send(42, to=1).leave(52).leave(60)
+    receiver.enter(0, "main").enter(0, "compute").leave(10).enter(10, "MPI_Recv").receive(54, source=0).leave(55).leave(
+        60
+    )
+    return Example(program, (Interval(sender, 10, 40),), Cause(sender, 40, "rank 0 enters MPI_Send"))
+
+
+@shows(
+    "mpi_wait_direct_latesender", "mpi_wait_terminal_ls",
+    caption="Rank 1 waits 30 s in MPI_Recv. Rank 0 did not wait itself before it sent, it computed: the wait is direct. Rank 1 makes nobody wait "
+    "later: the wait is terminal.",
+)  # fmt: skip
+def direct_and_terminal() -> Example:
+    """A wait that another one neither causes nor follows."""
+    example = delay_of_late_sender()
+    receiver = example.program.masters[1]
+    return Example(example.program, (Interval(receiver, 10, 40),), example.cause)
+
+
+@shows(
+    "delay_barrier",
+    caption="Rank 0 waits 30 s in MPI_Barrier because rank 1 computes 30 s longer. These 30 s are charged to the computation of rank 1.",
+)  # fmt: skip
+def delay_of_barrier() -> Example:
+    """What the last process did more than the one that waits."""
+    program = Program(processes=2)
+    waiting, last = program.masters
+    for one, begin in ((waiting, 10), (last, 40)):
+        one.enter(0, "main").enter(0, "compute").leave(begin)
+        one.enter(begin, "MPI_Barrier").begin_collective(begin).end_collective(50, "barrier").leave(50).leave(60)
+    return Example(program, (Interval(last, 10, 40),), Cause(last, 40, "rank 1 enters MPI_Barrier"))
+
+
+@shows(
+    "delay_n2n",
+    caption="Rank 0 waits 30 s in MPI_Allreduce because rank 1 computes 30 s longer. These 30 s are charged to the computation of rank 1.",
+)  # fmt: skip
+def delay_of_n_to_n() -> Example:
+    """What the last process did more than the one that waits."""
+    program = Program(processes=2)
+    waiting, last = program.masters
+    for one, begin in ((waiting, 10), (last, 40)):
+        one.enter(0, "main").enter(0, "compute").leave(begin).enter(begin, "MPI_Allreduce").begin_collective(begin)
+        one.end_collective(52, "allreduce", sent=8, received=8).leave(52).leave(60)
+    return Example(program, (Interval(last, 10, 40),), Cause(last, 40, "rank 1 enters MPI_Allreduce"))
+
+
+@shows(
+    "delay_12n",
+    caption="Rank 1 waits 30 s in MPI_Bcast because rank 0, the root, computes 30 s longer. These 30 s are charged to the computation of rank 0.",
+)  # fmt: skip
+def delay_of_broadcast() -> Example:
+    """What the root did more than the one that waits."""
+    program = Program(processes=2)
+    root, waiting = program.masters
+    for one, begin, sent in ((root, 40, 8), (waiting, 10, 0)):
+        one.enter(0, "main").enter(0, "compute").leave(begin).enter(begin, "MPI_Bcast").begin_collective(begin)
+        one.end_collective(50, "bcast", root=0, sent=sent, received=8 - sent).leave(50).leave(60)
+    return Example(program, (Interval(root, 10, 40),), Cause(root, 40, "rank 0 enters MPI_Bcast"))
+
+
+@shows(
+    "delay_n21",
+    caption="Rank 0, the root, waits 30 s in MPI_Reduce because rank 1 computes 30 s longer. These 30 s are charged to the computation of rank 1.",
+)  # fmt: skip
+def delay_of_reduce() -> Example:
+    """What the last sender did more than the root."""
+    program = Program(processes=2)
+    root, last = program.masters
+    for one, begin, sent in ((root, 10, 0), (last, 40, 8)):
+        one.enter(0, "main").enter(0, "compute").leave(begin).enter(begin, "MPI_Reduce").begin_collective(begin)
+        one.end_collective(50, "reduce", root=0, sent=sent, received=8 - sent).leave(50).leave(60)
+    return Example(program, (Interval(last, 10, 40),), Cause(last, 40, "rank 1 enters MPI_Reduce"))
+
+
+@shows(
+    "delay_ompbarrier",
+    caption="Thread 0 waits 30 s in the implicit barrier because thread 1 computes 30 s longer. These 30 s are charged to the computation of thread 1.",
+)  # fmt: skip
+def delay_of_omp_barrier() -> Example:
+    """What the last thread did more than the one that waits."""
+    program = team(2, [5, 5])
+    for one, begin in zip(program.locations, (15, 45), strict=True):
+        one.enter(5, "compute").leave(begin).enter(begin, IMPLICIT).leave(55)
+    leave_team(program, [55, 55], 55, 60)
+    last = program.locations[1]
+    return Example(program, (Interval(last, 15, 45),), Cause(last, 45, "thread 1 enters the implicit barrier"))
+
+
+@shows(
+    "delay_ompidle",
+    caption="Thread 1 has nothing to do while the master computes outside of parallel regions, until 20 s and from 45 s on. These 35 s are "
+    "charged to the computation of the master.",
+)  # fmt: skip
+def delay_of_idle_threads() -> Example:
+    """What the master does alone."""
+    program = Program(threads=2)
+    master = program.masters[0]
+    master.enter(0, "main").enter(0, "compute").leave(20).fork(20)
+    for one in program.locations:
+        one.begin_team(20).enter(20, PARALLEL).leave(45).end_team(45)
+    master.join(45).enter(45, "compute").leave(60).leave(60)
+    return Example(program, (Interval(master, 0, 20), Interval(master, 45, 60)), Cause(master, 20, "the master forks"))
+
+
+@shows(
+    "critical_path",
+    caption="Rank 0 computes until it sends at 40 s, and rank 1 could not go on before: the critical path runs on rank 0 until it enters "
+    "MPI_Send, then on rank 1 until it enters MPI_Finalize.",
+)  # fmt: skip
+def critical_path() -> Example:
+    """The path that determines how long the program runs."""
+    program = Program(processes=2)
+    sender, receiver = program.masters
+    sender.enter(0, "main").enter(0, "compute").leave(40).enter(40, "MPI_Send").send(42, to=1).leave(52)
+    sender.enter(62, "MPI_Finalize").leave(95).leave(95)
+    receiver.enter(0, "main").enter(0, "compute").leave(10).enter(10, "MPI_Recv").receive(54, source=0).leave(55)
+    receiver.enter(55, "compute").leave(80).enter(80, "MPI_Finalize").leave(95).leave(95)
+    return Example(program, (Interval(sender, 0, 40), Interval(receiver, 40, 80)), None)

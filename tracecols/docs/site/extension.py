@@ -1,0 +1,153 @@
+"""What the site has besides its pages: timelines of properties, a live report, the help of all commands, and a check that every page is in a section."""
+
+from __future__ import annotations
+
+import html
+import inspect
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.errors import ExtensionError
+from sphinx.util.docutils import SphinxDirective
+
+import tracecols
+from tracecols.cli import group as command_line
+from tracecols.docs.site.contents import without_section
+from tracecols.docs.site.examples import EXAMPLES
+from tracecols.docs.site.timelines import draw
+from tracecols.scratch import temporary_folder
+
+PROPERTIES = "properties/"
+REPORT = "hybrid_2x3.html"
+"""The live report, beside the start page; report.md shows it."""
+
+
+def add_timeline(page: str, name: str) -> str:
+    """Return the page of a property with its timeline and the program that it was drawn of, behind the title."""
+    shown = EXAMPLES[name]
+    caption = shown.caption if shown.conventions == "scalasca" else f"By the rules of EXPERT: {shown.caption}"
+    picture = draw(shown.make(), name, caption)
+    code = html.escape(inspect.getsource(shown.make).split("\ndef ", 1)[1])
+    figure = "\n".join(
+        [
+            '<figure class="timeline">',
+            picture,
+            f"<figcaption>{html.escape(caption)}</figcaption>",
+            "</figure>",
+            "<details><summary>The program, as written down for <code>tracecols.testing</code></summary>",
+            f"<pre>def {code}</pre>",
+            "</details>",
+        ]
+    )
+    # an empty line would end the block of HTML
+    figure = re.sub(r"\n\s*\n", "\n", figure)
+    head, _, rest = page.partition("\n## ")
+    return f"{head}\n{figure}\n\n## {rest}"
+
+
+def inline_attachments(text: str) -> str:
+    """Return a notebook whose attached pictures are part of the text that shows them."""
+    notebook = json.loads(text)
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        for name, versions in cell.get("attachments", {}).items():
+            kind, data = next(iter(versions.items()))
+            source = source.replace(f"attachment:{name}", f"data:{kind};base64,{''.join(data)}")
+        cell["source"] = source
+    return json.dumps(notebook)
+
+
+def prepare_source(app: Sphinx, name: str, source: list[str]) -> None:
+    """Add to a page what is made for the site only."""
+    if name.removeprefix(PROPERTIES) in EXAMPLES and name.startswith(PROPERTIES):
+        source[0] = add_timeline(source[0], name.removeprefix(PROPERTIES))
+    elif name == "properties":
+        source[0] += f"\n```{{toctree}}\n:hidden:\n:glob:\n{PROPERTIES}*\n```\n"
+    elif app.env.doc2path(name).suffix == ".ipynb":
+        source[0] = inline_attachments(source[0])
+    # drawn where Markdown is shown with Mermaid; its script would come from the network, and a table below says the same
+    source[0] = re.sub(r"\n```mermaid\n.*?\n```\n(\nThick arrows.*?\n)?", "\n", source[0], flags=re.DOTALL)
+
+
+class Commands(SphinxDirective):
+    """The help of every command, as the command line prints it."""
+
+    def run(self) -> list[nodes.Node]:
+        """Make a section for each command."""
+        import click
+
+        sections: list[nodes.Node] = []
+        context = click.Context(command_line, info_name="tracecols", terminal_width=90, max_content_width=90)
+        for name in command_line.list_commands(context):
+            command = command_line.get_command(context, name)
+            assert command is not None
+            with click.Context(
+                command, info_name=name, parent=context, terminal_width=90, max_content_width=90
+            ) as inner:
+                text = command.get_help(inner)
+            section = nodes.section(ids=[f"tracecols-{name}"], names=[f"tracecols {name}"])
+            section += nodes.title(text=f"tracecols {name}")
+            section += nodes.literal_block(text, text, language="text")
+            self.state.document.note_explicit_target(section)
+            sections.append(section)
+        return sections
+
+
+def check_contents(app: Sphinx, env: BuildEnvironment) -> None:
+    """Fail with a clear message where pages are in no section."""
+    lost = without_section(Path(app.srcdir))
+    if lost:
+        raise ExtensionError(
+            f"pages in no section of the site: {', '.join(lost)}\n"
+            "  add each to one of the tables of contents (```{toctree}) of tracecols/docs/index.md"
+        )
+
+
+def write_report(app: Sphinx, failed: Exception | None) -> None:
+    """Analyse a small real trace and write its report beside the pages."""
+    if failed is not None or app.builder.format != "html":
+        return
+    archive = Path(tracecols.__file__).parents[1] / "tests" / "data" / "hybrid_2x3"
+    with temporary_folder() as folder:
+        trace = tracecols.open(tracecols.convert(archive, folder / "hybrid.trace"))
+        trace.analyze().report(Path(app.outdir) / REPORT, title="hybrid_2x3")
+
+
+_sidebars: dict[str, str] = {}
+
+
+def keep_sidebar(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
+    """List sections and their pages beside every page, but not the pages of all properties, which would take most of the build.
+
+    The list is the same for all of those, so it is made once.
+    """
+    make: Callable[..., str] = context["toctree"]
+
+    def toctree(**options: Any) -> str:
+        options["maxdepth"] = 1
+        if not page.startswith(PROPERTIES):
+            return make(**options)
+        if PROPERTIES not in _sidebars:
+            _sidebars[PROPERTIES] = make(**options)
+        return _sidebars[PROPERTIES]
+
+    context["toctree"] = toctree
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register what this module adds."""
+    app.add_directive("commands", Commands)
+    app.connect("source-read", prepare_source)
+    app.connect("env-check-consistency", check_contents)
+    # before the theme asks for it
+    app.connect("html-page-context", keep_sidebar, priority=400)
+    app.connect("build-finished", write_report)
+    return {"version": tracecols.__version__, "parallel_read_safe": True, "parallel_write_safe": True}

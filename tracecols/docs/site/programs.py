@@ -1,0 +1,140 @@
+"""Tiny programs with windows of one-sided communication, with a device, and with threads of POSIX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tracecols.schema import EventKind as K
+from tracecols.schema.enums import COLLECTIVE_OPS, PARADIGMS
+from tracecols.testing import Location, Program
+
+PTHREAD = PARADIGMS.index("pthread")
+ANY, CLOSES = 1, 3
+"""Levels of synchronisation: of the process, and of its memory as well."""
+
+
+def add_row(tables: dict[str, dict[str, list[Any]]], table: str, **values: Any) -> None:
+    """Add a row to a definition table; what is not given is null."""
+    columns = tables[table]
+    number = len(columns["id"])
+    for name, column in columns.items():
+        column.append(values.get(name, number if name == "id" else "" if name == "name" else -1))
+
+
+class WindowProgram(Program):
+    """Processes with one window of one-sided communication that all of them expose.
+
+    Parameters
+    ----------
+    processes : int
+        Processes, of one thread.
+    """
+
+    def __init__(self, processes: int) -> None:
+        super().__init__(processes)
+        self._matching = 0
+
+    @property
+    def definitions(self) -> dict[str, dict[str, list[Any]]]:
+        """Columns of every definition table: also the window, and a group of each process."""
+        tables = super().definitions
+        add_row(tables, "windows", name="window", communicator=0, flags=0)
+        for p in range(len(self.masters)):
+            add_row(tables, "groups", type="comm_group", paradigm="mpi", flags=0, members=[p])
+        return tables
+
+    def together(self, rank: int, name: str, enter: int, leave: int) -> Location:
+        """Write down a call that all processes make: creation, fence or freeing of the window."""
+        one = self.masters[rank].enter(enter, name).record(enter, K.RMA_COLLECTIVE_BEGIN)
+        side = {"window": 0, "op": COLLECTIVE_OPS.index("barrier"), "level": CLOSES, "sent": 0, "received": 0}
+        return one.record(leave, K.RMA_COLLECTIVE_END, rma=side).leave(leave)
+
+    def synchronise(self, rank: int, name: str, enter: int, leave: int, other: int) -> Location:
+        """Write down MPI_Win_post, -start, -complete or -wait with one other process."""
+        closes = name in ("MPI_Win_complete", "MPI_Win_wait")
+        side = {"window": 0, "group": other, "level": CLOSES if closes else ANY}
+        one = self.masters[rank].enter(enter, name)
+        return one.record(leave if closes else enter, K.RMA_GROUP_SYNC, rma=side).leave(leave)
+
+    def put(self, rank: int, enter: int, leave: int, target: int) -> Location:
+        """Write down a put of 8 bytes."""
+        self._matching += 1
+        side = {"window": 0, "remote": target, "sent": 8, "received": 0, "matching": self._matching}
+        return self.masters[rank].enter(enter, "MPI_Put").record(enter, K.RMA_PUT, rma=side).leave(leave)
+
+    def lock(self, rank: int, enter: int, leave: int, unlock: int, release: int) -> Location:
+        """Write down that a process locks the window of process 0 exclusively, and unlocks it."""
+        side = {"window": 0, "remote": 0, "lock": 0}
+        one = self.masters[rank].enter(enter, "MPI_Win_lock")
+        one.record(enter, K.RMA_REQUEST_LOCK, rma={**side, "lock_type": 0}).leave(leave)
+        return one.enter(unlock, "MPI_Win_unlock").record(release, K.RMA_RELEASE_LOCK, rma=side).leave(release)
+
+
+class OffloadProgram(Program):
+    """A process with a device that has one stream.
+
+    Attributes
+    ----------
+    host, stream : Location
+        The process's only thread, and the stream.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(processes=1, threads=2)
+        self.host, self.stream = self.locations
+        self._communicators.append(("", "cuda", [0, 1]))
+
+    @property
+    def definitions(self) -> dict[str, dict[str, list[Any]]]:
+        """Columns of every definition table: the second location is a stream."""
+        tables = super().definitions
+        tables["locations"]["type"][1] = "gpu"
+        tables["locations"]["name"] = ["host", "CUDA[0:7]"]
+        add_row(tables, "windows", communicator=1, flags=0)
+        return tables
+
+    def call(self, enter: int, leave: int, name: str) -> OffloadProgram:
+        """Write down a call of the host for the device."""
+        self.region(name, "cuda", "wrapper")
+        self.host.enter(enter, name).leave(leave)
+        return self
+
+    def kernel(self, begin: int, end: int, name: str = "kernel") -> OffloadProgram:
+        """Write down a kernel."""
+        self.region(name, "cuda", "function")
+        self.stream.enter(begin, name).leave(end)
+        return self
+
+    def copy_to_host(self, begin: int, end: int) -> OffloadProgram:
+        """Write down a copy of 64 bytes from the device to the host."""
+        side = {"window": 0, "remote": 0, "matching": 1}
+        self.stream.record(begin, K.RMA_PUT, rma={**side, "sent": 64, "received": 0})
+        self.stream.record(end, K.RMA_OP_COMPLETE_BLOCKING, rma={"window": 0, "matching": 1})
+        return self
+
+
+class PosixProgram(Program):
+    """A thread that creates another one, and what they lock.
+
+    Attributes
+    ----------
+    main, created : Location
+        The two threads.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(processes=1, threads=2)
+        self.main, self.created = self.locations
+        self._communicators.append(("", "pthread", [0, 1]))
+        self.region("pthread_create", "pthread", "thread_create")
+        self.region("pthread_join", "pthread", "thread_wait")
+        for name in ("pthread_mutex_lock", "pthread_mutex_unlock", "pthread_cond_wait"):
+            self.region(name, "pthread", "wrapper")
+
+    def of_thread(self, one: Location, time: int, kind: K) -> Location:
+        """Write down that the second thread is created, begins, is waited for or ends."""
+        return one.record(time, kind, threads={"team": 1, "sequence": 1, "model": PTHREAD})
+
+    def of_lock(self, one: Location, time: int, kind: K, order: int) -> Location:
+        """Write down that the mutex is acquired or released."""
+        return one.record(time, kind, locks={"lock": 1, "acquisition": order, "model": PTHREAD})
