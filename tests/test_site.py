@@ -106,6 +106,12 @@ WITHOUT = {
     "mpi_latesender_wavefront_se": "needs a grid of processes and several blocks of a sweep: too much for a small picture",
     "device_copies_to_device": "as device_copies_to_host, in the other direction",
     "device_copies_within": "as device_copies_to_host, in another direction",
+    "mpi_mgmt_file_wait": "as mpi_rma_wait_at_create, which has a picture",
+    "mpi_io_collective_wait": "as mpi_wait_nxn, which has a picture",
+    "shmem_barrier_wait": "as mpi_barrier_wait, which has a picture",
+    "shmem_wait_nxn": "as mpi_wait_nxn, which has a picture",
+    "shmem_latebroadcast": "as mpi_latebroadcast, which has a picture",
+    "shmem_lock_competition": "as mpi_rma_sync_lock_competition, which has a picture",
     "device_copies_hidden": "needs two streams; its counterpart device_copies_exposed has a picture",
 }
 """Wait states without a picture, and why."""
