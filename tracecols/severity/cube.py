@@ -9,7 +9,7 @@ import numpy as np
 
 from tracecols.renderers import renderer
 from tracecols.schema.causes import ESTIMATED
-from tracecols.severity import algebra, efficiencies, frames, grids, storage
+from tracecols.severity import algebra, diagnosis, efficiencies, focus, frames, grids, storage
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.narrowed import in_words
 from tracecols.severity.queries import Severities
@@ -54,7 +54,9 @@ class SeverityCube(Severities):
     to_xarray = frames.to_xarray
     __arrow_c_stream__ = frames.arrow_stream
 
+    diagnosis = diagnosis.diagnose
     efficiencies = efficiencies.efficiencies
+    focused = focus.focused
 
     save = storage.save
 
