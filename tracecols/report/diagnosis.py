@@ -105,16 +105,24 @@ def efficiency_lines(d: Diagnosis) -> Iterator[Line]:
         line = f"{title:<10}" + "".join(f"{cell:>17}" for cell in cells)
         yield line.rstrip(), "dim" if i == 0 else ""
     if d.device_efficiencies:
-        e = d.device_efficiencies
-        named = [
-            f"{title} {value_in_words(e[key], 'share')}"
-            for key, title in (
-                ("device_parallel_efficiency", "efficiency"), ("device_load_balance", "load balance"),
-                ("device_communication_efficiency", "communication"), ("device_orchestration_efficiency", "orchestration"),
-            )
-            if key in e
-        ]  # fmt: skip
-        yield cut(f"Devices   {', '.join(named)}", WIDTH), ""
+        yield cut(f"Devices   {device_line(d)}", WIDTH), ""
+
+
+def device_line(d: Diagnosis) -> str:
+    """Return the efficiencies of devices, in words."""
+    titles = {
+        "device_parallel_efficiency": "efficiency", "device_load_balance": "load balance",
+        "device_communication_efficiency": "communication", "device_orchestration_efficiency": "orchestration",
+    }  # fmt: skip
+    found = d.device_efficiencies
+    return ", ".join(f"{title} {value_in_words(found[key], 'share')}" for key, title in titles.items() if key in found)
+
+
+def headline(d: Diagnosis) -> str:
+    """Return what stands above the findings: what their shares refer to."""
+    of = f"{duration(d.seconds)} of all threads"
+    apart = f"; start-up and shutdown, {duration(d.apart)}, are set apart" if d.apart else ""
+    return (f"What costs most, of {of}" if d.findings else f"Nothing costs as much as 0.5 % of {of}") + apart
 
 
 def place(where: Place, width: int, note: str = "") -> str:
@@ -167,9 +175,7 @@ def lines(d: Diagnosis, source: str = "CUBE") -> Iterator[Line]:
         yield "", ""
         yield from table
     yield "", ""
-    of = f"{duration(d.seconds)} of all threads"
-    apart = f"; start-up and shutdown, {duration(d.apart)}, are set apart" if d.apart else ""
-    yield (f"What costs most, of {of}" if d.findings else f"Nothing costs as much as 0.5 % of {of}") + apart, "bold"
+    yield headline(d), "bold"
     for number, f in enumerate(d.findings, 1):
         yield cut(f"{number:2} {f.share:6.1%} {duration(f.seconds):>12}  {f.title}", WIDTH), "bold cyan"
         for word, text in details(f, source, WIDTH - 4 - INDENT):

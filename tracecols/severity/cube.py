@@ -147,10 +147,13 @@ class SeverityCube(Severities):
         trace = self.facts.get("trace")
         if trace:
             lines.append(f"  of {trace['source']['path']}, {trace['n_events']:,} events")
-        whole = self.whole("time") if "time" in self.cells else 0.0
+        looked_at = self.focused()
+        if words := focus.in_words(looked_at.facts):
+            lines.append(f"  {words}")
+        whole = looked_at.whole("time") if "time" in self.cells else 0.0
         if whole:
             shares = [
-                (self.own_total(n), n)
+                (looked_at.own_total(n), n)
                 for i, n in enumerate(self.properties.id)
                 if self.properties.root_of(n) == "time"
                 and not self.properties.overlaps[i]

@@ -6,6 +6,7 @@ import { Distribution } from "./distribution.jsx";
 import { Choice, Tool } from "./icons.jsx";
 import { MODES } from "./model.js";
 import { count } from "./numbers.js";
+import { Overview } from "./overview.jsx";
 import { TreePane } from "./pane.jsx";
 import { Strip } from "./ranges.jsx";
 import { Topology } from "./topology.jsx";
@@ -185,6 +186,7 @@ export function App({ model, title, links, page }) {
   model.dark = dark;
   const [shares, setShares] = useState([1.05, 1.35, 1.15]);
   const [popup, setPopup] = useState("");
+  const [overview, setOverview] = useState(() => page && remembered("overview") !== "hidden");
   const root = useRef();
   const columns = useRef();
   const { cube, settings } = model;
@@ -255,6 +257,17 @@ export function App({ model, title, links, page }) {
             />
             {popup === "settings" && <Settings model={model} close={() => setPopup("")} />}
           </span>
+          {header.overview && (
+            <Tool
+              icon="overview"
+              title="Overview: what costs most"
+              on={overview}
+              onClick={() => {
+                remember("overview", overview ? "hidden" : "shown");
+                setOverview(!overview);
+              }}
+            />
+          )}
           {page && <Tool icon="link" title="Copy a link to this selection" onClick={link} />}
           <Tool icon={theme} title={THEMES[theme]} onClick={next} />
           <Tool icon="help" title="Help (?)" onClick={() => setPopup("help")} />
@@ -265,6 +278,7 @@ export function App({ model, title, links, page }) {
           {model.error}
         </p>
       )}
+      {header.overview && overview && <Overview model={model} />}
       <main
         class="tc-columns"
         ref={columns}

@@ -100,6 +100,23 @@ export class Model {
     this.openHot = true;
   }
 
+  /** Select a property, without what is below it, and a call path: what a finding of the overview is about. */
+  follow(property, call) {
+    const { cube, trees } = this;
+    this.openHot = false;
+    const { properties } = this.trees;
+    const opened = new Set([...properties.expanded, ...cube.properties.ancestors(property)]);
+    // open, it stands for what it has of its own
+    if (!cube.properties.isLeaf(property)) opened.add(property);
+    properties.set({ expanded: opened, selected: [property] });
+    properties.show(property);
+    if (this.settings.calls !== "tree") this.set({ calls: "tree" });
+    const expanded = new Set([...trees.calls.expanded, ...cube.calls.ancestors(call)]);
+    if (!cube.calls.isLeaf(call)) expanded.add(call);
+    trees.calls.set({ expanded, selected: [call] });
+    trees.calls.show(call);
+  }
+
   /** Only properties of one tree add up. */
   oneKind(nodes) {
     const { cube } = this;
@@ -250,9 +267,15 @@ export class Model {
     trees.system.arrange({ weight: sorted ? this.system.inclusive : null, shown: shown(trees.system, this.system.own) });
   }
 
-  /** Open the call tree along its largest share, without selecting. */
+  /** Open the call tree along its largest share, without selecting; or where the first finding lies. */
   openCalls() {
     const { calls } = this.trees;
+    const first = this.cube.header.start_call ?? -1;
+    if (first >= 0 && this.property() === this.cube.header.start) {
+      calls.set({ expanded: new Set(calls.forest.ancestors(first)) });
+      calls.show(first);
+      return;
+    }
     const expanded = new Set();
     // a change may go in either direction
     const size = this.cube.isDifference ? Math.abs : (v) => v;
