@@ -74,7 +74,9 @@ def enclosing(cube: Severities, mask: NDArray[np.bool_]) -> int:
     visits = cube.cells.get("visits")
     if visits is None:
         return -1
-    while at >= 0 and bool((visits.value[visits.call_path == at] > 1).any()):
+    is_repeated = np.zeros(len(c), bool)
+    is_repeated[visits.call_path[visits.value > 1]] = True
+    while at >= 0 and is_repeated[at]:
         at = int(c.parent[at])
     return at
 

@@ -159,8 +159,7 @@ def start_of(cube: SeverityCube, found: Diagnosis | None = None) -> int:
     first = [i for i, name in enumerate(axis.id) if axis.root_of(name) == axis.roots[0]]
     own = {i: cube.total(axis.id[i]) - sum(map(cube.total, axis.children[axis.id[i]])) for i in first}
     if cube.is_difference:
-        # what grew most; if nothing did, what changed most
-        return max(own, key=lambda i: (own[i] > 0, abs(own[i])), default=-1)
+        return max(own, key=lambda i: abs(own[i]), default=-1)
     return max(own, key=own.__getitem__, default=-1)
 
 

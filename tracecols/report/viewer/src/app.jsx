@@ -175,6 +175,38 @@ function Help({ close }) {
   );
 }
 
+/** What could not be matched or contradicts itself, with how often. */
+function Notes({ notes, close }) {
+  const dialog = useRef();
+  useEffect(() => dialog.current.focus(), []);
+  return (
+    <div class="tc-veil" onClick={close}>
+      <div
+        ref={dialog}
+        class="tc-help"
+        role="dialog"
+        aria-label="Notes of the analysis"
+        tabIndex={-1}
+        onClick={(event) => event.stopPropagation()}
+        onKeyDown={(event) => event.key === "Escape" && (event.stopPropagation(), close())}
+      >
+        <h2>Notes of the analysis</h2>
+        <dl>
+          {notes.map(([what, n]) => (
+            <div>
+              <dt>{n.toLocaleString("en")}</dt>
+              <dd>{what}</dd>
+            </div>
+          ))}
+        </dl>
+        <button type="button" onClick={close}>
+          Close
+        </button>
+      </div>
+    </div>
+  );
+}
+
 const CALL_TABS = { tree: { title: "Call tree" }, flat: { title: "Flat", hint: "by region, on whatever call path" } };
 const SYSTEM_TABS = { tree: { title: "System" }, topology: { title: "Topology" }, distribution: { title: "Distribution" } };
 
@@ -198,6 +230,10 @@ export function App({ model, title, links, page }) {
     const observer = new MutationObserver(redraw);
     observer.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light"] });
     return () => observer.disconnect();
+  }, []);
+  // keys work from the start
+  useEffect(() => {
+    if (page && model.trees.properties.rows.length) model.trees.properties.tree.updateDomFocus();
   }, []);
   const move = (left) => (pixels) => {
     const widths = [0, 2, 4].map((k) => columns.current.children[k].getBoundingClientRect().width);
@@ -309,7 +345,7 @@ export function App({ model, title, links, page }) {
       </main>
       <footer class="tc-footer">
         <span class="tc-legend">
-          <span>0</span>
+          <span>{cube.isDifference ? "\u2212100 %" : "0"}</span>
           <Strip model={model} />
           <span>100 %</span>
         </span>
@@ -319,12 +355,18 @@ export function App({ model, title, links, page }) {
           {model.busy ? "Reading values\u2026" : model.message}
         </span>
         {notes.length > 0 && !model.message && !model.busy && (
-          <span class="tc-muted" title={notes.map(([what, n]) => `${n.toLocaleString("en")} ${what}`).join("\n")}>
+          <button
+            type="button"
+            class="tc-notes"
+            title={notes.map(([what, n]) => `${n.toLocaleString("en")} ${what}`).join("\n")}
+            onClick={() => setPopup("notes")}
+          >
             {count(notes.length, "note")} of the analysis
-          </span>
+          </button>
         )}
         <span class="tc-muted">{header.writer}</span>
       </footer>
+      {popup === "notes" && <Notes notes={notes} close={() => setPopup("")} />}
       {popup === "help" && <Help close={() => setPopup("")} />}
     </div>
   );

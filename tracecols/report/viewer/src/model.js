@@ -19,11 +19,13 @@ export const DEFAULTS = {
   range: "max",
 };
 
-/** Nodes that have a value anywhere below them, or are selected. */
-function withValue(tree, own) {
+/** Nodes whose value would not be written as 0.00 percent, open or closed, those above them, and what is selected. */
+function withValue(tree, { own, inclusive }, whole) {
   const shown = new Uint8Array(own.length);
+  const least = 0.00005 * Math.abs(whole);
+  const counts = (value) => value !== 0 && Math.abs(value) >= least;
   for (let i = own.length - 1; i >= 0; i--) {
-    if (own[i] !== 0 || tree.selected.has(i)) shown[i] = 1;
+    if (counts(own[i]) || counts(inclusive[i]) || tree.selected.has(i)) shown[i] = 1;
     if (shown[i] && tree.forest.parent[i] >= 0) shown[tree.forest.parent[i]] = 1;
   }
   return shown;
@@ -261,10 +263,13 @@ export class Model {
   arrange() {
     const { trees, settings } = this;
     const sorted = settings.order === "value";
-    const shown = (tree, own) => (settings.zeros === "hide" ? withValue(tree, own) : null);
-    if (settings.calls === "flat") trees.flat.arrange({ weight: this.flat.inclusive, shown: shown(trees.flat, this.flat.own) });
-    else trees.calls.arrange({ weight: sorted ? this.calls.inclusive : null, shown: shown(trees.calls, this.calls.own) });
-    trees.system.arrange({ weight: sorted ? this.system.inclusive : null, shown: shown(trees.system, this.system.own) });
+    const mode = settings.mode === "plain" ? "absolute" : settings.mode;
+    const shown = (tree, values, pane) =>
+      settings.zeros === "hide" ? withValue(tree, values, mode === "root" ? 0 : this.whole(pane, 0, mode)) : null;
+    if (settings.calls === "flat")
+      trees.flat.arrange({ weight: this.flat.inclusive, shown: shown(trees.flat, this.flat, "calls") });
+    else trees.calls.arrange({ weight: sorted ? this.calls.inclusive : null, shown: shown(trees.calls, this.calls, "calls") });
+    trees.system.arrange({ weight: sorted ? this.system.inclusive : null, shown: shown(trees.system, this.system, "system") });
   }
 
   /** Open the call tree along its largest share, without selecting; or where the first finding lies. */
@@ -374,7 +379,7 @@ export class Model {
   }
 
   look() {
-    return { scale: this.settings.scale, threshold: this.settings.threshold, dark: this.dark };
+    return { scale: this.settings.scale, threshold: this.settings.threshold, dark: this.dark, changes: this.cube.isDifference };
   }
 
   hotPath(pane) {
