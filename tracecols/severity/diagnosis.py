@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -387,21 +387,6 @@ def _is_below(cube: Severities, name: str, top: str) -> bool:
     return name == top
 
 
-class Regions(NamedTuple):
-    """The regions that call paths enter, by name; names are numbered without putting them into arrays of their longest."""
-
-    names: list[str]
-    of: NDArray[np.int64]
-
-    @classmethod
-    def in_cube(cls, cube: Severities) -> Regions:
-        """Number the names of the regions of a cube; `of` is (n_call_paths,) int64."""
-        numbers: dict[str, int] = {}
-        each = (numbers.setdefault(str(n), len(numbers)) for n in cube.call_paths.name)
-        of = np.fromiter(each, np.int64, len(cube.call_paths))
-        return cls(list(numbers), of)
-
-
 def findings(cube: Severities, seconds: float) -> list[Finding]:
     """Return what costs time, the costliest first.
 
@@ -413,14 +398,13 @@ def findings(cube: Severities, seconds: float) -> list[Finding]:
         What shares refer to.
     """
     found: list[Finding] = []
-    regions = Regions.in_cube(cube)
     for name in _candidates(cube):
         own = cube.cells_of(name, "eee")
         if name == IDLE:
-            found += idle_findings(cube, regions, own, seconds)
+            found += idle_findings(cube, own, seconds)
         elif len(own):
             found += _finding(
-                cube, regions, name, title_of(cube, name), own, seconds, advice_of(cube, name), _delays(cube, name)
+                cube, name, title_of(cube, name), own, seconds, advice_of(cube, name), _delays(cube, name)
             )
     return sorted(found, key=lambda f: (-f.seconds, f.property, f.title))
 
@@ -454,7 +438,7 @@ def _delays(cube: Severities, name: str) -> Cells | None:
 
 
 def _finding(
-    cube: Severities, regions: Regions, name: str, title: str, own: Cells, seconds: float, advice: str, causes: Cells | None,
+    cube: Severities, name: str, title: str, own: Cells, seconds: float, advice: str, causes: Cells | None,
     meanwhile: tuple[tuple[str, float], ...] = (),
 ) -> Iterator[Finding]:  # fmt: skip
     total = float(own.value.sum()) * cube.scale(name)
@@ -464,27 +448,28 @@ def _finding(
     by_location = np.bincount(own.location, own.value, cube.system.n_locations) * scale
     paying = np.flatnonzero(by_location > LEAST * total)
     order = paying[np.argsort(-by_location[paying], kind="stable")][:3]
-    path, region, best = largest_places(cube, regions, own, scale)
+    path, region, best = largest_places(cube, own, scale)
     yield Finding(
         property=name, title=title, seconds=total, share=total / seconds if seconds else 0.0, where=path, region=region,
         paid_by=tuple(
             Place(location_in_words(cube, int(i)), "", float(by_location[i]), float(by_location[i]) / total) for i in order
         ),
         n_paying=paying.size, is_even=bool(paying.size > 3 and by_location.max() < 1.1 * by_location[paying].mean()),
-        cause=_cause(cube, regions, causes), meanwhile=meanwhile, advice=advice, call_path=best,
+        cause=_cause(cube, causes), meanwhile=meanwhile, advice=advice, call_path=best,
     )  # fmt: skip
 
 
-def largest_places(cube: Severities, regions: Regions, cells: Cells, scale: float) -> tuple[Place, Place, int]:
+def largest_places(cube: Severities, cells: Cells, scale: float) -> tuple[Place, Place, int]:
     """Return the call path with the largest part of some cells, the region with the largest part, and the call path's number."""
     by_path = np.bincount(cells.call_path, cells.value, len(cube.call_paths)) * scale
     whole = float(by_path.sum())
     best = int(by_path.argmax())
-    by_name = np.bincount(regions.of, by_path, len(regions.names))
+    names, of = cube.call_paths.numbered_names
+    by_name = np.bincount(of, by_path, len(names))
     most = int(by_name.argmax())
     path = Place("", cube.call_paths.paths_of([best])[0], float(by_path[best]), float(by_path[best]) / whole)
-    n = int(((by_path > 0) & (regions.of == most)).sum())
-    return path, Place("", regions.names[most], float(by_name[most]), float(by_name[most]) / whole, n), best
+    n = int(((by_path > 0) & (of == most)).sum())
+    return path, Place("", names[most], float(by_name[most]), float(by_name[most]) / whole, n), best
 
 
 def location_in_words(cube: Severities, location: int) -> str:
@@ -494,18 +479,19 @@ def location_in_words(cube: Severities, location: int) -> str:
     return words if not (s.thread > 0).any() else f"{words} thread {s.thread[location]}"
 
 
-def _cause(cube: Severities, regions: Regions, causes: Cells | None) -> Place | None:
+def _cause(cube: Severities, causes: Cells | None) -> Place | None:
     """Return the call path with the largest part of some costs, or the region if they are spread over its call paths, and the location
     with most of them there."""
     if causes is None or not len(causes) or causes.value.sum() <= 0:
         return None
     scale = 1 / cube.resolution
-    path, region, best = largest_places(cube, regions, causes, scale)
+    path, region, best = largest_places(cube, causes, scale)
     is_spread = region.n_call_paths > 1 and path.share < 0.5 and region.share > 1.5 * path.share
     found = region if is_spread else path
     of, wanted = np.arange(len(cube.call_paths)), best
     if is_spread:
-        of, wanted = regions.of, regions.names.index(region.call_path)
+        names, of = cube.call_paths.numbered_names
+        wanted = names.index(region.call_path)
     here = causes.on(of == wanted)
     by_location = np.bincount(here.location, here.value, cube.system.n_locations)
     most = int(by_location.argmax())
@@ -556,7 +542,7 @@ def activities(cube: Severities, idle: Cells) -> Iterator[tuple[str, NDArray[np.
         yield name, np.divide(value, whole, out=np.zeros(key.size), where=whole > 0)
 
 
-def idle_findings(cube: Severities, regions: Regions, idle: Cells, seconds: float) -> Iterator[Finding]:
+def idle_findings(cube: Severities, idle: Cells, seconds: float) -> Iterator[Finding]:
     """Yield what idle threads cost, by what their masters do meanwhile: compute alone, MPI, devices, run-time systems."""
     shares: dict[str, dict[str, NDArray[np.float64]]] = {kind: {} for kind in MEANWHILE}
     rest = np.ones(len(idle))
@@ -583,7 +569,6 @@ def idle_findings(cube: Severities, regions: Regions, idle: Cells, seconds: floa
             causes = Cells.sum(own.call_path, masters(cube)[own.location], own.value)
         yield from _finding(
             cube,
-            regions,
             IDLE,
             title,
             own,

@@ -381,7 +381,7 @@ def parallel_call_paths(cube: Severities) -> NDArray[np.bool_]:
     """Select OpenMP's parallel regions and what is below them; (n_call_paths,) bool. Files without roles have their names."""
     c = cube.call_paths
     unknown = np.isin(c.role, ["", "unknown"]) & np.isin(c.paradigm, ["", "unknown"])
-    named = np.array([re.match(r"!?\$omp parallel\b", n) is not None for n in c.name], bool)
+    named = c.named(lambda name: re.match(r"!?\$omp parallel\b", name) is not None)
     return below(cube, ((c.role == "parallel") & (c.paradigm == "openmp")) | (unknown & named))
 
 

@@ -31,9 +31,9 @@ def mpi_call_paths(cube: Severities) -> NDArray[np.bool_]:
     """
     c = cube.call_paths
     unknown = np.isin(c.paradigm, ["", "unknown"])
-    named = np.array([n.lower().startswith("mpi_") for n in c.name], bool)
+    named = c.named(lambda name: name.lower().startswith("mpi_"))
     # a region that is called PARALLEL stands for all of a program
-    whole = np.array([n.lower().rstrip("_") == "parallel" for n in c.name], bool)
+    whole = c.named(lambda name: name.lower().rstrip("_") == "parallel")
     return below(cube, ((c.paradigm == "mpi") & ~whole) | (unknown & named))
 
 
@@ -48,8 +48,8 @@ def below(cube: Severities, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 def calls_of(cube: Severities, names: tuple[str, ...]) -> NDArray[np.bool_]:
     """Select the call paths that enter one of some MPI calls; (n_call_paths,) bool."""
-    found = np.array([n.lower().rstrip("_") in names for n in cube.call_paths.name], bool)
-    return found & mpi_call_paths(cube)
+    found = cube.call_paths.named(lambda name: name.lower().rstrip("_") in names)
+    return found & mpi_call_paths(cube) if found.any() else found
 
 
 def start_and_end(cube: Severities) -> NDArray[np.bool_]:
