@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tracemalloc
 from collections import Counter, defaultdict
 
 import numpy as np
@@ -17,7 +18,8 @@ from tracecols.cli import group
 from tracecols.errors import SeverityError
 from tracecols.report.diagnosis import HEIGHT, WIDTH, fitted
 from tracecols.schema.kinds import EventKind
-from tracecols.severity import diagnosis, focus
+from tracecols.severity import Cells, diagnosis, focus
+from tracecols.severity.axes import CallAxis
 
 
 def run(*arguments):
@@ -315,6 +317,28 @@ def test_text__survives_names_of_any_kind():
     )  # fmt: skip
     shown = evil.diagnosis()._repr_html_()
     assert "<script" not in shown and "&lt;script" in shown
+
+
+def test_diagnosis__of_many_call_paths_and_a_long_name_is_small():
+    """An array of all names would take 20,000 x 100,000 x 4 B = 8 GB."""
+    n = 20_000
+    base = small_cube(
+        {"time": {("main/f", 0, 0): 9}, "execution": {("main/f", 0, 0): 5}, "mpi": {("main/f", 0, 0): 3}},
+        parents={"execution": "time", "mpi": "execution"},
+    )
+    parent, depth, end = np.zeros(n, np.int32), np.ones(n, np.int32), np.arange(1, n + 1)
+    parent[0], depth[0], end[0] = -1, 0, n
+    names = np.array(["main", "MPI_Init", "MPI_Finalize", "x" * 100_000, *(f"f{i % 100}" for i in range(4, n))], object)
+    text = np.full(n, "", object)
+    axis = CallAxis(parent, depth, end, names, text, text, text, np.zeros(n, np.int64), text)
+    key = np.arange(n, dtype=np.int64) << 32
+    cells = {name: Cells(key, np.full(n, v)) for name, v in (("time", 9), ("execution", 8), ("mpi", 4))}
+    tracemalloc.start()
+    d = base.replaced(call_paths=axis, cells=cells).diagnosis()
+    assert tracemalloc.get_traced_memory()[1] < 50e6
+    tracemalloc.stop()
+    (found,) = [f for f in d.findings if f.property == "mpi"]
+    assert found.region.n_call_paths in (199, 200) and max(map(len, d.text().splitlines())) <= WIDTH
 
 
 @pytest.mark.parametrize(
