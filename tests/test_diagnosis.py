@@ -250,6 +250,15 @@ def test_diagnosis__finds_first_what_costs_most(name, traces):
     assert not any("MPI_Init" in f.where.call_path or f.property.startswith("mpi_init") for f in d.findings)
 
 
+def test_diagnosis__has_factors_of_openmp_where_there_are_teams(traces):
+    """Threads that a program creates by itself (POSIX) have no share in the hybrid models."""
+    _, cube = traces("omp_basic")
+    assert "OpenMP" in cube.diagnosis().text() and cube.diagnosis().lowest.startswith("openmp_")
+    _, cube = traces("pthreads_mutex")
+    text = cube.diagnosis().text()
+    assert "OpenMP" not in text and cube.diagnosis().lowest == "serialisation_efficiency"
+
+
 def test_diagnosis__tells_who_causes_what(traces):
     trace, cube = traces("hybrid_2x3")
     by_property = {f.property: f for f in cube.diagnosis(100).findings}
@@ -406,6 +415,9 @@ def test_show_and_rules__look_at_the_focus_and_say_so(traces, tmp_path):
     assert "focus: MPI_Init to MPI_Finalize, 42.2% of the time; --with-startup shows the rest" in shown
     assert f"100.00%  Time  time  {inside.total('time'):.6f} s" in shown
     assert f"{inside.total('omp_idle_threads') / inside.total('time'):.2%}  Idle Threads" in shown
+    assert "MPI_Init to MPI_Finalize, 42.2% of the time" in " ".join(
+        run("info", tmp_path / "h.severity").output.split()
+    )
     whole = run("show", tmp_path / "h.severity", "--with-startup").output
     assert "focus" not in whole and "52.64%  Idle Threads" in whole
     # what lies outside only is shown all the same

@@ -85,7 +85,7 @@ ROWS = {"Parallel": "", "  MPI": "mpi_", "  OpenMP": "openmp_"}
 
 def efficiency_rows(d: Diagnosis) -> Iterator[tuple[str, list[str]]]:
     """Yield a title and the cells of each row of the small table of efficiencies; the lowest factor is marked with <."""
-    shown = factors(d.efficiencies)
+    shown = factors(d.efficiencies, d.has_teams)
     if not shown:
         return
     yield "< lowest", [f"{title}  " for title in COLUMNS]

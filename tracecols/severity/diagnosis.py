@@ -19,7 +19,7 @@ from tracecols.errors import SeverityError
 from tracecols.renderers import renderer
 from tracecols.severity import focus
 from tracecols.severity.cells import Cells
-from tracecols.severity.efficiencies import MPI, MULTIPLICATIVE, Metric, metrics, times_of
+from tracecols.severity.efficiencies import MPI, MULTIPLICATIVE, Metric, metrics, parallel_call_paths, times_of
 from tracecols.severity.narrowed import in_words
 from tracecols.severity.queries import Severities
 
@@ -166,6 +166,8 @@ class Diagnosis:
         Seconds in the focus that lie outside the interval between MPI_Init and MPI_Finalize; nan if unknown.
     efficiencies : tuple of Metric
         The rows of `SeverityCube.efficiencies`; empty if the cube has not what they need.
+    has_teams : bool
+        Whether the program has parallel regions of OpenMP, and so factors of it.
     lowest : str
         The metric of the lowest factor; empty if there is none.
     device_efficiencies : dict of str to float
@@ -188,6 +190,7 @@ class Diagnosis:
     apart: float
     beside: float
     efficiencies: tuple[Metric, ...]
+    has_teams: bool
     lowest: str
     device_efficiencies: dict[str, float]
     findings: tuple[Finding, ...]
@@ -283,6 +286,7 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
     trace, interval = cube.facts.get("trace") or {}, cube.facts.get("mpi_interval") or {}
     narrowed = cube.facts.get("narrowed") or {}
     table = _efficiencies(cube, with_startup)
+    has_teams = bool(parallel_call_paths(cube).any())
     runtime = (
         (trace["last_time"] - trace["first_time"]) / cube.resolution
         if trace
@@ -300,7 +304,8 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
         n_processes=int(np.unique(s.rank[is_thread]).size), n_threads=threads, n_devices=n_devices,
         n_events=int(trace.get("n_events", 0)), focus=words, seconds=seconds, apart=cube.total("time") - seconds,
         beside=seconds - between * int(is_thread.sum()) if not with_startup else math.nan,
-        efficiencies=table, lowest=_lowest(table), device_efficiencies=devices,
+        efficiencies=table, has_teams=has_teams,
+        lowest=_lowest(table, has_teams), device_efficiencies=devices,
         findings=tuple(findings(looked_at, seconds))[:n_findings],
         counts={str(what): int(n) for what, n in (cube.facts.get("counts") or {}).items()},
     )  # fmt: skip
@@ -333,28 +338,30 @@ PURE = (
 """The factors that a diagnosis shows, of programs with several threads in a process, and of others."""
 
 
-def factors(found: tuple[Metric, ...]) -> dict[str, Metric]:
-    """Return what a diagnosis shows of efficiencies, by metric: factors of MPI and of OpenMP if a process has several threads.
+def factors(found: tuple[Metric, ...], has_teams: bool) -> dict[str, Metric]:
+    """Return what a diagnosis shows of efficiencies, by metric: factors of MPI and of OpenMP if processes have teams of threads.
 
     Parameters
     ----------
     found : tuple of Metric
         All of them; or none.
+    has_teams : bool
+        Whether the program has parallel regions: of threads that it creates by itself hybrid models say nothing.
     """
     if not found:
         return {}
     values = {m.metric: m.value for m in found}
     names: tuple[str, ...]
-    model, names = (MPI, PURE) if values["threads"] == values["processes"] else (MULTIPLICATIVE, HYBRID)
+    model, names = (MULTIPLICATIVE, HYBRID) if has_teams and values["threads"] > values["processes"] else (MPI, PURE)
     if values["processes"] == 1:
         names = tuple(name for name in names if not name.startswith("mpi_"))
     shown = {m.metric: m for m in found if m.model == model}
     return {name: shown[name] for name in names}
 
 
-def _lowest(found: tuple[Metric, ...]) -> str:
+def _lowest(found: tuple[Metric, ...], has_teams: bool) -> str:
     """Return the metric of the lowest factor that has no factors itself; empty if none is below 1."""
-    shown = factors(found)
+    shown = factors(found, has_teams)
     divided = {m.parent for m in shown.values()}
     leaves = [m for name, m in shown.items() if name not in divided and m.value < 1]
     return min(leaves, key=lambda m: m.value).metric if leaves else ""
