@@ -152,7 +152,7 @@ def test_check__finds_nothing_in_a_sound_trace(work):
 
 
 def test_show__prints_the_property_tree(work):
-    result = run("show", work / "h.severity")
+    result = run("show", work / "h.severity", "--with-startup")
     assert result.exit_code == 0
     # of the reference report: time 3.2535 s, omp_idle_threads 1.71267 s = 52.64 %, mpi_latebroadcast 0.0213 s = 0.65 %
     assert "100.00%  Time  time  3.253498 s" in result.output
@@ -176,7 +176,9 @@ def test_show__prints_the_locations_of_a_call_path(work):
 
 
 def test_show__lays_a_property_on_a_grid(work, tmp_path, monkeypatch):
-    result = run("show", work / "h.severity", "-p", "omp_idle_threads", "--topology", "process x thread")
+    result = run(
+        "show", work / "h.severity", "-p", "omp_idle_threads", "--topology", "process x thread", "--with-startup"
+    )
     assert result.exit_code == 0
     head, grid, _, *rows = result.output.splitlines()
     assert head == "Idle Threads (omp_idle_threads)  1.712671 s, percent of time"
@@ -201,7 +203,7 @@ def test_show__lays_a_property_on_planes(work, tmp_path):
     cube = tracecols.SeverityCube.load(work / "h.severity")
     at = [[x, y, 0] for x in range(2) for y in range(2)] + [[0, 0, 14], [1, 1, 14]]
     cube.with_topology("cubes", [2, 2, 15], at, locations=range(6)).save(tmp_path / "c.severity")
-    result = run("show", tmp_path / "c.severity", "--topology", "cubes")
+    result = run("show", tmp_path / "c.severity", "--topology", "cubes", "--with-startup")
     assert result.exit_code == 0
     planes = result.output.split("dimension 2 ")
     shares = [float(v.rstrip("%")) for line in planes[1].splitlines()[1:] for v in line.split()[1:]]
@@ -209,7 +211,8 @@ def test_show__lays_a_property_on_planes(work, tmp_path):
     assert "dimension 2 1\n     0          -        -\n" in result.output
     assert "and 3 more planes" in result.output
     cube.with_topology("line", [3], [[2], [0]]).save(tmp_path / "l.severity")
-    assert "     0     49.83%        -   50.17%\n" in run("show", tmp_path / "l.severity", "--topology", "1").output
+    result = run("show", tmp_path / "l.severity", "--topology", "1", "--with-startup")
+    assert "     0     49.83%        -   50.17%\n" in result.output
 
 
 @pytest.mark.parametrize(

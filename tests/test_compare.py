@@ -603,3 +603,21 @@ def test_rules__of_changes_have_the_sign_of_their_severity():
     first, last = (small_cube(values, parents={"mpi": "time"}) for values in SHRUNK)
     found = evaluate(last - first, "communication_costs")[0]
     assert (found.severity > 0) == (found.share > 0)
+
+
+def test_compare__writes_the_difference_as_a_report(saved, tmp_path):
+    from tracecols.cli import group
+
+    for _ in range(2):  # a report replaces a report
+        result = CliRunner().invoke(
+            group,
+            ["compare", str(saved / "before.severity"), str(saved / "after.severity"), "-o", str(tmp_path / "d.html")],
+        )
+        assert result.exit_code == 0, result.output
+    assert "<title>after - before</title>" in (tmp_path / "d.html").read_text(encoding="utf-8")
+    (tmp_path / "page.html").write_text("somebody else's")
+    result = CliRunner().invoke(
+        group,
+        ["compare", str(saved / "before.severity"), str(saved / "after.severity"), "-o", str(tmp_path / "page.html")],
+    )
+    assert result.exit_code == 1 and "is no report of tracecols" in result.output

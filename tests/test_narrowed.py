@@ -180,3 +180,29 @@ def test_parameters__of_properties_are_told(store, here):
     assert made(run("analyze", store, "--patterns", "p.py")) == Path("h.severity")
     assert made(run("analyze", store, "--patterns", "p.py", "--set", "mine.n=5")) == Path("h.mine.n=5.0.severity")
     assert SeverityCube.load("h.mine.n=5.0.severity").summary().endswith("with mine.n=5.0")
+
+
+def test_commands__that_write_replace_nothing_of_somebody_else(store, here, data):
+    """One rule for all: what tracecols did not write, as far as a file tells, stays."""
+    made(run("analyze", store, "-q"))
+    for number, (arguments, name) in enumerate(
+        [
+            (("convert", data / "hybrid_2x3", "-o"), "{}.trace"),
+            (("analyze", store, "-o"), "{}.severity"),
+            (("report", "h.severity", "-o"), "{}.html"),
+            (("compare", "h.severity", "h.severity", "-o"), "{}.html"),
+            (("compare", "h.severity", "h.severity", "-o"), "{}.severity"),
+            (("compare", "h.severity", "h.severity", "-o"), "{}.cubex"),
+            (("export", "h.severity"), "{}.cube"),
+            (("export", store), "{}.otf2"),
+            (("what-if", store, "--scale", "do_work=0.5", "-o"), "{}.trace"),
+        ]
+    ):
+        path = Path(name.format(number))
+        path.write_text("somebody else's")
+        result = run(*arguments, path)
+        assert result.exit_code == 1, arguments
+        assert path.name in result.output and path.read_text() == "somebody else's"
+    # what is predicted does not take the place of what was recorded
+    result = run("what-if", store, "--scale", "do_work=0.5", "-o", store)
+    assert result.exit_code == 1 and "is the store of a recorded trace" in result.output

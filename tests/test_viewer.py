@@ -156,6 +156,23 @@ def test_start__is_the_largest_share_of_the_first_tree(cube):
     assert cube.properties.id[container.start_of(cube)] == "omp_idle_threads"
 
 
+def test_start__is_the_costliest_finding_or_what_was_asked_for(cube, tmp_path_factory, data):
+    """Of start-up nothing is selected; a cube that was narrowed to properties opens at the first of them."""
+    packed = container.pack(cube)
+    header = json.loads(zlib.decompress(packed.header, -15))
+    first = cube.diagnosis().findings[0]
+    assert cube.properties.id[header["start"]] == first.property
+    assert cube.call_paths.path[header["start_call"]] == first.where.call_path
+    assert "MPI_Init" not in first.where.call_path
+    path = tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("n") / "h.trace")
+    for asked in ("mpi_latebroadcast", "mpi_init_exit"):
+        narrowed = tracecols.open(path).analyze(properties=asked)
+        header = json.loads(zlib.decompress(container.pack(narrowed).header, -15))
+        assert header["properties"]["id"][header["start"]] == asked
+    # nothing to say of what is made of several
+    assert json.loads(zlib.decompress(container.pack(cube - cube).header, -15))["overview"] is None
+
+
 def test_topologies__every_cube_has_process_and_thread(cube):
     (only,) = topologies_of(cube)
     assert [d["size"] for d in only["dimensions"]] == [2, 3]
@@ -218,8 +235,11 @@ def test_command__writes_the_page_beside_or_where_told(cube, tmp_path, monkeypat
 
 def test_html_table__has_the_largest_shares(cube):
     text = html_table(cube, most=3)
-    assert re.findall(r"<small>(\w+)</small></td>", text) == ["omp_idle_threads", "comp", "mpi_init_exit"]
-    assert "52.64%" in text
+    # start-up and shutdown are set apart: without them idle threads take 33.4 % instead of 52.64 %
+    assert re.findall(r"<small>(\w+)</small></td>", text) == ["comp", "omp_idle_threads", "omp_ibarrier_wait"]
+    inside = cube.focused()
+    assert f"{inside.total('omp_idle_threads') / inside.total('time'):.2%}" in text
+    assert "focus: MPI_Init to MPI_Finalize, 42.2% of the time" in text
     assert cube._repr_html_() == html_table(cube)
 
 
@@ -453,6 +473,39 @@ def test_selection__several_add_up_but_not_of_different_trees(report, cube):
     report.select("properties", number["visits"], modifiers=["Control"])
     assert report.view("view.model.selection()") == [[number["visits"], False]]
     assert "Only properties of one tree add up" in report.page.locator(".tc-footer").inner_text()
+
+
+def test_overview__tells_the_diagnosis_and_selects_what_a_finding_is_about(report, cube):
+    found = cube.diagnosis()
+    shown = report.pane("overview")
+    text = shown.inner_text()
+    for words in (
+        "0.54405 s, 2 processes, 6 threads",
+        "MPI_Init to MPI_Finalize",
+        "68.4% lowest",
+        "the trees show all of the run",
+    ):
+        assert words in text
+    rows = shown.locator(".tc-finding")
+    assert rows.count() == len(found.findings)
+    assert report.view("[...view.model.trees.calls.selected]") == []
+    for row, f in zip(rows.all(), found.findings, strict=True):
+        assert f.title in row.inner_text() and f"{f.share:.1%}" in row.inner_text()
+        row.click()
+        report.settle()
+        number = cube.properties.number[f.property]
+        assert report.view("view.model.selection()[0][0]") == number
+        assert report.view("[...view.model.trees.calls.selected]") == [f.call_path]
+        # the number is that of the whole finding on this call path: idle threads are divided by what their master does
+        own = cube.cells_of(f.property, "eee")
+        at = own.value[own.call_path == f.call_path].sum() / cube.resolution
+        assert report.view("view.model.selectedValue()") == pytest.approx(at)
+        assert at == pytest.approx(f.where.seconds) or f.property == "omp_idle_threads"
+    tool = report.page.get_by_role("button", name="Overview: what costs most")
+    tool.click()
+    assert shown.count() == 0
+    tool.click()
+    assert shown.count() == 1
 
 
 def test_modes__have_their_own_wholes(report, cube):
@@ -758,6 +811,68 @@ def test_difference__growth_is_positive_though_the_whole_shrinks(browser, tmp_pa
     assert {name: number for number, _, name, *_ in rows.values()} == {"main": "\u221250.00", "f": "+12.50"}
     assert report.rows("properties")[0][0] == "\u221237.50"
     assert report.trouble == []
+    report.context.close()
+
+
+def test_difference__is_told_by_colours_that_differ_and_opens_at_the_largest_change(browser, tmp_path):
+    parents = {"a": "time", "b": "time"}
+    before = small_cube(
+        {"time": {("main", 0, 0): 1000}, "a": {("main", 0, 0): 400}, "b": {("main", 0, 0): 100}}, parents=parents
+    )
+    after = small_cube(
+        {"time": {("main", 0, 0): 900}, "a": {("main", 0, 0): 100}, "b": {("main", 0, 0): 300}}, parents=parents
+    )
+    change = after - before
+    # a shrank by more than anything grew
+    assert change.properties.id[container.start_of(change)] == "a"
+    report = Report(browser, change.report(tmp_path / "d.html"))
+    assert report.view("view.model.selection()[0][0]") == change.properties.number["a"]
+    colours = [
+        [
+            int(v)
+            for v in re.findall(r"\d+", row.locator(".tc-bar i").evaluate("e => getComputedStyle(e).backgroundColor"))
+        ]
+        for row in (report.row("properties", change.properties.number[name]) for name in ("a", "b"))
+    ]
+    (red, _, blue), (red_of_growth, _, blue_of_growth) = colours
+    assert blue > red and red_of_growth > blue_of_growth
+    assert "\u2212100 %" in report.page.locator(".tc-footer .tc-legend").inner_text()
+    assert report.pane("overview").count() == 0
+    assert report.trouble == []
+    report.context.close()
+
+
+def test_keys__work_before_anything_was_clicked(report, cube):
+    before = report.view("view.model.selection()[0][0]")
+    report.press("ArrowUp")
+    assert report.view("view.model.selection()[0][0]") != before
+    report.press("4")
+    assert report.view("view.model.settings.mode") == "plain"
+
+
+def test_notes__can_be_read(browser, cube, tmp_path):
+    noted = cube.replaced(facts={**cube.facts, "counts": {"messages received before they were sent": 2262}})
+    report = Report(browser, noted.report(tmp_path / "n.html"))
+    report.page.get_by_role("button", name="1 note of the analysis").click()
+    assert "2,262\nmessages received before they were sent" in report.page.get_by_role("dialog").inner_text()
+    report.page.keyboard.press("Escape")
+    assert report.page.get_by_role("dialog").count() == 0
+    assert report.trouble == []
+    report.context.close()
+
+
+def test_rows__without_a_value_that_can_be_seen_are_hidden_and_open_ones_say_what_they_hold(browser, tmp_path):
+    values = {("main", 0, 0): 10, ("main/large", 0, 0): 999_970, ("main/small", 0, 0): 20}
+    cube = small_cube({"time": values})
+    report = Report(browser, cube.report(tmp_path / "z.html"))
+    report.page.evaluate("document.getElementById('tracecols').view.model.trees.calls.expandAll()")
+    report.settle()
+    assert {name for _, _, name, *_ in report.rows("calls").values()} == {"main", "large", "small"}
+    # 20 and 10 of 1,000,000 are 0.00 %
+    report.pane("calls").get_by_role("button", name="Only rows with a value").click()
+    report.settle()
+    assert {name for _, _, name, *_ in report.rows("calls").values()} == {"main", "large"}
+    assert report.row("calls", 0).locator(".tc-inclusive").inner_text() == "\u03a3 100.00"
     report.context.close()
 
 

@@ -54,6 +54,8 @@ __all__ = [
     "rules",
 ]
 
+register("diagnosis as HTML", "tracecols.report.diagnosis", "html_of")
+register("diagnosis as text", "tracecols.report.diagnosis", "text")
 register("cube as a page", "tracecols.report.viewer", "write_page")
 register("cube as a widget", "tracecols.report.viewer", "widget")
 register("cube in a notebook", "tracecols.report.viewer", "mimebundle")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
@@ -75,6 +76,10 @@ from tracecols.schema.severity import CONVENTIONS
     help="Print the steps this analysis consists of, and what they keep, instead of running it.",
 )
 @click.option("--force", is_flag=True, help="Replace an output that was made in another way.")
+@click.option("-q", "--quiet", is_flag=True, help="Print no diagnosis.")
+@click.option(
+    "--with-startup", is_flag=True, help="Diagnose start-up and shutdown, too; they are set apart by default."
+)
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
 def analyze(
     source: Path,
@@ -90,9 +95,11 @@ def analyze(
     topologies: tuple[Path, ...],
     explain: bool,
     force: bool,
+    quiet: bool,
+    with_startup: bool,
     jobs: int | None,
 ) -> None:
-    """Find wait states in SOURCE, a store or a trace archive, and write the severity cube.
+    """Find wait states in SOURCE, a store or a trace archive, write the severity cube, and say what is wrong with the run.
 
     An archive is converted to a temporary store first; to analyze it more than once, convert it once. A piece between two
     times (seconds since the start of the recording) is analyzed as a trace by itself.
@@ -101,11 +108,15 @@ def analyze(
     NAME.mpi_latesender.within-solve.severity of one property in one region. An older cube of that name is replaced if it was made
     in the same way; else --force does.
 
+    At the end there is the diagnosis that `tracecols diagnose CUBE` prints. It goes to the standard output if that is a terminal, else to
+    standard error: scripts find one line there, the cube's name and size.
+
     \b
     A topology given by hand says where ranks stand, all of them in an order or each by itself:
       {"name": "grid", "sizes": [2, 2], "order": "F"}           C: the last coordinate runs fastest; F: the first
       {"name": "grid", "sizes": [2, 2], "coordinates": [[0, 0], [1, 0], [0, 1], [1, 1]]}
     """
+    from tracecols.cli.diagnose import print_diagnosis
     from tracecols.cli.progress import SCAN, phases, progress
     from tracecols.cli.sources import is_store, opened
     from tracecols.conversion import store_name
@@ -148,3 +159,7 @@ def analyze(
     click.echo(f"{output}: {cube.summary()}")
     for what, n in cube.facts["counts"].items():
         click.echo(f"note: {n:,} {what}" + (f" ({NOTES[what]})" if what in NOTES else ""), err=True)
+    if "time" in cube.cells and not quiet:
+        is_terminal = sys.stdout.isatty()
+        click.echo(err=not is_terminal)
+        print_diagnosis(cube.diagnosis(with_startup=with_startup), str(output), err=not is_terminal)

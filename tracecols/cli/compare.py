@@ -55,7 +55,7 @@ def percentage(_ctx: click.Context, _param: click.Parameter, value: str | None) 
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Keep the result: a cube as .severity, .cubex or .cube; all numbers as .csv, .parquet or .json.",
+    help="Keep the result: a cube as .severity, .cubex or .cube, or as a report (.html); all numbers as .csv, .parquet or .json.",
 )
 @click.option(
     "--operation",
@@ -88,7 +88,7 @@ def compare(
     For a script: exit code 3 if something grew beyond the --threshold.
 
     \b
-      tracecols compare before.severity after.severity -o change.severity
+      tracecols compare before.severity after.severity -o change.severity -o change.html
       tracecols compare before.severity after.severity -p mpi --threshold 5%
       tracecols compare 1.severity 2.severity 4.severity 8.severity -o scaling.csv
     """
@@ -111,7 +111,8 @@ def compare(
     plain = as_plain(runs, "scaling" if series else "changes", table, regressed)
     made = getattr(runs, operation)() if any(o.suffix not in (".json", *TABLES) for o in outputs) else None
     for output in outputs:
-        check_output(output, None if output.suffix in (".json", *TABLES) or made is None else made.facts, force=force)
+        is_cube = made is not None and output.suffix not in (".json", ".html", *TABLES)
+        check_output(output, made.facts if is_cube and made is not None else None, force=force)
     for output in outputs:
         if output.suffix == ".json":
             with new_file(output) as file:
@@ -119,6 +120,13 @@ def compare(
         elif output.suffix in TABLES:
             with new_file(output) as file:
                 TABLES[output.suffix](table, file)
+        elif made is not None and output.suffix == ".html":
+            title = (
+                f"{runs.names[1]} - {runs.names[0]}"
+                if operation == "difference"
+                else f"{operation} of {', '.join(runs.names)}"
+            )
+            made.report(output, title)
         elif made is not None:
             write_cube(made, output)
     if as_json:

@@ -51,6 +51,9 @@ def open_source(path: Path, jobs: int | None) -> SeverityCube | Trace:
     show_default=True,
     help="Of a store: whose rules to follow where analysers differ.",
 )
+@click.option(
+    "--with-startup", is_flag=True, help="Count start-up and shutdown, too; without -c they are set apart by default."
+)
 @click.option("--statements", default=3, show_default=True, type=click.IntRange(0), help="How many to name per rule.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--list", "listed", is_flag=True, help="Print the rules and their parameters.")
@@ -61,6 +64,7 @@ def rules(
     names: tuple[str, ...],
     call_path: str | None,
     conventions: str,
+    with_startup: bool,
     statements: int,
     as_json: bool,
     listed: bool,
@@ -77,6 +81,8 @@ def rules(
     from tracecols.errors import RuleError
     from tracecols.rules.display import render
     from tracecols.rules.evaluate import RULES, evaluate, find_rule, plain, read_settings
+    from tracecols.severity.cube import SeverityCube
+    from tracecols.severity.focus import set_apart
 
     if listed:
         for rule in RULES.values():
@@ -91,12 +97,15 @@ def rules(
         chosen = [find_rule(name).id for name in names] or None
     except RuleError as error:
         raise click.UsageError(str(error)) from None
-    found = evaluate(open_source(source, jobs), chosen, given, call_path=call_path, conventions=conventions)
+    opened = open_source(source, jobs)
+    found = evaluate(opened, chosen, given, call_path=call_path, conventions=conventions, with_startup=with_startup)
     if as_json:
         import json
 
         click.echo(json.dumps(plain(found), indent=1))
         return
     console = Console(highlight=False, soft_wrap=True)
+    if call_path is None and not with_startup and (not isinstance(opened, SeverityCube) or set_apart(opened).any()):
+        console.print("focus: MPI_Init to MPI_Finalize; --with-startup counts the rest\n", style="yellow")
     for part in render(found, statements):
         console.print(part)

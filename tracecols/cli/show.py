@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 from shutil import get_terminal_size
+from typing import TYPE_CHECKING
 
 import click
 
 from tracecols.cli.options import finite
+
+if TYPE_CHECKING:
+    from tracecols.severity.cube import SeverityCube
 
 
 @click.command()
@@ -46,6 +50,7 @@ from tracecols.cli.options import finite
     metavar="N",
     help="Levels of the call tree to print.",
 )
+@click.option("--with-startup", is_flag=True, help="Count start-up and shutdown, too; they are set apart by default.")
 def show(
     severity: Path,
     name: str | None,
@@ -55,10 +60,12 @@ def show(
     seconds: bool,
     threshold: float,
     depth: int,
+    with_startup: bool,
 ) -> None:
     """Print a SEVERITY cube: the property tree; with -p the call tree of a property; with -c the locations of a call path; with
     --topology a property on a grid.
 
+    What lies outside MPI_Init and MPI_Finalize is set apart, as the first line says, unless the cube was narrowed or made of several.
     A cube of another tool (.cubex, .cube) works, too.
     """
     from rich.console import Console
@@ -69,6 +76,8 @@ def show(
     if (call_path is not None or topology is not None) and name is None:
         name = "time"
     cube = read_cube(severity)
+    if not with_startup:
+        cube = focus_on(cube, name, call_path)
     display = Display(cube, relative=relative, plain=seconds, threshold=threshold / 100, depth=depth)
     # what lies to the right of the width is left out without a word: lines are as long as they are
     console = Console(highlight=False, soft_wrap=True, width=1_000 + 4 * depth)
@@ -79,3 +88,20 @@ def show(
         parts = display.render(name, call_path)
     for part in parts:
         console.print(part)
+
+
+def focus_on(cube: SeverityCube, name: str | None, call_path: str | None) -> SeverityCube:
+    """Return the cube without start-up and shutdown; the whole, if what is asked for lies in them only."""
+    focused = cube.focused()
+    if name is None or focused is cube:
+        return focused
+    name = cube.find_property(name)
+    mask = None if call_path is None else cube.find_call_paths(call_path)
+
+    def has_any(of: SeverityCube) -> bool:
+        return len(of.cells[name] if mask is None else of.cells[name].on(mask)) > 0
+
+    if has_any(focused) or not has_any(cube):
+        return focused
+    click.echo("note: all of it lies in start-up and shutdown, which are set apart by default", err=True)
+    return cube

@@ -125,7 +125,7 @@ def rules_page() -> str:
         NOTE + "# Rules\n",
         "The performance properties of the 1999 EXPERT class library (section 4), with parameters: `tracecols rules SEVERITY|STORE --set "
         "RULE.PARAMETER=VALUE`, or `tracecols.rules.evaluate`. A severity is in seconds over all locations. A statement is a call path "
-        "that communicates.\n",
+        "that communicates. Start-up and shutdown are set apart, unless a call path is given, or `--with-startup` ([diagnosis.md](diagnosis.md)).\n",
     ]
     for r in RULES.values():
         lines.append(f"## {r.title} `{r.id}`\n\n{r.summary}\n")

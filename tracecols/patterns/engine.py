@@ -28,6 +28,7 @@ from tracecols.patterns.base import Cause, Causes, Conventions, Family, Findings
 from tracecols.patterns.bounds import check_bounds
 from tracecols.patterns.counters import counter_properties
 from tracecols.patterns.device_times import DeviceTimes, device_efficiencies
+from tracecols.patterns.interval import mpi_interval
 from tracecols.patterns.mpi import mpi
 from tracecols.patterns.plugins import installed
 from tracecols.patterns.profile import displaced_call_paths, overbooked_threads
@@ -562,6 +563,8 @@ def analyze_model(
         "trace": {k: model.store.manifest[k] for k in ("source", "n_events", "n_locations", "first_time", "last_time")},
         "counts": found,
     }
+    if interval := mpi_interval(model):
+        facts["mpi_interval"] = interval
     if "device_time" in search.by_id:
         facts["device_efficiencies"] = device_efficiencies(model, search.device_times, search.findings.execution)
     if choice.facts():

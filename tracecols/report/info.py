@@ -10,6 +10,7 @@ from rich.table import Table
 
 from tracecols.enhance.table_files import find_tables
 from tracecols.schema import DEFINITIONS, NAMES, not_analysed
+from tracecols.severity import focus
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.narrowed import how_in_words
 from tracecols.store import Store
@@ -170,6 +171,10 @@ def describe_cube(cube: SeverityCube) -> RenderableType:
         ),
         ("times", f"{cube.resolution:,} ticks per second"),
     ]
+    if words := focus.in_words(cube.focused().facts):
+        rows.append(
+            ("focus", f"{words.removeprefix('focus: ')}; start-up and shutdown are set apart where causes are ranked")
+        )
     efficiencies = cube.facts.get("device_efficiencies") or {}
     listed = [[f"{value:.1%}", name.replace("_", " ")] for name, value in efficiencies.items() if name != "devices"]
     notes = [[n, what] for what, n in (cube.facts.get("counts") or {}).items()]

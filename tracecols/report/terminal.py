@@ -12,6 +12,7 @@ from rich.tree import Tree
 
 from tracecols.enhance.paths import shortened
 from tracecols.errors import SeverityError
+from tracecols.severity import focus
 from tracecols.severity.cube import SeverityCube
 
 # From little to much; readable on dark and light ground, and in order of brightness for those who do not see the hues.
@@ -106,6 +107,7 @@ class Display:
         """Yield one tree per root property that has a value; inclusive values."""
         cube, axis = self.cube, self.cube.properties
         yield Text(cube.summary(), "bold")
+        yield from self._focus()
         yield Text(
             "Inclusive severity of properties"
             + ("" if self.plain else f", percent of the root{self.of}")
@@ -138,6 +140,11 @@ class Display:
             yield tree
             yield ""
 
+    def _focus(self) -> Iterator[RenderableType]:
+        """Yield a line that says what is set apart, if anything is."""
+        if words := focus.in_words(self.cube.facts):
+            yield Text(f"{words}; --with-startup shows the rest", "yellow")
+
     def _reach(self, name: str) -> float:
         """Return the greatest total of a property and those below it, without sign."""
         return max(abs(self.cube.total(name)), *(self._reach(c) for c in self.cube.properties.children[name]), 0.0)
@@ -155,6 +162,7 @@ class Display:
         whole, unit = self._whole(name), cube.properties.unit[number]
         inclusive, exclusive = cube.by_call_path(name, "iie"), cube.by_call_path(name)
         base, how = self._base(name), self._together(name)
+        yield from self._focus()
         yield Text(f"{cube.properties.title[number]} ({name})", "bold").append(
             "  "
             + self._number(cube.total(name), unit).strip()
@@ -201,6 +209,7 @@ class Display:
             "\n".join(paths + ([f"... and {len(chosen) - 5:,} more call paths"] if len(chosen) > 5 else [])) + "\n",
             "dim",
         )
+        yield from self._focus()
         leaves = np.abs(values[np.array(axis.location) >= 0]).sum()
         if not leaves:
             yield Text("nothing here")
@@ -246,6 +255,7 @@ class Display:
         )
         if not cube.properties.adds_up(name):
             raise SeverityError(f"{name} does not add up, and is not laid on a grid\n  see cube.on_topology")
+        yield from self._focus()
         flat = values.reshape(*values.shape, *[1] * (2 - values.ndim))
         planes = list(np.ndindex(flat.shape[2:]))
         fits = 9 * flat.shape[0] + 8 <= width

@@ -85,13 +85,13 @@ def named(
 def dominating_communication(e: Evidence) -> Result:
     """The operation with maximum execution time relative to other communication operations; all its calls together."""
     _, cost = statements(e)
-    names, of = np.unique(e.cube.call_paths.name.astype(str), return_inverse=True)
-    by_name = np.bincount(of, cost, names.size) if names.size else np.zeros(0)
+    names, of = e.cube.call_paths.numbered_names
+    by_name = np.bincount(of, cost, len(names)) if names else np.zeros(0)
     if not by_name.any():
         return Result(0.0)
     best, whole = int(by_name.argmax()), float(by_name.sum())
     severity = float(by_name[best])
-    return Result(severity, [Statement(str(names[best]), severity / whole, "share", severity)])
+    return Result(severity, [Statement(names[best], severity / whole, "share", severity)])
 
 
 @rule(

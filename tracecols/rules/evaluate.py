@@ -14,6 +14,7 @@ from tracecols.parameters import Parameter
 from tracecols.rules import costs, waits
 from tracecols.rules.base import Evidence, Finding, Result, Rule, rules_in
 from tracecols.severity import SeverityCube
+from tracecols.severity.focus import below, set_apart
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,6 +78,7 @@ def evaluate(
     *,
     call_path: str | None = None,
     conventions: str = "scalasca",
+    with_startup: bool = False,
 ) -> list[Finding]:
     """Evaluate rules.
 
@@ -92,6 +94,8 @@ def evaluate(
         A path, a region or a shell pattern: look at this region and all that it calls only.
     conventions : str, optional
         Of a trace: whose rules to follow where analysers differ.
+    with_startup : bool, optional
+        Count start-up and shutdown, too; without a call path they are set apart by default (docs/diagnosis.md).
 
     Returns
     -------
@@ -123,12 +127,10 @@ def evaluate(
         more = [p for r in chosen if r.properties for p in r.properties(**parameters[r.id])]
         family.properties = [replace(p, conventions=conventions, family=family.name) for p in more]
         cube, trace = analyze_model(source.model, conventions, [family]), source
-    n = len(cube.call_paths)
-    within = np.ones(n, bool)
     if call_path is not None:
-        within[:] = False
-        for i in np.flatnonzero(cube.find_call_paths(call_path)).tolist():
-            within[i : cube.call_paths.end[i]] = True
+        within = below(cube, cube.find_call_paths(call_path))
+    else:
+        within = np.ones(len(cube.call_paths), bool) if with_startup else ~set_apart(cube)
     evidence = Evidence(cube, trace, within, parameters)
     whole = evidence.seconds(evidence.cells("time"))
     return [_finding(evidence, rule, whole) for rule in chosen]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -195,6 +195,27 @@ class CallAxis:
 
     def __len__(self) -> int:
         return self.parent.size
+
+    @cached_property
+    def numbered_names(self) -> tuple[list[str], NDArray[np.int64]]:
+        """The different names of regions, and the number of each call path's among them; (n_call_paths,) int64.
+
+        A name is not put into an array of the longest one: 10^6 call paths and one name of 20,000 characters would take 75 GiB.
+        """
+        numbers: dict[str, int] = {}
+        of = np.fromiter((numbers.setdefault(str(n), len(numbers)) for n in self.name), np.int64, len(self))
+        return list(numbers), of
+
+    def named(self, is_wanted: Callable[[str], bool]) -> NDArray[np.bool_]:
+        """Select the call paths whose region's name is wanted; (n_call_paths,) bool.
+
+        Parameters
+        ----------
+        is_wanted : callable
+            Called with each different name once.
+        """
+        names, of = self.numbered_names
+        return np.fromiter(map(is_wanted, names), bool, len(names))[of]
 
     @cached_property
     def path(self) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tracecols.renderers import renderer
 from tracecols.schema.causes import ESTIMATED
-from tracecols.severity import algebra, efficiencies, frames, grids, storage
+from tracecols.severity import algebra, diagnosis, efficiencies, focus, frames, grids, storage
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.narrowed import in_words
 from tracecols.severity.queries import Severities
@@ -54,7 +54,9 @@ class SeverityCube(Severities):
     to_xarray = frames.to_xarray
     __arrow_c_stream__ = frames.arrow_stream
 
+    diagnosis = diagnosis.diagnose
     efficiencies = efficiencies.efficiencies
+    focused = focus.focused
 
     save = storage.save
 
@@ -145,10 +147,13 @@ class SeverityCube(Severities):
         trace = self.facts.get("trace")
         if trace:
             lines.append(f"  of {trace['source']['path']}, {trace['n_events']:,} events")
-        whole = self.whole("time") if "time" in self.cells else 0.0
+        looked_at = self.focused()
+        if words := focus.in_words(looked_at.facts):
+            lines.append(f"  {words}")
+        whole = looked_at.whole("time") if "time" in self.cells else 0.0
         if whole:
             shares = [
-                (self.own_total(n), n)
+                (looked_at.own_total(n), n)
                 for i, n in enumerate(self.properties.id)
                 if self.properties.root_of(n) == "time"
                 and not self.properties.overlaps[i]

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.arguments import did_you_mean, show
-from tracecols.enhance.paths import with_descendants
 from tracecols.errors import SeverityError
+from tracecols.severity.focus import END, below, calls_of, mpi_call_paths, start_and_end
 from tracecols.severity.queries import Severities
 
 if TYPE_CHECKING:
@@ -54,8 +54,6 @@ all of whose time counts."""
 INSTRUCTIONS = ("PAPI_TOT_INS", "instructions", "perf::INSTRUCTIONS")
 CYCLES = ("PAPI_TOT_CYC", "cycles", "cpu-cycles", "perf::CYCLES")
 """Counters by their names, the first that a cube has."""
-
-_START_AND_END = ("mpi_init", "mpi_init_thread", "mpi_finalize")
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,12 +291,11 @@ def times_of(
     s, paths = cube.system, cube.call_paths
     is_thread = np.array([t not in ("metric", "gpu") for t in s.location_type], bool)
     is_mpi = mpi_call_paths(cube)
-    names = np.array([n.lower().rstrip("_") for n in paths.name], object)
     chosen = np.ones(len(paths), bool)
     if within is not None:
-        chosen = with_descendants(cube.find_call_paths(within), cube.call_paths.end)
+        chosen = below(cube, cube.find_call_paths(within))
     elif not is_window:
-        chosen = ~with_descendants(is_mpi & np.isin(names, _START_AND_END), cube.call_paths.end)
+        chosen = ~start_and_end(cube)
     parallel = parallel_call_paths(cube)
 
     def seconds(name: str, mask: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -313,7 +310,7 @@ def times_of(
     in_regions = seconds("time", parallel & ~is_mpi)
     if is_window:
         # which ends when the last process enters MPI_Finalize: until then the others wait there
-        kept_in_finalize = seconds("time", is_mpi & (names == "mpi_finalize"))
+        kept_in_finalize = seconds("time", calls_of(cube, END))
     else:
         kept_in_finalize = np.zeros(useful.size)
     rank, thread = s.rank[is_thread].astype(np.int64), s.thread[is_thread]
@@ -322,10 +319,11 @@ def times_of(
     waits = sum((seconds(name, everywhere) for name in (*WAITS, "mpi_io")), kept_in_finalize)
     kept = outside + waits[master]
     counted = _is_computed(cube, chosen)
-    start_and_end = is_mpi & np.isin(names, _START_AND_END)
     if not window:
         window = f"within {within}" if within is not None else "whole run"
-        window += " without MPI_Init and MPI_Finalize" * bool(within is None and start_and_end.any() and not is_window)
+        window += " without MPI_Init and MPI_Finalize" * bool(
+            within is None and start_and_end(cube).any() and not is_window
+        )
     return RunTimes(
         runtime=_runtime(total, master) if runtime is None else runtime,
         useful=useful, outside=outside, process=rank, openmp=in_regions[master], serial=serial[master],
@@ -381,25 +379,12 @@ def _masters(rank: NDArray[np.int64], thread: NDArray[np.int32]) -> NDArray[np.i
     return np.asarray(first, np.int64)
 
 
-def mpi_call_paths(cube: Severities) -> NDArray[np.bool_]:
-    """Select MPI calls and what is below them; (n_call_paths,) bool.
-
-    Files that do not state what regions belong to have their names.
-    """
-    c = cube.call_paths
-    unknown = np.isin(c.paradigm, ["", "unknown"])
-    named = np.array([n.lower().startswith("mpi_") for n in c.name], bool)
-    # a region that is called PARALLEL stands for all of a program
-    whole = np.array([n.lower().rstrip("_") == "parallel" for n in c.name], bool)
-    return with_descendants(((c.paradigm == "mpi") & ~whole) | (unknown & named), c.end)
-
-
 def parallel_call_paths(cube: Severities) -> NDArray[np.bool_]:
     """Select OpenMP's parallel regions and what is below them; (n_call_paths,) bool. Files without roles have their names."""
     c = cube.call_paths
     unknown = np.isin(c.role, ["", "unknown"]) & np.isin(c.paradigm, ["", "unknown"])
-    named = np.array([re.match(r"!?\$omp parallel\b", n) is not None for n in c.name], bool)
-    return with_descendants(((c.role == "parallel") & (c.paradigm == "openmp")) | (unknown & named), c.end)
+    named = c.named(lambda name: re.match(r"!?\$omp parallel\b", name) is not None)
+    return below(cube, ((c.role == "parallel") & (c.paradigm == "openmp")) | (unknown & named))
 
 
 # -- several runs ----------------------------------------------------------------------------------------------------------

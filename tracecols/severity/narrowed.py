@@ -47,6 +47,11 @@ def _read(facts: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def asked_for(facts: Mapping[str, Any]) -> list[str]:
+    """Return the ids of the properties that a cube was narrowed to; none of a cube of all."""
+    return list(_read(facts).get("properties", ()))
+
+
 def _parameters(found: Mapping[str, Any]) -> list[str]:
     return [
         f"{of}.{name}={value}" for of, values in found.get("parameters", {}).items() for name, value in values.items()

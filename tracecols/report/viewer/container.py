@@ -24,8 +24,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.report.viewer.overview import diagnosis_of, overview
 from tracecols.report.viewer.topologies import topologies_of
 from tracecols.severity.cube import SeverityCube
+from tracecols.severity.diagnosis import Diagnosis
+from tracecols.severity.narrowed import asked_for
 from tracecols.severity.reduction import widened
 from tracecols.version import __version__
 
@@ -125,19 +128,38 @@ def pack(cube: SeverityCube) -> Container:
                 "widths": [sum_widths, cell_widths],
             }
         )
-    start = start_of(cube)
-    header = _header(cube, stored) | {"start": start}
+    found = diagnosis_of(cube)
+    start = start_of(cube, found)
+    leading = found.findings[0] if found and found.findings else None
+    header = _header(cube, stored) | {
+        "start": start,
+        "start_call": leading.call_path if leading and cube.properties.number[leading.property] == start else -1,
+        "overview": overview(cube, found),
+    }
     return Container(deflate(json.dumps(header, separators=(",", ":"), allow_nan=False).encode()), blocks, start)
 
 
-def start_of(cube: SeverityCube) -> int:
-    """Return the property of the first tree with the largest share that is not in the properties below it; -1 if there is none."""
+def start_of(cube: SeverityCube, found: Diagnosis | None = None) -> int:
+    """Return the property that is selected at first: the one that was asked for, else the costliest finding.
+
+    Without either, that of the first tree with the largest share that is not in the properties below it; -1 if there is none.
+
+    Parameters
+    ----------
+    cube : SeverityCube
+    found : Diagnosis, optional
+        Of the cube.
+    """
     axis = cube.properties
+    asked = [name for name in asked_for(cube.facts) if name in axis.number]
+    if asked:
+        return axis.number[asked[0]]
+    if found is not None and found.findings:
+        return axis.number[found.findings[0].property]
     first = [i for i, name in enumerate(axis.id) if axis.root_of(name) == axis.roots[0]]
     own = {i: cube.total(axis.id[i]) - sum(map(cube.total, axis.children[axis.id[i]])) for i in first}
     if cube.is_difference:
-        # what grew most; if nothing did, what changed most
-        return max(own, key=lambda i: (own[i] > 0, abs(own[i])), default=-1)
+        return max(own, key=lambda i: abs(own[i]), default=-1)
     return max(own, key=own.__getitem__, default=-1)
 
 

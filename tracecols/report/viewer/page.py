@@ -12,6 +12,7 @@ from pathlib import Path
 from tracecols.errors import SeverityError
 from tracecols.report.viewer.container import pack
 from tracecols.severity.cube import SeverityCube
+from tracecols.severity.diagnosis import name_of
 from tracecols.severity.narrowed import in_words
 from tracecols.store.layout import new_file
 
@@ -29,9 +30,7 @@ def _hash(text: str) -> str:
 
 def title_of(cube: SeverityCube) -> str:
     """Return the name of the trace a cube is of, and what the cube is narrowed to; or nothing."""
-    source = Path(((cube.facts.get("trace") or {}).get("source") or {}).get("path", ""))
-    name = source.parent.name if source.name in ("traces.otf2", "epik.elg", "epik.esd") else source.stem
-    return ", ".join(filter(None, (name, in_words(cube.facts))))
+    return ", ".join(filter(None, (name_of(cube), in_words(cube.facts))))
 
 
 def write_page(cube: SeverityCube, path: str | Path, title: str | None = None) -> Path:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import html
 
 from tracecols.schema.causes import ROOTS
+from tracecols.severity import focus
 from tracecols.severity.cube import SeverityCube
 
 
 def html_table(cube: SeverityCube, most: int = 12) -> str:
-    """Return the properties with the largest shares of their root, without what is below them.
+    """Return the properties with the largest shares of their root, without what is below them, in the focus of the cube.
 
     Parameters
     ----------
@@ -22,6 +23,8 @@ def html_table(cube: SeverityCube, most: int = 12) -> str:
     str
         An HTML table; names are escaped.
     """
+    summary = cube.summary()
+    cube = cube.focused()
     axis = cube.properties
     rows = []
     for name in axis.id:
@@ -42,8 +45,10 @@ def html_table(cube: SeverityCube, most: int = 12) -> str:
         f'<td style="text-align: left">{html.escape(title)} <small>{html.escape(name)}</small></td></tr>'
         for _, own, share, title, name in rows[:most]
     )
+    words = focus.in_words(cube.facts)
+    said = f"<p><small>{html.escape(words)}</small></p>" if words else ""
     rest = f"<p><small>and {len(rows) - most} smaller ones</small></p>" if len(rows) > most else ""
     return (
-        f"<div><p><b>Severity cube</b> {html.escape(cube.summary())}</p><table><thead><tr><th>share</th><th>time</th>"
+        f"<div><p><b>Severity cube</b> {html.escape(summary)}</p>{said}<table><thead><tr><th>share</th><th>time</th>"
         f'<th style="text-align: left">property</th></tr></thead><tbody>{body}</tbody></table>{rest}</div>'
     )

@@ -6,6 +6,7 @@ import { Distribution } from "./distribution.jsx";
 import { Choice, Tool } from "./icons.jsx";
 import { MODES } from "./model.js";
 import { count } from "./numbers.js";
+import { Overview } from "./overview.jsx";
 import { TreePane } from "./pane.jsx";
 import { Strip } from "./ranges.jsx";
 import { Topology } from "./topology.jsx";
@@ -174,6 +175,38 @@ function Help({ close }) {
   );
 }
 
+/** What could not be matched or contradicts itself, with how often. */
+function Notes({ notes, close }) {
+  const dialog = useRef();
+  useEffect(() => dialog.current.focus(), []);
+  return (
+    <div class="tc-veil" onClick={close}>
+      <div
+        ref={dialog}
+        class="tc-help"
+        role="dialog"
+        aria-label="Notes of the analysis"
+        tabIndex={-1}
+        onClick={(event) => event.stopPropagation()}
+        onKeyDown={(event) => event.key === "Escape" && (event.stopPropagation(), close())}
+      >
+        <h2>Notes of the analysis</h2>
+        <dl>
+          {notes.map(([what, n]) => (
+            <div>
+              <dt>{n.toLocaleString("en")}</dt>
+              <dd>{what}</dd>
+            </div>
+          ))}
+        </dl>
+        <button type="button" onClick={close}>
+          Close
+        </button>
+      </div>
+    </div>
+  );
+}
+
 const CALL_TABS = { tree: { title: "Call tree" }, flat: { title: "Flat", hint: "by region, on whatever call path" } };
 const SYSTEM_TABS = { tree: { title: "System" }, topology: { title: "Topology" }, distribution: { title: "Distribution" } };
 
@@ -185,6 +218,7 @@ export function App({ model, title, links, page }) {
   model.dark = dark;
   const [shares, setShares] = useState([1.05, 1.35, 1.15]);
   const [popup, setPopup] = useState("");
+  const [overview, setOverview] = useState(() => page && remembered("overview") !== "hidden");
   const root = useRef();
   const columns = useRef();
   const { cube, settings } = model;
@@ -196,6 +230,10 @@ export function App({ model, title, links, page }) {
     const observer = new MutationObserver(redraw);
     observer.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light"] });
     return () => observer.disconnect();
+  }, []);
+  // keys work from the start
+  useEffect(() => {
+    if (page && model.trees.properties.rows.length) model.trees.properties.tree.updateDomFocus();
   }, []);
   const move = (left) => (pixels) => {
     const widths = [0, 2, 4].map((k) => columns.current.children[k].getBoundingClientRect().width);
@@ -255,6 +293,17 @@ export function App({ model, title, links, page }) {
             />
             {popup === "settings" && <Settings model={model} close={() => setPopup("")} />}
           </span>
+          {header.overview && (
+            <Tool
+              icon="overview"
+              title="Overview: what costs most"
+              on={overview}
+              onClick={() => {
+                remember("overview", overview ? "hidden" : "shown");
+                setOverview(!overview);
+              }}
+            />
+          )}
           {page && <Tool icon="link" title="Copy a link to this selection" onClick={link} />}
           <Tool icon={theme} title={THEMES[theme]} onClick={next} />
           <Tool icon="help" title="Help (?)" onClick={() => setPopup("help")} />
@@ -265,6 +314,7 @@ export function App({ model, title, links, page }) {
           {model.error}
         </p>
       )}
+      {header.overview && overview && <Overview model={model} />}
       <main
         class="tc-columns"
         ref={columns}
@@ -295,7 +345,7 @@ export function App({ model, title, links, page }) {
       </main>
       <footer class="tc-footer">
         <span class="tc-legend">
-          <span>0</span>
+          <span>{cube.isDifference ? "\u2212100 %" : "0"}</span>
           <Strip model={model} />
           <span>100 %</span>
         </span>
@@ -305,12 +355,18 @@ export function App({ model, title, links, page }) {
           {model.busy ? "Reading values\u2026" : model.message}
         </span>
         {notes.length > 0 && !model.message && !model.busy && (
-          <span class="tc-muted" title={notes.map(([what, n]) => `${n.toLocaleString("en")} ${what}`).join("\n")}>
+          <button
+            type="button"
+            class="tc-notes"
+            title={notes.map(([what, n]) => `${n.toLocaleString("en")} ${what}`).join("\n")}
+            onClick={() => setPopup("notes")}
+          >
             {count(notes.length, "note")} of the analysis
-          </span>
+          </button>
         )}
         <span class="tc-muted">{header.writer}</span>
       </footer>
+      {popup === "notes" && <Notes notes={notes} close={() => setPopup("")} />}
       {popup === "help" && <Help close={() => setPopup("")} />}
     </div>
   );

@@ -16,15 +16,22 @@ export const SCALES = {
   magma: { title: "Magma", light: (t) => interpolateMagma(0.9 - 0.85 * t), dark: part(interpolateMagma, 0.2, 1) },
 };
 
+// what shrinks is blue, what grows is red: told apart without hues by their hatching and sign
+const CHANGES = {
+  light: { grows: piecewise(interpolateRgb, ["#f7cdb8", "#e0764d", "#a50f26"]), shrinks: piecewise(interpolateRgb, ["#c4dcf0", "#4f97cf", "#0b4a8f"]) },
+  dark: { grows: piecewise(interpolateRgb, ["#7d3b2a", "#d4603c", "#ff9d7a"]), shrinks: piecewise(interpolateRgb, ["#27486e", "#3f87c4", "#8cc8ff"]) },
+};
+
 const GREY = { light: "#cfd2d6", dark: "#4a4f57" };
 
 /**
  * Colour of a share: grey below the threshold, else its place in the scale.
- * @param {{scale: string, threshold: number, dark: boolean}} look
+ * @param {{scale: string, threshold: number, dark: boolean, changes: boolean}} look changes: red where it grows, blue where it shrinks
  */
-export function colour(share, { scale, threshold, dark }) {
+export function colour(share, { scale, threshold, dark, changes }) {
   const size = Math.abs(share);
   const theme = dark ? "dark" : "light";
   if (!(size >= threshold) || size === 0) return GREY[theme];
+  if (changes) return CHANGES[theme][share > 0 ? "grows" : "shrinks"](Math.min(1, size));
   return SCALES[scale][theme](Math.min(1, size));
 }

@@ -19,11 +19,13 @@ export const DEFAULTS = {
   range: "max",
 };
 
-/** Nodes that have a value anywhere below them, or are selected. */
-function withValue(tree, own) {
+/** Nodes whose value would not be written as 0.00 percent, open or closed, those above them, and what is selected. */
+function withValue(tree, { own, inclusive }, whole) {
   const shown = new Uint8Array(own.length);
+  const least = 0.00005 * Math.abs(whole);
+  const counts = (value) => value !== 0 && Math.abs(value) >= least;
   for (let i = own.length - 1; i >= 0; i--) {
-    if (own[i] !== 0 || tree.selected.has(i)) shown[i] = 1;
+    if (counts(own[i]) || counts(inclusive[i]) || tree.selected.has(i)) shown[i] = 1;
     if (shown[i] && tree.forest.parent[i] >= 0) shown[tree.forest.parent[i]] = 1;
   }
   return shown;
@@ -98,6 +100,23 @@ export class Model {
     for (let i = 0; i < cube.system.length; i++) if (cube.system.length <= 200 || cube.header.system.kind[i] !== "process") system.push(i);
     trees.system.set({ expanded: system });
     this.openHot = true;
+  }
+
+  /** Select a property, without what is below it, and a call path: what a finding of the overview is about. */
+  follow(property, call) {
+    const { cube, trees } = this;
+    this.openHot = false;
+    const { properties } = this.trees;
+    const opened = new Set([...properties.expanded, ...cube.properties.ancestors(property)]);
+    // open, it stands for what it has of its own
+    if (!cube.properties.isLeaf(property)) opened.add(property);
+    properties.set({ expanded: opened, selected: [property] });
+    properties.show(property);
+    if (this.settings.calls !== "tree") this.set({ calls: "tree" });
+    const expanded = new Set([...trees.calls.expanded, ...cube.calls.ancestors(call)]);
+    if (!cube.calls.isLeaf(call)) expanded.add(call);
+    trees.calls.set({ expanded, selected: [call] });
+    trees.calls.show(call);
   }
 
   /** Only properties of one tree add up. */
@@ -244,15 +263,24 @@ export class Model {
   arrange() {
     const { trees, settings } = this;
     const sorted = settings.order === "value";
-    const shown = (tree, own) => (settings.zeros === "hide" ? withValue(tree, own) : null);
-    if (settings.calls === "flat") trees.flat.arrange({ weight: this.flat.inclusive, shown: shown(trees.flat, this.flat.own) });
-    else trees.calls.arrange({ weight: sorted ? this.calls.inclusive : null, shown: shown(trees.calls, this.calls.own) });
-    trees.system.arrange({ weight: sorted ? this.system.inclusive : null, shown: shown(trees.system, this.system.own) });
+    const mode = settings.mode === "plain" ? "absolute" : settings.mode;
+    const shown = (tree, values, pane) =>
+      settings.zeros === "hide" ? withValue(tree, values, mode === "root" ? 0 : this.whole(pane, 0, mode)) : null;
+    if (settings.calls === "flat")
+      trees.flat.arrange({ weight: this.flat.inclusive, shown: shown(trees.flat, this.flat, "calls") });
+    else trees.calls.arrange({ weight: sorted ? this.calls.inclusive : null, shown: shown(trees.calls, this.calls, "calls") });
+    trees.system.arrange({ weight: sorted ? this.system.inclusive : null, shown: shown(trees.system, this.system, "system") });
   }
 
-  /** Open the call tree along its largest share, without selecting. */
+  /** Open the call tree along its largest share, without selecting; or where the first finding lies. */
   openCalls() {
     const { calls } = this.trees;
+    const first = this.cube.header.start_call ?? -1;
+    if (first >= 0 && this.property() === this.cube.header.start) {
+      calls.set({ expanded: new Set(calls.forest.ancestors(first)) });
+      calls.show(first);
+      return;
+    }
     const expanded = new Set();
     // a change may go in either direction
     const size = this.cube.isDifference ? Math.abs : (v) => v;
@@ -351,7 +379,7 @@ export class Model {
   }
 
   look() {
-    return { scale: this.settings.scale, threshold: this.settings.threshold, dark: this.dark };
+    return { scale: this.settings.scale, threshold: this.settings.threshold, dark: this.dark, changes: this.cube.isDifference };
   }
 
   hotPath(pane) {

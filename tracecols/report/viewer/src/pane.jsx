@@ -43,6 +43,8 @@ function Row({ model, pane, tree, node, top, wanted }) {
   }, [tree, node]);
   const value = model.value(pane, node);
   const share = model.share(pane, node);
+  const inclusive = model.values(pane).inclusive[node];
+  const whole = model.whole(pane, node);
   const unit = model.unit(pane, node);
   const plain = model.settings.mode === "plain";
   const open = tree.isOpen(node);
@@ -80,6 +82,12 @@ function Row({ model, pane, tree, node, top, wanted }) {
       <span class="tc-name">
         <Marked text={name} wanted={wanted} />
         {more && <small>{more}</small>}
+        {open && !leaf && inclusive !== value && (
+          <small class="tc-inclusive" title="with what is below">
+            {"\u03a3 "}
+            {model.number(inclusive, plain ? short(inclusive, unit) : percent(whole ? inclusive / whole : 0))}
+          </small>
+        )}
       </span>
     </div>
   );
@@ -190,7 +198,7 @@ export function TreePane({ model, pane, label, tools }) {
     () =>
       tree.rows.reduce((most, node) => {
         const { name, more } = describe(model, pane, node);
-        return Math.max(most, 150 + 16 * tree.forest.depth[node] + Math.min(600, 7.2 * (name.length + more.length) + 20));
+        return Math.max(most, 150 + 16 * tree.forest.depth[node] + Math.min(140, 7.2 * (name.length + more.length) + 20));
       }, 0),
     [tree.rows],
   );

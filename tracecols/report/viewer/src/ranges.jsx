@@ -41,7 +41,9 @@ export function Legend({ model, range, unit, note }) {
 
 export function Strip({ model, threshold = model.settings.threshold }) {
   const look = { ...model.look(), threshold };
-  const stops = Array.from({ length: 41 }, (_, k) => `${colour(Math.max(k / 40, 1e-9), look)} ${2.5 * k}%`);
+  // changes go both ways
+  const share = (k) => (look.changes ? k / 20 - 1 : Math.max(k / 40, 1e-9));
+  const stops = Array.from({ length: 41 }, (_, k) => `${colour(share(k), look)} ${2.5 * k}%`);
   return <span class="tc-strip" style={{ background: `linear-gradient(to right, ${stops.join(", ")})` }} />;
 }
 

@@ -1,0 +1,446 @@
+"""The diagnosis: what is set apart, what is found and how much it costs, against plain twins; and what it says of known traces."""
+
+from __future__ import annotations
+
+import json
+import re
+import tracemalloc
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from conftest import DATA, SHARED
+from small_cubes import ODD_NAMES, small_cube
+
+import tracecols
+from tracecols.cli import group
+from tracecols.errors import SeverityError
+from tracecols.report.diagnosis import HEIGHT, WIDTH, fitted
+from tracecols.schema.kinds import EventKind
+from tracecols.severity import Cells, diagnosis, focus
+from tracecols.severity.axes import CallAxis
+
+
+def run(*arguments):
+    return CliRunner().invoke(group, [str(a) for a in arguments])
+
+
+@pytest.fixture(scope="session")
+def traces(tmp_path_factory):
+    """Return a trace of the collection by name, converted once."""
+    made = {}
+
+    def open_one(name):
+        if name not in made:
+            places = (DATA / name, SHARED / "otf2" / name, SHARED / "otf2_gpu" / name)
+            source = next((p for p in places if p.is_dir()), None)
+            if source is None:
+                pytest.skip(f"{name} does not stand beside the repository")
+            trace = tracecols.open(tracecols.convert(source, tmp_path_factory.mktemp("d") / f"{name}.trace"))
+            made[name] = trace, trace.analyze()
+        return made[name]
+
+    return open_one
+
+
+# -- what is set apart -------------------------------------------------------------------------------------------------
+
+
+def own_times(trace, location):
+    """Walk the events of a location one by one: time of its own of every call path, and when it leaves and enters the calls of MPI."""
+    store = trace.model.store
+    events = store.read("events", location, ["time", "kind", "region"], 0, int(trace.locations.n_events[location]))
+    names = store.definitions["regions"].to_pydict()["name"]
+    stack, own, last = [], Counter(), None
+    visits, left, entered = Counter(), [], []
+    for time, kind, region in zip(*(events[c].tolist() for c in ("time", "kind", "region")), strict=True):
+        if last is not None and stack:
+            own[tuple(stack)] += time - last
+        last = time
+        if kind in (EventKind.ENTER, EventKind.PROGRAM_BEGIN):
+            stack.append(names[region])
+            visits[tuple(stack)] += 1
+            if stack[-1] == "MPI_Finalize":
+                entered.append(time)
+        elif kind in (EventKind.EXIT, EventKind.PROGRAM_END) and stack.pop() in ("MPI_Init", "MPI_Init_thread"):
+            left.append(time)
+    return own, visits, max(left), min(entered)
+
+
+@pytest.mark.parametrize("name", ["hybrid_2x3", "coll", "late_sender", "sweep3d_4"])
+def test_focus__is_what_an_event_by_event_walk_finds(name, traces):
+    trace, cube = traces(name)
+    threads = Counter(trace.locations.process)
+    focused = 0
+    left, entered = [], []
+    for master in [int(i) for i, t in enumerate(trace.locations.thread) if t == 0]:
+        own, visits, begin, end = own_times(trace, master)
+        left.append(begin)
+        entered.append(end)
+        outside = {"MPI_Init", "MPI_Init_thread", "MPI_Finalize"}
+        ends = [path for path in visits if path[-1] in outside]
+        # the call path that encloses start and end of MPI
+        enclosing = ends[0][:-1]
+        while any(path[: len(enclosing)] != enclosing for path in ends) or visits[enclosing] > 1:
+            enclosing = enclosing[:-1]
+        kept = 0
+        for path, ticks in own.items():
+            is_above = len(path) < len(enclosing) and enclosing[: len(path)] == path
+            if not (outside & set(path) or is_above):
+                kept += ticks
+        # the other threads of a process work or idle meanwhile
+        focused += kept * threads[trace.locations.process[master]]
+    d = cube.diagnosis()
+    assert round(d.seconds * cube.resolution) == focused
+    assert round((d.apart + d.seconds) * cube.resolution) == round(cube.total("time") * cube.resolution)
+    # the interval itself, from the last who leaves MPI_Init to the first who enters MPI_Finalize
+    assert d.between == (min(entered) - max(left)) / cube.resolution
+    assert d.beside == pytest.approx(d.seconds - sum(threads.values()) * d.between)
+    assert 0 <= d.beside < 0.15 * d.seconds
+
+
+@pytest.mark.parametrize("name", ["hybrid_2x3", "bt-mz_S_4x2"])
+def test_focus__of_efficiencies_is_that_of_the_trace(name, traces):
+    """Without what lies above main a cube's runtime is that of the trace's window; only MPI_Init and MPI_Finalize left out, it is 15 % more."""
+    trace, cube = traces(name)
+    by_cube, by_trace = (t[t.metric == "runtime"].value.item() for t in (cube.efficiencies(), trace.efficiencies()))
+    assert by_cube == pytest.approx(by_trace, rel=2e-4)
+
+
+def test_focus__leaves_out_what_runs_before_and_after_main(analyze, archive):
+    mpi = archive.mpi(2)
+    for rank in mpi.ranks:
+        rank.enter(0, "program").enter(10, "main").call(12, 20, "MPI_Init")
+        rank.call(30, 70, "work").call(80, 85, "MPI_Finalize").leave(90, "main").leave(100, "program")
+    cube = analyze(archive)
+    names = cube.call_paths.name[focus.set_apart(cube)].tolist()
+    assert names == ["program", "MPI_Init", "MPI_Finalize"]
+    d = cube.diagnosis()
+    # main's own 2 + 10 + 10 + 5 and work's 40; of that 2 before MPI_Init and 5 after MPI_Finalize cannot be told from the rest
+    assert d.seconds == pytest.approx(2 * 67e-9)
+    assert d.between == pytest.approx(60e-9)
+    assert d.beside == pytest.approx(2 * 7e-9)
+    assert "of it 10% lie before all have left MPI_Init" in d.text()
+    # all of it
+    assert cube.diagnosis(with_startup=True).seconds == pytest.approx(200e-9)
+    assert cube.diagnosis(with_startup=True).findings[0].title.startswith("MPI, Init/Finalize")
+
+
+def test_focus__keeps_what_encloses_mpi_if_it_is_entered_twice(analyze, archive):
+    mpi = archive.mpi(2)
+    for rank in mpi.ranks:
+        rank.enter(0, "main").enter(1, "step").call(2, 4, "MPI_Init").leave(5, "step")
+        rank.enter(10, "step").call(12, 14, "MPI_Finalize").leave(15, "step").leave(20, "main")
+    cube = analyze(archive)
+    # step is entered twice, so main encloses, and nothing lies above it
+    assert set(cube.call_paths.name[focus.set_apart(cube)]) == {"MPI_Init", "MPI_Finalize"}
+
+
+def test_focus__is_everything_without_mpi_and_of_narrowed_and_computed_cubes(traces):
+    _, cube = traces("omp_basic")
+    assert not focus.set_apart(cube).any()
+    assert cube.focused() is cube
+    assert "focus" not in cube.diagnosis().text()
+    trace, cube = traces("hybrid_2x3")
+    assert focus.set_apart(cube).any()
+    for narrowed in (
+        trace.analyze(properties="mpi"), trace.analyze(within="main"), trace.analyze(start=0.0), cube - cube,
+    ):  # fmt: skip
+        assert narrowed.focused() is narrowed
+    assert trace.analyze(locations=[0, 1]).focused().facts["focus"]["share"] < 1
+    # nothing else is there
+    only = small_cube({"time": {("main/MPI_Init", 0, 0): 5}})
+    assert only.focused() is only
+
+
+# -- what is found -----------------------------------------------------------------------------------------------------
+
+
+def plain_findings(cube):
+    """The twin: seconds by property, idle threads by what their master does, from the cells of the focus one by one."""
+    axis, s = cube.properties, cube.system
+    focused = cube.focused()
+    own = {}
+    for name in axis.id:
+        if axis.root_of(name) != "time" or axis.overlaps[axis.number[name]]:
+            continue
+        cells = focused.cells_of(name, "eee")
+        own[name] = dict(
+            zip(zip(cells.call_path.tolist(), cells.location.tolist(), strict=True), cells.value.tolist(), strict=True)
+        )
+    totals = {name: sum(cells.values()) / cube.resolution for name, cells in own.items()}
+    of_rank = defaultdict(list)
+    for location, kind in enumerate(s.location_type):
+        if kind != "gpu":
+            of_rank[int(s.rank[location])].append((int(s.thread[location]), location))
+    idle = Counter()
+    for (path, location), ticks in own["omp_idle_threads"].items():
+        master = min(of_rank[int(s.rank[location])])[1]
+        times = {n: c[path, master] for n, c in own.items() if n != "omp_idle_threads" and c.get((path, master), 0) > 0}
+        for name, time in times.items():
+            top = (
+                "alone"
+                if name == "comp"
+                else "in MPI"
+                if name.startswith("mpi")
+                else "device"
+                if "device" in name
+                else "system"
+            )
+            idle[top] += ticks * time / sum(times.values()) / cube.resolution
+        if not times:
+            idle["system"] += ticks / cube.resolution
+    return totals, idle
+
+
+@pytest.mark.parametrize("name", ["hybrid_2x3", "omp_basic", "jacobi_gpu"])
+def test_findings__are_what_a_plain_twin_adds_up(name, traces, monkeypatch):
+    monkeypatch.setattr(diagnosis, "LEAST", 0.0)
+    _, cube = traces(name)
+    d = cube.diagnosis(1000)
+    totals, idle = plain_findings(cube)
+    of_idle = [f for f in d.findings if f.property == "omp_idle_threads"]
+    found = {f.property: f.seconds for f in d.findings if f not in of_idle}
+    expected = {n: t for n, t in totals.items() if t > 0 and n not in ("time", "comp", "omp_idle_threads")}
+    assert found == pytest.approx(expected, abs=1e-12)
+    for words, seconds in idle.items():
+        of_kind = [f.seconds for f in of_idle if words in f.title]
+        assert sum(of_kind) == pytest.approx(seconds, abs=1e-9)
+    # findings and computation are all of the time
+    assert sum(f.seconds for f in d.findings) + totals["comp"] == pytest.approx(d.seconds, rel=1e-9)
+    assert [f.seconds for f in d.findings] == sorted((f.seconds for f in d.findings), reverse=True)
+    for f in d.findings:
+        assert f.share == pytest.approx(f.seconds / d.seconds)
+        assert 0 < f.where.share <= f.region.share + 1e-12 <= 1 + 1e-9
+        assert f.where.call_path == cube.call_paths.path[f.call_path]
+
+
+FIRST = {
+    # The program computes alone in its first parts (h_latesender, h_latereceiver, h_coll: do_work outside parallel regions) while two
+    # workers of each process idle: h_coll computes longest. That is more than any wait: its own source says what it does.
+    "hybrid_2x3": ("omp_idle_threads", "computes alone", "do_work", "OpenMP"),
+    # Class S is far too small: of 0.18 s between MPI_Init and MPI_Finalize, processes are in MPI for 60 % (0.15 s of computation in 1.46 s
+    # of all threads), nearly all of it MPI_Waitall of exch_qbc, and other threads idle there; point-to-point comes next.
+    "bt-mz_S_4x2": ("omp_idle_threads", "in MPI", "MPI_Waitall", "OpenMP"),
+    # A grid of 16^3 per process: 70 % of the runtime is MPI (MPI parallel efficiency 30 %), while the second thread idles.
+    "hpcg_2x2": ("omp_idle_threads", "in MPI", "MPI_", "OpenMP"),
+    # 11 ms of many small messages: transfer is the lowest factor, by replay of the trace, too (0.42), and most of it in MPI_Send.
+    "sweep3d_4": ("mpi_point2point", "Point-to-point", "MPI_Send", "Transfer"),
+    # Both devices idle 99 %, before launch: the host is late, as its masters spend two thirds of the 44 s in MPI_Sendrecv and
+    # MPI_Allreduce, while three threads of each idle.
+    "jacobi_gpu": ("omp_idle_threads", "in MPI", "MPI_", "OpenMP"),
+}
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_diagnosis__finds_first_what_costs_most(name, traces):
+    property_, words, region, lowest = FIRST[name]
+    _, cube = traces(name)
+    d = cube.diagnosis()
+    first = d.findings[0]
+    assert first.property == property_
+    assert words in first.title
+    assert region in first.where.call_path.rpartition("/")[2]
+    titles = {m.metric: m.title for m in d.efficiencies}
+    assert titles[d.lowest].startswith(lowest)
+    assert len(d.findings) == 5
+    assert all(f.advice and f.paid_by for f in d.findings)
+    # whoever starts and ends MPI is not what is wrong
+    assert not any("MPI_Init" in f.where.call_path or f.property.startswith("mpi_init") for f in d.findings)
+
+
+def test_diagnosis__has_factors_of_openmp_where_there_are_teams(traces):
+    """Threads that a program creates by itself (POSIX) have no share in the hybrid models."""
+    _, cube = traces("omp_basic")
+    assert "OpenMP" in cube.diagnosis().text() and cube.diagnosis().lowest.startswith("openmp_")
+    _, cube = traces("pthreads_mutex")
+    text = cube.diagnosis().text()
+    assert "OpenMP" not in text and cube.diagnosis().lowest == "serialisation_efficiency"
+
+
+def test_diagnosis__tells_who_causes_what(traces):
+    trace, cube = traces("hybrid_2x3")
+    by_property = {f.property: f for f in cube.diagnosis(100).findings}
+    # of the costs of late broadcasts the root pays nothing and causes all: it computes before
+    waits = trace.waits[trace.waits.property == "mpi_latebroadcast"]
+    (root,) = waits.cause_location.unique()
+    found = by_property["mpi_latebroadcast"]
+    assert found.cause.location == f"rank {cube.system.rank[root]} thread {cube.system.thread[root]}"
+    assert found.cause.call_path == "hybrid/main/h_coll/compute/do_work"
+    costs = cube.cells["delay_12n_aggregate"].on(~focus.set_apart(cube))
+    assert found.cause.share == pytest.approx(costs.value.max() / costs.value.sum())
+    # the master itself is why its threads idle
+    serial = next(f for f in cube.diagnosis(100).findings if "computes alone" in f.title)
+    assert serial.cause.location.endswith("thread 0")
+    assert all(not p.location.endswith("thread 0") for p in serial.paid_by)
+
+
+def test_diagnosis__of_a_narrowed_cube_is_about_what_was_asked_for(traces):
+    trace, _ = traces("hybrid_2x3")
+    d = trace.analyze(properties="mpi_collective").diagnosis()
+    assert d.narrowed == "narrowed: mpi_collective"
+    assert {f.property for f in d.findings} == {"mpi_collective"}
+    assert d.efficiencies == () and d.lowest == ""
+    d = trace.analyze(within="h_region").diagnosis()
+    assert all("h_region" in f.where.call_path for f in d.findings)
+    assert "narrowed: within h_region" in d.text()
+    d = trace.analyze("expert").diagnosis()
+    assert d.findings[0].property == "omp_idle_threads"
+
+
+def test_diagnosis__needs_times_of_one_run(traces):
+    trace, cube = traces("hybrid_2x3")
+    with pytest.raises(SeverityError, match="no property time"):
+        trace.analyze(properties="visits").diagnosis()
+    with pytest.raises(SeverityError, match="difference of several"):
+        (cube - cube).diagnosis()
+
+
+# -- what is shown -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*FIRST, "omp_basic", "coll", "late_sender"])
+def test_text__is_one_screen(name, traces):
+    _, cube = traces(name)
+    for with_startup in (False, True):
+        lines = cube.diagnosis(with_startup=with_startup).text("a_directory/and_a_name.severity").splitlines()
+        assert len(lines) <= HEIGHT
+        assert max(map(len, lines)) <= WIDTH
+
+
+def test_text__survives_names_of_any_kind():
+    """Names that are long, odd or look like markup neither break lines nor run."""
+    times = {(f"main/{name.replace('/', ' ')}", rank, 0): 10 + rank for name in ODD_NAMES for rank in range(4)}
+    mpi = {key: value for i, (key, value) in enumerate(times.items()) if i % 2}
+    cube = small_cube(
+        {"time": times, "execution": times, "mpi": mpi}, parents={"execution": "time", "mpi": "execution"}
+    )
+    d = cube.diagnosis()
+    lines = d.text().splitlines()
+    assert max(map(len, lines)) <= WIDTH and len(lines) <= HEIGHT
+    evil = small_cube(
+        {"time": {("<script>alert(1)</script>", 0, 0): 10}, "execution": {("<script>alert(1)</script>", 0, 0): 9},
+         "mpi": {("<script>alert(1)</script>", 0, 0): 8}},
+        parents={"execution": "time", "mpi": "execution"},
+    )  # fmt: skip
+    shown = evil.diagnosis()._repr_html_()
+    assert "<script" not in shown and "&lt;script" in shown
+
+
+def test_diagnosis__of_many_call_paths_and_a_long_name_is_small():
+    """An array of all names would take 20,000 x 100,000 x 4 B = 8 GB."""
+    n = 20_000
+    base = small_cube(
+        {"time": {("main/f", 0, 0): 9}, "execution": {("main/f", 0, 0): 5}, "mpi": {("main/f", 0, 0): 3}},
+        parents={"execution": "time", "mpi": "execution"},
+    )
+    parent, depth, end = np.zeros(n, np.int32), np.ones(n, np.int32), np.arange(1, n + 1)
+    parent[0], depth[0], end[0] = -1, 0, n
+    names = np.array(["main", "MPI_Init", "MPI_Finalize", "x" * 100_000, *(f"f{i % 100}" for i in range(4, n))], object)
+    text = np.full(n, "", object)
+    axis = CallAxis(parent, depth, end, names, text, text, text, np.zeros(n, np.int64), text)
+    key = np.arange(n, dtype=np.int64) << 32
+    cells = {name: Cells(key, np.full(n, v)) for name, v in (("time", 9), ("execution", 8), ("mpi", 4))}
+    tracemalloc.start()
+    d = base.replaced(call_paths=axis, cells=cells).diagnosis()
+    assert tracemalloc.get_traced_memory()[1] < 50e6
+    tracemalloc.stop()
+    (found,) = [f for f in d.findings if f.property == "mpi"]
+    assert found.region.n_call_paths in (199, 200) and max(map(len, d.text().splitlines())) <= WIDTH
+
+
+@pytest.mark.parametrize(
+    ("path", "width", "expected"),
+    [
+        ("main/f/g", 20, "main/f/g"),
+        ("main/first/second/third", 20, "main/.../third"),
+        ("main/int f(A const&, B*)/MPI_Send", 20, "main/f/MPI_Send"),
+        ("main/!$omp parallel @x.c:5", 40, "main/!$omp parallel @x.c:5"),
+        ("a" * 50, 21, "a" * 9 + "..." + "a" * 9),
+    ],
+)
+def test_fitted__shortens_in_the_middle(path, width, expected):
+    assert fitted(path, width) == expected
+
+
+def test_diagnose__prints_text_and_json(traces, tmp_path):
+    _, cube = traces("hybrid_2x3")
+    cube.save(tmp_path / "h.severity")
+    result = run("diagnose", tmp_path / "h.severity")
+    assert result.exit_code == 0
+    assert [line.rstrip() for line in result.output.splitlines()] == cube.diagnosis().text(
+        str(tmp_path / "h.severity")
+    ).splitlines()
+    found = json.loads(run("diagnose", tmp_path / "h.severity", "--json").stdout)
+    assert found == json.loads(json.dumps(cube.diagnosis().to_dict(str(tmp_path / "h.severity"))))
+    assert found["findings"][0]["property"] == "omp_idle_threads"
+    assert {"runtime", "n_processes", "n_threads", "n_devices", "efficiencies", "lowest", "apart", "focus"} <= set(
+        found
+    )
+    assert len(json.loads(run("diagnose", tmp_path / "h.severity", "--json", "--findings", 2).stdout)["findings"]) == 2
+    # the command that is printed shows the same number
+    command = found["findings"][0]["command"].split()[1:]
+    assert "focus: MPI_Init to MPI_Finalize, 42.2% of the time" in run(*command).output
+    # a cube of another format
+    assert run("export", tmp_path / "h.severity", tmp_path / "h.cubex").exit_code == 0
+    again = json.loads(run("diagnose", tmp_path / "h.cubex", "--json").stdout)
+    assert [f["seconds"] for f in again["findings"]] == [f["seconds"] for f in found["findings"]]
+    assert run("diagnose", tmp_path / "nowhere.severity").exit_code == 1
+
+
+def test_analyze__ends_with_the_diagnosis_and_prints_one_line_to_scripts(traces, tmp_path):
+    trace, cube = traces("hybrid_2x3")
+    result = run("analyze", trace.path, "-o", tmp_path / "h.severity")
+    assert result.exit_code == 0
+    assert re.fullmatch(
+        r"\S+h\.severity: 96 properties x 56 call paths x 6 locations, scalasca conventions\n", result.stdout
+    )
+    assert cube.diagnosis().text(str(tmp_path / "h.severity")) in "\n".join(
+        line.rstrip() for line in result.stderr.splitlines()
+    )
+    quiet = run("analyze", trace.path, "-o", tmp_path / "h.severity", "--quiet")
+    assert quiet.stdout == result.stdout and quiet.stderr == ""
+    assert "Init/Finalize" in run("analyze", trace.path, "-o", tmp_path / "h.severity", "--with-startup").stderr
+    # what cannot be diagnosed is analyzed all the same
+    only = run("analyze", trace.path, "-p", "visits", "-o", tmp_path / "v.severity")
+    assert only.exit_code == 0 and only.stderr == ""
+
+
+def test_show_and_rules__look_at_the_focus_and_say_so(traces, tmp_path):
+    _, cube = traces("hybrid_2x3")
+    cube.save(tmp_path / "h.severity")
+    inside = cube.focused()
+    shown = run("show", tmp_path / "h.severity").output
+    assert "focus: MPI_Init to MPI_Finalize, 42.2% of the time; --with-startup shows the rest" in shown
+    assert f"100.00%  Time  time  {inside.total('time'):.6f} s" in shown
+    assert f"{inside.total('omp_idle_threads') / inside.total('time'):.2%}  Idle Threads" in shown
+    assert "MPI_Init to MPI_Finalize, 42.2% of the time" in " ".join(
+        run("info", tmp_path / "h.severity").output.split()
+    )
+    whole = run("show", tmp_path / "h.severity", "--with-startup").output
+    assert "focus" not in whole and "52.64%  Idle Threads" in whole
+    # what lies outside only is shown all the same
+    start = run("show", tmp_path / "h.severity", "-p", "mpi_init_exit")
+    assert "start-up and shutdown" in start.stderr and "17.24%" in start.stdout
+    assert "MPI_Init_thread" in start.stdout
+    found = run("rules", tmp_path / "h.severity", "--rule", "costs").output
+    assert found.startswith("focus: MPI_Init to MPI_Finalize")
+    seconds = {True: 0.664361, False: 0.103}
+    for with_startup in seconds:
+        (costs,) = tracecols.rules.evaluate(cube, "costs", with_startup=with_startup)
+        of = cube if with_startup else inside
+        assert costs.severity == pytest.approx(of.total("mpi"), rel=0.01)
+        assert costs.share == pytest.approx(costs.severity / of.total("time"))
+    # a region that is asked for is looked at as a whole
+    (costs,) = tracecols.rules.evaluate(cube, "costs", call_path="main")
+    assert costs.severity == pytest.approx(cube.total("mpi"), rel=0.01)
+
+
+def test_masters__are_the_first_threads_of_processes(traces):
+    for name in ("hybrid_2x3", "jacobi_gpu"):
+        _, cube = traces(name)
+        s = cube.system
+        found = diagnosis.masters(cube)
+        np.testing.assert_array_equal(s.thread[found], np.zeros(s.n_locations))
+        np.testing.assert_array_equal(s.rank[found], s.rank)

@@ -1,0 +1,211 @@
+"""A diagnosis on one screen, and as HTML."""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tracecols.enhance.paths import shortened
+from tracecols.report.efficiency import value_in_words
+from tracecols.severity.diagnosis import Diagnosis, Finding, Place, factors
+
+WIDTH, HEIGHT = 100, 40
+"""Columns and lines of a diagnosis of up to five findings, at most."""
+
+INDENT = 10
+"""Columns in front of what is said of a finding."""
+
+NOTICEABLE = 0.05
+"""Of the time in the focus: what lies in it beside the interval between MPI_Init and MPI_Finalize is told from here on."""
+
+Line = tuple[str, str]
+"""A line of text and its style (rich)."""
+
+
+def fitted(path: str, width: int) -> str:
+    """Shorten a call path in the middle: without arguments and types of functions, then without names, then within the last name."""
+    if len(path) <= width:
+        return path
+    text = shortened(re.sub(r"[^/]*?([^/\s(]+)\([^/]*", r"\1", path) if "(" in path else path, width)
+    if len(text) <= width:
+        return text
+    tail = (width - 3) // 2
+    return f"{text[: width - 3 - tail]}...{text[-tail:]}"
+
+
+def cut(text: str, width: int) -> str:
+    """Cut a text that is too long behind a word."""
+    if len(text) <= width:
+        return text
+    return text[: width - 3].rsplit(" ", 1)[0].rstrip(",;") + "..."
+
+
+def counted(n: int, what: str, many: str = "") -> str:
+    """Write a number with what it counts: 1 device, 4 processes."""
+    return f"{n:,} {what if n == 1 else many or what + 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Write seconds with as many digits as are of use: 0.012093 s, 44.24 s."""
+    digits = max(2, min(6, 4 - math.floor(math.log10(seconds)))) if seconds > 0 else 2
+    return f"{seconds:,.{digits}f} s"
+
+
+def heading(d: Diagnosis) -> Iterator[str]:
+    """Yield what was run, and what of it the diagnosis is about."""
+    parts = [
+        duration(d.runtime),
+        counted(d.n_processes, "process", "processes"),
+        counted(d.n_threads, "thread"),
+        *([counted(d.n_devices, "device")] if d.n_devices else []),
+        *([counted(d.n_events, "event")] if d.n_events else []),
+    ]
+    name = f"{d.name}: " if d.name else ""
+    yield f"{name}{', '.join(parts)}"
+    if d.narrowed:
+        yield d.narrowed
+    if d.apart:
+        between = f" ({duration(d.between)})" if math.isfinite(d.between) else ""
+        yield f"{d.focus}{between}; --with-startup shows the rest"
+    if d.apart and math.isfinite(d.beside) and d.beside > NOTICEABLE * d.seconds > 0:
+        yield f"of it {d.beside / d.seconds:.0%} lie before all have left MPI_Init or after one has entered MPI_Finalize"
+
+
+COLUMNS = {
+    "efficiency": "parallel_efficiency", "load balance": "load_balance", "communication": "communication_efficiency",
+    "serialisation": "serialisation_efficiency", "transfer": "transfer_efficiency",
+}  # fmt: skip
+"""Of the small table of efficiencies, and which metric stands there, behind what its row says."""
+
+ROWS = {"Parallel": "", "  MPI": "mpi_", "  OpenMP": "openmp_"}
+
+
+def efficiency_rows(d: Diagnosis) -> Iterator[tuple[str, list[str]]]:
+    """Yield a title and the cells of each row of the small table of efficiencies; the lowest factor is marked with <."""
+    shown = factors(d.efficiencies, d.has_teams)
+    if not shown:
+        return
+    yield "< lowest", [f"{title}  " for title in COLUMNS]
+    for title, front in ROWS.items():
+        names = [front + name for name in COLUMNS.values()]
+        cells = [
+            value_in_words(shown[name].value, "share") + (" <" if name == d.lowest else "  ") if name in shown else ""
+            for name in names
+        ]
+        if any(cells):
+            yield title, cells
+
+
+def efficiency_lines(d: Diagnosis) -> Iterator[Line]:
+    """Yield the small table of efficiencies, and those of devices."""
+    for i, (title, cells) in enumerate(efficiency_rows(d)):
+        line = f"{title:<10}" + "".join(f"{cell:>17}" for cell in cells)
+        yield line.rstrip(), "dim" if i == 0 else ""
+    if d.device_efficiencies:
+        yield cut(f"Devices   {device_line(d)}", WIDTH), ""
+
+
+def device_line(d: Diagnosis) -> str:
+    """Return the efficiencies of devices, in words."""
+    titles = {
+        "device_parallel_efficiency": "efficiency", "device_load_balance": "load balance",
+        "device_communication_efficiency": "communication", "device_orchestration_efficiency": "orchestration",
+    }  # fmt: skip
+    found = d.device_efficiencies
+    return ", ".join(f"{title} {value_in_words(found[key], 'share')}" for key, title in titles.items() if key in found)
+
+
+def headline(d: Diagnosis) -> str:
+    """Return what stands above the findings: what their shares refer to."""
+    of = f"{duration(d.seconds)} of all threads"
+    apart = f"; start-up and shutdown, {duration(d.apart)}, are set apart" if d.apart else ""
+    return (f"What costs most, of {of}" if d.findings else f"Nothing costs as much as 0.5 % of {of}") + apart
+
+
+def place(where: Place, width: int, note: str = "") -> str:
+    """Write a place and its share."""
+    behind = f" on {where.n_call_paths:,} call paths" if where.n_call_paths > 1 else ""
+    behind += f" ({where.share:.0%}{note})"
+    front = f"{where.location} in " if where.location else ""
+    return front + fitted(where.call_path, width - len(front) - len(behind)) + behind
+
+
+def where_of(f: Finding, width: int) -> str:
+    """Say where a finding lies: the call path with most of it, or the region if it is on many."""
+    if f.region.n_call_paths > 1 and f.where.share < 0.5 and f.region.share > 1.5 * f.where.share:
+        front = f"{place(f.region, 58)}, most in "
+        above, _, last = f.where.call_path.rpartition("/")
+        most = replace(f.where, call_path=above) if above and last == f.region.call_path else f.where
+        return front + place(most, width - len(front))
+    return place(f.where, width)
+
+
+def payers(f: Finding) -> str:
+    """Say which locations have a part of a finding."""
+    if f.is_even:
+        return f"{f.n_paying:,} locations, all alike"
+    named = ", ".join(f"{p.location} ({p.share:.0%})" for p in f.paid_by)
+    more = f.n_paying - len(f.paid_by)
+    return named + (f", and {more:,} more" if more > 0 else "")
+
+
+def details(f: Finding, source: str, width: int) -> Iterator[tuple[str, str]]:
+    """Yield what is said of a finding: a word, and a line."""
+    yield "where", where_of(f, width)
+    yield "pays", cut(payers(f), width)
+    if f.meanwhile:
+        named = ", ".join(f"{title} {share:.0%}" for title, share in f.meanwhile[:3])
+        yield "meanwhile", cut(named, width)
+    if f.cause is not None:
+        yield "cause", place(f.cause, width, " of the costs")
+    if f.advice:
+        yield "advice", cut(f.advice, width)
+    yield "more", f.command(source)
+
+
+def lines(d: Diagnosis, source: str = "CUBE") -> Iterator[Line]:
+    """Yield the diagnosis line by line, with styles for a terminal."""
+    for i, text in enumerate(heading(d)):
+        yield cut(text, WIDTH), "bold" if i == 0 else ""
+    table = list(efficiency_lines(d))
+    if table:
+        yield "", ""
+        yield from table
+    yield "", ""
+    yield headline(d), "bold"
+    for number, f in enumerate(d.findings, 1):
+        yield cut(f"{number:2} {f.share:6.1%} {duration(f.seconds):>12}  {f.title}", WIDTH), "bold cyan"
+        for word, text in details(f, source, WIDTH - 4 - INDENT):
+            yield f"    {word:<{INDENT}}{text}", "dim" if word == "more" else ""
+
+
+def text(d: Diagnosis, source: str = "CUBE") -> str:
+    """Return the diagnosis as plain text."""
+    return "\n".join(line for line, _ in lines(d, source))
+
+
+def html_of(d: Diagnosis) -> str:
+    """Return the diagnosis as HTML in which nothing can run; names are escaped."""
+    head, *more = heading(d)
+    parts = [f"<p><b>{html.escape(head)}</b></p>", *(f"<p><small>{html.escape(line)}</small></p>" for line in more)]
+    rows = []
+    for i, (title, cells) in enumerate(efficiency_rows(d)):
+        tag = "td" if i else "th"
+        written = [html.escape(c) if not c.endswith("<") else f"<b>{html.escape(c)}</b>" for c in cells]
+        rows.append(f"<tr><th>{html.escape(title)}</th>{''.join(f'<{tag}>{c}</{tag}>' for c in written)}</tr>")
+    if rows:
+        parts.append(f"<table>{''.join(rows)}</table>")
+    for f in d.findings:
+        told = "".join(
+            f"<li>{word}: {html.escape(line)}</li>" for word, line in details(f, "CUBE", 400) if word != "more"
+        )
+        parts.append(
+            f"<p><b>{f.share:.1%}, {duration(f.seconds)}: {html.escape(f.title)}</b> <small>{html.escape(f.property)}</small></p>"
+            f"<ul>{told}</ul>"
+        )
+    if not d.findings:
+        parts.append("<p>Nothing costs as much as 0.5 % of the time.</p>")
+    return f"<div>{''.join(parts)}</div>"

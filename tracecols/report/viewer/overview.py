@@ -1,0 +1,62 @@
+"""The diagnosis as the viewer's overview shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tracecols.errors import SeverityError
+from tracecols.report.diagnosis import details, device_line, duration, efficiency_rows, heading, headline
+from tracecols.severity.cube import SeverityCube
+from tracecols.severity.diagnosis import Diagnosis
+
+WIDTH = 120
+"""Characters of a line about a finding."""
+
+
+def diagnosis_of(cube: SeverityCube) -> Diagnosis | None:
+    """Return the diagnosis of a cube; None of one without times, or made of several."""
+    try:
+        return cube.diagnosis()
+    except SeverityError:
+        return None
+
+
+def overview(cube: SeverityCube, found: Diagnosis | None) -> dict[str, Any] | None:
+    """Return what the overview shows, written out; a finding has the numbers of its property and call path.
+
+    Parameters
+    ----------
+    cube : SeverityCube
+        As it is packed: numbers are those of its trees.
+    found : Diagnosis or None
+    """
+    if found is None:
+        return None
+    head = [
+        line.replace("; --with-startup shows the rest", "; the trees show all of the run") for line in heading(found)
+    ]
+    rows = list(efficiency_rows(found))
+    return {
+        "heading": head,
+        "title": headline(found),
+        "efficiencies": [
+            {
+                "title": title if i else "",
+                "cells": [{"text": cell.strip(" <"), "lowest": bool(i) and cell.endswith("<")} for cell in cells],
+            }
+            for i, (title, cells) in enumerate(rows)
+        ],
+        "devices": [f"Devices: {device_line(found)}"] if found.device_efficiencies else [],
+        "findings": [
+            {
+                "property": cube.properties.number[f.property],
+                "call_path": f.call_path,
+                "share": f.share,
+                "percent": f"{f.share:.1%}",
+                "seconds": duration(f.seconds),
+                "title": f.title,
+                "details": [pair for pair in details(f, "", WIDTH) if pair[0] != "more"],
+            }
+            for f in found.findings
+        ],
+    }

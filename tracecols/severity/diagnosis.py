@@ -1,0 +1,594 @@
+"""What is wrong with a run, before anything else is asked: its times, its efficiencies, and the findings that cost most (docs/diagnosis.md).
+
+All of it follows from the cube. A finding is a property of the tree of times with what it has of its own, without the properties
+below it; so findings add up. Threads that idle are divided by what their master does meanwhile.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.errors import SeverityError
+from tracecols.renderers import renderer
+from tracecols.severity import focus
+from tracecols.severity.cells import Cells
+from tracecols.severity.efficiencies import MPI, MULTIPLICATIVE, Metric, metrics, parallel_call_paths, times_of
+from tracecols.severity.narrowed import in_words
+from tracecols.severity.queries import Severities
+
+N_FINDINGS = 5
+"""Findings that a diagnosis tells, unless more are asked for."""
+
+LEAST = 0.005
+"""Of the time in the focus: what costs less is no finding."""
+
+DELAYS = {
+    "mpi_latesender": "delay_latesender_aggregate", "mpi_latereceiver": "delay_latereceiver_aggregate",
+    "mpi_barrier_wait": "delay_barrier_aggregate", "mpi_wait_nxn": "delay_n2n_aggregate", "mpi_earlyreduce": "delay_n21_aggregate",
+    "mpi_latebroadcast": "delay_12n_aggregate", "omp_ebarrier_wait": "delay_ompbarrier_aggregate",
+    "omp_ibarrier_wait": "delay_ompbarrier_aggregate",
+}  # fmt: skip
+"""By wait state, for itself and the properties below it: the costs that say who causes it."""
+
+IDLE, IDLE_CAUSES = "omp_idle_threads", "delay_ompidle_longterm"
+"""Threads that wait for their master, and who lets the masters wait meanwhile."""
+
+MEANWHILE = {
+    "serial": (("comp", "execution"), "while their master computes alone", ""),
+    "mpi": (
+        ("mpi",), "while their master is in MPI",
+        "Shorten the MPI time of the masters, or let the other threads compute meanwhile.",
+    ),
+    "device": (
+        ("device_api",), "while their master waits for a device",
+        "Let the other threads compute while their master launches, copies and waits.",
+    ),
+    "other": ((), "while their master is in a run-time system", "Find out what the masters do on these call paths."),
+}  # fmt: skip
+"""What a master may do while its threads idle: the properties of its time, words for it, and advice instead of the property's."""
+
+HEADINGS = (
+    "time", "execution", "mpi_communication", "mpi_point2point", "mpi_synchronization", "mpi_management", "omp_synchronization",
+    "omp_management", "omp_barrier",
+)  # fmt: skip
+"""Properties whose titles a finding's title does without."""
+
+ADVICE = {
+    "mpi": "Compare with the number of operations and what they transfer; overlap them with computation.",
+    "mpi_io": "Read and write large pieces, collectively; look at who writes.",
+    "omp_time": "Join small parallel regions and barriers, or use fewer threads for them.",
+    "pthread_time": "Hold locks shorter, use more of them, and create threads once instead of often.",
+}
+"""What to try where neither a property nor those between it and one of these say it."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A location, a call path or both, and its part of a finding.
+
+    Attributes
+    ----------
+    location, call_path : str
+        In words; empty where it is about the other.
+    seconds, share : float
+        Share of the finding, or of the costs that tell the cause.
+    n_call_paths : int
+        Where more than one, `call_path` is the name of a region that they all enter.
+    """
+
+    location: str
+    call_path: str
+    seconds: float
+    share: float
+    n_call_paths: int = 1
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What costs time.
+
+    Attributes
+    ----------
+    property : str
+        Its id.
+    title : str
+        With the titles above it that it needs to be understood.
+    seconds, share : float
+        Over all locations, and of the time in the focus.
+    where : Place
+        The call path with the largest part.
+    region : Place
+        The region with the largest part, on whatever call path.
+    paid_by : tuple of Place
+        The locations with the largest parts, at most three.
+    n_paying : int
+        How many locations have a part.
+    is_even : bool
+        All of them have about the same: the largest less than 1.1 times the mean.
+    cause : Place or None
+        The location and call path that others wait for most, by delay costs; None where the cube does not tell.
+    meanwhile : tuple of (str, float)
+        Of idle threads: properties of the time of their masters with their shares.
+    advice : str
+        One sentence.
+    call_path : int
+        The number of `where.call_path` in the cube.
+    """
+
+    property: str
+    title: str
+    seconds: float
+    share: float
+    where: Place
+    region: Place
+    paid_by: tuple[Place, ...]
+    n_paying: int
+    is_even: bool
+    cause: Place | None
+    meanwhile: tuple[tuple[str, float], ...]
+    advice: str
+    call_path: int
+
+    def command(self, source: str = "CUBE") -> str:
+        """Return the command that shows more of it."""
+        return f"tracecols show {source} -p {self.property}"
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What is wrong with a run (`SeverityCube.diagnosis`). As text it takes at most 40 lines of 100 columns.
+
+    Attributes
+    ----------
+    name : str
+        Of the trace.
+    narrowed : str
+        What the cube is narrowed to, in words.
+    runtime : float
+        Seconds from the first event to the last; of a cube that does not know, the largest time of a process.
+    between : float
+        Seconds from the last process's leaving MPI_Init to the first one's entering MPI_Finalize; nan if unknown.
+    n_processes, n_threads, n_devices, n_events : int
+    focus : str
+        What of the time findings and shares are about.
+    seconds : float
+        Time of all threads in the focus.
+    apart : float
+        Seconds of all threads that are set apart, as start-up and shutdown.
+    beside : float
+        Seconds in the focus that lie outside the interval between MPI_Init and MPI_Finalize; nan if unknown.
+    efficiencies : tuple of Metric
+        The rows of `SeverityCube.efficiencies`; empty if the cube has not what they need.
+    has_teams : bool
+        Whether the program has parallel regions of OpenMP, and so factors of it.
+    lowest : str
+        The metric of the lowest factor; empty if there is none.
+    device_efficiencies : dict of str to float
+    findings : tuple of Finding
+        The costliest first.
+    counts : dict of str to int
+        What could not be matched or contradicts itself.
+    """
+
+    name: str
+    narrowed: str
+    runtime: float
+    between: float
+    n_processes: int
+    n_threads: int
+    n_devices: int
+    n_events: int
+    focus: str
+    seconds: float
+    apart: float
+    beside: float
+    efficiencies: tuple[Metric, ...]
+    has_teams: bool
+    lowest: str
+    device_efficiencies: dict[str, float]
+    findings: tuple[Finding, ...]
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def text(self, source: str = "CUBE") -> str:
+        """Return the diagnosis as plain text.
+
+        Parameters
+        ----------
+        source : str, optional
+            The cube's path, for the commands that show more.
+        """
+        found: str = renderer("diagnosis as text")(self, source)
+        return found
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        found: str = renderer("diagnosis as HTML")(self)
+        return found
+
+    def to_dict(self, source: str = "CUBE") -> dict[str, Any]:
+        """Return all of it as plain lists, numbers and text for JSON; None where a number is not defined.
+
+        Parameters
+        ----------
+        source : str, optional
+            The cube's path, for the commands that show more.
+        """
+        found = dict(vars(self))
+        found["findings"] = [{**asdict(f), "command": f.command(source)} for f in self.findings]
+        found["efficiencies"] = [asdict(metric) for metric in self.efficiencies]
+        result: dict[str, Any] = _plain(found)
+        return result
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def name_of(cube: Severities) -> str:
+    """Return the name of the trace a cube is of; empty if it does not say."""
+    source = Path(((cube.facts.get("trace") or {}).get("source") or {}).get("path", ""))
+    return source.parent.name if source.name in ("traces.otf2", "epik.elg", "epik.esd") else source.stem
+
+
+def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bool = False) -> Diagnosis:
+    """Say what is wrong with the run (docs/diagnosis.md).
+
+    Parameters
+    ----------
+    n_findings : int, optional
+        How many findings to tell, at most.
+    with_startup : bool, optional
+        Look at start-up and shutdown, too; by default they are set apart (`severity.focus`), unless the cube was narrowed.
+
+    Returns
+    -------
+    Diagnosis
+        It shows itself as text and as HTML; `to_dict` returns plain values.
+
+    Raises
+    ------
+    SeverityError
+        If the cube has no times, or is made of several.
+
+    Examples
+    --------
+    >>> cube.diagnosis()  # doctest: +SKIP
+    >>> cube.diagnosis().findings[0].cause  # doctest: +SKIP
+    """
+    if "time" not in cube.cells:
+        raise SeverityError(
+            "a diagnosis needs times, and this cube has no property time\n  analyze without -p, or name time, too"
+        )
+    if cube.facts.get("operation"):
+        raise SeverityError(
+            f"a diagnosis is of one run, and this cube is the {cube.facts['operation']} of several\n  give the cubes it was made of"
+        )
+    looked_at = cube if with_startup else focus.focused(cube)
+    seconds = looked_at.total("time")
+    s = cube.system
+    is_thread = np.array([t not in ("metric", "gpu") for t in s.location_type], bool)
+    trace, interval = cube.facts.get("trace") or {}, cube.facts.get("mpi_interval") or {}
+    narrowed = cube.facts.get("narrowed") or {}
+    table = _efficiencies(cube, with_startup)
+    has_teams = bool(parallel_call_paths(cube).any())
+    runtime = (
+        (trace["last_time"] - trace["first_time"]) / cube.resolution
+        if trace
+        else float(cube.by_location("time").max(initial=0.0))
+    )
+    between = (interval["end"] - interval["begin"]) / cube.resolution if interval and not narrowed else math.nan
+    threads = np.unique(np.stack([s.rank[is_thread], s.thread[is_thread]]), axis=1).shape[1] if is_thread.any() else 0
+    words = focus.in_words(looked_at.facts) or ("the whole run" if not narrowed else "what the cube is narrowed to")
+    devices = dict(cube.facts.get("device_efficiencies") or {})
+    n_devices = len(devices.pop("devices", ())) or len(
+        {(s.parent[i]) for i, kind in enumerate(s.kind) if kind == "stream"}
+    )
+    return Diagnosis(
+        name=name_of(cube), narrowed=in_words(cube.facts), runtime=runtime, between=between,
+        n_processes=int(np.unique(s.rank[is_thread]).size), n_threads=threads, n_devices=n_devices,
+        n_events=int(trace.get("n_events", 0)), focus=words, seconds=seconds, apart=cube.total("time") - seconds,
+        beside=seconds - between * int(is_thread.sum()) if not with_startup else math.nan,
+        efficiencies=table, has_teams=has_teams,
+        lowest=_lowest(table, has_teams), device_efficiencies=devices,
+        findings=tuple(findings(looked_at, seconds))[:n_findings],
+        counts={str(what): int(n) for what, n in (cube.facts.get("counts") or {}).items()},
+    )  # fmt: skip
+
+
+def _efficiencies(cube: Severities, with_startup: bool) -> tuple[Metric, ...]:
+    narrowed = cube.facts.get("narrowed") or {}
+    if {"properties", "locations"} & set(narrowed):
+        # times that are no longer there would count as lost
+        return ()
+    is_window = with_startup or bool({"within", "start", "stop"} & set(narrowed))
+    try:
+        return tuple(metrics(times_of(cube, is_window=is_window)))
+    except SeverityError:
+        return ()
+
+
+HYBRID = (
+    "parallel_efficiency", "mpi_parallel_efficiency", "mpi_load_balance", "mpi_communication_efficiency",
+    "mpi_serialisation_efficiency", "mpi_transfer_efficiency", "openmp_parallel_efficiency", "openmp_load_balance",
+    "openmp_communication_efficiency",
+)  # fmt: skip
+PURE = (
+    "parallel_efficiency",
+    "load_balance",
+    "communication_efficiency",
+    "serialisation_efficiency",
+    "transfer_efficiency",
+)
+"""The factors that a diagnosis shows, of programs with several threads in a process, and of others."""
+
+
+def factors(found: tuple[Metric, ...], has_teams: bool) -> dict[str, Metric]:
+    """Return what a diagnosis shows of efficiencies, by metric: factors of MPI and of OpenMP if processes have teams of threads.
+
+    Parameters
+    ----------
+    found : tuple of Metric
+        All of them; or none.
+    has_teams : bool
+        Whether the program has parallel regions: of threads that it creates by itself hybrid models say nothing.
+    """
+    if not found:
+        return {}
+    values = {m.metric: m.value for m in found}
+    names: tuple[str, ...]
+    model, names = (MULTIPLICATIVE, HYBRID) if has_teams and values["threads"] > values["processes"] else (MPI, PURE)
+    if values["processes"] == 1:
+        names = tuple(name for name in names if not name.startswith("mpi_"))
+    shown = {m.metric: m for m in found if m.model == model}
+    return {name: shown[name] for name in names}
+
+
+def _lowest(found: tuple[Metric, ...], has_teams: bool) -> str:
+    """Return the metric of the lowest factor that has no factors itself; empty if none is below 1."""
+    shown = factors(found, has_teams)
+    divided = {m.parent for m in shown.values()}
+    leaves = [m for name, m in shown.items() if name not in divided and m.value < 1]
+    return min(leaves, key=lambda m: m.value).metric if leaves else ""
+
+
+# -- findings --------------------------------------------------------------------------------------------------------------
+
+
+def _candidates(cube: Severities) -> Iterator[str]:
+    """Yield the properties of the tree of times that are a loss, and that a narrowed cube was asked for."""
+    axis = cube.properties
+    asked = (cube.facts.get("narrowed") or {}).get("properties")
+    useful = {"time", "comp"} | ({"execution"} if "comp" not in axis.number or not _is_split(cube) else set())
+    for name in axis.id:
+        if name in useful or axis.root_of(name) != "time" or axis.overlaps[axis.number[name]] or not axis.adds_up(name):
+            continue
+        if asked is None or any(_is_below(cube, name, top) for top in asked):
+            yield name
+
+
+def _is_split(cube: Severities) -> bool:
+    """Say whether computation is a property of its own; else it is what execution has of its own."""
+    return "comp" in cube.properties.number
+
+
+def _is_below(cube: Severities, name: str, top: str) -> bool:
+    axis = cube.properties
+    while name and name != top:
+        name = axis.parent[axis.number[name]]
+    return name == top
+
+
+def findings(cube: Severities, seconds: float) -> list[Finding]:
+    """Return what costs time, the costliest first.
+
+    Parameters
+    ----------
+    cube : Severities
+        Of which nothing is set apart any more.
+    seconds : float
+        What shares refer to.
+    """
+    found: list[Finding] = []
+    for name in _candidates(cube):
+        own = cube.cells_of(name, "eee")
+        if name == IDLE:
+            found += idle_findings(cube, own, seconds)
+        elif len(own):
+            found += _finding(
+                cube, name, title_of(cube, name), own, seconds, advice_of(cube, name), _delays(cube, name)
+            )
+    return sorted(found, key=lambda f: (-f.seconds, f.property, f.title))
+
+
+def title_of(cube: Severities, name: str) -> str:
+    """Return the title of a property behind those above it which it needs: MPI, Point-to-point, Late Sender."""
+    axis = cube.properties
+    titles: list[str] = []
+    while name:
+        if name not in HEADINGS or not titles:
+            titles.append(axis.title[axis.number[name]])
+        name = axis.parent[axis.number[name]]
+    return ", ".join(reversed(titles))
+
+
+def advice_of(cube: Severities, name: str) -> str:
+    """Return the advice for a property, or for the nearest one above it that has some; its first sentence."""
+    axis = cube.properties
+    while name and name not in ADVICE and not axis.advice[axis.number[name]]:
+        name = axis.parent[axis.number[name]]
+    advice = "" if name in ("", "time") else axis.advice[axis.number[name]] or ADVICE[name]
+    return advice.split(". ")[0].rstrip(".") + "." * bool(advice)
+
+
+def _delays(cube: Severities, name: str) -> Cells | None:
+    """Return the costs that say who causes a wait state; None if the cube has none."""
+    axis = cube.properties
+    while name and name not in DELAYS:
+        name = axis.parent[axis.number[name]]
+    return cube.cells.get(DELAYS.get(name, "")) if name else None
+
+
+def _finding(
+    cube: Severities, name: str, title: str, own: Cells, seconds: float, advice: str, causes: Cells | None,
+    meanwhile: tuple[tuple[str, float], ...] = (),
+) -> Iterator[Finding]:  # fmt: skip
+    total = float(own.value.sum()) * cube.scale(name)
+    if total <= 0 or (seconds and total < LEAST * seconds):
+        return
+    scale = cube.scale(name)
+    by_location = np.bincount(own.location, own.value, cube.system.n_locations) * scale
+    paying = np.flatnonzero(by_location > LEAST * total)
+    order = paying[np.argsort(-by_location[paying], kind="stable")][:3]
+    path, region, best = largest_places(cube, own, scale)
+    yield Finding(
+        property=name, title=title, seconds=total, share=total / seconds if seconds else 0.0, where=path, region=region,
+        paid_by=tuple(
+            Place(location_in_words(cube, int(i)), "", float(by_location[i]), float(by_location[i]) / total) for i in order
+        ),
+        n_paying=paying.size, is_even=bool(paying.size > 3 and by_location.max() < 1.1 * by_location[paying].mean()),
+        cause=_cause(cube, causes), meanwhile=meanwhile, advice=advice, call_path=best,
+    )  # fmt: skip
+
+
+def largest_places(cube: Severities, cells: Cells, scale: float) -> tuple[Place, Place, int]:
+    """Return the call path with the largest part of some cells, the region with the largest part, and the call path's number."""
+    by_path = np.bincount(cells.call_path, cells.value, len(cube.call_paths)) * scale
+    whole = float(by_path.sum())
+    best = int(by_path.argmax())
+    names, of = cube.call_paths.numbered_names
+    by_name = np.bincount(of, by_path, len(names))
+    most = int(by_name.argmax())
+    path = Place("", cube.call_paths.paths_of([best])[0], float(by_path[best]), float(by_path[best]) / whole)
+    n = int(((by_path > 0) & (of == most)).sum())
+    return path, Place("", names[most], float(by_name[most]), float(by_name[most]) / whole, n), best
+
+
+def location_in_words(cube: Severities, location: int) -> str:
+    """Return rank and, where processes have several threads, thread of a location."""
+    s = cube.system
+    words = f"rank {s.rank[location]}"
+    return words if not (s.thread > 0).any() else f"{words} thread {s.thread[location]}"
+
+
+def _cause(cube: Severities, causes: Cells | None) -> Place | None:
+    """Return the call path with the largest part of some costs, or the region if they are spread over its call paths, and the location
+    with most of them there."""
+    if causes is None or not len(causes) or causes.value.sum() <= 0:
+        return None
+    scale = 1 / cube.resolution
+    path, region, best = largest_places(cube, causes, scale)
+    is_spread = region.n_call_paths > 1 and path.share < 0.5 and region.share > 1.5 * path.share
+    found = region if is_spread else path
+    of, wanted = np.arange(len(cube.call_paths)), best
+    if is_spread:
+        names, of = cube.call_paths.numbered_names
+        wanted = names.index(region.call_path)
+    here = causes.on(of == wanted)
+    by_location = np.bincount(here.location, here.value, cube.system.n_locations)
+    most = int(by_location.argmax())
+    seconds = float(by_location[most]) * scale
+    share = float(by_location[most] / causes.value.sum())
+    return Place(location_in_words(cube, most), found.call_path, seconds, share, found.n_call_paths)
+
+
+# -- idle threads ----------------------------------------------------------------------------------------------------------
+
+
+def masters(cube: Severities) -> NDArray[np.int64]:
+    """Return for every location the thread of its process with the lowest number; (n_locations,) int64."""
+    s = cube.system
+    is_thread = np.array([t not in ("metric", "gpu") for t in s.location_type], bool)
+    order = np.lexsort((s.thread, ~is_thread, s.rank))
+    first = np.searchsorted(s.rank[order], s.rank)
+    return np.asarray(order[first], np.int64)
+
+
+def activities(cube: Severities, idle: Cells) -> Iterator[tuple[str, NDArray[np.float64]]]:
+    """Divide the time in which threads idle by the properties of the time that their master spends on the same call path.
+
+    Parameters
+    ----------
+    cube : Severities
+    idle : Cells
+        What `omp_idle_threads` has of its own: on the call paths of masters, at the threads that idle.
+
+    Yields
+    ------
+    property : str
+    share : (n_cells,) float64
+        Of each cell; where the master has no time of its own, all of them are 0.
+    """
+    key = (idle.call_path.astype(np.int64) << 32) | masters(cube)[idle.location]
+    axis = cube.properties
+    found = []
+    for name in axis.id:
+        if not _is_below(cube, name, "execution") or axis.overlaps[axis.number[name]]:
+            continue
+        # explicit tasks can make own times negative
+        value = np.maximum(cube.cells_of(name, "eee").at(key), 0).astype(np.float64)
+        if value.any():
+            found.append((name, value))
+    whole = sum((value for _, value in found), np.zeros(key.size))
+    for name, value in found:
+        yield name, np.divide(value, whole, out=np.zeros(key.size), where=whole > 0)
+
+
+def idle_findings(cube: Severities, idle: Cells, seconds: float) -> Iterator[Finding]:
+    """Yield what idle threads cost, by what their masters do meanwhile: compute alone, MPI, devices, run-time systems."""
+    shares: dict[str, dict[str, NDArray[np.float64]]] = {kind: {} for kind in MEANWHILE}
+    rest = np.ones(len(idle))
+    for name, share in activities(cube, idle):
+        shares[_kind(cube, name)][name] = share
+        rest -= share
+    # where the master has no time of its own, nothing is known of it
+    shares["other"][""] = np.maximum(rest, 0.0)
+    for kind, (_, words, advice) in MEANWHILE.items():
+        together = sum(shares[kind].values(), np.zeros(len(idle)))
+        kept = together > 0
+        own = Cells(idle.key[kept], idle.value[kept] * together[kept])
+        total = float(own.value.sum())
+        parts = [
+            (title_of(cube, name).removeprefix("MPI, "), float((idle.value * share).sum()) / total)
+            for name, share in shares[kind].items()
+            if name and total > 0
+        ]
+        parts = sorted((p for p in parts if p[1] >= 0.005), key=lambda part: -part[1])
+        title = f"{cube.properties.title[cube.properties.number[IDLE]]} {words}"
+        # who lets masters wait for messages; of all else they are the cause themselves
+        causes = cube.cells.get(IDLE_CAUSES) if kind == "mpi" else None
+        if causes is None or not len(causes):
+            causes = Cells.sum(own.call_path, masters(cube)[own.location], own.value)
+        yield from _finding(
+            cube,
+            IDLE,
+            title,
+            own,
+            seconds,
+            advice or advice_of(cube, IDLE),
+            causes,
+            tuple(parts) if kind != "serial" else (),
+        )
+
+
+def _kind(cube: Severities, name: str) -> str:
+    if name in MEANWHILE["serial"][0]:
+        return "serial"
+    return next(
+        (kind for kind in ("mpi", "device") if any(_is_below(cube, name, top) for top in MEANWHILE[kind][0])), "other"
+    )

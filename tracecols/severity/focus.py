@@ -1,0 +1,123 @@
+"""What of a run is looked at first: what lies between MPI_Init and MPI_Finalize; its start and its end are set apart (docs/diagnosis.md).
+
+A cube has no times of single calls. So start and end are told by call path: MPI_Init, MPI_Finalize and what these call; and the own
+time of the call paths above the one that encloses both, if that one is entered once: it lies before it begins or after it ends.
+Threads idle on the call path of their master, and are set apart with it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.paths import with_descendants
+from tracecols.severity.queries import Severities
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Cube = TypeVar("Cube", bound=Severities)
+
+START = ("mpi_init", "mpi_init_thread")
+END = ("mpi_finalize",)
+"""Regions in which MPI starts and ends, as names in lower case without underscores behind them."""
+
+
+def mpi_call_paths(cube: Severities) -> NDArray[np.bool_]:
+    """Select MPI calls and what is below them; (n_call_paths,) bool.
+
+    Files that do not state what regions belong to have their names.
+    """
+    c = cube.call_paths
+    unknown = np.isin(c.paradigm, ["", "unknown"])
+    named = c.named(lambda name: name.lower().startswith("mpi_"))
+    # a region that is called PARALLEL stands for all of a program
+    whole = c.named(lambda name: name.lower().rstrip("_") == "parallel")
+    return below(cube, ((c.paradigm == "mpi") & ~whole) | (unknown & named))
+
+
+def below(cube: Severities, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Select some call paths and what they call; (n_call_paths,) bool."""
+    return with_descendants(mask, cube.call_paths.end)
+
+
+def calls_of(cube: Severities, names: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Select the call paths that enter one of some MPI calls; (n_call_paths,) bool."""
+    found = cube.call_paths.named(lambda name: name.lower().rstrip("_") in names)
+    return found & mpi_call_paths(cube) if found.any() else found
+
+
+def start_and_end(cube: Severities) -> NDArray[np.bool_]:
+    """Select the call paths that lie outside the focus of a run; (n_call_paths,) bool.
+
+    None where MPI does not start in the cube.
+    """
+    start, end = calls_of(cube, START), calls_of(cube, END)
+    result = below(cube, start | end)
+    if start.any() and end.any():
+        result |= _above(cube, enclosing(cube, start | end))
+    return result
+
+
+def enclosing(cube: Severities, mask: NDArray[np.bool_]) -> int:
+    """Return the deepest call path with all of some call paths below it that no location enters twice; -1 if there is none."""
+    c = cube.call_paths
+    heads = np.flatnonzero(mask)
+    at = int(c.parent[heads.min()])
+    while at >= 0 and not (at <= heads.min() and heads.max() < c.end[at]):
+        at = int(c.parent[at])
+    visits = cube.cells.get("visits")
+    if visits is None:
+        return -1
+    is_repeated = np.zeros(len(c), bool)
+    is_repeated[visits.call_path[visits.value > 1]] = True
+    while at >= 0 and is_repeated[at]:
+        at = int(c.parent[at])
+    return at
+
+
+def _above(cube: Severities, call_path: int) -> NDArray[np.bool_]:
+    result = np.zeros(len(cube.call_paths), bool)
+    while call_path >= 0 and (call_path := int(cube.call_paths.parent[call_path])) >= 0:
+        result[call_path] = True
+    return result
+
+
+def set_apart(cube: Severities) -> NDArray[np.bool_]:
+    """Select the call paths that are set apart unless somebody asks for all; (n_call_paths,) bool.
+
+    None of a cube that was narrowed to properties, a region or a piece of time, or made of several: whoever made it has chosen what it shows.
+    None either if nothing would be left.
+    """
+    nothing = np.zeros(len(cube.call_paths), bool)
+    narrowed: Mapping[str, Any] = cube.facts.get("narrowed") or {}
+    chosen = {"properties", "within", "start", "stop"} & set(narrowed)
+    if chosen or cube.facts.get("operation") or "time" not in cube.cells:
+        return nothing
+    apart = start_and_end(cube)
+    return apart if len(cube.cells["time"].on(~apart)) else nothing
+
+
+def focused(cube: Cube) -> Cube:
+    """Return a cube without what is set apart (`set_apart`), which says so; the same cube if that is nothing.
+
+    Its call paths, locations and properties are those of the whole.
+    """
+    apart = set_apart(cube)
+    whole = cube.total("time") if apart.any() else 0.0
+    if not whole:
+        return cube
+    cells = {name: found.on(~apart) for name, found in cube.cells.items()}
+    result = cube.replaced(cells=cells, facts=dict(cube.facts))
+    result.facts["focus"] = {"share": result.total("time") / whole, "seconds": whole - result.total("time")}
+    return result
+
+
+def in_words(facts: Mapping[str, Any]) -> str:
+    """Say what the focus of a cube is; empty for one that shows all it has."""
+    focus = facts.get("focus")
+    if not focus:
+        return ""
+    return f"focus: MPI_Init to MPI_Finalize, {focus['share']:.1%} of the time"
