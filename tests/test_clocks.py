@@ -19,9 +19,10 @@ from severities import cells
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks import generate
+import itertools
 
 import tracecols
+from benchmarks import generate
 from tracecols.cli import group
 from tracecols.clocks.corrected import CORRECTED
 from tracecols.clocks.correction import Bounds
@@ -326,7 +327,7 @@ def conditions_of(trace):
         rows = list(group_of.itertuples())
         found += [
             (a.release, b.acquire)
-            for a, b in zip(rows, rows[1:], strict=False)
+            for a, b in itertools.pairwise(rows)
             if a.release >= 0 and b.previous_release >= 0 and a.location != b.location
         ]
     return found, teams
@@ -368,7 +369,7 @@ def twin(events, conditions, shrink, stretch):
     location, time = [e[0] for e in events], [e[1] for e in events]
     conditions = [(a, b) for a, b in conditions if a != b]
     nodes = sorted({row for pair in conditions for row in pair})
-    before = {b: a for a, b in zip(nodes, nodes[1:], strict=False) if location[a] == location[b]}
+    before = {b: a for a, b in itertools.pairwise(nodes) if location[a] == location[b]}
     after = {a: b for b, a in before.items()}
     new = {v: time[v] for v in nodes}
     for _ in range(len(nodes) + 2):

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from benchmarks.programs.source import Generated
-
 from tracecols.converters.base import Batch, Report
 from tracecols.converters.otf2.clock import LocalClock
 
