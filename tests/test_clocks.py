@@ -211,6 +211,13 @@ def test_locks__stay_in_turn_when_one_thread_moves(archive, opened, corrected):
     assert "alternate" not in result.output
 
 
+def test_streams_of_devices__are_told_of_since_they_do_not_move(archive, opened):
+    early_message(archive)
+    with archive.location("stream", archive.process("p"), "gpu") as stream:
+        stream.enter(1_000, "kernel").leave(1_100, "kernel")
+    assert opened(archive).correct().notes == ["1 streams of devices, which are not moved with their hosts"]
+
+
 def test_contradictions__are_refused(archive, opened):
     mpi = archive.mpi(2)
     a, b = mpi.ranks
@@ -454,6 +461,11 @@ def test_twin__gives_the_same_times(tmp_path, seed):
     got = tracecols.open(correction.save(tmp_path / "corrected.trace"))
     assert got.read_events(columns=["time"]).time.tolist() == wanted
     assert len(got.clock_violations) == 0
+    # what belongs together still does
+    for table in ("messages", "collective_members", "construct_members"):
+        columns = [c for c in getattr(trace, table).columns if c in ("send", "recv", "end", "enter", "exit", "rank")]
+        one, two = (getattr(t, table)[columns].sort_values(columns).to_numpy().tolist() for t in (trace, got))
+        assert one == two
     # the bounds hold: an interval keeps 1 - shrink of its length, and no time decreases
     old, new = recorded.time.to_numpy(), np.array(wanted)
     same = recorded.location.to_numpy()[1:] == recorded.location.to_numpy()[:-1]

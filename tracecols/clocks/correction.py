@@ -132,7 +132,12 @@ class Correction(RewrittenTrace):
     @property
     def notes(self) -> list[str]:
         """What had to be left out."""
-        return [f"{n:,} {what}" for what, n in self._counts.items()]
+        found = [f"{n:,} {what}" for what, n in self._counts.items()]
+        store, is_cpu = self._facts.store, self._facts.locations.is_cpu
+        n_streams = sum(store.n_rows("events", i) > 0 for i in np.flatnonzero(~is_cpu).tolist())
+        if n_streams and any(self.before.values()):
+            found.append(f"{n_streams:,} streams of devices, which are not moved with their hosts")
+        return found
 
     @once
     def change(self) -> Change:
