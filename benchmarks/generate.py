@@ -19,6 +19,7 @@ from typing import Any
 from benchmarks.programs.offload import make_offload
 from benchmarks.programs.recorded import Recording
 from benchmarks.programs.rma import make_rma
+from benchmarks.programs.skewed import SkewedSource
 from benchmarks.programs.source import N_FUNCTIONS, PROGRAMS, Generated, Truth, make
 
 __all__ = ["Generated", "Truth", "make", "record", "truth_as_json", "write"]
@@ -47,13 +48,19 @@ def truth_as_json(truth: Truth) -> dict[str, Any]:
     }
 
 
-def write(source: Generated, folder: str | Path, jobs: int | None = None) -> Path:
-    """Write a generated trace as `traces.otf2` into a folder, and `truth.json` beside it; returns the anchor file."""
+def write(source: Generated, folder: str | Path, jobs: int | None = None, *, unmeasured: bool = False) -> Path:
+    """Write a generated trace as `traces.otf2` into a folder, and `truth.json` beside it; returns the anchor file.
+
+    With a skew the archive says by how much clocks differ, or not: then the recorded times are those of different clocks.
+    """
     from tracecols.converters.otf2.write import write_archive
 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    path = write_archive(source, folder / "traces.otf2", jobs=jobs, clock_offsets=source.clock_offsets)
+    if unmeasured:
+        path = write_archive(SkewedSource(source), folder / "traces.otf2", jobs=jobs)
+    else:
+        path = write_archive(source, folder / "traces.otf2", jobs=jobs, clock_offsets=source.clock_offsets)
     (folder / "truth.json").write_text(json.dumps(truth_as_json(source.truth)) + "\n", encoding="utf-8")
     return path
 
@@ -74,11 +81,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--nodes", type=int, default=0, help="calls of all these trees together; few by default")
     parser.add_argument("--functions", type=int, default=N_FUNCTIONS, help="functions these trees call; 48 by default")
     parser.add_argument("--skew", type=float, default=0, help="largest offset of a location's clock in seconds")
+    parser.add_argument(
+        "--unmeasured", action="store_true", help="do not record by how much clocks differ; one clock per process"
+    )
     parser.add_argument("--counters", action="store_true", help="record counters with every ENTER and EXIT")
     parser.add_argument("--periodic", action="store_true", help="let the grid of halo be periodic")
     parser.add_argument("--jobs", type=int, help="threads that write; one per core by default")
     given = parser.parse_args(arguments)
     start = time.perf_counter()
+    if given.unmeasured and not given.skew:
+        parser.error("--unmeasured is for clocks that differ: give a --skew")
     if given.program in RECORDED:
         if given.processes < 1 or given.threads < 1:
             parser.error("there are no programs without processes or threads")
@@ -93,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )  # fmt: skip
     except ValueError as error:
         parser.error(str(error))
-    path = write(source, given.folder, given.jobs)
+    path = write(source, given.folder, given.jobs, unmeasured=given.unmeasured)
     seconds = time.perf_counter() - start
     n = source.truth.n_events
     print(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import numpy as np
 
@@ -101,7 +102,15 @@ def plan_parts(n_events: list[int]) -> list[range]:
     return parts
 
 
-def write_store(source: Source, folder: Path, *, jobs: int, salvage: bool, progress: Progress | None) -> None:
+def write_store(
+    source: Source,
+    folder: Path,
+    *,
+    jobs: int,
+    salvage: bool,
+    progress: Progress | None,
+    before: Mapping[str, Any] | None = None,
+) -> None:
     """Write all of a source into an empty folder.
 
     Parameters
@@ -116,6 +125,8 @@ def write_store(source: Source, folder: Path, *, jobs: int, salvage: bool, progr
         Whether to keep what can be read of damaged locations.
     progress : callable, optional
         Called with the number of events done and the number of all.
+    before : mapping, optional
+        Manifest of the store that the source is: what had been lost or not understood when it was made still is.
     """
     locations = source.definitions["locations"]
     n_locations = len(locations["id"])
@@ -149,7 +160,7 @@ def write_store(source: Source, folder: Path, *, jobs: int, salvage: bool, progr
     plan = plan_parts(counts)
     size = [sum(counts[i] for i in p) for p in plan]
     parts: dict[int, PartWriter] = {}
-    unknown: dict[str, int] = {}
+    unknown: dict[str, int] = dict(before["not_understood"]) if before is not None else {}
     with ThreadPoolExecutor(jobs) as pool:
         futures = {pool.submit(write_part, k, plan[k]): k for k in sorted(range(len(plan)), key=lambda k: -size[k])}
         try:
@@ -185,8 +196,11 @@ def write_store(source: Source, folder: Path, *, jobs: int, salvage: bool, progr
             "n_locations": n_locations,
             "not_understood": dict(sorted(unknown.items())),
             "lost": [
-                {"location": locations["id"][loss.location], "n_events": loss.n_events, "reason": loss.reason}
-                for loss in sorted(report.lost, key=lambda loss: loss.location)
+                *(before["lost"] if before is not None else []),
+                *(
+                    {"location": locations["id"][loss.location], "n_events": loss.n_events, "reason": loss.reason}
+                    for loss in sorted(report.lost, key=lambda loss: loss.location)
+                ),
             ],
         },
     )

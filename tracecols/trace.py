@@ -15,6 +15,7 @@ import pandas as pd
 
 from tracecols.arguments import as_seconds, as_texts, clock_reading, is_whole_number, show
 from tracecols.catalog import Catalog
+from tracecols.clocks.correction import SHRINK, STRETCH, Bounds, Correction
 from tracecols.enhance.columns import CompoundTable
 from tracecols.enhance.event_rows import EVENT_COLUMNS, bytes_of, find_spans, read_event_columns
 from tracecols.enhance.instances import region_instances
@@ -34,6 +35,7 @@ from tracecols.schema import NAMES, SIDE_TABLES
 from tracecols.schema.causes import POINTS
 from tracecols.severity.efficiencies import IDEALS, REPLAY, tabulate
 from tracecols.slices.opened import open_slice
+from tracecols.slices.rewritten import RewrittenTrace
 from tracecols.slices.source import chosen_locations
 from tracecols.store import Store
 
@@ -755,6 +757,35 @@ class Trace:
         )  # fmt: skip
         return RetimedTrace(self.replay, changes, self._jobs)
 
+    def correct(self, *, latency: float = 0.0, shrink: float = SHRINK, stretch: float = STRETCH) -> CorrectedTrace:
+        """Correct the clocks: find times that satisfy all clock conditions, by the controlled logical clock (docs/clocks.md).
+
+        Events only move to later times. `clock_violations` is the table of what the recorded times violate, by pair of locations.
+
+        Parameters
+        ----------
+        latency : float, optional
+            Seconds between a SEND and its RECV, or between begin and end of a collective operation in different processes, at least.
+        shrink : float, optional
+            Share by which intervals may become shorter behind an event that is moved; 0 keeps them, and every shift for ever.
+        stretch : float, optional
+            Share by which intervals may become longer before it, where the conditions of other events permit; 0 moves all events
+            before.
+
+        Raises
+        ------
+        AnalysisError
+            If a number is negative or none, or conditions contradict each other.
+
+        Examples
+        --------
+        >>> corrected = trace.correct()  # doctest: +SKIP
+        >>> corrected.before, corrected.after, corrected.change  # doctest: +SKIP
+        >>> corrected.save("corrected.trace")  # doctest: +SKIP
+        >>> corrected.analyze().total("mpi_latesender")  # doctest: +SKIP
+        """
+        return CorrectedTrace(self.model, Bounds(latency, shrink, stretch), self._jobs, self._progress)
+
     def sql(self, query: str) -> pd.DataFrame:
         """Query all tables of the trace with SQL (extra `sql`).
 
@@ -779,11 +810,11 @@ class Trace:
         return self.catalog.sql(query)
 
 
-class RetimedTrace(Prediction):
-    """A predicted run that can be analysed like a trace."""
+class _Analyzed(RewrittenTrace):
+    """A trace with other times that can be analysed like a trace."""
 
     def analyze(self, *arguments: Any, **options: Any) -> SeverityCube:
-        """Search the re-timed trace for all patterns. It is written to a temporary store.
+        """Search the trace with its new times for all patterns. It is written to a temporary store.
 
         Parameters
         ----------
@@ -792,6 +823,14 @@ class RetimedTrace(Prediction):
         """
         with self.written() as path:
             return Trace(path, jobs=self._jobs).analyze(*arguments, **options)
+
+
+class RetimedTrace(_Analyzed, Prediction):
+    """A predicted run that can be analysed like a trace."""
+
+
+class CorrectedTrace(_Analyzed, Correction):
+    """A trace with corrected clocks that can be analysed like a trace."""
 
 
 def open_trace(path: str | Path, *, jobs: int | None = None, frame_limit: int | None = None) -> Trace:

@@ -30,9 +30,11 @@ def check(ctx: click.Context, source: Path, first: int, jobs: int | None) -> Non
       threads of a team execute constructs in the same order, all of them
       locks are acquired and released in turn
       clocks agree: nothing is received before it was sent, nobody leaves a barrier before all have entered it
+      threads run between FORK and JOIN of their team, and leave barriers when all have entered
       time does not decrease at a location
 
-    Each violation is counted, and the first ones are told with time, location and names.
+    Each violation is counted, and the first ones are told with time, location and names. Where clocks disagree, the
+    pairs of locations are told, with the offset of the clock that would mend it; 'tracecols correct' corrects them.
     """
     from tracecols.cli.progress import SCAN, phases, progress
     from tracecols.cli.sources import opened

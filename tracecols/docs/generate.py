@@ -63,6 +63,7 @@ STAGE_DOCS = {
     "send": "per partition",
     "bucket": "per range of collective operations",
     "global": "once",
+    "clocks": "once",
     "causes": "once",
     "spent": "per partition",
     "delays": "per partition",

@@ -26,13 +26,13 @@ from tracecols.schema import EventKind as K
 from tracecols.schema.compound import COLLECTIVE_MEMBERS, COLLECTIVES, STARTUPS
 
 MEMBER = (
-    "key", "communicator", "rank", "location", "end", "begin_time", "end_time", "sent", "received", "root", "op",
+    "key", "communicator", "rank", "location", "begin", "end", "begin_time", "end_time", "sent", "received", "root", "op",
     "enter", "exit", "enter_time", "exit_time", "call_path",
 )  # fmt: skip
 """What a partition states of its participants."""
 
 _RELATIVE = {
-    "enter": "end", "exit": "end", "begin_time": "end_time", "enter_time": "end_time", "exit_time": "end_time",
+    "begin": "end", "enter": "end", "exit": "end", "begin_time": "end_time", "enter_time": "end_time", "exit_time": "end_time",
 }  # fmt: skip
 
 _K = 32
@@ -74,6 +74,7 @@ class OutgoingMembers:
         begin_time = (
             np.where(begun, e.time[before], pick(calls.enter_time, call)) if end.size else np.zeros(0, np.int64)
         )
+        begin_row = np.where(begun, e.row[before], pick(calls.enter, call)) if end.size else begin_time
         location, end_time = e.location[end], e.time[end]
         process = facts.process[location] if end.size else np.zeros(0, np.int32)
         communicator = e.communicator[end]
@@ -90,12 +91,8 @@ class OutgoingMembers:
         key = channel << _K | k
         if len(division) > 1:
             order = np.argsort(key, kind="stable")
-            key, end, call, begin_time, end_time = (
-                key[order],
-                end[order],
-                call[order],
-                begin_time[order],
-                end_time[order],
+            key, end, call, begin_row, begin_time, end_time = (
+                column[order] for column in (key, end, call, begin_row, begin_time, end_time)
             )
             communicator, process, location = communicator[order], process[order], location[order]
         rows = Columns(
@@ -105,6 +102,7 @@ class OutgoingMembers:
                 "communicator": communicator,
                 "rank": lambda: comm.rank_of(communicator, process).astype(np.int32),
                 "location": location,
+                "begin": begin_row,
                 "end": partial(np.take, e.row, end),
                 "begin_time": begin_time,
                 "end_time": end_time,

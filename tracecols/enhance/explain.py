@@ -59,7 +59,7 @@ def row_bytes(names: Sequence[str]) -> int:
     known = {
         c.name: np.dtype(c.dtype).itemsize for t in (compound.MESSAGES, compound.COLLECTIVE_MEMBERS) for c in t.columns
     }
-    known |= {"source_process": 4, "destination_process": 8, "key": 8, "root": 4, "op": 2}
+    known |= {"source_process": 4, "destination_process": 8, "key": 8, "root": 4, "op": 2, "begin": 8}
     return sum(known[name] for name in names)
 
 
@@ -99,6 +99,17 @@ def _of_causes(store: Store, kinds: Mapping[int, int], n_sends: int, n_receives:
     }  # fmt: skip
 
 
+def _of_clocks(store: Store, kinds: Mapping[int, int], n_receives: int, n_members: int) -> dict[str, int]:
+    """Bound the bytes that clock conditions keep: at most three edges for a participant, two for a thread in a barrier."""
+    edge = 18
+    has_threads = {int(EventKind.THREAD_FORK), int(EventKind.OMP_FORK), int(EventKind.THREAD_BEGIN)} & set(kinds)
+    return {
+        "message_conditions": edge * n_receives, "collective_conditions": 3 * edge * n_members,
+        "startup_conditions": 4 * edge * store.definitions["locations"].num_rows,
+        "thread_conditions": edge * int(store.manifest["n_events"]) if has_threads else 0,
+    }  # fmt: skip
+
+
 def explain(store: Store, values: Iterable[str]) -> list[PlannedStep]:
     """Plan the steps that make some values of a trace; nothing is read but definitions and the numbers of events.
 
@@ -131,6 +142,7 @@ def explain(store: Store, values: Iterable[str]) -> list[PlannedStep]:
         "match_result": n_sends * row_bytes(RECV_HALF),
         "late_calls": 16 * n_receives,
         "outgoing_members": n_members * row_bytes(MEMBER),
+        **_of_clocks(store, kinds, n_receives, n_members),
         **_of_causes(store, kinds, n_sends, n_receives, n_members),
     }
     slices = {BUCKET: -(-n_members // BUCKET_ROWS) if n_partitions > 1 else 1, **dict.fromkeys(ONCE, 1)}

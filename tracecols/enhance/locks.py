@@ -88,6 +88,35 @@ def match_locks(
     return table, (e.row, lockptr)
 
 
+def lock_order(locks: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find the release that each acquisition of a lock had to wait for.
+
+    It may have been recorded later than the acquisition: by recorders that note it behind the call, or since clocks disagree.
+
+    Parameters
+    ----------
+    locks : CompoundTable
+        `lock_acquisitions`.
+
+    Returns
+    -------
+    release, release_time : (n_acquisitions,) int64
+        Row and time of the RELEASE; row -1 for none.
+    """
+    order = np.lexsort((locks.acquire_time, locks.acquisition, locks.lock, locks.process))
+    before = np.full(order.size, -1, np.int64)
+    before[order[1:]] = order[:-1]
+    released, time = np.append(locks.release, -1)[before], np.append(locks.release_time, -1)[before]
+    has_previous = np.asarray(locks.has_previous, bool) & (released >= 0)
+    # a release is recorded after it was done, perhaps after the next acquisition, but not after that has ended: numbers of
+    # acquisitions that say so are not those of one lock (std::thread), and the order in time is followed
+    until = np.where(locks.release_time >= 0, locks.release_time, np.iinfo(np.int64).max)
+    numbered = has_previous & ((time <= locks.acquire_time) | (time < until))
+    release = np.where(numbered, released, locks.lockptr)
+    is_release = np.isin(release, locks.release) & (release >= 0)
+    return np.where(is_release & has_previous, release, -1), np.where(numbered, time, locks.lockptr_time)
+
+
 def _find_releases(
     process: NDArray[np.int32],
     lock: NDArray[np.int64],

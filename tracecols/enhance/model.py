@@ -94,6 +94,13 @@ class Model:
             return self.get(what)
         return [self.get(what.name)] if self._run is None else self._run.every(what.name)
 
+    def every(self, name: str) -> list[Any]:
+        """Return a value of all partitions, or buckets; one of what is made once, and of a trace in one partition."""
+        if STEP_OF[name].stage in ONCE:
+            return [self.get(name)]
+        found: list[Any] = self._read(Every(name))
+        return found
+
     def __getattr__(self, name: str) -> Any:
         if name in STEP_OF:
             return self.get(name)

@@ -8,6 +8,7 @@ the trace, independent of all others:
 * `send`: one partition and what became of its sends: the messages it sends.
 * `bucket`: one range of collective operations, with their participants of all partitions.
 * `global`: the calls of all processes that one-sided communication, non-blocking collective operations, files and the start and end of MPI join.
+* `clocks`: once: the clock conditions of all others together.
 
 Root causes are found in further stages:
 
@@ -27,12 +28,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-WITHIN, RECEIVE, SEND, BUCKET, GLOBAL, CAUSES, SPENT, DELAYS, SWEEP, CHARGES, RUN = STAGES = (
-    "within", "receive", "send", "bucket", "global", "causes", "spent", "delays", "sweep", "charges", "run",
+WITHIN, RECEIVE, SEND, BUCKET, GLOBAL, CLOCKS, CAUSES, SPENT, DELAYS, SWEEP, CHARGES, RUN = STAGES = (
+    "within", "receive", "send", "bucket", "global", "clocks", "causes", "spent", "delays", "sweep", "charges", "run",
 )  # fmt: skip
 """In the order in which they run."""
 
-ONCE = (GLOBAL, CAUSES, SWEEP, RUN)
+ONCE = (GLOBAL, CLOCKS, CAUSES, SWEEP, RUN)
 """Those that run once, for the whole trace."""
 
 GIVEN = ("facts", "scans", "members", "only_global", "partition", "division", "bucket", "spill")

@@ -22,6 +22,13 @@ from tracecols.enhance.causes.points import (
 from tracecols.enhance.causes.segments import segments
 from tracecols.enhance.causes.stretches import list_stretches
 from tracecols.enhance.causes.sweep import find_critical_path, sweep_costs
+from tracecols.enhance.clocks import (
+    collective_conditions,
+    find_clock_violations,
+    message_conditions,
+    startup_conditions,
+    thread_conditions,
+)
 from tracecols.enhance.collectives import find_startups, match_collectives, outgoing_members
 from tracecols.enhance.constructs import match_constructs, match_teams
 from tracecols.enhance.created import match_created_threads
@@ -46,6 +53,7 @@ from tracecols.enhance.steps import (
     BUCKET,
     CAUSES,
     CHARGES,
+    CLOCKS,
     DELAYS,
     GLOBAL,
     RECEIVE,
@@ -60,7 +68,7 @@ from tracecols.enhance.steps import (
 from tracecols.enhance.teams import Teams
 from tracecols.enhance.windows import list_rma_operations, match_epochs, match_lock_epochs, match_window_collectives
 from tracecols.kernels.actions import PUSH
-from tracecols.schema import EventKind, Table, causes, compound
+from tracecols.schema import EventKind, Table, causes, clocks, compound
 
 
 def find_teams(facts: Facts, members: NDArray[np.int64], only_global: bool) -> Teams:
@@ -119,6 +127,31 @@ STEPS = (
     Step(match_nonblocking, GLOBAL, _LOCAL, ("nonblocking_members",)),
     Step(match_epochs, GLOBAL, _LOCAL, ("epochs",)),
     Step(match_file_operations, GLOBAL, ("facts", "members", "call_instances"), ("file_operations", "file_members")),
+    Step(
+        message_conditions, RECEIVE, ("facts", "messages", "spill"), ("message_conditions",), keeps=("message_conditions",),
+    ),
+    Step(
+        collective_conditions, BUCKET, ("facts", "collectives", "collective_members", "spill"), ("collective_conditions",),
+        keeps=("collective_conditions",),
+    ),
+    Step(
+        startup_conditions, GLOBAL, ("facts", "startups"), ("startup_conditions",), keeps=("startup_conditions",),
+    ),
+    Step(
+        thread_conditions, WITHIN,
+        (
+            "facts", "members", "team_instances", "teams", "constructs", "construct_members", "lock_acquisitions",
+            "created_threads", "spill",
+        ),
+        ("thread_conditions",), keeps=("thread_conditions",),
+    ),
+    Step(
+        find_clock_violations, CLOCKS,
+        (
+            Every("message_conditions"), Every("collective_conditions"), "startup_conditions", Every("thread_conditions"),
+        ),
+        ("clock_violations",),
+    ),
     Step(late_senders, RECEIVE, ("facts", "messages", "spill"), ("late_senders",), keeps=("late_senders",)),
     Step(late_receivers, SEND, ("facts", "sent_messages", "spill"), ("late_receivers",), keeps=("late_receivers",)),
     Step(
@@ -255,6 +288,7 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
             TableSpec(compound.EPOCHS, ("wait_call_path", "target"), counts=True),
             TableSpec(compound.FILE_OPERATIONS, _HERE),
             TableSpec(compound.FILE_MEMBERS, _HERE, counts=True),
+            TableSpec(clocks.CLOCK_VIOLATIONS),
             TableSpec(causes.SYNC_POINTS),
             TableSpec(causes.DELAY_PAIRS),
             TableSpec(causes.CRITICAL_PATH),

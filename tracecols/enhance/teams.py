@@ -17,6 +17,9 @@ FORKS, JOINS = kinds_that(FORK), kinds_that(JOIN)
 IS_FORK, IS_JOIN = mask_of(FORKS), mask_of(JOINS)
 KEPT = mask_of(kinds_that(FORK, JOIN, TEAM_BEGIN, TEAM_END))
 
+LATE = np.iinfo(np.int64).max
+"""Time of a JOIN that never was."""
+
 _PROCESSES, _LOCATIONS = 1 << 40, 1 << 41
 """What teams are counted from that are not defined: one of each process, one of each location."""
 
@@ -154,3 +157,28 @@ class Teams:
         of = np.where(master >= 0, self.location[master] if self.location.size else -1, -1).astype(np.int64)
         of[self.is_master[mine]] = -1
         return of, self.fork[self.instance[mine]]
+
+
+def events_in_teams(
+    fork_time: NDArray[np.int64], join_time: NDArray[np.int64], time: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find the first and the last event of a thread in every team that its process forks, where no events of their own say when it begins.
+
+    Parameters
+    ----------
+    fork_time, join_time : (n_forks,) int64
+        When the thread that forks does so, and when it joins; LATE if it never does.
+    time : (n_events,) int64
+        Events of the thread, never decreasing.
+
+    Returns
+    -------
+    first, last : (n_forks,) int64
+        Numbers of events; -1 where the thread has none between FORK and JOIN.
+    """
+    first = np.searchsorted(time, fork_time)
+    last = np.searchsorted(time, join_time, "right") - 1
+    # an event at the time of a JOIN and of the next FORK belongs to the next team
+    last[:-1] = np.where(fork_time[1:] == join_time[:-1], np.minimum(last[:-1], first[1:] - 1), last[:-1])
+    none = first > last
+    return np.where(none, -1, first), np.where(none, -1, last)

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.clocks import COLLECTIVE, LOCK, MESSAGE, START, Dependence
 from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.grouping import Segments, combine
 from tracecols.enhance.instances import attributed_events, scan_stacks
 from tracecols.enhance.messages import RECEIVES
 from tracecols.enhance.model import Model, Progress
 from tracecols.enhance.steps import BUCKET, GLOBAL, RECEIVE, SEND, STAGES, WITHIN
-from tracecols.enhance.waits import BARRIER, N_TO_N, N_TO_ONE, ONE_TO_N
 from tracecols.schema import NAMES
 from tracecols.schema import EventKind as K
 from tracecols.schema.enums import COLLECTIVE_OPS
@@ -176,7 +176,8 @@ def find_violations(model: Model, first: int = 3, progress: Progress | None = No
     counts: dict[str, int] = {}
     told: dict[str, list[tuple[int, int, str]]] = {}
     with model.divided() as run, ThreadPoolExecutor(model.jobs) as pool:
-        everywhere = run.stages(check, STAGES, pool, progress)
+        stages = [stage for stage in STAGES if stage in SCOPES.values()]
+        everywhere = run.stages(check, stages, pool, progress)
         for violations in [check(model, ALONE), *everywhere]:
             for name, count, here in violations:
                 counts[name] = counts.get(name, 0) + count
@@ -330,6 +331,22 @@ def construct_order(partition: Model, names: Names) -> Found:
         )
 
     return Found.at(time, location, tell)
+
+
+@constraint(
+    "threads that do not wait for others",
+    "threads begin behind the FORK, end before the JOIN, and leave barriers when all have entered (clocks)",
+    "process",
+    "TIME",
+)
+def thread_clocks(partition: Model, _names: Names) -> Found:
+    """Count threads that begin in a team before its FORK or end in it behind its JOIN, leave a barrier before another one enters it, or run before they were created or behind the join.
+
+    Which threads they are says the table of pairs of locations.
+    """
+    pairs = partition.thread_conditions.pairs
+    mine = ~np.isin(pairs.condition, (MESSAGE, COLLECTIVE, START, LOCK))
+    return Found(int(pairs.n_violations[mine].sum()))
 
 
 ACQUIRES = (K.THREAD_ACQUIRE_LOCK, K.OMP_ACQUIRE_LOCK)
@@ -524,32 +541,35 @@ def collective_clocks(model: Model, names: Names) -> Found:
     c, m = model.collectives, model.collective_members
     if not len(c):
         return Found(0)
-    whole = (c.n_members >= c.size) & (c.size > 1)
-    op = np.where(whole, c.op, -1)[m.collective]
-
-    def among(names_of: tuple[str, ...]) -> NDArray[np.bool_]:
-        return np.isin(op, [COLLECTIVE_OPS.index(n) for n in names_of])
-
-    barrier, all_to_all, one_to_n, n_to_one = (among(n) for n in (BARRIER, N_TO_N, ONE_TO_N, N_TO_ONE))
-    gives = barrier | (all_to_all | (n_to_one & ~m.is_root)) & (m.sent > 0) | (one_to_n & m.is_root)
-    takes = barrier | (all_to_all | (one_to_n & ~m.is_root)) & (m.received > 0) | (n_to_one & m.is_root)
+    latest = Dependence.of(model.facts, c, m).latest
+    takes = latest >= 0
+    early = pick(m.begin_time, latest) - m.end_time
     segments = Segments(m.collective, len(c))
-    far = np.iinfo(np.int64).max
-    begin = segments.max(np.where(gives, m.begin_time, -far))
-    end = segments.min(np.where(takes, m.end_time, far))
-    of = np.flatnonzero(end < begin)
-    # of those that end first the first member
-    ended = np.flatnonzero(takes & (m.end_time == end[m.collective]))
+    late = segments.max(np.where(takes, early, 0))
+    of = np.flatnonzero(late > 0)
+    # of those that are furthest apart from whom they depend on the first member
+    ended = np.flatnonzero(takes & (early == late[m.collective]))
     instance, first = np.unique(m.collective[ended], return_index=True)
     at = ended[first[np.searchsorted(instance, of)]] if of.size else of
 
     def tell(i: int) -> str:
         k = of[i]
-        apart = (begin[k] - end[k]) / model.resolution
+        apart = late[k] / model.resolution
         on = names.communicator(int(c.communicator[k]))
         return f"ends {names.op(int(c.op[k]))} on {on} {apart:.9f} s before another participant begins it"
 
     return Found.at(m.end_time[at], m.location[at].astype(np.int64), tell)
+
+
+@constraint(
+    "processes that leave MPI_Init or MPI_Finalize before others entered it",
+    "the start and the end of MPI synchronise (clocks)",
+    "whole",
+    "TIME",
+)
+def startup_clocks(model: Model, _names: Names) -> Found:
+    """Count those of MPI_Init and MPI_Finalize that all processes call."""
+    return Found(int(model.startup_conditions.pairs.n_violations.sum()))
 
 
 @constraint(

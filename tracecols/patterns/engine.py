@@ -20,7 +20,7 @@ from tracecols.enhance.locations import PIECE_CALLS, PIECE_LEFT_OUT
 from tracecols.enhance.model import Model, Progress
 from tracecols.enhance.paths import named, with_descendants
 from tracecols.enhance.regions import COPY, LAUNCH
-from tracecols.enhance.steps import STAGES, WITHIN
+from tracecols.enhance.steps import WITHIN
 from tracecols.enhance.tables import TABLES, tables_of
 from tracecols.enhance.topologies import given_topology
 from tracecols.errors import AnalysisError, SeverityError, TracecolsError
@@ -734,6 +734,6 @@ def counts(model: Model) -> dict[str, int]:
     """Count what could not be matched or contradicts itself; zeros are left out."""
     found = Counter(counts_by_location(model))
     with model.divided() as run, ThreadPoolExecutor(model.jobs) as pool:
-        for more in run.stages(counts_of, STAGES, pool):
+        for more in run.stages(counts_of, {spec.stage for spec in TABLES.values() if spec.counts}, pool):
             found.update(more)
     return {k: int(v) for k, v in found.items() if v}

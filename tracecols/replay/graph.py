@@ -16,7 +16,8 @@ from math import ceil, log2
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.grouping import number
+from tracecols.enhance.edges import EdgeCollector, Edges
+from tracecols.enhance.locks import lock_order
 from tracecols.enhance.model import Model
 from tracecols.enhance.waits import N_TO_N, N_TO_ONE, ONE_TO_N, SCAN
 from tracecols.errors import AnalysisError
@@ -35,116 +36,6 @@ UNKNOWN_PARTNERS = "calls that may wait for others, which the recording does not
 KEPT_AS_RECORDED = "calls of one-sided communication and I/O that are kept as they were recorded"
 DROPPED = "inferred waits of senders for receivers, or for locks, that contradict the order of other events, left out"
 UNPLACED = "messages and participants outside of MPI calls, left out"
-
-
-@dataclass(frozen=True, eq=False)
-class Edges:
-    """Edges from node to node or hub.
-
-    Attributes
-    ----------
-    tail, head : (n,) int64
-        Nodes; hubs are n_nodes and more.
-    is_inferred : (n,) bool
-        Whether it only was concluded that the head waited for the tail.
-    length : (n,) int64
-        Bytes that are transferred along it.
-    steps : (n,) int64
-        Latencies on the way, one for a message and ceil(log2 p) for a collective operation of p participants; 0 for what is no transfer.
-    """
-
-    tail: Rows
-    head: Rows
-    is_inferred: NDArray[np.bool_]
-    length: Rows
-    steps: Rows
-
-    def __len__(self) -> int:
-        return self.tail.size
-
-    def where(self, mask: NDArray[np.bool_]) -> Edges:
-        """Return some of them."""
-        return Edges(*(getattr(self, name)[mask] for name in self.__dataclass_fields__))
-
-
-class _Collector:
-    """Edges as they are found, and the hubs between them."""
-
-    def __init__(self, n_nodes: int) -> None:
-        self.n = n_nodes
-        self._found: dict[str, list[NDArray[np.int64]]] = {
-            name: [np.zeros(0, np.int64)] for name in Edges.__dataclass_fields__
-        }
-
-    def hubs(self, n: int) -> Rows:
-        """Make hubs; return their numbers."""
-        self.n += n
-        return np.arange(self.n - n, self.n)
-
-    def add(
-        self, tail: Rows, head: Rows, *, is_inferred: bool = False, length: Rows | int = 0, steps: Rows | int = 0
-    ) -> None:
-        """Add edges; those from or to nothing (-1) are left out."""
-        kept = (tail >= 0) & (head >= 0)
-        columns = {"tail": tail, "head": head, "is_inferred": int(is_inferred), "length": length, "steps": steps}
-        for name, values in columns.items():
-            self._found[name].append(np.broadcast_to(np.asarray(values, np.int64), tail.shape)[kept])
-
-    def all_to_all(self, group: Rows, enter: Rows, leave: Rows, from_some: NDArray[np.bool_], to_some: NDArray[np.bool_],
-                   length: Rows | int = 0, steps: Rows | int = 0) -> None:  # fmt: skip
-        """Let everybody who receives wait for all of the same group who send."""
-        kept = (enter >= 0) & (leave >= 0)
-        group, enter, leave = group[kept], enter[kept], leave[kept]
-        from_some, to_some = from_some[kept], to_some[kept]
-        groups, first = number(group)
-        hub = self.hubs(first.size)[groups]
-        length, steps = (np.broadcast_to(np.asarray(v, np.int64), kept.shape)[kept] for v in (length, steps))
-        # a hub without sources would be one without a time
-        sends = np.zeros(first.size, bool)
-        sends[groups[from_some]] = True
-        # where the recording ends with the ENTER that is both
-        to_some = to_some & sends[groups] & (leave != enter)
-        self.add(enter[from_some], hub[from_some])
-        self.add(hub[to_some], leave[to_some], length=length[to_some], steps=steps[to_some])
-
-    def chain(self, group: Rows, order: Rows, enter: Rows, leave: Rows, sees: Rows, sends: NDArray[np.bool_],
-              receives: NDArray[np.bool_], length: Rows | int, steps: Rows | int) -> None:  # fmt: skip
-        """Let everybody wait for those of the same group who come before, through a chain of hubs.
-
-        Parameters
-        ----------
-        group : (n,) int64
-        order : (n,) int64
-            The elements, group by group, in the order of the chain.
-        enter, leave : (n,) int64
-            Nodes.
-        sees : (n,) int64
-            For each element how many positions of `order` it waits for, up to and without that place.
-        sends, receives : (n,) bool
-        length, steps : (n,) int64
-        """
-        n = order.size
-        hub = self.hubs(n)
-        in_order = group[order]
-        is_head = np.append(True, in_order[1:] != in_order[:-1]) if n else np.zeros(0, bool)
-        self.add(np.where(is_head, -1, hub - 1), hub)
-        self.add(np.where(sends[order], enter[order], -1), hub)
-        # what a hub stands for has sources if one before or at it sends
-        position = np.arange(n)
-        begin = np.maximum.accumulate(np.where(is_head, position, 0)) if n else position
-        n_before = np.cumsum(sends[order])
-        n_at_begin = n_before[begin] - sends[order][begin] if n else n_before
-        begin_of = np.empty(n, np.int64)
-        begin_of[order] = begin
-        last = sees - 1
-        has_source = (last >= begin_of) & receives
-        has_source[has_source] = (n_before[last] > n_at_begin[last])[has_source]
-        self.add(np.where(has_source, hub[np.maximum(last, 0)] if n else last, -1), leave, length=length, steps=steps)
-
-    def edges(self) -> Edges:
-        """Return all edges."""
-        c = {name: np.concatenate(parts) for name, parts in self._found.items()}
-        return Edges(c["tail"], c["head"], c["is_inferred"] > 0, c["length"], c["steps"])
 
 
 @dataclass(eq=False)
@@ -222,9 +113,7 @@ class Graph:
             if not stuck.any():
                 break
             n, e = len(graph.nodes), graph.edges
-            before_done = np.ones(stuck.size, bool)
-            before_done[1:n] = graph.nodes.is_first[1:] | ~stuck[: n - 1]
-            drop = e.is_inferred & stuck[e.head] & before_done[e.head]
+            drop = contradictions(graph.nodes.is_first, e.head, e.is_inferred, stuck)
             if not drop.any():
                 v = int(np.flatnonzero(stuck)[0])
                 where = (
@@ -244,10 +133,31 @@ class Graph:
         return graph
 
 
+def contradictions(
+    is_first: NDArray[np.bool_], head: Rows, is_inferred: NDArray[np.bool_], stuck: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Find the inferred edges to leave out so that nodes may go on: into those that the node before does not keep from it.
+
+    Parameters
+    ----------
+    is_first : (n_nodes,) bool
+        First node of its location.
+    head : (n_edges,) int64
+    is_inferred : (n_edges,) bool
+    stuck : (n_all,) bool
+        Nodes and hubs that wait for themselves.
+    """
+    n = is_first.size
+    before_done = np.ones(stuck.size, bool)
+    before_done[1:n] = is_first[1:] | ~stuck[: n - 1]
+    result: NDArray[np.bool_] = is_inferred & stuck[head] & before_done[head]
+    return result
+
+
 def build_graph(model: Model, nodes: Nodes | None = None) -> Graph:
     """Find the nodes, unless they are given, and edges of a trace; some 80 B per node stay in memory, whatever the trace's partitions."""
     nodes = find_nodes(model) if nodes is None else nodes
-    found = _Collector(len(nodes))
+    found = EdgeCollector(len(nodes))
     counts = {UNPLACED: 0}
     counts[UNPLACED] += _messages(model, nodes, found)
     counts[UNPLACED] += _collectives(model, nodes, found)
@@ -284,7 +194,7 @@ def synchronised(model: Model, graph: Graph) -> Graph:
     AnalysisError
         If the program relies on collective operations that do not synchronise.
     """
-    found = _Collector(graph.time.size)
+    found = EdgeCollector(graph.time.size)
     members, table = model.collective_members, model.collectives
     size = np.maximum(table.size, table.n_members)[members.collective]
     at = np.flatnonzero((size > 1) & ~np.isin(members.op, _ops("reduce")) & (members.op < len(_OF_DATA)))
@@ -315,7 +225,7 @@ _OF_DATA = COLLECTIVE_OPS[: COLLECTIVE_OPS.index("create_handle")]
 """Operations that move data or synchronise, the first of all."""
 
 
-def _messages(model: Model, nodes: Nodes, found: _Collector) -> int:
+def _messages(model: Model, nodes: Nodes, found: EdgeCollector) -> int:
     m = model.sent_messages
     lower = model.regions.lower
     sender = nodes.calls_around(np.where(m.send_enter >= 0, m.send_enter, m.send))
@@ -351,7 +261,7 @@ def _steps(n_members: Rows) -> Rows:
     return table[n_members]
 
 
-def _collectives(model: Model, nodes: Nodes, found: _Collector) -> int:
+def _collectives(model: Model, nodes: Nodes, found: EdgeCollector) -> int:
     members, table = model.collective_members, model.collectives
     size = np.maximum(table.size, table.n_members).astype(np.int64)[members.collective]
     call = nodes.calls_around(members.end)
@@ -406,7 +316,7 @@ def _count_until(group: Rows, begin: Rows, order: Rows, end: Rows) -> Rows:
     return result[n:]
 
 
-def _start_and_end(model: Model, nodes: Nodes, found: _Collector) -> None:
+def _start_and_end(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
     for which in (model.regions.is_init, model.regions.is_finalize):
         calls = np.flatnonzero(which[nodes.call_region]) if nodes.call_region.size else np.zeros(0, np.int64)
         # who calls it once more is refused by MPI, and waits for nobody
@@ -417,7 +327,7 @@ def _start_and_end(model: Model, nodes: Nodes, found: _Collector) -> None:
             found.all_to_all(np.zeros(calls.size, np.int64), enter, leave, everybody, everybody)
 
 
-def _windows(model: Model, nodes: Nodes, found: _Collector) -> None:
+def _windows(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
     w = model.window_members
     call = nodes.calls_around(w.end)
     n_members = np.bincount(w.operation, minlength=1)[w.operation] if len(w) else np.zeros(0, np.int64)
@@ -427,7 +337,7 @@ def _windows(model: Model, nodes: Nodes, found: _Collector) -> None:
     found.all_to_all(w.operation[at], enter, leave, everybody, everybody, 0, _steps(n_members)[at])
 
 
-def _threads(model: Model, nodes: Nodes, found: _Collector) -> None:
+def _threads(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
     teams = model.team_instances
     if teams.instance.size:
         fork = nodes.at(np.where(model.teams.fork >= 0, model.teams.fork, -2))
@@ -447,25 +357,13 @@ def _last_nodes(nodes: Nodes, location: NDArray[np.int32]) -> Rows:
     return np.searchsorted(nodes.location, location, "right") - 1
 
 
-def _locks(model: Model, nodes: Nodes, found: _Collector) -> None:
+def _locks(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
     locks = model.lock_acquisitions
-    order = np.lexsort((locks.acquire_time, locks.acquisition, locks.lock, locks.process))
-    before = np.full(order.size, -1, np.int64)
-    before[order[1:]] = order[:-1]
-    released, time = np.append(locks.release, -1)[before], np.append(locks.release_time, -1)[before]
-    has_previous = np.asarray(locks.has_previous, bool) & (released >= 0)
-    # a release is recorded after it was done, perhaps after the next acquisition, but not after that has ended: numbers of
-    # acquisitions that say so are not those of one lock (std::thread), and the order in time is followed
-    until = np.where(locks.release_time >= 0, locks.release_time, np.iinfo(np.int64).max)
-    numbered = has_previous & ((time <= locks.acquire_time) | (time < until))
-    tail = nodes.at(np.where(numbered, released, locks.lockptr))
-    is_release = np.isin(nodes.row[np.maximum(tail, 0)], locks.release) if len(nodes) else tail >= 0
-    tail = np.where(is_release & has_previous, tail, -1)
-    head = nodes.at(locks.acquire)
-    late = _times(nodes, np.maximum(tail, 0)) > _times(nodes, np.maximum(head, 0))
-    # such an edge may close a cycle, and then it is the one to leave out
-    found.add(np.where(late, -1, tail), head)
-    found.add(np.where(late, tail, -1), head, is_inferred=True)
+    release, release_time = lock_order(locks)
+    tail, head, late = nodes.at(release), nodes.at(locks.acquire), release_time > locks.acquire_time
+    # a late edge may close a cycle, and then it is the one to leave out
+    found.add(tail[~late], head[~late])
+    found.add(tail[late], head[late], is_inferred=True)
 
 
 _MAY_WAIT = ("mpi_probe", "mpi_mprobe", "mpi_comm_", "mpi_cart_create", "mpi_cart_sub", "mpi_graph_create", "mpi_dist_graph_create", "mpi_intercomm_", "mpi_ibarrier", "mpi_ibcast", "mpi_ireduce", "mpi_iallreduce", "mpi_iallgather", "mpi_ialltoall", "mpi_igather", "mpi_iscatter", "mpi_iscan", "mpi_iexscan", "mpi_neighbor_", "mpi_ineighbor_")  # fmt: skip

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.model import Model
 from tracecols.enhance.regions import Regions
 from tracecols.enhance.scan import ForkSpans
-from tracecols.enhance.teams import IS_FORK
+from tracecols.enhance.teams import IS_FORK, LATE, events_in_teams
 from tracecols.kernels import replay as kernels
 from tracecols.schema import EventKind
 
@@ -242,8 +242,5 @@ def _begins_with_the_team(
     """
     if is_forker:
         return np.full(n_forks, -1, np.int64)
-    at = np.searchsorted(time, spans.fork_time[:n_forks])
-    until = np.where(spans.join_row[:n_forks] >= 0, spans.join_time[:n_forks], np.iinfo(np.int64).max)
-    inside = at < time.size
-    inside[inside] = time[at[inside]] <= until[inside]
-    return np.where(inside, at, -1)
+    join_time = np.where(spans.join_row >= 0, spans.join_time, LATE)
+    return events_in_teams(spans.fork_time[:n_forks], join_time[:n_forks], time)[0]

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.conversion import write_store
-from tracecols.errors import StoreError
 from tracecols.once import once
 from tracecols.replay.replay import Changes, Replay, notes
 from tracecols.replay.retimed import REPLAYED, RetimedSource
-from tracecols.scratch import temporary_folder
-from tracecols.store.layout import is_made_here, new_folder, read_manifest
+from tracecols.slices.rewritten import RewrittenTrace
+from tracecols.slices.source import StoreSource
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class Prediction:
+class Prediction(RewrittenTrace):
     """The predicted run: its runtime, what else would save time, and the re-timed trace (`Trace.what_if`).
 
     Attributes
@@ -35,6 +30,8 @@ class Prediction:
     recorded_runtime, runtime : float
         Seconds from the first return of MPI_Init to the last call of MPI_Finalize, or of the whole recording.
     """
+
+    fact = REPLAYED
 
     def __init__(self, replay: Replay, changes: Changes, jobs: int) -> None:
         self.replay, self.changes, self._jobs = replay, changes, jobs
@@ -77,36 +74,9 @@ class Prediction:
         ideal = Changes(scale=c.scale, balanced=c.balanced, openmp=c.openmp, collectives=c.collectives, transfer=0)
         return self.replay.runtime(self.replay.times(ideal)) / self.replay.model.facts.resolution
 
-    def save(self, path: str | Path) -> Path:
-        """Write the re-timed trace as a store; an older re-timed trace is replaced.
-
-        Parameters
-        ----------
-        path : str or Path
-            The store to make, `NAME.trace`.
-
-        Raises
-        ------
-        StoreError
-            If it cannot be written, or something else stands there, such as a recorded trace.
-        """
-        path = Path(path)
-        if is_made_here(path, "a store of a trace") and REPLAYED not in read_manifest(path)[0].get("source", {}):
-            raise StoreError(f"{path} is the store of a recorded trace\n  give another name, or remove it")
-        with new_folder(path, "a store of a trace") as folder:
-            self._write(folder)
-        return path
-
-    def _write(self, folder: Path) -> None:
-        source = RetimedSource(self.replay, self.changes, self.time)
-        write_store(source, folder, jobs=self._jobs, salvage=False, progress=None)
-
-    @contextmanager
-    def written(self) -> Iterator[Path]:
-        """Write the re-timed trace as a store that exists until the context ends."""
-        with temporary_folder() as folder:
-            self._write(folder)
-            yield folder
+    def source(self) -> StoreSource:
+        """Return the events with their new times."""
+        return RetimedSource(self.replay, self.changes, self.time)
 
     def plain(self) -> dict[str, Any]:
         """Return what is predicted as plain values, for JSON."""

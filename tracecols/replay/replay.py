@@ -69,15 +69,15 @@ class Changes:
                 f"factors are given by region, not as {show(self.scale)}\n  give a mapping such as {{'solve': 0.5}}"
             )
         for region, factor in self.scale.items():
-            _check(factor, f"factor of {show(region)}", "a number such as 0.5, not negative", least=0.0)
-        _check(
+            check_number(factor, f"factor of {show(region)}", "a number such as 0.5, not negative", least=0.0)
+        check_number(
             self.transfer, "factor of transfer", "a number such as 0.5, not negative; 0 is an ideal network", least=0.0
         )
-        _check(self.openmp, "factor of OpenMP", "a number such as 0.5, not negative", least=0.0)
+        check_number(self.openmp, "factor of OpenMP", "a number such as 0.5, not negative", least=0.0)
         if self.collectives not in COLLECTIVES:
             raise AnalysisError(f"collectives are {show(self.collectives)}\n  there are {', '.join(COLLECTIVES)}")
-        _check(self.latency, "latency", "seconds, not negative", least=0.0)
-        _check(self.bandwidth, "bandwidth", "bytes per second, more than 0", least=math.ulp(0.0))
+        check_number(self.latency, "latency", "seconds, not negative", least=0.0)
+        check_number(self.bandwidth, "bandwidth", "bytes per second, more than 0", least=math.ulp(0.0))
 
         if self.collectives == DIMEMAS and (
             self.transfer_factor or self.latency is not None or self.bandwidth is not None
@@ -107,7 +107,7 @@ class Changes:
         return ", ".join(words) or "as recorded"
 
 
-def _check(value: object, what: str, expected: str, least: float) -> None:
+def check_number(value: object, what: str, expected: str, least: float) -> None:
     if value is None:
         return
     number = float(value) if isinstance(value, int | float | np.number) and not isinstance(value, bool) else math.nan
@@ -285,7 +285,7 @@ class Replay:
 
         from tracecols.enhance.paths import path_names
 
-        _check(factor, "factor", "a number such as 0.5, not negative", least=0.0)
+        check_number(factor, "factor", "a number such as 0.5, not negative", least=0.0)
         model, c, resolution = self.model, self.computation, self.model.facts.resolution
         graph, weight, lag = self.graph_of(changes), self.weights(changes), self.lags(changes)
         ones = np.ones(c.ticks.size)

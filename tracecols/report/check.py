@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
+
 from tracecols.enhance.model import Model
+from tracecols.enhance.steps import CLOCKS
 from tracecols.patterns.constraints import Names, find_violations
+from tracecols.schema.clocks import CONDITIONS
 
 
 def recording_losses(manifest: dict[str, Any]) -> dict[str, int]:
@@ -15,6 +20,36 @@ def recording_losses(manifest: dict[str, Any]) -> dict[str, int]:
     for loss in manifest["lost"]:
         found[f"events lost at location {loss['location']}: {loss['reason']}"] = loss["n_events"]
     return found
+
+
+def tell_clocks(model: Model, first: int) -> Iterator[str]:
+    """Tell between which locations clock conditions are violated, and what would mend them; the largest violations first.
+
+    Parameters
+    ----------
+    model : Model
+    first : int
+        How many pairs of locations to tell of.
+    """
+    with model.divided() as run, ThreadPoolExecutor(model.jobs) as pool:
+        (pairs,) = run.stages(lambda at, _stage: at.clock_violations, [CLOCKS], pool)
+    if not len(pairs):
+        return
+    n = len(pairs)
+    yield f"{n:>12,}  {'pair' if n == 1 else 'pairs'} of locations between which clock conditions are violated"
+    names, resolution = Names(model), model.resolution
+    for i in np.argsort(-pairs.largest, kind="stable")[:first].tolist():
+        kind = CONDITIONS[pairs.condition[i]]
+        told = f"{pairs.largest[i] / resolution:>26.9f} s  at most: {names.location(int(pairs.later_location[i]))} is too early for "
+        told += f"{names.location(int(pairs.earlier_location[i]))}, {pairs.n_violations[i]:,} of {pairs.n_conditions[i]:,} ({kind}); "
+        offset = f"{pairs.offset[i] / resolution:.9f} s"
+        yield told + (
+            f"mended by {offset} more" if pairs.is_mended[i] else f"no offset mends all, {offset} more leave least"
+        )
+    if n > first:
+        yield f"{'':>26}    and {n - first:,} more; trace.clock_violations is the table, tracecols correct corrects them"
+    else:
+        yield f"{'':>26}    tracecols correct corrects them"
 
 
 def tell_violations(model: Model, first: int = 3, progress: Callable[[int, int], None] | None = None) -> Iterator[str]:
@@ -37,5 +72,6 @@ def tell_violations(model: Model, first: int = 3, progress: Callable[[int, int],
         more = violation.count - len(violation.first)
         if violation.first and more:
             yield f"{'':>26}    and {more:,} more"
+    yield from tell_clocks(model, first)
     for what, n in recording_losses(model.store.manifest).items():
         yield f"{n:>12,}  {what}" if n >= 0 else f"{'some':>12}  {what}"

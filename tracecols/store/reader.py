@@ -178,6 +178,11 @@ class Store:
         return frozenset(source.get("capabilities", default))
 
     @property
+    def orders_ranks(self) -> bool:
+        """Whether communicators list their members in the order of their ranks; EPILOG has sets of processes."""
+        return not str(self.manifest["source"]["format"]).startswith("EPILOG")
+
+    @property
     def note(self) -> str:
         """What a person should know of the version of its format: that it is newer, and what is ignored; mostly empty."""
         if self.version <= FORMAT_VERSION:

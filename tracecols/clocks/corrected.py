@@ -1,0 +1,140 @@
+"""A trace with corrected clocks as a source of events, so that it can be written as a store and analysed like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.clocks.graph import ClockGraph
+from tracecols.converters.base import Batch, Report
+from tracecols.enhance.facts import Facts
+from tracecols.kernels import clocks as kernels
+from tracecols.slices.source import ROWS, StoreSource
+
+CORRECTED = "TRACECOLS::CLOCKS_CORRECTED"
+"""Fact in the manifest of a store whose clocks were corrected: how."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shifts:
+    """By how much events move, known of those that take part in clock conditions.
+
+    Attributes
+    ----------
+    facts : Facts
+    graph : ClockGraph
+    shift : (n_nodes,) int64
+        Ticks, never negative.
+    shrink, stretch : float
+        By which share of the time that passes a shift becomes smaller behind such an event, and grows before it.
+    """
+
+    facts: Facts
+    graph: ClockGraph
+    shift: NDArray[np.int64]
+    shrink: float
+    stretch: float
+
+    def of_location(self, location: int) -> LocationShifts:
+        """Return those of one location."""
+        first = int(self.facts.first_rows[location])
+        n = self.facts.store.n_rows("events", location)
+        low, high = np.searchsorted(self.graph.row, [first, first + n])
+        return LocationShifts(self, first, n, int(low), int(high))
+
+
+@dataclass(frozen=True, eq=False)
+class LocationShifts:
+    """By how much the events of one location move.
+
+    Attributes
+    ----------
+    whole : Shifts
+    first_row, n : int
+        Row of the location's first event; how many it has.
+    low, high : int
+        Its nodes.
+    """
+
+    whole: Shifts
+    first_row: int
+    n: int
+    low: int
+    high: int
+
+    def at(self, row: NDArray[np.int64], time: NDArray[np.int64], node: int) -> tuple[NDArray[np.int64], int]:
+        """Return the shifts of events, and how many nodes are not behind the last of them.
+
+        Parameters
+        ----------
+        row : (n,) int64
+            Rows of events, ascending.
+        time : (n,) int64
+            Their times, of late events those of the latest event before, or times soon after them.
+        node : int
+            Number of nodes that are not behind the first.
+        """
+        w, mine = self.whole, slice(self.low, self.high)
+        shift = np.empty(row.size, np.int64)
+        node = kernels.shift_events(
+            row, time, w.graph.row[mine], w.graph.time[mine], w.shift[mine], node, w.shrink, w.stretch, shift,
+        )  # fmt: skip
+        return shift, int(node)
+
+    def batches(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield the times of the events, late ones like the latest before, and their shifts, batch by batch."""
+        facts, node = self.whole.facts, 0
+        location = int(np.searchsorted(facts.first_rows, self.first_row, "right")) - 1
+        for start in range(0, self.n, ROWS):
+            stop = min(start + ROWS, self.n)
+            row = np.arange(self.first_row + start, self.first_row + stop)
+            time = facts.store.read("events", location, ["time"], start, stop)["time"]
+            time = facts.order.times_of(self.first_row + start, time)
+            shift, node = self.at(row, time, node)
+            yield time, shift
+
+
+class CorrectedSource(StoreSource):
+    """A store with corrected times.
+
+    Parameters
+    ----------
+    shifts : Shifts
+    how : str
+        What the manifest says about the correction.
+    length : int
+        Ticks between the clock's origin and the last event.
+    path : Path, optional
+        Where the recording stands, if the store is only a temporary one.
+    """
+
+    def __init__(self, shifts: Shifts, how: str, length: int, path: Path | None = None) -> None:
+        super().__init__(shifts.facts.store)
+        self._shifts = shifts
+        self.properties |= {CORRECTED: how}
+        self.clock.length = max(length, self.clock.length)
+        if path is not None:
+            self.path = path
+
+    def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
+        """Yield the events of one location in order."""
+        mine = self._shifts.of_location(location)
+        order, done, node = self._shifts.facts.order, mine.first_row, 0
+        for batch in super().read(location, report, salvage=salvage):
+            time = batch.events["time"]
+            ordered = order.times_of(done, time)
+            if "control" in batch.sides:
+                # the end of a buffer flush lies between two events
+                control = batch.sides["control"]
+                stop = control["stop_time"]
+                row = control["row"] + mine.first_row
+                shift, _ = mine.at(row, np.maximum(stop, ordered[row - done]), node)
+                control["stop_time"] = np.where(stop >= 0, stop + shift, stop)
+            shift, node = mine.at(np.arange(done, done + time.size), ordered, node)
+            batch.events["time"] = time + shift
+            done += time.size
+            yield batch

@@ -1,0 +1,50 @@
+"""Clock conditions: what has to happen before what whatever the clocks say, and the table of those that the recorded times violate."""
+
+from __future__ import annotations
+
+from tracecols.schema.columns import Column, Table
+
+CONDITIONS = ("message", "collective", "start and end", "fork", "join", "barrier", "lock", "created thread")
+"""Kinds of clock conditions, by number."""
+
+N_MPI = 3
+"""Kinds below this are those between processes: MPI transfers something, which takes at least the minimal latency."""
+
+CLOCK_VIOLATIONS = Table(
+    "clock_violations",
+    "one pair of locations between which clock conditions of one kind are violated",
+    (
+        Column("condition", "int8", "kind of the conditions, `CONDITIONS`"),
+        Column("earlier_location", "int32", "location that has to come first: it sends, forks, ...", "", "locations"),
+        Column(
+            "later_location",
+            "int32",
+            "location that depends on it: it receives, begins in a team, ...",
+            "",
+            "locations",
+        ),
+        Column("n_conditions", "int64", "conditions of this kind between the two, in this direction", "occ"),
+        Column("n_violations", "int64", "how many of them are violated: what depends is earlier", "occ"),
+        Column("largest", "int64", "by how much, at most", "ticks"),
+        Column(
+            "offset_at_least",
+            "int64",
+            "what has to be added to the clock of the later location so that all conditions in this direction hold",
+            "ticks",
+        ),
+        Column(
+            "offset_at_most",
+            "int64",
+            "what may be added to it so that all conditions in the other direction hold, of any kind; null if there are none",
+            "ticks",
+        ),
+        Column(
+            "offset",
+            "int64",
+            "estimate of the offset: the least that has to be added, or where no offset mends all (clocks that drift) what leaves the smallest violations",
+            "ticks",
+        ),
+        Column("is_mended", "bool", "whether that offset mends all conditions between the two"),
+    ),
+    "TIME",
+)
