@@ -246,9 +246,11 @@ def test_repr__names_the_largest_shares_of_the_time(cube):
     text = repr(cube)
     assert text.startswith("<SeverityCube 96 properties x 56 call paths x 6 locations, scalasca conventions>")
     assert "Wait at Implicit Barrier (omp_ibarrier_wait)" in text
-    # also what a property with children has of its own: most of the idle time is outside parallel regions
-    own = cube.total("omp_idle_threads") - cube.total("omp_limited_parallelism")
-    assert text.splitlines()[2] == f"  {own / cube.total('time'):7.2%} {own:12.6f} s  Idle Threads (omp_idle_threads)"
+    # start-up and shutdown are set apart; also what a property with children has of its own: idle time outside parallel regions
+    inside = cube.focused()
+    own = inside.total("omp_idle_threads") - inside.total("omp_limited_parallelism")
+    assert text.splitlines()[2] == "  focus: MPI_Init to MPI_Finalize, 42.2% of the time"
+    assert text.splitlines()[4] == f"  {own / inside.total('time'):7.2%} {own:12.6f} s  Idle Threads (omp_idle_threads)"
 
 
 # -- what a cube is made of (issue 14) -----------------------------------------------------------------------------------
