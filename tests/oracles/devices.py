@@ -270,8 +270,11 @@ def _waits(found, api, process_of):
     copies = {id(a.call): a for a in found.copies if a.call is not None}
     for process, mine in by_process.items():
         mine.sort(key=lambda a: a.call.enter)
-        longest, entered = [], [a.call.enter for a in mine]
+        # of each stream: when work was asked for, and what of it ends last so far
+        streams = defaultdict(lambda: ([], []))
         for a in mine:
+            entered, longest = streams[a.location]
+            entered.append(a.call.enter)
             longest.append(a if not longest or a.end > longest[-1].end else longest[-1])
         for call in api:
             if process_of(call.location) != process:
@@ -282,12 +285,13 @@ def _waits(found, api, process_of):
                 found.totals["device_blocking_copy"] += max(0, copy.end - max(copy.begin, call.enter))
             if not blocks and (not call.name.endswith(WAITS) or call.waits_inside):
                 continue
-            if call.stream >= 0:
-                earlier = [a for a in mine if a.location == call.stream and a.call.enter < call.enter]
-                pending = max(earlier, key=lambda a: a.end, default=None)
-            else:
+            candidates = []
+            for stream, (entered, longest) in streams.items():
                 at = bisect_left(entered, call.enter)
-                pending = longest[at - 1] if at else None
+                if at and call.stream in (-1, stream) and longest[at - 1].end > call.enter:
+                    candidates.append(longest[at - 1])
+            # what ended in the call was waited for; what ended later only if there is nothing else
+            pending = max(candidates, key=lambda a: (a.end <= call.exit, a.end), default=None)
             own = call.exit - call.enter - call.inside
             if pending is None or pending.end <= call.enter:
                 if not blocks:

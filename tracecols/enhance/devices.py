@@ -272,9 +272,9 @@ class _Devices:
         # what a call does inside of another one it does for the same stream (WAIT FOR COMMAND QUEUE in clFinish)
         host = np.flatnonzero((self.what >= 0) & ~self.on_device)
         call, is_enter, depth = nesting(c, host)
-        place = np.arange(call.size)
+        position = np.arange(call.size)
         for level in range(2, int(depth.max(initial=0)) + 1):
-            around = call[np.maximum.accumulate(np.where(is_enter & (depth == level - 1), place, -1))]
+            around = call[np.maximum.accumulate(np.where(is_enter & (depth == level - 1), position, -1))]
             inner = np.flatnonzero(is_enter & (depth == level))
             some = inner[stream[call[inner]] < 0]
             stream[call[some]] = stream[around[some]]
@@ -284,10 +284,10 @@ class _Devices:
         """Say which calls of hosts are of a kind and hold none of it: of a library's function those of the driver inside."""
         mine = (self.what == kind) & ~self.on_device
         call, is_enter, depth = nesting(self.calls, np.flatnonzero((self.what >= 0) & ~self.on_device))
-        place = np.arange(call.size)
+        position = np.arange(call.size)
         holds = np.zeros(mine.size, bool)
         for k in range(int(depth.max(initial=0)), 1, -1):
-            around = call[np.maximum.accumulate(np.where(is_enter & (depth == k - 1), place, -1))]
+            around = call[np.maximum.accumulate(np.where(is_enter & (depth == k - 1), position, -1))]
             inner = np.flatnonzero(is_enter & (depth == k))
             some = inner[(mine | holds)[call[inner]]]
             holds[around[some]] = True

@@ -86,19 +86,19 @@ def _calls(
         known = (value >= 0) & (value < len(locations))
         known[known] = locations.is_device[value[known]]
         for edge in (leave, enter):
-            place = np.searchsorted(of[known], edge)
-            inside = place < int(known.sum())
-            inside[inside] = of[known][place[inside]] == edge[inside]
-            stream[inside] = value[known][place[inside]]
+            position = np.searchsorted(of[known], edge)
+            inside = position < int(known.sum())
+            inside[inside] = of[known][position[inside]] == edge[inside]
+            stream[inside] = value[known][position[inside]]
     names = store.definitions["parameter_definitions"].column("name").to_pylist()
     if CALLSITE in names and store.n_rows("parameters", location):
         found = store.read("parameters", location, ["row", "parameter", "value"])
         mine = np.array([n == CALLSITE for n in names])[found["parameter"]]
         of = found["row"][mine] - first_row
-        place = np.searchsorted(of, enter)
-        inside = place < of.size
-        inside[inside] = of[place[inside]] < leave[inside]
-        site[inside] = found["value"][mine][place[inside]] & NEVER
+        position = np.searchsorted(of, enter)
+        inside = position < of.size
+        inside[inside] = of[position[inside]] < leave[inside]
+        site[inside] = found["value"][mine][position[inside]] & NEVER
     yield from zip(stream.tolist(), site.tolist(), strict=True)
 
 
