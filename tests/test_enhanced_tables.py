@@ -45,8 +45,8 @@ def run(*arguments):
 def in_python(trace, name):
     """Return the data frame of an enhanced table."""
     if name == "events":
-        return trace.events.reset_index(drop=True)
-    return trace.region_instances() if name == "region_instances" else getattr(trace, name)
+        return trace.read_events().reset_index(drop=True)
+    return trace.frame(name, raw=True)
 
 
 def divide_small(monkeypatch, rows):
@@ -211,7 +211,7 @@ def test_sql__sees_all_tables_under_the_names_of_python(own):
     assert (joined.sent == joined["whole"]).all() and len(joined) == 12
     paths = trace.sql("select path from call_paths order by row")
     assert paths.path.tolist() == trace.call_paths.path.tolist()
-    assert trace.sql("select * exclude (row) from messages order by row").equals(trace.messages)
+    assert trace.sql("select * exclude (row) from messages order by row").equals(in_python(trace, "messages"))
 
 
 def test_sql__collectives_are_one_thing(own):

@@ -228,6 +228,9 @@ class Property:
         Numbers its function is given, by name.
     constituents : mapping of str to Constituent
         Further events its function is given, by name, as `Instances`.
+    frame : bool
+        Whether its function is one of data frames (`patterns.framed`): it is given the rows to look at as `Trace` shows them, and returns
+        a Series of severities or a boolean mask.
     family : str
         Where it is declared.
     """
@@ -258,6 +261,7 @@ class Property:
     ends_with_call: bool = True
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     constituents: Mapping[str, Constituent] = field(default_factory=dict)
+    frame: bool = False
     family: str = ""
 
 
@@ -493,7 +497,7 @@ def pattern(id: str, parent: str, title: str, **more: Any) -> Callable[[PatternF
     id, parent, title : str
         See `Property`; `parent` is the id of the property it is a case of.
     **more
-        As for `Family.pattern`: `table` and `summary`, and what else `Property` has. By default the pattern exists under the
+        As for `Family.pattern`: `frame`, `table` and `summary`, and what else `Property` has. By default the pattern exists under the
         conventions of Scalasca; `expert={}` makes it exist under those of EXPERT as well.
 
     Returns
@@ -511,6 +515,15 @@ def pattern(id: str, parent: str, title: str, **more: Any) -> Callable[[PatternF
     ... def late_big(model, m, parent, *, threshold):
     ...     return parent.where(m.length[parent.row] >= threshold)
     >>> trace.analyze(patterns=[late_big]).total("late_big")  # doctest: +SKIP
+
+    What was tried in a notebook with `trace.messages` is a pattern with `frame=True`: it gets the rows to look at as a data frame, and
+    returns severities (whole numbers are ticks, others seconds) or a mask that keeps those of its parent.
+
+    >>> @tracecols.pattern(
+    ...     "late_far", "mpi_latesender", "Late and Far", table="messages", summary="Late senders of other nodes.", frame=True
+    ... )
+    ... def late_far(m):
+    ...     return (m.send_rank - m.recv_rank).abs() > 4
     """
     family = Family(id)
 
