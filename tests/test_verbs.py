@@ -333,7 +333,7 @@ def test_load_imbalance__equals_a_loop(trace):
     region, rank = trace.call_paths.region, trace.locations["rank"]
     for over, group in (("rank", rank.tolist()), ("thread", list(range(len(rank))))):
         members = sorted(set(group))
-        ticks = defaultdict(lambda: dict.fromkeys(members, 0))
+        ticks = defaultdict(partial(dict.fromkeys, members, 0))
         for p in profile.itertuples():
             ticks[names[region[p.call_path]]][group[p.location]] += p.exclusive
         found = trace.load_imbalance(over=over)

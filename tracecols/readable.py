@@ -22,6 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tracecols.enhance.facts import Facts
+from tracecols.errors import AnalysisError
 from tracecols.once import once
 from tracecols.schema import NAMES, SIDE_TABLES, Column, Table
 from tracecols.schema.causes import CHARGED, DELAYS, POINTS
@@ -201,12 +202,15 @@ class Readable:
         numbers, unique = pd.factorize(names)
         return pd.Categorical.from_codes(np.append(numbers, -1)[rows], categories=unique).remove_unused_categories()
 
-    def paths(self, call_paths: NDArray[Any]) -> pd.Categorical:
+    def paths(self, call_paths: NDArray[Any], *, or_numbers: bool = False) -> pd.Categorical:
         """Return call paths as text, -1 for null; only those that occur are written out.
 
         Parameters
         ----------
         call_paths : (n,) int
+        or_numbers : bool, optional
+            Where the texts of all together would be too long (`enhance.paths.MAX_TEXT`), the last region and the number of each take
+            their place instead of an error.
         """
         facts = self._facts()
         tree = facts.call_paths
@@ -214,7 +218,13 @@ class Readable:
         number[call_paths] = 1
         # the last one stands for none
         number[-1] = 0
-        paths = tree.paths_of(facts.regions.name, np.flatnonzero(number).tolist())
+        found = np.flatnonzero(number).tolist()
+        try:
+            paths = tree.paths_of(facts.regions.name, found)
+        except AnalysisError:
+            if not or_numbers:
+                raise
+            paths = [f".../{facts.regions.name[tree.region[i]]} (call path {i})" for i in found]
         numbers, unique = pd.factorize(np.array([*paths, None], object)[:-1])
         number[number > 0] = numbers
         number[-1] = -1
@@ -250,7 +260,7 @@ class Readable:
             rank = np.append(ranks, np.int32(-1))[values]
             found = (nullable(rank, rank < 0),)
         elif c.target == "call_paths":
-            found = (self.paths(values),)
+            found = (self.paths(values, or_numbers=True),)
         elif c.target in NAMED:
             found = (self.named(values, c.target),)
         elif (table.name, c.name) in ENUMERATIONS:

@@ -28,10 +28,10 @@ from tracecols.once import once
 from tracecols.patterns.base import Family
 from tracecols.patterns.engine import analyze_model, choose, find_matches, find_waits
 from tracecols.patterns.plugins import load_all
+from tracecols.readable import Readable, n_readable
 from tracecols.replay.efficiencies import check_ideal, run_times
 from tracecols.replay.prediction import Prediction
 from tracecols.replay.replay import RECORDED, Replay, as_changes
-from tracecols.readable import Readable, n_readable
 from tracecols.schema import DEFINITIONS, NAMES, SIDE_TABLES, Table
 from tracecols.schema.causes import POINTS, WAITS
 from tracecols.schema.compound import EVENTS_WITH_POINTERS
@@ -1138,7 +1138,7 @@ class Trace:
         return self.catalog.sql(query)
 
 
-class RegionInstances(pd.DataFrame):
+class RegionInstances(pd.DataFrame):  # type: ignore[misc]
     """The table of region instances; it can still be called for those of some locations, as when it was a method."""
 
     _metadata = ["make"]

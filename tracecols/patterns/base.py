@@ -160,10 +160,12 @@ class Instances:
     """
 
     def __init__(self, table: CompoundTable, row: NDArray[np.int64]) -> None:
-        self._table, self.row, self.found = table, row, row >= 0
+        self.table, self.row, self.found = table, row, row >= 0
 
     def __getattr__(self, name: str) -> NDArray[Any]:
-        return pick(getattr(self._table, name), self.row)
+        if name.startswith("_") or name == "table":
+            raise AttributeError(name)
+        return pick(getattr(self.table, name), self.row)
 
 
 PatternFunction = Callable[..., Matches]

@@ -38,7 +38,6 @@ from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.cube import SeverityCube
 
-
 Result = TypeVar("Result")
 
 
@@ -730,6 +729,37 @@ def over_matches(
         return p, list(run.stages(one, [TABLES[p.table].stage], pool))
 
 
+def find_timed(
+    model: Model, ids: Iterable[str]
+) -> Iterator[tuple[Property, Matches, tuple[NDArray[np.int64], NDArray[np.int64]], Causes | None]]:
+    """Find the matches of several patterns by the conventions of Scalasca, with their times and causes.
+
+    Parameters
+    ----------
+    model : Model
+        The trace in one partition.
+    ids : iterable of str
+        Of properties; those that cannot exist in the trace are passed over.
+
+    Yields
+    ------
+    property, matches, (begin, end), causes
+        In the order of the ids as far as they stand on tables of the same stage; see `times_of` and `causes_of`.
+    """
+    declared = declared_for(model, "scalasca", ())
+    by_id = {p.id: p for p in declared}
+    chosen = [by_id[i] for i in ids if i in by_id]
+    computed, _ = needed(declared, [p.id for p in chosen])
+    search = Search(model, [p for p in declared if p.id in computed], CONVENTIONS["scalasca"])
+    for stage in dict.fromkeys(TABLES[p.table].stage for p in chosen):
+        matches = search.matches(model, stage)
+        for p in chosen:
+            if p.id in matches:
+                table: CompoundTable = model.get(p.table)
+                found = matches[p.id].where(matches[p.id].call_path >= 0)
+                yield p, found, times_of(p, by_id, table, found), causes_of(model, p, by_id, table, found)
+
+
 def find_waits(model: Model) -> dict[str, NDArray[Any]]:
     """Find every instance of the wait states that say who causes them.
 
@@ -743,30 +773,18 @@ def find_waits(model: Model) -> dict[str, NDArray[Any]]:
     dict of str to (n,) array
         The columns of `schema.causes.WAITS`.
     """
-    declared = declared_for(model, "scalasca", ())
-    chosen = [p for p in declared if p.cause is not None and p.match is not None]
-    computed, _ = needed(declared, [p.id for p in chosen])
-    search = Search(model, [p for p in declared if p.id in computed], CONVENTIONS["scalasca"])
+    chosen = [p.id for p in declared_for(model, "scalasca", ()) if p.cause is not None and p.match is not None]
     found: dict[str, list[NDArray[Any]]] = {
         c.name: [np.zeros(0, object if c.dtype == "string" else c.dtype)] for c in WAITS.columns
     }
-    for stage in dict.fromkeys(TABLES[p.table].stage for p in chosen):
-        matches = search.matches(model, stage)
-        for p in chosen:
-            if p.id not in matches:
-                continue
-            table: CompoundTable = model.get(p.table)
-            m = matches[p.id].where(matches[p.id].call_path >= 0)
-            who = causes_of(model, p, {}, table, m)
-            assert who is not None  # chosen for that
-            begin = table[p.since][m.row]
-            columns = {
-                "property": np.full(len(m), p.id, object), "location": m.location, "call_path": m.call_path, "begin_time": begin,
-                "end_time": begin + m.severity, "cause_location": who.location, "cause_call_path": who.call_path,
-                "cause_time": who.time,
-            }  # fmt: skip
-            for name, values in columns.items():
-                found[name].append(values)
+    for p, m, (begin, end), who in find_timed(model, chosen):
+        assert who is not None  # chosen for that
+        columns = {
+            "property": np.full(len(m), p.id, object), "location": m.location, "call_path": m.call_path, "begin_time": begin,
+            "end_time": end, "cause_location": who.location, "cause_call_path": who.call_path, "cause_time": who.time,
+        }  # fmt: skip
+        for name, values in columns.items():
+            found[name].append(values)
     result = {name: np.concatenate(arrays) for name, arrays in found.items()}
     order = np.lexsort((result["end_time"], result["begin_time"], result["location"]))
     return {name: values[order] for name, values in result.items()}

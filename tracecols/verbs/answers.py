@@ -52,7 +52,7 @@ class Drawing:
         return getattr(pd.DataFrame(self._answer).plot, name)
 
 
-class Answer(pd.DataFrame):
+class Answer(pd.DataFrame):  # type: ignore[misc]
     """The answer to a question about a trace: a data frame; `plot()` draws it.
 
     Rows and columns that are chosen from it are an answer as well. Once columns are missing that the picture needs, `plot` is

@@ -45,7 +45,7 @@ def comm_matrix(model: Model, readable: Readable, by: str = "rank") -> Answer:
 
     key, n_messages, length = add_up_all(over_slices(model, "messages", visit), 2)
     send, recv = np.divmod(key, max(n, 1))
-    columns = {
+    columns: dict[str, Any] = {
         "send_rank": readable.rank[send],
         "recv_rank": readable.rank[recv],
         "n_messages": n_messages,

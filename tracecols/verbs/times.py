@@ -317,7 +317,7 @@ def idle_time(model: Model, readable: Readable) -> Answer:
     waiting = sum((cube.by_location(p) for p in waits), nothing)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(total > 0, (of_idle + waiting) / total, 0.0)
-    columns = {
+    columns: dict[str, Any] = {
         "rank": readable.rank, "thread": readable.thread, "total_seconds": total, "idle_seconds": of_idle,
         "waiting_seconds": waiting, "share": share,
     }  # fmt: skip
