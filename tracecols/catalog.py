@@ -67,6 +67,9 @@ class Catalog:
         self._temporary: Any = None
         self.sides = {side_name(name): name for name in (*SIDE_TABLES, *store.tables) if name != "events"}
 
+    def __repr__(self) -> str:
+        return f"<Catalog of {self.store.path.name}: {', '.join(self.names)}>"
+
     @property
     def names(self) -> list[str]:
         """What there is: enhanced tables, side tables that have rows, definitions."""

@@ -172,7 +172,7 @@ PatternFunction = Callable[..., Matches]
 CellFunction = Callable[..., Cells]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Property:
     """A node of the property tree and how its severity is found.
 
@@ -266,6 +266,10 @@ class Property:
     frame: bool = False
     family: str = ""
 
+    def __repr__(self) -> str:
+        below = f", below {self.parent}" if self.parent else ""
+        return f"<Property {self.id} ({self.unit}{below}): {self.title}. {self.summary}>"
+
 
 @dataclass(frozen=True)
 class Conventions:
@@ -347,6 +351,10 @@ class Family:
     def __init__(self, name: str) -> None:
         self.name = name
         self.properties: list[Property] = []
+
+    def __repr__(self) -> str:
+        names = ", ".join(dict.fromkeys(p.id for p in self.properties))
+        return f"<Family {self.name}: {names or 'no properties'}>"
 
     def _declare(self, scalasca: Variant | None, expert: Variant | None, common: Mapping[str, Any]) -> None:
         for conventions, variant in (("scalasca", scalasca), ("expert", expert)):

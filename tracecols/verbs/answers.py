@@ -22,6 +22,9 @@ class Drawing:
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
 
+    def __repr__(self) -> str:
+        return f"<Drawing of {self._answer.question or 'a frame'}: call it, or a method of pandas such as plot.bar>"
+
     def __call__(self, *arguments: Any, ax: Any = None, **options: Any) -> Any:
         """Draw the picture of the question with matplotlib; with other arguments what pandas draws with them.
 
