@@ -254,3 +254,23 @@ def test_seconds__where_the_clock_starts_at_zero_are_durations(archive, tmp_path
     archive.mpi(1).ranks[0].call(5, 10, "main")
     trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
     assert trace.seconds(5) == trace.duration(5) == 5e-9
+
+
+def test_frames__of_call_paths_too_long_to_write_out_say_which_they_are(trace, monkeypatch):
+    """Names beyond 1 GiB are refused where they are asked for; a table has the last region and the number of each."""
+    from tracecols.enhance import paths
+
+    fresh = tracecols.open(trace.path, jobs=1)
+    monkeypatch.setattr(paths, "MAX_TEXT", 10)
+    m = fresh.messages
+    assert m.send_path.iloc[0] == f".../MPI_Send (call path {m.send_call_path.iloc[0]})"
+    with pytest.raises(AnalysisError, match="take"):
+        fresh.with_names(fresh.frame("messages", raw=True))
+
+
+def test_import__loads_neither_pandas_nor_matplotlib():
+    import subprocess
+    import sys
+
+    code = "import sys, tracecols; print([m for m in ('pandas', 'pyarrow', 'numba', 'matplotlib') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
