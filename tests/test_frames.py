@@ -268,6 +268,25 @@ def test_frames__of_call_paths_too_long_to_write_out_say_which_they_are(trace, m
         fresh.with_names(fresh.frame("messages", raw=True))
 
 
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda t: t.definition("region"), "did you mean regions"),
+        (lambda t: t.definition(3), "there are"),
+        (lambda t: t.table("p2"), "did you mean p2p"),
+        (lambda t: t.table(None), "this trace has"),
+        (lambda t: t.frame_bytes("mesages"), "did you mean messages"),
+        (lambda t: t.read_events(columns="tim"), "did you mean time"),
+        (lambda t: t.scan("wait"), "did you mean waits"),
+        (lambda t: t.analyze("scalaska"), "did you mean scalasca"),
+        (lambda t: t.analyze(3), "there are scalasca"),
+    ],
+)
+def test_names__that_are_wrong_are_answered_with_the_nearest(call, words, trace):
+    with pytest.raises(TracecolsError, match=words):
+        call(trace)
+
+
 def test_import__loads_neither_pandas_nor_matplotlib():
     import subprocess
     import sys

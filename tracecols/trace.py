@@ -452,9 +452,9 @@ class Trace:
         wanted = list(EVENT_COLUMNS) if columns is None else as_texts(columns, "columns", StoreError)
         unknown = set(wanted) - set(EVENT_COLUMNS)
         if unknown:
-            raise StoreError(
-                f"events have no column {', '.join(sorted(unknown))}\n  there are {', '.join(EVENT_COLUMNS)}"
-            )
+            there_are = f"there are {', '.join(EVENT_COLUMNS)}"
+            hint = did_you_mean(min(unknown), EVENT_COLUMNS, there_are)
+            raise StoreError(f"events have no column {', '.join(sorted(unknown))}\n  {hint}")
         chosen = self._chosen(locations, rank, thread)
         first, last = (None if at is None else self.ticks(at) for at in (start, stop))
         spans = find_spans(self.store, chosen, first, last)

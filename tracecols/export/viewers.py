@@ -15,9 +15,7 @@ from tracecols.export.perfetto import PerfettoWriter
 from tracecols.export.tables import new_file
 from tracecols.export.timeline import Samples, Timeline, TrackEvents
 from tracecols.jobs import n_jobs
-from tracecols.readable import Readable
 from tracecols.slices.source import chosen_locations, open_store, time_range_ticks
-from tracecols.verbs.waiting import worst_instances
 
 WRITERS: dict[str, type[PerfettoWriter] | type[ChromeWriter]] = {
     ".pftrace": PerfettoWriter,
@@ -152,6 +150,10 @@ def find_around(model: Model, name: str) -> tuple[int, int, str]:
     ExportError
         If there is no instance, or the property does not say when they are.
     """
+    # they import pandas
+    from tracecols.readable import Readable
+    from tracecols.verbs.waiting import worst_instances
+
     p, found = worst_instances(model, name, MOST)
     begin, end = found["begin"], found["end"]
     if not begin.size or begin[0] < 0:

@@ -27,7 +27,6 @@ from tracecols.patterns.base import Cause, Causes, Conventions, Family, Findings
 from tracecols.patterns.bounds import check_bounds
 from tracecols.patterns.counters import counter_properties
 from tracecols.patterns.device_times import DeviceTimes, device_efficiencies
-from tracecols.patterns.framed import match_frame
 from tracecols.patterns.plugins import installed
 from tracecols.patterns.profile import displaced_call_paths, overbooked_threads
 from tracecols.patterns.registry import CONVENTIONS, find_declared, needed, properties
@@ -303,6 +302,9 @@ class Search:
             used = [matches[u] for u in p.uses]
             try:
                 if p.frame:
+                    # imports pandas, which other analyses do without
+                    from tracecols.patterns.framed import match_frame
+
                     found = match_frame(p, of_slice, table, start, inherited, constituents, self._given[p.id])
                 else:
                     found = p.match(of_slice, table.read_only(), start, *used, **constituents, **self._given[p.id])
@@ -460,7 +462,9 @@ def check_conventions(conventions: object) -> None:
         If there are none of this name.
     """
     if not isinstance(conventions, str) or conventions not in CONVENTIONS:
-        raise AnalysisError(f"no conventions {show(conventions)}\n  there are {', '.join(CONVENTIONS)}")
+        there_are = f"there are {', '.join(CONVENTIONS)}"
+        hint = did_you_mean(conventions, CONVENTIONS, there_are) if isinstance(conventions, str) else there_are
+        raise AnalysisError(f"no conventions {show(conventions)}\n  {hint}")
 
 
 def declared_for(model: Model, conventions: str, patterns: Iterable[Family]) -> list[Property]:
