@@ -197,9 +197,9 @@ def use(path: Path, out: Path, how: int) -> None:
             middle = trace.seconds((first + last) // 2)
             trace.analyze(start=float(middle))
         case 4:
-            export_timeline(path, out / "x.trace.json", waits=["mpi_latesender"], jobs=1)
+            export_timeline(path, out / "x.trace.json", waits=["mpi_latesender"], critical_path=False, jobs=1)
         case 5:
-            export_timeline(path, out / "x.pftrace", jobs=1)
+            export_timeline(path, out / "x.pftrace", waits="none", critical_path=False, jobs=1)
         case 6:
             export_archive(path, out / "x.otf2", jobs=1)
         case _:

@@ -45,8 +45,8 @@ def run(*arguments):
 def in_python(trace, name):
     """Return the data frame of an enhanced table."""
     if name == "events":
-        return trace.events.reset_index(drop=True)
-    return trace.region_instances() if name == "region_instances" else getattr(trace, name)
+        return trace.read_events().reset_index(drop=True)
+    return trace.frame(name, raw=True)
 
 
 def divide_small(monkeypatch, rows):
@@ -213,7 +213,7 @@ def test_sql__sees_all_tables_under_the_names_of_python(own):
     assert (joined.sent == joined["whole"]).all() and len(joined) == 12
     paths = trace.sql("select path from call_paths order by row")
     assert paths.path.tolist() == trace.call_paths.path.tolist()
-    assert trace.sql("select * exclude (row) from messages order by row").equals(trace.messages)
+    assert trace.sql("select * exclude (row) from messages order by row").equals(in_python(trace, "messages"))
 
 
 def test_sql__collectives_are_one_thing(own):
@@ -221,7 +221,7 @@ def test_sql__collectives_are_one_thing(own):
     pytest.importorskip("duckdb")
     trace = tracecols.open(own)
     assert side_name("collectives") == "collectives_events"
-    assert trace.sql("select * from collectives limit 1").columns.tolist() == ["row", *trace.collectives]
+    assert trace.sql("select * from collectives limit 1").columns.tolist() == ["row", *in_python(trace, "collectives")]
     assert len(trace.sql("select * from collectives_events")) == len(trace.table("collectives"))
     assert trace.table("collectives_events").equals(trace.table("collectives"))
     assert len(trace.scan("collectives")) == 12
@@ -237,7 +237,7 @@ def test_sql__makes_the_pointers_of_events_only_where_they_are_read(own):
     assert trace.sql(waits).n[0] == 15
     assert list(find_tables(trace.store)) == ["events"]
     assert trace.sql("select kind, count(*) n, min(row) first from events group by all order by kind").equals(stored)
-    assert trace.sql("select * from events order by row").set_index("row").equals(trace.events)
+    assert trace.sql("select * from events order by row").set_index("row").equals(trace.read_events())
 
 
 def test_scan__gives_all_tables_there_are(own):
@@ -296,7 +296,7 @@ def test_arrow__streams_come_piece_by_piece_with_declared_types(own):
     for source in (trace.scan("lock_acquisitions"), trace.model.lock_acquisitions):
         found = pa.table(source)
         assert [str(t) for t in found.schema.types] == [c.dtype for c in TABLES["lock_acquisitions"].schema.columns]
-        assert found.to_pandas().equals(trace.lock_acquisitions)
+        assert found.to_pandas().equals(in_python(trace, "lock_acquisitions"))
     reader = pa.RecordBatchReader.from_stream(trace.scan("events"))
     assert reader.schema.names == list(schema_of("events").names)
     assert reader.read_all().num_rows == 6708
@@ -355,7 +355,7 @@ def test_tables__of_a_store_that_cannot_be_written_stand_elsewhere(own, monkeypa
     monkeypatch.setattr("tracecols.catalog.os.access", lambda *_: False)
     table = trace.scan("sends")
     assert not (own / "enhanced").exists()
-    assert table.frame().equals(trace.sends)
+    assert table.frame().equals(in_python(trace, "sends"))
     folder = table.files[0].parent
     assert trace.scan("sends").files == table.files
     del table, trace
@@ -434,11 +434,12 @@ def test_frames__say_what_they_take_and_are_refused_beyond_a_limit(store):
 
 @pytest.mark.parametrize("rows", [30, 1 << 30])
 def test_events__are_the_same_for_any_partitioning_and_selection(rows, store, monkeypatch):
-    whole = tracecols.open(store).events
+    shown, whole = tracecols.open(store).events, tracecols.open(store).read_events()
     divide_small(monkeypatch, rows)
     monkeypatch.setattr(event_rows, "BATCH", 100)
     trace = tracecols.open(store)
-    assert trace.events.equals(whole)
+    assert trace.events.equals(shown)
+    assert trace.read_events().equals(whole)
     some = trace.read_events([5, 1], start=0.3, stop=0.4)
     assert some.equals(whole.loc[some.index])
     assert some.location.unique().tolist() == [5, 1]

@@ -67,6 +67,15 @@ def lines(trace, timeline):
     return found
 
 
+def run(*arguments):
+    return CliRunner().invoke(group, [str(a) for a in arguments])
+
+
+@pytest.fixture(scope="module")
+def hybrid(tmp_path_factory):
+    return convert(DATA / "hybrid_2x3", tmp_path_factory.mktemp("hybrid")).path
+
+
 @pytest.fixture(scope="module", params=RECORDED)
 def recorded(request, tmp_path_factory):
     """A recorded trace and its timeline."""
@@ -283,6 +292,155 @@ def test_waits__of_no_such_property_are_refused(archive, tmp_path):
     assert [p.name for p in tmp_path.iterdir() if "pftrace" in p.name] == []
 
 
+# -- causes and the critical path ------------------------------------------------------------------------------------------
+
+
+def late(archive):
+    """The longer rank 1 waits from 20 to 50 for rank 0, which works from 10 to 40."""
+    mpi = archive.mpi(2)
+    mpi.ranks[0].enter(0, "main").call(10, 40, "work").enter(50, "MPI_Send").send(51, 1, mpi.world).leave(
+        60, "MPI_Send"
+    )
+    mpi.ranks[0].leave(99, "main")
+    mpi.ranks[1].enter(0, "main").enter(20, "MPI_Recv").recv(55, 0, mpi.world).leave(56, "MPI_Recv").leave(199, "main")
+
+
+@pytest.mark.parametrize("name", ["x.pftrace", "x.trace.json"])
+def test_waits__by_default_say_who_causes_them(name, archive, tmp_path):
+    late(archive)
+    trace = convert(archive.write(), tmp_path)
+    timeline = export(trace, tmp_path / name, critical_path=False)
+    (wait,) = [s for of in timeline.slices.values() for s in of if s.category == "wait state"]
+    assert (wait.name, wait.begin, wait.end) == ("Late Sender", 20, 50)
+    assert wait.details == {"cause": "rank 0 thread 0", "call path": "main/MPI_Send"}
+    (cause,) = [i for of in timeline.instants.values() for i in of if i.category == "wait state"]
+    assert (cause.name, cause.begin, cause.flows) == ("cause of Late Sender", 50, wait.flows)
+    assert (wait.ends_flow, cause.ends_flow) == (False, True)
+    others = {f for of in timeline.instants.values() for i in of for f in i.flows if i is not cause}
+    assert not others & set(wait.flows)
+    if name.endswith("pftrace"):
+        assert timeline.path(cause.track)[-1] == "Causes"
+        assert timeline.tracks[cause.track].parent_uuid == lines(trace, timeline)[0]
+    none = export(trace, tmp_path / name, waits="none", critical_path=False)
+    assert not [s for of in none.slices.values() for s in of if s.category == "wait state"]
+    # outside of the time range there is no arrow
+    cut = export(trace, tmp_path / name, stop=45e-9, critical_path=False)
+    (wait,) = [s for of in cut.slices.values() for s in of if s.category == "wait state"]
+    assert (wait.end, wait.flows) == (45, [])
+
+
+@pytest.mark.parametrize("name", ["x.pftrace", "x.trace.json"])
+def test_critical_path__is_a_track_of_its_own_and_one_below_each_location(name, archive, tmp_path):
+    late(archive)
+    trace = convert(archive.write(), tmp_path)
+    timeline = export(trace, tmp_path / name, waits="none")
+    stretches = trace.critical_path()
+    assert stretches.location.tolist() == [0, 1]
+    of = [s for slices in timeline.slices.values() for s in slices if s.category == "critical path"]
+    whole = sorted((s for s in of if s.name != "critical path"), key=lambda s: s.begin)
+    assert [s.name for s in whole] == ["rank 0 thread 0", "rank 1 thread 0"]
+    below = sorted((s for s in of if s.name == "critical path"), key=lambda s: s.begin)
+    expected = list(zip(stretches.begin_time, stretches.end_time, strict=True))
+    assert [(s.begin, s.end) for s in below] == [(s.begin, s.end) for s in whole] == expected
+    assert [s.details.get("reason") for s in below] == [None, "late sender"]
+    assert [s.details.get("call path", "") for s in below] == stretches.end_call_path.tolist()
+    # one arrow from the one to the other
+    assert below[0].flows == below[1].flows != []
+    assert [s.ends_flow for s in below] == [False, True]
+    assert not any(s.flows for s in whole)
+    without = export(trace, tmp_path / name, critical_path=False)
+    assert not [s for slices in without.slices.values() for s in slices if s.category == "critical path"]
+
+
+@pytest.mark.parametrize("source", [p for p in RECORDED if p.id.startswith("data")])
+def test_critical_path__of_recorded_traces_is_the_table(source, tmp_path):
+    trace = convert(source, tmp_path)
+    timeline = export(trace, tmp_path / "x.pftrace", waits="all")
+    of = lines(trace, timeline)
+    expected = trace.critical_path()
+    expected = expected[expected.end_time > expected.begin_time]
+    found = []
+    for location, line in of.items():
+        for uuid, track in timeline.tracks.items():
+            if track.parent_uuid == line and track.name == "Critical path":
+                found += [(location, s.begin, s.end) for s in timeline.slices[uuid]]
+    begin, end = (ns(trace, expected[c]) for c in ("begin_time", "end_time"))
+    assert sorted(found) == sorted(zip(expected.location.tolist(), begin, end, strict=True))
+    assert len(found) > 1
+    flows = [f for slices in timeline.slices.values() for s in slices if s.category == "critical path" for f in s.flows]
+    assert len(set(flows)) == 1
+
+
+# -- around the worst instance ---------------------------------------------------------------------------------------------
+
+
+def test_around__shows_the_time_of_the_worst_instance(hybrid, tmp_path):
+    result = run("export", hybrid, tmp_path / "x.pftrace", "--around", "late broadcast", "--jobs", 1)
+    assert result.exit_code == 0, result.output
+    worst = Trace(hybrid).top_instances("mpi_latebroadcast", 1).iloc[0]
+    assert (
+        "the worst 0.00714619 s on rank 1 thread 0, caused by rank 0 thread 0, in hybrid/main/h_coll/MPI_Bcast"
+        in result.stderr
+    )
+    assert "wait states of mpi_latebroadcast: 1\n" in result.stderr
+    assert "mpi_earlyscan" not in result.stderr
+    timeline = read(tmp_path / "x.pftrace")
+    times = [t for slices in timeline.slices.values() for s in slices for t in (s.begin, s.end)]
+    length = worst.end_seconds - worst.begin_seconds
+    assert min(times) == pytest.approx((worst.begin_seconds - 2 * length) * 1e9, abs=2)
+    assert max(times) == pytest.approx((worst.end_seconds + 2 * length) * 1e9, abs=2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("x.pftrace", "--around", "late broadcats"), 1, "did you mean mpi_latebroadcast"),
+        (("x.pftrace", "--around", "mpi_earlyscan"), 1, "property 'mpi_earlyscan' has no instance in this trace"),
+        (("x.pftrace", "--around", "time"), 1, "computed from call paths"),
+        (("x.pftrace", "--around", "mpi_latebroadcast", "--from", "0.1"), 2, "--around finds the time range"),
+        (("x.csv", "--around", "mpi_latebroadcast"), 2, "--around: only for a timeline"),
+        (("x.csv", "--no-critical-path"), 2, "--critical-path: only for a timeline"),
+    ],
+)
+def test_around__refuses(arguments, code, words, hybrid, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run("export", hybrid, *arguments)
+    assert result.exit_code == code, result.output
+    assert words in result.output
+    assert not list(tmp_path.iterdir())
+
+
+# -- processes and threads -------------------------------------------------------------------------------------------------
+
+
+def test_descriptors__tell_processes_and_threads(tmp_path, data):
+    """Queries by process and thread of the trace processor use them."""
+    trace = convert(data / "hybrid_2x3", tmp_path)
+    timeline = export(trace, tmp_path / "x.pftrace")
+    processes = {t.process.pid: t.process.process_name for t in timeline.tracks.values() if t.HasField("process")}
+    assert processes == {1: "MPI Rank 0", 2: "MPI Rank 1"}
+    of = lines(trace, timeline)
+    threads = {i: timeline.tracks[u].thread for i, u in of.items()}
+    assert [threads[i].pid for i in range(6)] == [1, 1, 1, 2, 2, 2]
+    assert [threads[i].tid for i in range(6)] == [1, 4, 5, 2, 7, 8]
+    assert [threads[i].thread_name for i in range(3)] == ["Master thread", "OMP thread 1", "OMP thread 2"]
+    # what stands below a thread is its own: it has no descriptor but that of its parent
+    for uuid, track in timeline.tracks.items():
+        if track.HasField("thread"):
+            assert timeline.tracks[track.parent_uuid].HasField("process")
+        elif track.HasField("process"):
+            assert uuid not in timeline.slices
+
+
+def test_descriptors__of_processes_that_share_their_line_with_their_thread(tmp_path, data):
+    trace = convert(data / "late_sender", tmp_path)
+    timeline = export(trace, tmp_path / "x.pftrace")
+    threads = [t.thread for t in timeline.tracks.values() if t.HasField("thread")]
+    processes = [t.process for t in timeline.tracks.values() if t.HasField("process")]
+    assert [(t.pid, t.tid, t.thread_name) for t in threads] == [(i + 1, i + 1, "Master thread") for i in range(4)]
+    assert [(p.pid, p.process_name) for p in processes] == [(i + 1, f"MPI Rank {i}") for i in range(4)]
+
+
 # -- tracks --------------------------------------------------------------------------------------------------------------
 
 
@@ -294,7 +452,11 @@ def test_tracks__form_the_system_tree_in_order(tmp_path, data):
         paths[0][-1], "MPI Rank 0", "Master thread", "OMP thread 1", "OMP thread 2",
     ]  # fmt: skip
     assert paths[0][0].startswith("machine Linux, node ")
-    assert [t.sibling_order_rank for t in timeline.tracks.values()] == sorted(timeline.tracks)
+    # the critical path comes before
+    order = {u: t.sibling_order_rank for u, t in timeline.tracks.items()}
+    assert [u for u in order if order[u] != u] == [
+        u for u, t in timeline.tracks.items() if timeline.path(u) == ("Critical path",)
+    ]
     assert {t.child_ordering for t in timeline.tracks.values()} == {3}
 
 
@@ -336,7 +498,8 @@ def test_tracks__of_several_nodes_and_processes_of_one_thread(archive, tmp_path)
             process = archive.process(f"rank {2 * n + r}", node=node)
             archive.location("main thread", process).call(0, 10 + r, "main")
     timeline = export(convert(archive.write(), tmp_path), tmp_path / "x.pftrace")
-    assert [timeline.path(u) for u in timeline.tracks] == [
+    # besides those that only name a process
+    assert [timeline.path(u) for u, t in timeline.tracks.items() if not t.HasField("process")] == [
         ("machine cluster",),
         ("machine cluster", "node n0"),
         ("machine cluster", "node n0", "rank 0, main thread"),
@@ -425,19 +588,10 @@ def test_counters__that_are_no_numbers_are_counted_and_large_ones_are_doubles(ar
 # -- the command and its errors ------------------------------------------------------------------------------------------
 
 
-def run(*arguments):
-    return CliRunner().invoke(group, [str(a) for a in arguments])
-
-
-@pytest.fixture(scope="module")
-def hybrid(tmp_path_factory):
-    return convert(DATA / "hybrid_2x3", tmp_path_factory.mktemp("hybrid")).path
-
-
 @pytest.mark.parametrize("name", ["x.pftrace", "x.perfetto-trace", "x.trace.json"])
 def test_export__writes_a_piece(name, hybrid, tmp_path):
     result = run(
-        "export", hybrid, tmp_path / name, "--from", 0.3, "--to", 0.35, "--locations", "0,2-3", "--waits", "mpi_latebroadcast",
+        "export", hybrid, tmp_path / name, "--from", 0.3, "--to", 0.35, "--locations", "0,2-3", "--waits", "mpi_latebroadcast", "--no-critical-path",
         "--jobs", 1,
     )  # fmt: skip
     assert (result.exit_code, result.stdout) == (0, f"{tmp_path / name}\n")

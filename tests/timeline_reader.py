@@ -152,7 +152,8 @@ class Chrome(Read):
                 continue
             time = round(e["ts"] * 1000)
             if e["ph"] == "B":
-                self.begin(Slice(e["tid"], e["name"], e["cat"], time))
+                last = Slice(e["tid"], e["name"], e["cat"], time, details=e.get("args", {}))
+                self.begin(last)
             elif e["ph"] == "E":
                 self.end(e["tid"], time)
             elif e["ph"] == "i":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 import reprlib
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -49,25 +50,57 @@ def as_texts(given: object, what: str, error: type[TracecolsError]) -> list[str]
     return found
 
 
-def as_locations(given: object, error: type[TracecolsError]) -> list[int]:
-    """Return numbers of locations as a list; a single one stands for itself.
+_NUMBERS = r"\d{1,9}(?:\s*-\s*\d{1,9})?(?:\s*,\s*\d{1,9}(?:\s*-\s*\d{1,9})?)*"
+_SELECTION = re.compile(rf"\s*(?:(?:ranks?|threads?)\s+{_NUMBERS}\s*(?:,\s*)?)+", re.IGNORECASE)
+_TERM = re.compile(rf"(rank|thread)s?\s+({_NUMBERS})", re.IGNORECASE)
+
+
+def is_selection(given: object) -> bool:
+    """Say whether something is a text that selects locations, such as `rank 0-3 thread 1`."""
+    return isinstance(given, str) and _SELECTION.fullmatch(given) is not None
+
+
+def selected_numbers(text: str) -> dict[str, list[tuple[int, int]]]:
+    """Return what a text selects (`is_selection`): by `rank` and `thread` the ranges of numbers, both ends included.
 
     Parameters
     ----------
-    given : int or iterable of int
+    text : str
+
+    Examples
+    --------
+    >>> selected_numbers("rank 0, 2-3 thread 1")
+    {'rank': [(0, 0), (2, 3)], 'thread': [(1, 1)]}
+    """
+    result: dict[str, list[tuple[int, int]]] = {}
+    for what, numbers in _TERM.findall(text):
+        for part in numbers.split(","):
+            first, _, last = part.partition("-")
+            result.setdefault(what.lower(), []).append((int(first), int(last or first)))
+    return result
+
+
+def as_locations(given: object, error: type[TracecolsError]) -> list[int | str]:
+    """Return locations as a list, numbers and texts that select some; a single one stands for itself.
+
+    Parameters
+    ----------
+    given : int, str, or iterable of them
+        Numbers, or texts such as `rank 0`, `thread 1`, `rank 0-3 thread 1`.
     error : type
-        The error to raise if they are no whole numbers.
+        The error to raise if they are something else.
     """
     found: list[Any] | None = None
-    if is_whole_number(given):
+    if is_whole_number(given) or is_selection(given):
         found = [given]
     elif isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
         found = list(given)
-    if found is None or not all(map(is_whole_number, found)):
+    if found is None or not all(is_whole_number(one) or is_selection(one) for one in found):
         raise error(
-            f"locations are given as whole numbers, not as {show(given)}\n  give one, or a list such as [0, 4, 5]"
+            f"locations are given as whole numbers, or in words, not as {show(given)}\n"
+            "  give a number, a list such as [0, 4, 5], or a text such as 'rank 0' or 'rank 0-3 thread 1'"
         )
-    return [int(location) for location in found]
+    return [location if isinstance(location, str) else int(location) for location in found]
 
 
 def check_locations(chosen: Iterable[int], n_locations: int, error: type[TracecolsError]) -> None:

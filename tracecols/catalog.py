@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from threading import RLock
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
 
 from tracecols.arguments import did_you_mean, show
 from tracecols.enhance.model import Model, Progress
 from tracecols.enhance.pointers import POINTERS
 from tracecols.enhance.table_files import ENHANCED, FOLDER, TableFiles, find_table
-from tracecols.enhance.table_writer import with_referred, write_tables
+from tracecols.enhance.table_writer import Parts, with_referred, write_tables
 from tracecols.errors import MissingExtraError, StoreError
 from tracecols.schema import DEFINITIONS, SIDE_TABLES, Table
 from tracecols.scratch import temporary_folder
@@ -49,18 +52,33 @@ class Catalog:
     store : Store
     model : callable
         Returns the model; called when a table has to be made.
+    found : mapping, optional
+        Tables that are found in the model as a whole, by name: their declaration, and what returns their columns.
     """
 
-    def __init__(self, store: Store, model: Callable[[], Model]) -> None:
-        self.store, self._model = store, model
+    def __init__(
+        self,
+        store: Store,
+        model: Callable[[], Model],
+        found: Mapping[str, tuple[Table, Callable[[], Mapping[str, NDArray[Any]]]]] = MappingProxyType({}),
+    ) -> None:
+        self.store, self._model, self._tables_found = store, model, dict(found)
         self._lock = RLock()
         self._temporary: Any = None
         self.sides = {side_name(name): name for name in (*SIDE_TABLES, *store.tables) if name != "events"}
 
+    def __repr__(self) -> str:
+        return f"<Catalog of {self.store.path.name}: {', '.join(self.names)}>"
+
     @property
     def names(self) -> list[str]:
         """What there is: enhanced tables, side tables that have rows, definitions."""
-        return [*ENHANCED, *(name for name, of in self.sides.items() if of in self.store.tables), *DEFINITIONS]
+        return [
+            *ENHANCED,
+            *self._tables_found,
+            *(name for name, of in self.sides.items() if of in self.store.tables),
+            *DEFINITIONS,
+        ]
 
     def check(self, name: object) -> str:
         """Refuse what is no table's name.
@@ -68,14 +86,14 @@ class Catalog:
         Parameters
         ----------
         name : object
-        What was given as the name of a table.
+            What was given as the name of a table.
 
         Raises
         ------
         StoreError
             If there is none of that name.
         """
-        if not isinstance(name, str) or name not in {*ENHANCED, *self.sides, *DEFINITIONS}:
+        if not isinstance(name, str) or name not in {*ENHANCED, *self._tables_found, *self.sides, *DEFINITIONS}:
             hint = did_you_mean(name, self.names, f"there are {', '.join(self.names)}") if isinstance(name, str) else ""
             raise StoreError(f"no table {show(name)} in {self.store.path}\n  {hint or 'give the name of a table'}")
         return name
@@ -96,6 +114,8 @@ class Catalog:
         self.check(name)
         if name in ENHANCED:
             return self.enhanced([name])[name]
+        if name in self._tables_found:
+            return self._written(name)
         if name in DEFINITIONS:
             return TableFiles(name, (self.store.path / "definitions" / f"{name}.parquet",))
         of = self.sides[name]
@@ -103,6 +123,21 @@ class Catalog:
         if not files:
             raise StoreError(f"the table {name} has no rows in {self.store.path}\n  there are {', '.join(self.names)}")
         return TableFiles(name, files)
+
+    def _written(self, name: str) -> TableFiles:
+        """Return a table that is found in the model as a whole; it is written to a temporary folder."""
+        with self._lock:
+            if self._temporary is None:
+                self._temporary = temporary_folder()
+            folder = self._temporary.path / name
+            if not folder.is_dir():
+                table, find = self._tables_found[name]
+                columns = find()
+                with Parts(folder, 0, table) as parts:
+                    parts.write_rows(columns.__getitem__, len(columns[table.names[0]]))
+                    if not parts.n:
+                        parts.write(lambda column: columns[column][:0])
+            return TableFiles(name, tuple(sorted(folder.glob("part-*.parquet"))), self._temporary)
 
     def find(self, name: str) -> TableFiles | None:
         """Return an enhanced table if it is there.
@@ -189,6 +224,7 @@ class Catalog:
 
     def _query(self, duckdb: Any, query: str, words: set[str]) -> pd.DataFrame:
         tables = self.enhanced([name for name in ENHANCED if name in words and name != "events"])
+        tables |= {name: self._written(name) for name in self._tables_found if name in words}
         events = self.find("events")
         # a view opens its files: those that nobody names are left out, unless it is asked what there is
         if words & {"show", "information_schema", "duckdb_views", "duckdb_tables"}:

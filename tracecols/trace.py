@@ -12,35 +12,44 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from tracecols.arguments import as_seconds, as_texts, clock_reading, is_whole_number, show
+from tracecols.arguments import as_seconds, as_texts, clock_reading, did_you_mean, is_whole_number, show
 from tracecols.catalog import Catalog
 from tracecols.clocks.correction import SHRINK, STRETCH, Bounds, Correction
-from tracecols.enhance.columns import CompoundTable
 from tracecols.enhance.event_rows import EVENT_COLUMNS, bytes_of, find_spans, read_event_columns
 from tracecols.enhance.instances import region_instances
+from tracecols.enhance.locations import find_locations
 from tracecols.enhance.model import Model, enhance
 from tracecols.enhance.table_files import TableFiles, row_bytes
 from tracecols.enhance.tables import TABLES
-from tracecols.errors import StoreError
+from tracecols.errors import AnalysisError, StoreError
 from tracecols.jobs import n_jobs
 from tracecols.once import once
 from tracecols.patterns.base import Family
 from tracecols.patterns.engine import analyze_model, choose, find_matches, find_waits
 from tracecols.patterns.plugins import load_all
+from tracecols.readable import Readable, n_readable
 from tracecols.replay.efficiencies import check_ideal, run_times
 from tracecols.replay.prediction import Prediction
 from tracecols.replay.replay import RECORDED, Replay, as_changes
-from tracecols.schema import NAMES, SIDE_TABLES
-from tracecols.schema.causes import POINTS
+from tracecols.schema import DEFINITIONS, NAMES, SIDE_TABLES, Table
+from tracecols.schema.causes import POINTS, WAITS
+from tracecols.schema.compound import EVENTS_WITH_POINTERS
 from tracecols.severity.efficiencies import IDEALS, REPLAY, tabulate
 from tracecols.slices.opened import open_slice
 from tracecols.slices.rewritten import RewrittenTrace
-from tracecols.slices.source import chosen_locations
 from tracecols.store import Store
+from tracecols.verbs.answers import Answer
+from tracecols.verbs.messages import comm_matrix, comm_over_time, message_histogram
+from tracecols.verbs.times import flat_profile, idle_time, iterations, load_imbalance, time_profile
+from tracecols.verbs.waiting import late_senders, top_instances
 
 if TYPE_CHECKING:
     from tracecols.severity import SeverityCube
+
+Selection = int | str | Iterable[int | str] | None
+"""Locations: rows, texts such as `rank 0-3 thread 1`, or several of them; None, all."""
 
 FRAME_SHARE = 2
 """A data frame may take the machine's memory divided by this, unless something else is said (`Trace.frame_limit`)."""
@@ -54,12 +63,55 @@ def default_frame_limit() -> int | None:
         return None
 
 
+def _as_ticks(given: Any, what: str) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Return ticks as an array, 0 where they are null, and as floating-point numbers, nan where they are null."""
+    if isinstance(given, pd.Series | pd.Index):
+        is_null = np.asarray(given.isna())
+        try:
+            values = given.to_numpy(dtype=None if not is_null.any() else np.float64, na_value=np.nan)
+        except (TypeError, ValueError):
+            values = np.array([None], object)
+    else:
+        values = np.asarray(given)
+    if values.dtype.kind not in "iuf":
+        raise StoreError(
+            f"these are no {what}: {show(given)}\n  give ticks, as columns called time or ..._time hold them"
+        )
+    return values, values.astype(np.float64)
+
+
+def _like(given: Any, values: NDArray[np.float64]) -> Any:
+    """Return values as what was given: a Series with its index and name, an array, or a number."""
+    if isinstance(given, pd.Series):
+        return pd.Series(values, index=given.index, name=given.name)
+    return pd.Index(values, name=given.name) if isinstance(given, pd.Index) else values[()]
+
+
+def _row_bytes(table: Table, raw: bool) -> int:
+    """Return the bytes of a row in a data frame, at most."""
+    return row_bytes(table) + (0 if raw else 8 * n_readable(table))
+
+
+def _rows_at(table: Table, frame: pd.DataFrame, chosen: list[int] | None) -> pd.DataFrame:
+    """Keep the rows of a table that are on some locations."""
+    if chosen is None:
+        return frame
+    columns = [c.name for c in table.columns if c.target == "locations"]
+    # what else is told, as who causes a wait, is not where a row is
+    columns = ["location"] if "location" in columns else columns
+    if not columns:
+        raise StoreError(f"the table {table.name} has no locations to choose\n  leave out locations, rank and thread")
+    return frame[frame[columns].isin(chosen).any(axis=1)]
+
+
 class Trace:
     """A trace, opened from its store.
 
-    Nothing is read until it is asked for. Data frames have the row of their table as index; columns named like a table in
-    the singular hold rows of that table; -1 is null. Times are integer ticks: `seconds` converts readings of the clock
-    (`enter_time`), `duration` differences of them (`exit_time - enter_time`, severities).
+    Nothing is read until it is asked for. Every table is an attribute with the name it has in SQL: `trace.messages`. Its data frame has
+    the row of the table as index, columns for people (ranks, threads, names, seconds; null is null), and behind them the integers they
+    are made of: columns named like a table in the singular hold rows of that table, -1 is null, times are clock ticks. `frame` returns
+    one without the other. `seconds` converts readings of the clock (`enter_time`), `duration` differences of them
+    (`exit_time - enter_time`, severities). What answers a question is a method (`comm_matrix`, `late_senders`, `critical_path`, ...).
 
     A trace can be pickled: it is its path and its number of threads, and is opened again where it arrives.
 
@@ -88,7 +140,8 @@ class Trace:
     Examples
     --------
     >>> trace = tracecols.open("hybrid.trace")  # doctest: +SKIP
-    >>> late = trace.messages.query("send_enter_time > recv_enter_time")  # doctest: +SKIP
+    >>> late = trace.messages.query("send_enter_seconds > recv_enter_seconds")  # doctest: +SKIP
+    >>> late.groupby(["send_rank", "recv_rank"]).size()  # doctest: +SKIP
     >>> trace.analyze().total("mpi_latesender")  # doctest: +SKIP
     """
 
@@ -139,23 +192,48 @@ class Trace:
     def seconds(self, times: Any) -> Any:
         """Convert clock readings to seconds since the start of the recording.
 
-        A difference of two readings is no reading: `duration` converts it.
+        A difference of two readings is no reading, and is refused: `duration` converts it.
 
         Parameters
         ----------
         times : int, array_like of int, or Series
-            Ticks: what columns called `time` or `..._time` hold.
+            Ticks: what columns called `time` or `..._time` hold. Columns `..._seconds` are in seconds already.
 
         Returns
         -------
         float64, ndarray of float64, or Series
-            A Series keeps its index and name.
+            nan where there is none (-1, or null). A Series keeps its index and name.
+
+        Raises
+        ------
+        StoreError
+            If they are no readings of the clock of this trace.
 
         Examples
         --------
         >>> trace.seconds(trace.messages.send_time)  # doctest: +SKIP
         """
-        return self._in_seconds(times, int(self.manifest["clock"]["origin"]))
+        clock = self.manifest["clock"]
+        first = min(int(clock["origin"]), int(self.manifest["first_time"]))
+        last = int(self.manifest["last_time"])
+        values, found = _as_ticks(times, "clock readings")
+        given = values[~np.isnan(found)]
+        if given.dtype.kind == "f" and (given != np.rint(given)).any():
+            raise StoreError(
+                "these are no clock readings: they are not whole\n"
+                "  columns called ..._seconds are in seconds already; clock readings are those called time or ..._time"
+            )
+        known = given[given != -1] if first >= 0 else given
+        # what is written at the end may end later than the last event
+        if known.size and (known.min() < first or known.max() > 2 * last - first):
+            wrong = known.min() if known.min() < first else known.max()
+            raise StoreError(
+                f"these are no clock readings of this trace: one is {int(wrong):,}, and the clock runs from {first:,} to {last:,} ticks\n"
+                "  a difference of two readings is a duration: trace.duration(later - earlier)"
+            )
+        result = (found - int(clock["origin"])) if values.dtype.kind == "f" else (values - int(clock["origin"]))
+        result = result / clock["resolution"]
+        return _like(times, np.where(np.isnan(found) | ((values == -1) & (first >= 0)), np.nan, result))
 
     def duration(self, ticks: Any) -> Any:
         """Convert differences of clock readings to seconds: durations, waiting times, severities in ticks.
@@ -163,23 +241,30 @@ class Trace:
         Parameters
         ----------
         ticks : int, array_like of int, or Series
+            Ticks, or what was computed of them, such as a mean.
 
         Returns
         -------
         float64, ndarray of float64, or Series
-            A Series keeps its index and name.
+            nan where there is none. A Series keeps its index and name.
+
+        Raises
+        ------
+        StoreError
+            If they are no numbers, or seconds already.
 
         Examples
         --------
         >>> m = trace.messages  # doctest: +SKIP
         >>> trace.duration(m.recv_exit_time - m.recv_enter_time)  # doctest: +SKIP
         """
-        return self._in_seconds(ticks, 0)
-
-    def _in_seconds(self, ticks: Any, origin: int) -> Any:
-        if not isinstance(ticks, pd.Series | pd.Index | pd.DataFrame):
-            ticks = np.asarray(ticks)
-        return (ticks - origin) / self.manifest["clock"]["resolution"]
+        values, found = _as_ticks(ticks, "durations")
+        if values.dtype.kind == "f" and ((found != 0) & (np.abs(found) < 1)).any():
+            raise StoreError(
+                "these are no durations in ticks: one is less than a tick\n"
+                "  differences of columns called ..._seconds are in seconds already"
+            )
+        return _like(ticks, found / self.manifest["clock"]["resolution"])
 
     def ticks(self, seconds: float) -> int:
         """Convert seconds since the start of the recording to a clock reading.
@@ -199,10 +284,18 @@ class Trace:
             raise StoreError("no time was given\n  give seconds since the start of the recording")
         return clock_reading(found, self.manifest["clock"])
 
-    def _chosen(self, locations: int | Iterable[int] | None) -> list[int]:
+    def _chosen(self, locations: Selection = None, rank: int | None = None, thread: int | None = None) -> list[int]:
         """Return the locations that are asked for, all if none are."""
-        chosen = chosen_locations(self.store, locations)
+        chosen = find_locations(self.store, locations, rank, thread)
         return list(range(int(self.manifest["n_locations"]))) if chosen is None else chosen
+
+    def _narrowed(self, locations: Selection, rank: int | None, thread: int | None) -> Selection:
+        """Return locations as analyses take them: as they were given, unless they are narrowed further."""
+        return (
+            locations
+            if rank is None and thread is None
+            else find_locations(self.store, locations, rank, thread, AnalysisError)
+        )
 
     # -- definitions -----------------------------------------------------------------------------------------------
 
@@ -219,8 +312,10 @@ class Trace:
         StoreError
             If there is no such table, or the store is damaged.
         """
-        if name not in self.store.definitions:
-            raise StoreError(f"no definition table {name!r}\n  there are {', '.join(self.store.definitions)}")
+        if not isinstance(name, str) or name not in self.store.definitions:
+            there_are = f"there are {', '.join(self.store.definitions)}"
+            hint = did_you_mean(name, self.store.definitions, there_are) if isinstance(name, str) else there_are
+            raise StoreError(f"no definition table {show(name)}\n  {hint}")
         return self.store.definitions[name].to_pandas()
 
     @property
@@ -274,16 +369,18 @@ class Trace:
 
     @property
     def events(self) -> pd.DataFrame:
-        """All events with all pointer columns: 97 B per event, at most 1.3 times that while it is made (`frame_bytes`, `scan`)."""
-        return self.read_events()
+        """All events with all pointer columns, 97 B per event, and what they mean (`frame_bytes`, `read_events`, `scan`)."""
+        return self._both("events")
 
-    def frame_bytes(self, name: str) -> int:
+    def frame_bytes(self, name: str, *, raw: bool = False) -> int:
         """Return the bytes that a data frame of `events` or of a compound table takes, at most; nothing is computed.
 
         Parameters
         ----------
         name : str
             `events` or the name of a compound table; of those whose rows cannot be counted beforehand it is 0.
+        raw : bool, optional
+            Only its own columns, without those for people.
 
         Raises
         ------
@@ -291,20 +388,24 @@ class Trace:
             If no data frame has that name.
         """
         if name == "events":
-            return bytes_of(EVENT_COLUMNS) * int(self.manifest["n_events"])
-        spec = TABLES.get(name)
+            row = bytes_of(EVENT_COLUMNS) + (0 if raw else 8 * n_readable(EVENTS_WITH_POINTERS))
+            return row * int(self.manifest["n_events"])
+        spec = TABLES.get(name) if isinstance(name, str) else None
         if spec is None:
-            raise StoreError(f"no data frame is called {show(name)}\n  there are events, {', '.join(TABLES)}")
+            there_are = f"there are events, {', '.join(TABLES)}"
+            hint = did_you_mean(name, ["events", *TABLES], there_are) if isinstance(name, str) else there_are
+            raise StoreError(f"no data frame is called {show(name)}\n  {hint}")
         kinds = self.manifest["events_by_kind"]
-        return row_bytes(spec.schema) * sum(int(kinds.get(str(k), 0)) for k in spec.kinds)
+        return _row_bytes(spec.schema, raw) * sum(int(kinds.get(str(k), 0)) for k in spec.kinds)
 
     def _check_frame(self, name: str, n_bytes: int) -> None:
         """Refuse a data frame that takes more memory than it may."""
         if self.frame_limit is None or n_bytes <= self.frame_limit:
             return
-        part = (
-            "a part of them with read_events(locations, start, stop, columns)" if name == "events" else "it in pieces"
-        )
+        part = {
+            "events": "a part of them with read_events(locations, start, stop, columns)",
+            "region_instances": "those of some locations with frame('region_instances', locations=...)",
+        }.get(name, "it in pieces")
         raise StoreError(
             f"a data frame of {name} would take up to {n_bytes / 2**30:,.1f} GiB, more than the limit of {self.frame_limit / 2**30:,.1f} GiB\n"
             f"  read {part}, or scan('{name}') for polars, DuckDB and others; to raise the limit set frame_limit of the trace in bytes",
@@ -313,19 +414,23 @@ class Trace:
 
     def read_events(
         self,
-        locations: int | Iterable[int] | None = None,
+        locations: Selection = None,
         start: float | None = None,
         stop: float | None = None,
         columns: str | Sequence[str] | None = None,
         *,
+        rank: int | None = None,
+        thread: int | None = None,
         names: bool = False,
     ) -> pd.DataFrame:
         """Read events, or a part of them.
 
         Parameters
         ----------
-        locations : int or iterable of int, optional
-            Rows of locations; all by default.
+        locations : int, str, or iterable of them, optional
+            Rows of locations, or texts such as `rank 0` and `rank 0-3 thread 1`; all by default.
+        rank, thread : int, optional
+            Only locations of this process, and of this number in their process.
         start, stop : float, optional
             Seconds since the start of the recording: events with start <= time < stop. An event that was recorded behind a later
             one of its location comes along with that.
@@ -349,10 +454,10 @@ class Trace:
         wanted = list(EVENT_COLUMNS) if columns is None else as_texts(columns, "columns", StoreError)
         unknown = set(wanted) - set(EVENT_COLUMNS)
         if unknown:
-            raise StoreError(
-                f"events have no column {', '.join(sorted(unknown))}\n  there are {', '.join(EVENT_COLUMNS)}"
-            )
-        chosen = self._chosen(locations)
+            there_are = f"there are {', '.join(EVENT_COLUMNS)}"
+            hint = did_you_mean(min(unknown), EVENT_COLUMNS, there_are)
+            raise StoreError(f"events have no column {', '.join(sorted(unknown))}\n  {hint}")
+        chosen = self._chosen(locations, rank, thread)
         first, last = (None if at is None else self.ticks(at) for at in (start, stop))
         spans = find_spans(self.store, chosen, first, last)
         n = sum(map(len, spans))
@@ -389,35 +494,20 @@ class Trace:
                 "",
             )
             if column == "kind":
+                if "kind_name" in frame:
+                    continue
                 result["kind_name"] = pd.Categorical.from_codes(
                     pd.Index(list(NAMES)).get_indexer(frame[column]), categories=list(NAMES.values())
                 )
             elif what == "call_path":
-                result[column.removesuffix("call_path") + "path"] = self._named_call_paths(frame[column])
+                result[column.removesuffix("call_path") + "path"] = self._readable.paths(frame[column].to_numpy())
             elif what:
-                table = {"location": self.locations, "region": self.regions, "communicator": self.communicators}[what]
-                result[f"{column}_name"] = self._named(frame[column], table["name"])
+                result[f"{column}_name"] = self._readable.named(frame[column].to_numpy(), f"{what}s")
         return result
 
-    @staticmethod
-    def _named(codes: pd.Series, names: pd.Series) -> pd.Categorical:
-        numbers, unique = pd.factorize(names)
-        return pd.Categorical.from_codes(np.append(numbers, -1)[codes.to_numpy()], categories=unique)
-
-    def _named_call_paths(self, codes: pd.Series) -> pd.Categorical:
-        """Return call paths as a category; only those that occur are written out."""
-        tree, at = self.model.call_paths, codes.to_numpy()
-        number = np.zeros(len(tree) + 1, np.int64)
-        number[at] = 1
-        # the last one stands for none
-        number[-1] = 0
-        paths = tree.paths_of(self.model.regions.name, np.flatnonzero(number).tolist())
-        numbers, unique = pd.factorize(np.array([*paths, None], object)[:-1])
-        number[number > 0] = numbers
-        number[-1] = -1
-        return pd.Categorical.from_codes(number[at], categories=unique)
-
-    def table(self, name: str, locations: int | Iterable[int] | None = None) -> pd.DataFrame:
+    def table(
+        self, name: str, locations: Selection = None, *, rank: int | None = None, thread: int | None = None
+    ) -> pd.DataFrame:
         """Return a side table: the attributes of a family of events (`tracecols.schema.SIDE_TABLES`).
 
         Parameters
@@ -425,61 +515,148 @@ class Trace:
         name : str
             `p2p`, `collectives` (`collectives_events` among all tables, see `scan`), `threads`, `locks`, `tasks`, `rma`, `io`, `contexts`, `parameters`, `control`,
             `attributes`, `program_arguments`, or `metrics_N` for metric class N.
-        locations : int or iterable of int, optional
-            All by default.
+        locations : int, str, or iterable of them, optional
+            Rows of locations, or texts such as `rank 0`; all by default.
+        rank, thread : int, optional
+            Only locations of this process, and of this number in their process.
 
         Raises
         ------
         StoreError
             If there is no such table or location, or the store is damaged.
         """
-        name = self.catalog.sides.get(name, name)
-        if name not in self.store.tables and name not in SIDE_TABLES:
-            raise StoreError(
-                f"no side table {name!r}\n  this trace has {', '.join(t for t in self.store.tables if t != 'events')}"
-            )
-        parts = [self.store.read(name, i) for i in self._chosen(locations)]
+        name = self.catalog.sides.get(name, name) if isinstance(name, str) else name
+        if not isinstance(name, str) or (name not in self.store.tables and name not in SIDE_TABLES):
+            known = [t for t in self.store.tables if t != "events"]
+            this_has = f"this trace has {', '.join(known)}"
+            hint = did_you_mean(name, [*known, *SIDE_TABLES], this_has) if isinstance(name, str) else this_has
+            raise StoreError(f"no side table {show(name)}\n  {hint}")
+        parts = [self.store.read(name, i) for i in self._chosen(locations, rank, thread)]
         return pd.DataFrame({c: np.concatenate([p[c] for p in parts]) for c in parts[0]} if parts else {})
 
-    def region_instances(self, locations: int | Iterable[int] | None = None) -> pd.DataFrame:
-        """Return one row per execution of a region, of all or of some locations.
+    # -- tables by name --------------------------------------------------------------------------------------------
+
+    @once
+    def _readable(self) -> Readable:
+        return Readable(self.store, lambda: self.model.facts)
+
+    def frame(
+        self,
+        name: str,
+        *,
+        raw: bool = False,
+        locations: Selection = None,
+        rank: int | None = None,
+        thread: int | None = None,
+    ) -> pd.DataFrame:
+        """Return a table in one of its two forms; the attribute of its name has both (`trace.messages`).
 
         Parameters
         ----------
-        locations : int or iterable of int, optional
-            Rows of locations; all by default.
+        name : str
+            Of any table, as in SQL (docs/schema.md): `events`, `messages`, `region_instances`, `p2p`, ...
+        raw : bool, optional
+            Its own columns, integers with -1 for null and times in ticks. By default those for people take their place: `rank` and
+            `thread` for locations, names and call paths as categories, `..._seconds` for times; null is null.
+        locations : int, str, or iterable of them, optional
+            Rows of locations, or texts such as `rank 0` and `rank 0-3 thread 1`: only what is on one of them; a message is on both of
+            its locations.
+        rank, thread : int, optional
+            Only locations of this process, and of this number in their process.
+
+        Returns
+        -------
+        DataFrame
+            The row of the table as index; `region_instances` and side tables of some locations are numbered from 0.
+
+        Raises
+        ------
+        StoreError
+            If there is no such table or location, it has no locations to choose, or it would take more memory than it may.
+
+        Examples
+        --------
+        >>> trace.frame("messages", rank=0)  # doctest: +SKIP
+        >>> trace.frame("region_instances", locations="rank 0-3 thread 1", raw=True)  # doctest: +SKIP
         """
-        model, chosen = self.model, self._chosen(locations)
-        if locations is None:
-            self._check_frame("region_instances", self.frame_bytes("region_instances"))
-        return region_instances(model.facts, model.scans, chosen, model.team_instances).frame()
+        return self._form(name, "raw" if raw else "people", self._narrowed_rows(locations, rank, thread))
 
-    # -- compound events -------------------------------------------------------------------------------------------
+    def _narrowed_rows(self, locations: Selection, rank: int | None, thread: int | None) -> list[int] | None:
+        return find_locations(self.store, locations, rank, thread)
 
-    def __getattr__(self, name: str) -> pd.DataFrame:
-        """Return a compound table by name (`tracecols.enhance.tables.TABLES`, docs/schema.md): `messages`, `collectives`, `profile`, ..."""
-        if name in TABLES:
-            self._check_frame(name, self.frame_bytes(name))
-            table: CompoundTable = self.model.get(name)
-            self._check_frame(name, row_bytes(table.table) * len(table))
-            return table.frame()
-        near = difflib.get_close_matches(name, [*TABLES, *dir(type(self))], 1)
-        hint = f"; did you mean {near[0]!r}?" if near and not name.startswith("_") else ""
-        raise AttributeError(f"a trace has no attribute {name!r}{hint}")
+    def _both(self, name: str) -> pd.DataFrame:
+        """Return a table with its columns for people and its own."""
+        return self._form(name, "both", None)
 
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *TABLES})
+    def _form(self, name: str, form: str, chosen: list[int] | None) -> pd.DataFrame:
+        """Return a table, or what it has on some locations, in a form: `raw`, `people` or `both`."""
+        name = self.catalog.check(name)
+        if name in DEFINITIONS or name == "call_paths":
+            if chosen is not None:
+                raise StoreError(f"the table {name} has no locations to choose\n  leave out locations, rank and thread")
+            return self.call_paths.copy() if name == "call_paths" else self.definition(name)
+        is_raw = form == "raw"
+        if name == "events":
+            if chosen is None:
+                self._check_frame(name, self.frame_bytes(name, raw=is_raw))
+            return self._in_form(EVENTS_WITH_POINTERS, self.read_events(chosen), form)
+        if name in self.catalog.sides:
+            side = self.catalog.sides[name]
+            return self._in_form(self.store.tables.get(side) or SIDE_TABLES[side], self.table(side, chosen), form)
+        if name == WAITS.name:
+            return self._in_form(WAITS, _rows_at(WAITS, pd.DataFrame(self._waits, copy=False), chosen), form)
+        if name == "region_instances":
+            if chosen is None:
+                self._check_frame(name, self.frame_bytes(name, raw=is_raw))
+            model = self.model
+            table = region_instances(model.facts, model.scans, self._chosen(chosen), model.team_instances)
+            return self._in_form(table.table, table.frame(), form)
+        self._check_frame(name, self.frame_bytes(name, raw=is_raw))
+        table = self.model.get(name)
+        self._check_frame(name, _row_bytes(table.table, is_raw) * len(table))
+        return self._in_form(table.table, _rows_at(table.table, table.frame(), chosen), form)
 
-    @once
+    def _in_form(self, table: Table, frame: pd.DataFrame, form: str) -> pd.DataFrame:
+        """Add to the columns of a table those for people, or put the latter in their place."""
+        if form == "raw":
+            return frame
+        found = self._readable.frame(table, lambda name: frame[name].to_numpy(), with_raw=form == "both")
+        found.index = frame.index
+        return found
+
+    @property
+    def region_instances(self) -> pd.DataFrame:
+        """One row per execution of a region; `frame("region_instances", locations=...)` makes only those of some locations."""
+        found = RegionInstances(self._both("region_instances"))
+        found.make = lambda chosen: self._form("region_instances", "both", find_locations(self.store, chosen))
+        return found
+
+    @property
     def waits(self) -> pd.DataFrame:
         """Every instance of a wait state and who causes it (docs/schema.md): location, call path, begin and end, and those of the cause.
 
         Wait states are those of messages, collective operations, MPI_Finalize, barriers of threads, and locks, by the conventions of
-        Scalasca. Times are ticks.
+        Scalasca.
         """
+        return self._both("waits")
+
+    @once
+    def _waits(self) -> dict[str, Any]:
         columns = find_waits(self.model)
-        columns["property"] = pd.Categorical(columns["property"])
-        return pd.DataFrame(columns, copy=False)
+        return {**columns, "property": pd.Categorical(columns["property"])}
+
+    def __getattr__(self, name: str) -> pd.DataFrame:
+        """Return a table by name (docs/schema.md): `messages`, `collectives`, `profile`, `p2p`, ..."""
+        if name.startswith("_") or "store" not in self.__dict__:
+            raise AttributeError(f"a trace has no attribute {name!r}")
+        if name in {*TABLES, *self.catalog.sides, *DEFINITIONS}:
+            return self._both(name)
+        near = difflib.get_close_matches(name, dir(self), 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise AttributeError(f"a trace has no attribute {name!r}{hint}")
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self.catalog.names})
 
     def critical_path(self) -> pd.DataFrame:
         """Return the critical path, the chain of activities that determines how long the run takes, stretch by stretch.
@@ -496,7 +673,7 @@ class Trace:
         >>> path = trace.critical_path()  # doctest: +SKIP
         >>> trace.duration(path.end_time - path.begin_time).groupby(path.location).sum()  # doctest: +SKIP
         """
-        frame = self.critical_path_stretches
+        frame = self.frame("critical_path_stretches", raw=True)
         names = np.array([*self.model.call_paths.names(list(self.model.regions.name)), ""], object)
         for column in ("begin_call_path", "end_call_path"):
             frame[column] = names[frame[column].to_numpy()]
@@ -513,7 +690,9 @@ class Trace:
         properties: str | Sequence[str] | None = None,
         parameters: Mapping[str, Mapping[str, float]] | None = None,
         within: str | None = None,
-        locations: int | Iterable[int] | None = None,
+        locations: Selection = None,
+        rank: int | None = None,
+        thread: int | None = None,
         start: float | None = None,
         stop: float | None = None,
         topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
@@ -533,8 +712,10 @@ class Trace:
             By property id or title the values of its parameters, `{"late_big": {"threshold": 1e6}}`.
         within : str, optional
             A region, or a shell pattern: only its instances and what they call.
-        locations : int or iterable of int, optional
-            Rows of the locations whose cells to keep; joins still see all.
+        locations : int, str, or iterable of them, optional
+            Rows of the locations whose cells to keep, or texts such as `rank 0`; joins still see all.
+        rank, thread : int, optional
+            Only locations of this process, and of this number in their process.
         start, stop : float, optional
             Seconds since the start of the recording. The piece between is analysed as a trace by itself (docs/store.md).
         topologies : mapping or sequence of mapping, optional
@@ -556,7 +737,7 @@ class Trace:
         >>> cube = trace.analyze(topologies=[{"name": "grid", "sizes": [2, 2], "order": "F"}])  # doctest: +SKIP
         >>> cube.on_topology("grid", "mpi_latesender_wavefront_nw")  # doctest: +SKIP
         """
-        choice = choose(properties, parameters, within, locations, start, stop)
+        choice = choose(properties, parameters, within, self._narrowed(locations, rank, thread), start, stop)
         families = load_all(patterns)
         if choice.start is None and choice.stop is None:
             return analyze_model(self.model, conventions, families, choice, topologies)
@@ -590,7 +771,9 @@ class Trace:
         patterns: Family | str | Path | Iterable[Family | str | Path] = (),
         parameters: Mapping[str, Mapping[str, float]] | None = None,
         within: str | None = None,
-        locations: int | Iterable[int] | None = None,
+        locations: Selection = None,
+        rank: int | None = None,
+        thread: int | None = None,
         topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
         names: bool = False,
     ) -> pd.DataFrame:
@@ -600,7 +783,7 @@ class Trace:
         ----------
         name : str
             Id or title of a property that is matched on a compound table (`tracecols patterns` says which).
-        conventions, patterns, parameters, within, locations, topologies
+        conventions, patterns, parameters, within, locations, rank, thread, topologies
             As for `analyze`.
         names : bool, optional
             Add the names of locations and regions, and call paths as text (`with_names`).
@@ -612,19 +795,195 @@ class Trace:
             waiting (ticks), and the columns of the compound table, with their rows there as index.
         """
         families = load_all(patterns)
-        choice = choose(None, parameters, within, locations)
+        choice = choose(None, parameters, within, self._narrowed(locations, rank, thread))
         columns = find_matches(self.model, name, conventions, families, choice, topologies)
         index = pd.Index(columns.pop("row"), name="row")
         frame = pd.DataFrame(columns, index=index, copy=False)
         frame = frame.sort_values("severity", ascending=False, kind="stable")
         return self.with_names(frame) if names else frame
 
+    # -- questions -------------------------------------------------------------------------------------------------
+
+    def comm_matrix(self, by: str = "rank") -> Answer:
+        """Return what every process sends to every other one in point-to-point messages.
+
+        Parameters
+        ----------
+        by : str
+            `rank` or `thread`: who sends and receives.
+
+        Returns
+        -------
+        Answer
+            A row per sender and receiver between which there are messages: `send_rank`, `recv_rank` (by thread also `send_thread`,
+            `recv_thread`), `n_messages`, `bytes`. `plot()` draws a matrix.
+
+        Examples
+        --------
+        >>> sent = trace.comm_matrix()  # doctest: +SKIP
+        >>> sent.pivot(index="send_rank", columns="recv_rank", values="bytes")  # doctest: +SKIP
+        """
+        return comm_matrix(self.model, self._readable, by)
+
+    def message_histogram(self, bins: int | Sequence[int] | None = None) -> Answer:
+        """Return how many messages there are of which length.
+
+        Parameters
+        ----------
+        bins : int or sequence of int, optional
+            Number of bins of equal width, or the lengths in bytes at which they begin and the last one ends; by default they begin
+            at 0 and the powers of two.
+
+        Returns
+        -------
+        Answer
+            A row per bin: `from_bytes`, `to_bytes`, `n_messages`, `bytes`, `share` (of all bytes). `plot()` draws both.
+        """
+        return message_histogram(self.model, bins)
+
+    def comm_over_time(self, bins: int = 50) -> Answer:
+        """Return how many messages and bytes are sent and received when.
+
+        Parameters
+        ----------
+        bins : int
+            Number of intervals of equal length from the first event to the last.
+
+        Returns
+        -------
+        Answer
+            A row per interval: `begin_seconds`, `end_seconds`, `n_sent`, `bytes_sent`, `n_received`, `bytes_received`. `plot()` draws
+            bytes per second.
+        """
+        return comm_over_time(self.model, self._readable, bins)
+
+    def flat_profile(self, by: str = "region") -> Answer:
+        """Return the time of every region, all locations together, the longest first.
+
+        Parameters
+        ----------
+        by : str
+            `region` (all of one name), `path` or `paradigm`.
+
+        Returns
+        -------
+        Answer
+            `region_name` and `paradigm` (or `path`, or `paradigm`), `visits`, `exclusive_seconds`, `inclusive_seconds` (not by
+            paradigm; of recursive calls the outermost count), `share` (of the exclusive time). `plot()` draws bars.
+        """
+        return flat_profile(self.model, self._readable, by)
+
+    def load_imbalance(self, over: str = "rank") -> Answer:
+        """Return how unequally the exclusive time of every region is distributed, what costs most first.
+
+        Parameters
+        ----------
+        over : str
+            `rank` or `thread`: between whom.
+
+        Returns
+        -------
+        Answer
+            `region_name`, `paradigm`, `mean_seconds`, `min_seconds`, `max_seconds`, `max_rank` (and `max_thread`), `imbalance`
+            (greatest by mean), `lost_seconds` (what the others wait in all if they meet behind it). `plot()` draws bars.
+        """
+        return load_imbalance(self.model, self._readable, over)
+
+    def time_profile(self, bins: int = 50, by: str = "paradigm") -> Answer:
+        """Return what the CPU threads do when: exclusive time by intervals.
+
+        Parameters
+        ----------
+        bins : int
+            Number of intervals of equal length from the first event to the last.
+        by : str
+            `paradigm`, `region`, `path` or `rank`.
+
+        Returns
+        -------
+        Answer
+            A row per interval and group: `begin_seconds`, `end_seconds`, the group, `seconds`, `share` (of the time of all CPU
+            threads in the interval). The time of explicit tasks stands where they run. `plot()` draws areas.
+        """
+        return time_profile(self.model, self._readable, bins, by)
+
+    def idle_time(self) -> Answer:
+        """Return how long every CPU thread has nothing to do.
+
+        Returns
+        -------
+        Answer
+            `rank`, `thread`, `total_seconds` (its core is reserved), `idle_seconds` (without work outside of parallel regions),
+            `waiting_seconds` (in the wait states of `waits`), `share`. `plot()` draws bars.
+        """
+        return idle_time(self.model, self._readable)
+
+    def iterations(self, region: str) -> Answer:
+        """Return the instances of a region on every location, numbered: how long each iteration takes.
+
+        Parameters
+        ----------
+        region : str
+            Its name, or a shell pattern; of instances that stand in each other the outermost counts.
+
+        Returns
+        -------
+        Answer
+            `iteration` (from 0 on every location), `rank`, `thread`, `begin_seconds`, `end_seconds`, `seconds`. `plot()` draws
+            the longest, the mean and the shortest of every iteration.
+
+        Raises
+        ------
+        AnalysisError
+            If nothing is called so.
+        """
+        return iterations(self.model, self._readable, region)
+
+    def late_senders(self, by: str = "rank") -> Answer:
+        """Return who waits for whom in late senders, the longest first.
+
+        Parameters
+        ----------
+        by : str
+            `rank`, `thread` or `path` (rank and call path): what is told apart of victims and culprits.
+
+        Returns
+        -------
+        Answer
+            `victim_rank`, `culprit_rank` (and `..._thread` or `..._path`), `n_waits`, `seconds`, `longest_seconds`. `plot()` draws a
+            matrix.
+        """
+        return late_senders(self.model, self._readable, by)
+
+    def top_instances(self, property: str, n: int = 10) -> Answer:
+        """Return the worst instances of a property: when, where, and who causes them.
+
+        Parameters
+        ----------
+        property : str
+            Id or title of a property that is matched on a compound table (`tracecols patterns` says which).
+        n : int
+            How many.
+
+        Returns
+        -------
+        Answer
+            `severity` (in the unit of the property), `begin_seconds`, `end_seconds`, `rank`, `thread`, `path`, `cause_rank`,
+            `cause_thread`, `cause_path`, `cause_seconds` (null where the pattern does not say). `plot()` draws a timeline.
+
+        Raises
+        ------
+        AnalysisError
+            If there is no such property, or it is computed from call paths.
+        """
+        return top_instances(self.model, self._readable, property, n)
+
     # -- tables for others -----------------------------------------------------------------------------------------
 
     @once
     def catalog(self) -> Catalog:
         """All tables of the trace by name."""
-        return Catalog(self.store, lambda: self.model)
+        return Catalog(self.store, lambda: self.model, {WAITS.name: (WAITS, lambda: find_waits(self.model))})
 
     def scan(self, name: str) -> TableFiles:
         """Return a table as Parquet files, for whoever reads Parquet or Arrow; nothing of it is held in memory.
@@ -808,6 +1167,17 @@ class Trace:
         >>> trace.sql("select send_location, sum(length) from messages group by 1")  # doctest: +SKIP
         """
         return self.catalog.sql(query)
+
+
+class RegionInstances(pd.DataFrame):  # type: ignore[misc]
+    """The table of region instances; it can still be called for those of some locations, as when it was a method."""
+
+    _metadata = ["make"]
+    make: Callable[[Selection], pd.DataFrame]
+
+    def __call__(self, locations: Selection = None) -> pd.DataFrame:
+        """Return the rows of some locations; `Trace.frame` makes only those."""
+        return self if locations is None else self.make(locations)
 
 
 class _Analyzed(RewrittenTrace):

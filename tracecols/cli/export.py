@@ -30,7 +30,17 @@ PIECES = (".otf2", *TIMELINES)
     "--to", "stop", type=float, callback=finite, metavar="SECONDS", help="Archive, timeline: events before this time."
 )
 @click.option("--locations", callback=numbers, metavar="0,1,4-7", help="Archive, timeline: events of these locations.")
-@click.option("--waits", metavar="PROPERTY,...", help="Timeline: wait states of these properties.")
+@click.option(
+    "--waits",
+    metavar="PROPERTY,...",
+    help="Timeline: wait states of these properties, all, or none.  [default: those with a known cause]",
+)
+@click.option(
+    "--around", metavar="PROPERTY", help='Timeline: only the time around the worst instance, "late broadcast".'
+)
+@click.option(
+    "--critical-path/--no-critical-path", default=None, help="Timeline: show the critical path.  [default: yes]"
+)
 @click.option("--force", is_flag=True, help="Replace an output that was made in another way.")
 @click.option(
     "--jobs", type=click.IntRange(1), metavar="N", help="Archive, timeline: threads.  [default: one per core]"
@@ -44,6 +54,8 @@ def export(
     stop: float | None,
     locations: list[int] | None,
     waits: str | None,
+    around: str | None,
+    critical_path: bool | None,
     force: bool,
     jobs: int | None,
 ) -> None:
@@ -58,18 +70,22 @@ def export(
     NAME. A piece of it, cut by time (seconds since the start of the recording) or locations, is a trace by itself.
 
     Or as a timeline, whole or a piece: .pftrace (or .perfetto-trace) for the Perfetto UI, .trace.json for viewers of Chrome's
-    JSON. It shows region instances, messages, collective operations, counters and, with --waits mpi_latesender,..., where
-    and when time was lost.
+    JSON. It shows region instances, messages, collective operations, counters, wait states with arrows to what causes them, and
+    the critical path. --around "late broadcast" shows the time around the worst instance of a property.
     """
     is_timeline = output.name.endswith(TIMELINES)
     is_piece = output.name.endswith(PIECES)
     if is_piece and (table is not None or wide):
         what = "a timeline" if is_timeline else "an archive (.otf2)"
         raise click.UsageError(f"--table and --wide have no meaning for {what}, which holds the whole trace.")
-    if waits is not None and not is_timeline:
-        raise click.UsageError(
-            f"--waits: only for a timeline as output ({', '.join(TIMELINES)}), not for {output.name}."
-        )
+    of_timelines = {"--waits": waits, "--around": around, "--critical-path": critical_path}
+    for name, value in of_timelines.items():
+        if value is not None and not is_timeline:
+            raise click.UsageError(
+                f"{name}: only for a timeline as output ({', '.join(TIMELINES)}), not for {output.name}."
+            )
+    if around is not None and (start is not None or stop is not None):
+        raise click.UsageError("--around finds the time range: give it, or --from and --to.")
     if wide and output.suffix not in (".csv", ".parquet"):
         raise click.UsageError(f"--wide is for .csv and .parquet, not for {output.name}.")
     given = {"--from": start, "--to": stop, "--locations": locations, "--jobs": jobs}
@@ -79,7 +95,7 @@ def export(
             f"{', '.join(wrong)}: only for an archive or a timeline as output ({', '.join(PIECES)}), not for {output.name}."
         )
     if is_timeline:
-        _timeline(source, output, start, stop, locations, waits, jobs)
+        _timeline(source, output, start, stop, locations, waits, around, critical_path is not False, jobs)
         return
     if is_piece:
         _archive(source, output, start, stop, locations, jobs)
@@ -105,18 +121,23 @@ def _archive(
 
 def _timeline(
     source: Path, output: Path, start: float | None, stop: float | None, locations: list[int] | None, waits: str | None,
-    jobs: int | None,
+    around: str | None, critical_path: bool, jobs: int | None,
 ) -> None:  # fmt: skip
     from tracecols.cli.progress import progress
     from tracecols.export.viewers import export_timeline
 
-    chosen = [part.strip() for part in (waits or "").split(",") if part.strip()]
+    chosen = None if waits is None else [part.strip() for part in waits.split(",") if part.strip()]
     with progress("exporting") as show:
         shown = export_timeline(
-            source, output, locations=locations, start=start, stop=stop, waits=chosen, jobs=jobs, progress=show
-        )
+            source, output, locations=locations, start=start, stop=stop, waits=chosen, around=around,
+            critical_path=critical_path, jobs=jobs, progress=show,
+        )  # fmt: skip
     click.echo(f"{output}")
-    for id, n in shown.n_waits.items():
+    if shown.where:
+        click.echo(shown.where, err=True)
+    # those that were not asked for by name are told where there are some
+    by_name = chosen is not None and chosen != ["all"]
+    for id, n in ((id, n) for id, n in shown.n_waits.items() if n or by_name):
         click.echo(f"wait states of {id}: {n:,}", err=True)
     for what, n in shown.left_out.items():
         click.echo(f"left out: {n:,} {what}", err=True)

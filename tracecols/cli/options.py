@@ -7,22 +7,27 @@ import re
 
 import click
 
+from tracecols.arguments import is_selection
 from tracecols.quantities import ALL_UNITS, quantity
 
 MOST = 10_000_000
 """Numbers in a range, at most."""
 
 
-def numbers(_ctx: click.Context, _param: click.Parameter, value: str | None) -> list[int] | None:
-    """Return what is given as numbers and ranges, 0,1,4-7, in order."""
+def numbers(_ctx: click.Context, _param: click.Parameter, value: str | None) -> list[int] | list[str] | None:
+    """Return locations that are given as numbers and ranges, 0,1,4-7, in order; in words, 'rank 0-3 thread 1', as they are."""
     if value is None:
         return None
+    if is_selection(value):
+        return [value]
     found: set[int] = set()
     for part in value.split(","):
         ends = re.fullmatch(r"\s*([0-9]{1,9})(?:-([0-9]{1,9}))?\s*", part)
         first, last = (int(ends[1]), int(ends[2] or ends[1])) if ends else (1, 0)
         if first > last:
-            raise click.BadParameter(f"{part.strip()!r} is neither a number nor a range like 4-7")
+            raise click.BadParameter(
+                f"{part.strip()!r} is neither a number nor a range like 4-7, nor a text like 'rank 0'"
+            )
         if last - first >= MOST:
             raise click.BadParameter(f"{part.strip()!r} are more locations than any trace has")
         found.update(range(first, last + 1))

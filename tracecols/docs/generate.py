@@ -14,6 +14,7 @@ from tracecols.patterns.registry import CONVENTIONS, properties
 from tracecols.report.properties import facts, how
 from tracecols.rules import RULES
 from tracecols.schema import DEFINITIONS, EVENTS, KINDS, SIDE_TABLES, Column, Table, compound, metric_table
+from tracecols.schema.answers import ANSWERS
 from tracecols.schema.causes import WAITS
 from tracecols.schema.severity import SEVERITY_TABLES
 
@@ -52,6 +53,7 @@ def schema_page() -> str:
         + section("Enhanced events and call paths", [compound.EVENTS_WITH_POINTERS, compound.CALL_PATHS])
         + section("Compound tables", (spec.schema for spec in TABLES.values()))
         + section("Waits", [WAITS])
+        + section("Answers", ANSWERS.values())
         + section("Severity cube", SEVERITY_TABLES.values())
     )
 

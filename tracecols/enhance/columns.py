@@ -76,6 +76,9 @@ class Columns:
     def __str__(self) -> str:
         return f"{type(self).__name__} of {', '.join(self._columns)}"
 
+    def __repr__(self) -> str:
+        return f"<{self}: {len(self):,} rows>"
+
     def __getstate__(self) -> dict[str, Any]:
         state = {**vars(self), "_columns": {name: self[name] for name in self._columns}}
         del state["_lock"]

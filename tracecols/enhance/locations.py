@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.arguments import as_locations, check_locations, is_whole_number, selected_numbers, show
 from tracecols.enhance.regions import device_calls
+from tracecols.errors import StoreError, TracecolsError
 from tracecols.schema.enums import GROUPS_OF_LOCATIONS, TEAM_CONSTRUCTS, device_label
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
@@ -129,6 +131,69 @@ def _paradigms_of_hosts(store: Store, is_device: NDArray[np.bool_]) -> set[str]:
         if kind not in GROUPS_OF_LOCATIONS or streams.isdisjoint(members):
             known.add(of)
     return known
+
+
+def find_locations(
+    store: Store,
+    given: int | str | Iterable[int | str] | None,
+    rank: int | None = None,
+    thread: int | None = None,
+    error: type[TracecolsError] = StoreError,
+) -> list[int] | None:
+    """Return the rows of the locations that are asked for; None, which means all, if nothing is.
+
+    Parameters
+    ----------
+    store : Store
+        The trace.
+    given : int, str, or iterable of them, optional
+        Rows of locations, and texts that select some: `rank 0`, `rank 0-3 thread 1`.
+    rank, thread : int, optional
+        Only those of this process, and of this number in their process.
+    error : type, optional
+        The error to raise if something is not there.
+    """
+    if given is None and rank is None and thread is None:
+        return None
+    n_locations = int(store.manifest["n_locations"])
+    found = np.arange(n_locations).tolist()
+    if given is not None:
+        chosen = as_locations(given, error)
+        check_locations((i for i in chosen if not isinstance(i, str)), n_locations, error)
+        parts = [_selected(store, selected_numbers(i), i, error) if isinstance(i, str) else [i] for i in chosen]
+        found = list(dict.fromkeys(location for part in parts for location in part))
+    words = {what: number for what, number in (("rank", rank), ("thread", thread)) if number is not None}
+    for what, number in words.items():
+        if not is_whole_number(number) or number < 0:
+            raise error(f"{show(number)} is no {what}\n  give a whole number from 0")
+    if words:
+        text = " ".join(f"{what} {number}" for what, number in words.items())
+        mine = set(_selected(store, {what: [(n, n)] for what, n in words.items()}, text, error))
+        found = [location for location in found if location in mine]
+    return found
+
+
+def _selected(
+    store: Store, ranges: Mapping[str, list[tuple[int, int]]], text: str, error: type[TracecolsError]
+) -> list[int]:
+    """Return the locations of some ranks and threads."""
+    table = store.definitions["locations"]
+    rank = to_numpy(store.definitions["processes"].column("rank"))[to_numpy(table.column("process"))]
+    of = {"rank": rank, "thread": to_numpy(table.column("thread"))}
+    mask = np.ones(rank.size, bool)
+    for what, wanted in ranges.items():
+        mask &= np.logical_or.reduce([(of[what] >= first) & (of[what] <= last) for first, last in wanted])
+    if not mask.any():
+        there_are = ", ".join(
+            f"{what}s {int(values[values >= 0].min())} to {int(values.max())}"
+            for what, values in of.items()
+            if (values >= 0).any()
+        )
+        raise error(
+            f"no location has {text}\n  there are {there_are or 'none'} (see trace.locations)",
+            in_shell=f"there are {there_are or 'none'} (see tracecols info)",
+        )
+    return np.flatnonzero(mask).tolist()
 
 
 def _devices(store: Store, is_device: NDArray[np.bool_]) -> tuple[NDArray[np.int32], tuple[str, ...]]:

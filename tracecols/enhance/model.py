@@ -72,6 +72,9 @@ class Model:
         self._values = dict(given)
         self._lock = RLock()
 
+    def __repr__(self) -> str:
+        return f"<Model of {self.facts.store.path.name}: {self.members.size} locations>"
+
     def get(self, name: str) -> Any:
         """Return a value by name; the step that makes it runs when it is first asked for.
 

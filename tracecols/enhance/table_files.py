@@ -97,6 +97,10 @@ class TableFiles:
     files: tuple[Path, ...]
     kept: object = None
 
+    def __repr__(self) -> str:
+        where = f" in {self.files[0].parent}" if self.files else ""
+        return f"<TableFiles {self.name}: {len(self.files)} files{where}>"
+
     def _open(self, path: Path) -> pq.ParquetFile:
         try:
             return open_parquet(path)

@@ -94,6 +94,10 @@ class ChromeWriter:
             self._metadata(track, "process_sort_index", "sort_index", track.order)
             if track.parent:
                 self._metadata(track, "process_labels", "labels", self._tracks[track.parent].name)
+        if track.kind == "path" and track.process not in self._processes:
+            self._processes.add(track.process)
+            self._metadata(track, "process_name", "name", track.name)
+            self._metadata(track, "process_sort_index", "sort_index", -1)
         if track.kind in ("location", "waits"):
             name = track.name if track.kind == "location" else f"{track.name} ({self._tracks[track.parent].name})"
             self._metadata(track, "thread_name", "name", name)

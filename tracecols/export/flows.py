@@ -22,10 +22,13 @@ DEVICE_NAMES = (
 Holds = Callable[[NDArray[np.int32], NDArray[np.int64]], NDArray[np.bool_]]
 Nanoseconds = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 
-DETAILS = ("to", "from", "tag", "bytes", "communicator", "root", "sent", "received")
-"""What instants say: the rank of the other side, tag and length of a message; root and bytes of a collective operation."""
+DETAILS = (
+    "to", "from", "tag", "bytes", "communicator", "root", "sent", "received", "cause", "call path", "reason",
+)  # fmt: skip
+"""What instants say: the rank of the other side, tag and length of a message; root and bytes of a collective operation; who causes a
+wait state, and in which call path; why the critical path comes to a location."""
 
-TEXTS = ("communicator",)
+TEXTS = ("communicator", "cause", "call path", "reason")
 """Those of them that are texts (`tracecols.export.timeline.Timeline.texts`)."""
 
 
@@ -54,6 +57,10 @@ class Instants:
         values = np.full((n, len(DETAILS)), NULL, np.int64)
         return cls(np.zeros(n, np.int32), np.zeros(n, np.int64), np.zeros(n, np.uint8), values)
 
+    def take(self, rows: NDArray[np.int64]) -> Instants:
+        """Return some instants in another order."""
+        return Instants(self.name[rows], self.flow[rows], self.step[rows], self.values[rows])
+
     def fill(self, detail: str, values: NDArray[Any]) -> None:
         """Set a detail of all instants; -1 is null."""
         known = values.astype(np.int64)
@@ -75,6 +82,11 @@ class Copies:
 class Flows:
     """The flows of a time range, by the rows of the events they join.
 
+    Attributes
+    ----------
+    n : int
+        Flows have numbers up to this.
+
     Parameters
     ----------
     holds : callable
@@ -92,6 +104,7 @@ class Flows:
         self._details: dict[str, NDArray[Any]] = {}
         self._device_row, self._device_name, self._device_flow, self._device_step = nothing, nothing, nothing, no_steps
         self.copies = Copies(nothing, nothing, nothing, nothing, nothing, nothing)
+        self.n = 0
         if model is None:
             return
         self._messages(holds, ns, model)
@@ -164,6 +177,7 @@ class Flows:
         self._device_name = np.repeat([LAUNCHES, KERNEL_BEGINS, ASKS_FOR_COPY], [r.size for r in rows])[order]
         self._device_flow = np.concatenate([flow[0][whole[0]], flow[0][whole[0]], flow[1][whole[1]]])[order]
         self._device_step = np.where(self._device_name == KERNEL_BEGINS, ENDS, BEGINS).astype(np.uint8)
+        self.n = first + len(k) + len(c)
         by_stream = np.lexsort((-c.end_time, c.begin_time, c.location))
         self.copies = Copies(
             *(values[by_stream] for values in (c.location, c.begin_time, c.end_time, c.direction, c.bytes, flow[1]))

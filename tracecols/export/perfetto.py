@@ -29,6 +29,9 @@ NOT_MERGED = 2
 BOOTTIME, REALTIME = 6, 1
 """Clocks of a ClockSnapshot; times count in the first unless told otherwise."""
 
+PROCESS_TRACKS = 1 << 40
+"""Numbers of the tracks that only name a process are greater."""
+
 Value = int | bytes | str
 
 
@@ -73,6 +76,7 @@ class PerfettoWriter:
         self._is_text = np.isin(DETAILS, TEXTS)
         self._category = timeline.category + np.int32(1)
         self._out = np.empty(1 << 22, np.uint8)
+        self._processes: set[int] = set()
 
     def begin(self) -> None:
         """Write what comes before all tracks: names and clocks."""
@@ -100,13 +104,26 @@ class PerfettoWriter:
             self._file.write(packet((8, self._timeline.origin_ns), (6, snapshot)))
 
     def track(self, track: Track) -> None:
-        """Write a TrackDescriptor."""
+        """Write a TrackDescriptor; processes and threads are told as such, so that they can be asked for."""
+        if track.kind == "process":
+            self._processes.add(track.pid)
+        elif track.kind == "location" and track.pid not in self._processes:
+            # the location shares its line with its process, which is named by a track of its own without events
+            self._processes.add(track.pid)
+            name = track.process_name or track.name
+            process = message((1, PROCESS_TRACKS + track.pid), (2, name), (3, message((1, track.pid), (6, name))))
+            self._file.write(packet((60, process)))
         fields: list[tuple[int, Value]] = [(1, track.uuid), (2, track.name), (11, EXPLICIT), (12, track.order)]
         if track.parent:
             fields.append((5, track.parent))
         # nodes and threads of the same name are several; lanes of the same wait states are seen as one
         if track.kind != "waits":
             fields.append((15, NOT_MERGED))
+        if track.kind == "process":
+            fields.append((3, message((1, track.pid), (3, track.order), (6, track.process_name))))
+        if track.kind == "location":
+            name = track.name.rpartition(", ")[2] if track.name.startswith(track.process_name) else track.name
+            fields.append((4, message((1, track.pid), (2, track.tid), (3, track.order), (5, name))))
         if track.kind == "counter":
             fields.append((8, message((6, track.unit)) if track.unit else b""))
         self._file.write(packet((60, message(*fields))))

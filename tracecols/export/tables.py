@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tracecols.enhance.table_files import ENHANCED
 from tracecols.errors import ExportError
 from tracecols.export.cube3 import write_cube3
 from tracecols.export.cube_read import is_cube, read_cube
@@ -191,15 +190,9 @@ def export(source: Path, output: Path, table: str = "events", wide: bool = False
     trace = Trace(Store(source).path)
     catalog = trace.catalog
     table = catalog.check(table)
+    # files hold what SQL and Parquet readers see: the table's own columns
+    frame = trace.frame(table, raw=True)
     if table == EVENTS.name:
-        frame = trace.events.reset_index()
-    elif table == "region_instances":
-        frame = trace.region_instances()
-    elif table in ENHANCED:
-        frame = getattr(trace, table)
-    elif table in catalog.sides:
-        frame = trace.table(table)
-    else:
-        frame = trace.definition(table)
+        frame = frame.reset_index()
     with new_file(output) as file:
         TABLES[output.suffix](frame, file)

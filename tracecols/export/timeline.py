@@ -7,7 +7,10 @@ One iterator, `Timeline.items`, makes the content; `tracecols.export.perfetto` a
   their order, so that slices nest; an end and the begin that follows it stay together.
 * A send, a receive and the arrival at a collective operation are instants. A flow joins a send with its receive, or those who
   come to an operation in the order in which they come; what lies outside of the time range is in no flow.
-* Wait states are slices on tracks of their own, one per property and location, more where they overlap without nesting.
+* Wait states are slices on tracks of their own, one per property and location, more where they overlap without nesting. A flow joins
+  each with its cause, an instant on the track *Causes* of the location that is waited for.
+* The critical path is a track before all others, which says on which location it is when, and a track below each location it comes to; one
+  flow leads through the latter.
 """
 
 from __future__ import annotations
@@ -21,16 +24,20 @@ from numpy.typing import NDArray
 
 from tracecols.arguments import as_texts
 from tracecols.converters.base import Columns
-from tracecols.enhance.model import enhance
+from tracecols.enhance.causes.pairs import has_mpi, has_openmp
+from tracecols.enhance.columns import CompoundTable
+from tracecols.enhance.model import Model, enhance
 from tracecols.enhance.regions import Regions
-from tracecols.errors import ExportError
+from tracecols.errors import AnalysisError, ExportError
 from tracecols.export.drawing import EVER, Nanoseconds, SliceBuilder, divide_intervals
 from tracecols.export.flows import COPY, DEVICE_NAMES, Flows, Instants
 from tracecols.export.waits import Waits, find_waits, properties_of_waits
 from tracecols.jobs import n_jobs
 from tracecols.kernels import timeline as kernels
-from tracecols.kernels.protobuf import ENDS
+from tracecols.kernels.protobuf import BEGINS, ENDS, GOES_ON
+from tracecols.patterns.engine import MOST_CALLS
 from tracecols.schema import EventKind
+from tracecols.schema.causes import POINTS
 from tracecols.schema.enums import COLLECTIVE_OPS, name_of
 from tracecols.severity.axes import SystemAxis
 from tracecols.slices.source import ROWS, SideReader
@@ -40,7 +47,7 @@ from tracecols.store.arrow import to_numpy
 SENDS = (EventKind.MPI_SEND, EventKind.MPI_ISEND)
 RECEIVES = (EventKind.MPI_RECV, EventKind.MPI_IRECV, EventKind.MPI_MRECV, EventKind.MPI_IMRECV)
 
-Kind = Literal["group", "process", "location", "waits", "counter"]
+Kind = Literal["group", "process", "location", "waits", "counter", "path"]
 
 
 @dataclass(frozen=True)
@@ -55,13 +62,15 @@ class Track:
         The track above; 0 none.
     name : str
     kind : str
-        `group`, `process`, `location`, `waits` or `counter`.
+        `group`, `process`, `location`, `waits`, `counter` or `path` (the critical path of all locations).
     order : int
         Position among those of the same parent.
     process, process_name : int, str
         Row and name of the process it belongs to; -1 and empty for none.
     unit : str
         Of a counter.
+    pid, tid : int
+        Numbers of process and thread for viewers, from 1: that of the main thread is that of its process; 0 none.
     """
 
     uuid: int
@@ -72,6 +81,8 @@ class Track:
     process: int = -1
     process_name: str = ""
     unit: str = ""
+    pid: int = 0
+    tid: int = 0
 
 
 @dataclass
@@ -116,8 +127,12 @@ class Timeline:
         Rows of the locations to show; all by default.
     start, stop : int, optional
         Ticks: what happens at start <= time < stop; what is open at the ends begins and ends there.
-    waits : iterable of str
-        Ids of properties whose wait states to show.
+    waits : iterable of str, optional
+        Ids of properties whose wait states to show, or `all`; None: those that say who causes them.
+    critical_path : bool
+        Whether to show the critical path.
+    model : Model, optional
+        The trace if it has been scanned.
     jobs : int, optional
         Threads to look for messages and wait states; by default one per core.
     progress : callable, optional
@@ -140,7 +155,9 @@ class Timeline:
         locations: Iterable[int] | None = None,
         start: int | None = None,
         stop: int | None = None,
-        waits: Iterable[str] = (),
+        waits: str | Iterable[str] | None = (),
+        critical_path: bool = False,
+        model: Model | None = None,
         jobs: int | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
@@ -159,12 +176,14 @@ class Timeline:
 
         self._total = store.n_rows("events")
         self._progress = progress
-        waits = as_texts(waits, "properties", ExportError)
+        waits = None if waits is None else as_texts(waits, "properties", ExportError)
         has_streams = "gpu" in store.definitions["locations"].column("type").to_pylist()
-        needs_model = bool(waits) or has_streams or store.n_rows("p2p") + store.n_rows("collectives") > 0
+        needs_model = waits is None or bool(waits) or critical_path or model is not None or has_streams
+        needs_model |= store.n_rows("p2p") + store.n_rows("collectives") > 0
         self._before = self._total if needs_model else 0
-        model = enhance(store, n_jobs(jobs), self._report_scan) if needs_model else None
-        ids = properties_of_waits(model, waits) if model is not None and waits else []
+        if model is None and needs_model:
+            model = enhance(store, n_jobs(jobs), self._report_scan)
+        ids = properties_of_waits(model, waits) if model is not None and (waits is None or waits) else []
         self.n_waits = dict.fromkeys(ids, 0)
         self._waits: list[Waits] = find_waits(model, ids) if model is not None and ids else []
         self._flows = Flows(self.holds, self.ns, model)
@@ -177,17 +196,162 @@ class Timeline:
         self._unknown_op = len(self.names) + 2
         self._first_device = self._unknown_op + 1 + len(COLLECTIVE_OPS)
         self._first_wait = self._first_device + len(DEVICE_NAMES)
+        self._first_cause = self._first_wait + len(self._waits)
+        self._on_path = self._first_cause + len(self._waits)
         self.names += ["send", "receive", "collective operation"]
         self.names += [name_of(COLLECTIVE_OPS, i) for i in range(len(COLLECTIVE_OPS))]
-        self.names += [*DEVICE_NAMES, *(w.title for w in self._waits)]
+        self.names += [*DEVICE_NAMES, *(w.title for w in self._waits), *(f"cause of {w.title}" for w in self._waits)]
+        axis = SystemAxis.of(store)
+        labels = [
+            f"rank {r} thread {t}" if r >= 0 else name
+            for r, t, name in zip(axis.rank.tolist(), axis.thread.tolist(), axis.location_name, strict=True)
+        ]
+        stretches = self._find_stretches(model) if critical_path and model is not None else None
+        self.names += ["critical path", *(labels if stretches is not None else [])]
         category += ["mpi"] * (self._first_device - self._send) + ["device"] * len(DEVICE_NAMES)
-        category += ["wait state"] * len(self._waits)
+        category += ["wait state"] * (2 * len(self._waits)) + ["critical path"] * (len(self.names) - self._on_path)
         self.categories = list(dict.fromkeys(category))
         self.category = np.array([self.categories.index(c) for c in category], np.int32)
         self.texts: list[str] = [
             name or f"communicator {i}"
             for i, name in enumerate(store.definitions["communicators"].column("name").to_pylist())
         ]
+        self._first_label = len(self.texts)
+        self.texts += labels
+        self._first_reason = len(self.texts)
+        self.texts += POINTS
+        self._text_of_path = self._write_paths(model, stretches)
+        self._causes = self._join_causes()
+        self._path = self._join_stretches(stretches)
+
+    # -- wait states, causes, critical path --------------------------------------------------------------------------
+
+    def _find_stretches(self, model: Model) -> CompoundTable | None:
+        """Return the stretches of the critical path; None where there is none, or the trace is too large."""
+        n_calls = sum(scan.n_calls for scan in model.scans)
+        if n_calls > MOST_CALLS:
+            self.left_out["call instances, too many for the critical path"] = n_calls
+            return None
+        if not (has_mpi(model.facts) or has_openmp(model.facts)):
+            return None
+        table: CompoundTable = model.critical_path_stretches
+        return table if len(table) else None
+
+    def _write_paths(self, model: Model | None, stretches: CompoundTable | None) -> dict[int, int]:
+        """Add the call paths that details tell to the texts; returns the text of each."""
+        if model is None:
+            return {}
+        told = [np.unique(w.cause_call_path) for w in self._waits]
+        told += [] if stretches is None else [np.unique(stretches.end_call_path)]
+        found = np.unique(np.concatenate([np.zeros(0, np.int64), *told]))
+        found = found[found >= 0].tolist()
+        first = len(self.texts)
+        names = model.regions.name
+        try:
+            self.texts += model.call_paths.paths_of(names, found)
+        except AnalysisError:
+            # too long to be written out
+            self.texts += [f".../{names[model.call_paths.region[i]]}" for i in found]
+        return {call_path: first + i for i, call_path in enumerate(found)}
+
+    def _texts_of(self, call_paths: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the texts of call paths; -1 stays."""
+        return np.array([self._text_of_path.get(i, -1) for i in call_paths.tolist()], np.int64)
+
+    def _join_causes(self) -> tuple[list[NDArray[np.int64]], list[NDArray[np.uint8]], dict[str, NDArray[np.int64]]]:
+        """Number the flows that join wait states with what causes them.
+
+        Returns
+        -------
+        flow, step : list of (n,) arrays
+            By property: number of the flow of every wait state, 0 for none, and what its slice does with it.
+        causes : dict of str to array
+            The causes, by location and time: `location`, `time` (nanoseconds), `name`, `flow`, `step`.
+        """
+        flows, steps, found = [], [], []
+        n = self._flows.n
+        for k, w in enumerate(self._waits):
+            cause = np.maximum(w.cause_location, 0).astype(np.int32)
+            is_shown = (w.end > self._first) & (w.begin < self._stop) & self._chosen[w.location] & (w.end > w.begin)
+            at = np.flatnonzero(is_shown & (w.cause_location >= 0) & self.holds(cause, w.cause_time))
+            flow, step = np.zeros(w.location.size, np.int64), np.zeros(w.location.size, np.uint8)
+            flow[at] = n + 1 + np.arange(at.size)
+            n += at.size
+            begin, time = self.ns(np.maximum(w.begin[at], self._first)), self.ns(w.cause_time[at])
+            # an arrow begins at what comes first
+            step[at] = np.where(begin <= time, BEGINS, ENDS)
+            flows.append(flow)
+            steps.append(step)
+            found.append(
+                np.array([cause[at], time, np.full(at.size, self._first_cause + k), flow[at], BEGINS + ENDS - step[at]])
+            )
+        self._n_flows = n
+        columns = np.concatenate([np.zeros((5, 0), np.int64), *found], axis=1)
+        columns = columns[:, np.lexsort((columns[3], columns[1], columns[0]))]
+        return flows, steps, dict(zip(("location", "time", "name", "flow", "step"), columns, strict=True))
+
+    def _join_stretches(self, stretches: CompoundTable | None) -> dict[str, NDArray[np.int64]]:
+        """Return the stretches of the critical path that are shown, in the order of time; one flow leads through all."""
+        names = ("location", "begin", "end", "reason", "call_path", "step")
+        if stretches is None:
+            return dict.fromkeys(names, np.zeros(0, np.int64))
+        location = stretches.location.astype(np.int64)
+        begin, end = stretches.begin_time, stretches.end_time
+        at = np.flatnonzero((end > self._first) & (begin < self._stop) & (end > begin) & self._chosen[location])
+        begin, end = self.ns(np.maximum(begin[at], self._first)), self.ns(np.minimum(end[at], self._stop))
+        at, begin, end = (a[np.lexsort((-end, begin))] for a in (at, begin, end))
+        step = np.full(at.size, GOES_ON, np.int64)
+        if at.size:
+            step[-1], step[0] = ENDS, BEGINS if at.size > 1 else 0
+        path = self._texts_of(stretches.end_call_path[at].astype(np.int64))
+        reason = stretches.reason[at].astype(np.int64)
+        return dict(zip(names, (location[at], begin, end, reason, path, step), strict=True))
+
+    def _nested(
+        self, parent: Track | None, name: str, begin: NDArray[np.int64], end: NDArray[np.int64], instants: Instants
+    ) -> Iterator[TimelineItem]:
+        """Draw intervals with details, ordered by begin, as slices on a track, more where they overlap without nesting."""
+        lane = divide_intervals(begin, end)
+        for i in range(int(lane.max(initial=-1)) + 1):
+            of = np.flatnonzero(lane == i)
+            n = of.size
+            time, what = np.empty(2 * n, np.int64), np.empty(2 * n, np.uint8)
+            kernels.draw_intervals(begin[of], end[of], np.empty(n, np.int64), time, what)
+            track = self._track(parent, name, "waits" if parent is not None else "path")
+            yield track
+            is_begin = what == kernels.BEGIN
+            instant = np.where(is_begin, np.cumsum(is_begin) - 1, -1)
+            yield TrackEvents(track, time, what, np.full(2 * n, -1, np.int32), instant, instants.take(of))
+
+    def _draw_causes(self, location: int, line: Track) -> Iterator[TimelineItem]:
+        """Draw what others wait for, as instants that arrows lead to."""
+        causes = self._causes[2]
+        low, high = np.searchsorted(causes["location"], [location, location + 1])
+        n = int(high - low)
+        if not n:
+            return
+        instants = Instants.none(n)
+        instants.name[:], instants.flow[:], instants.step[:] = (causes[c][low:high] for c in ("name", "flow", "step"))
+        track = self._track(line, "Causes", "waits")
+        yield track
+        what = np.full(n, kernels.INSTANT, np.uint8)
+        yield TrackEvents(track, causes["time"][low:high], what, np.full(n, -1, np.int32), np.arange(n), instants)
+
+    def _draw_path(self, location: int, line: Track | None) -> Iterator[TimelineItem]:
+        """Draw the critical path: on a location, or (-1) where it is when."""
+        path = self._path
+        at = np.flatnonzero(path["location"] == location) if line is not None else np.arange(path["location"].size)
+        if not at.size:
+            return
+        instants = Instants.none(at.size)
+        instants.name[:] = self._on_path if line is not None else self._on_path + 1 + path["location"][at]
+        if line is not None:
+            instants.step[:] = path["step"][at]
+            instants.flow[:] = np.where(path["step"][at] > 0, self._n_flows + 1, 0)
+        instants.fill("call path", path["call_path"][at])
+        reason = path["reason"][at]
+        instants.fill("reason", np.where(reason >= 0, self._first_reason + reason, -1))
+        yield from self._nested(line, "Critical path", path["begin"][at], path["end"][at], instants)
 
     def _report_scan(self, done: int, total: int) -> None:
         if self._progress is not None:
@@ -218,6 +382,9 @@ class Timeline:
                 children.setdefault(parent, []).append(i)
                 if location >= 0:
                     processes.add(parent)
+        thread = to_numpy(self.store.definitions["locations"].column("thread"))
+        order = np.lexsort((thread, process_of))
+        main = dict(zip(process_of[order][::-1].tolist(), order[::-1].tolist(), strict=True))
         tracks: list[Track] = []
         lines: dict[int, Track] = {}
         waiting = [(i, 0) for i in children.get(-1, [])]
@@ -240,7 +407,11 @@ class Timeline:
             if kind != "group":
                 process = int(process_of[location if location >= 0 else axis.location[children[i][0]]])
                 process_name = process_name or (above.process_name if above else "")
-            track = Track(uuid, parent, ", ".join(names), kind, uuid, process, process_name)
+            pid = process + 1
+            tid = 0
+            if location >= 0:
+                tid = pid if main.get(process) == location else len(self.store.definitions["processes"]) + 1 + location
+            track = Track(uuid, parent, ", ".join(names), kind, uuid, process, process_name, pid=pid, tid=tid)
             tracks.append(track)
             if location >= 0:
                 lines[location] = track
@@ -254,10 +425,13 @@ class Timeline:
         tracks, lines = self._system()
         yield from tracks
         self._n_tracks = len(tracks)
+        yield from self._draw_path(-1, None)
         done = self._before
         for location in range(self._chosen.size):
             if self._chosen[location]:
+                yield from self._draw_path(location, lines[location])
                 yield from self._draw_waits(location, lines[location])
+                yield from self._draw_causes(location, lines[location])
                 yield from self._draw_copies(location, lines[location])
                 for item, n in self._draw_location(location, lines[location]):
                     if item is not None:
@@ -268,32 +442,32 @@ class Timeline:
             else:
                 done += self.store.n_rows("events", location)
 
-    def _track(self, parent: Track, name: str, kind: Kind, unit: str = "") -> Track:
+    def _track(self, parent: Track | None, name: str, kind: Kind, unit: str = "") -> Track:
         self._n_tracks += 1
         n = self._n_tracks
+        if parent is None:
+            # before the system tree
+            return Track(n, 0, name, kind, 0)
         return Track(n, parent.uuid, name, kind, n, parent.process, parent.process_name, unit)
 
     def _draw_waits(self, location: int, line: Track) -> Iterator[TimelineItem]:
         """Draw the wait states of a location, every property on tracks of its own."""
+        flows, steps, _ = self._causes
         for k, waits in enumerate(self._waits):
             low, high = np.searchsorted(waits.location, [location, location + 1])
-            begin, end = waits.begin[low:high], waits.end[low:high]
-            inside = (end > self._first) & (begin < self._stop)
-            begin = self.ns(np.maximum(begin[inside], self._first))
-            end = self.ns(np.minimum(end[inside], self._stop))
+            at = low + np.flatnonzero((waits.end[low:high] > self._first) & (waits.begin[low:high] < self._stop))
+            begin = self.ns(np.maximum(waits.begin[at], self._first))
+            end = self.ns(np.minimum(waits.end[at], self._stop))
             order = np.lexsort((-end, begin))
-            begin, end = begin[order], end[order]
+            at, begin, end = at[order], begin[order], end[order]
             self.n_waits[waits.id] += begin.size
-            lane = divide_intervals(begin, end)
-            for i in range(int(lane.max(initial=-1)) + 1):
-                mine = lane == i
-                n = int(mine.sum())
-                time, what = np.empty(2 * n, np.int64), np.empty(2 * n, np.uint8)
-                kernels.draw_intervals(begin[mine], end[mine], np.empty(n, np.int64), time, what)
-                track = self._track(line, waits.title, "waits")
-                yield track
-                name = np.where(what == kernels.BEGIN, self._first_wait + k, -1).astype(np.int32)
-                yield TrackEvents(track, time, what, name, np.full(2 * n, -1, np.int64), Instants.none())
+            instants = Instants.none(at.size)
+            instants.name[:] = self._first_wait + k
+            instants.flow[:], instants.step[:] = flows[k][at], steps[k][at]
+            cause = waits.cause_location[at]
+            instants.fill("cause", np.where(cause >= 0, self._first_label + cause, -1))
+            instants.fill("call path", self._texts_of(waits.cause_call_path[at]))
+            yield from self._nested(line, waits.title, begin, end, instants)
 
     def _draw_copies(self, location: int, line: Track) -> Iterator[TimelineItem]:
         """Draw the copies of a stream on a track of their own, more where they overlap without nesting."""
@@ -304,22 +478,12 @@ class Timeline:
         end = self.ns(np.minimum(copies.end[at], self._stop))
         order = np.lexsort((-end, begin))
         at, begin, end = at[order], begin[order], end[order]
-        lane = divide_intervals(begin, end)
-        for i in range(int(lane.max(initial=-1)) + 1):
-            of = np.flatnonzero(lane == i)
-            n = of.size
-            time, what = np.empty(2 * n, np.int64), np.empty(2 * n, np.uint8)
-            kernels.draw_intervals(begin[of], end[of], np.empty(n, np.int64), time, what)
-            instants = Instants.none(n)
-            instants.name[:] = self._first_device + COPY + copies.direction[at[of]].astype(np.int32)
-            instants.flow[:] = copies.flow[at[of]]
-            instants.step[:] = np.where(instants.flow > 0, ENDS, 0)
-            instants.fill("bytes", copies.bytes[at[of]])
-            track = self._track(line, "Copies", "waits")
-            yield track
-            is_begin = what == kernels.BEGIN
-            instant = np.where(is_begin, np.cumsum(is_begin) - 1, -1)
-            yield TrackEvents(track, time, what, np.full(2 * n, -1, np.int32), instant, instants)
+        instants = Instants.none(at.size)
+        instants.name[:] = self._first_device + COPY + copies.direction[at].astype(np.int32)
+        instants.flow[:] = copies.flow[at]
+        instants.step[:] = np.where(instants.flow > 0, ENDS, 0)
+        instants.fill("bytes", copies.bytes[at])
+        yield from self._nested(line, "Copies", begin, end, instants)
 
     def _draw_location(self, location: int, line: Track) -> Iterator[tuple[TimelineItem | None, int]]:
         """Draw the events of a location; with every item comes how many events are done since the one before."""

@@ -6,11 +6,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
+from tracecols.enhance.model import Model, enhance
 from tracecols.errors import ExportError
 from tracecols.export.chrome import ChromeWriter
 from tracecols.export.perfetto import PerfettoWriter
 from tracecols.export.tables import new_file
 from tracecols.export.timeline import Samples, Timeline, TrackEvents
+from tracecols.jobs import n_jobs
 from tracecols.slices.source import chosen_locations, open_store, time_range_ticks
 
 WRITERS: dict[str, type[PerfettoWriter] | type[ChromeWriter]] = {
@@ -31,10 +35,13 @@ class Shown:
         Wait states by property.
     left_out : dict of str to int
         What cannot be shown, by words.
+    where : str
+        Around what, in words; empty unless it was asked for.
     """
 
     n_waits: dict[str, int]
     left_out: dict[str, int]
+    where: str = ""
 
 
 def export_timeline(
@@ -44,7 +51,9 @@ def export_timeline(
     locations: Iterable[int] | None = None,
     start: float | None = None,
     stop: float | None = None,
-    waits: Iterable[str] = (),
+    waits: str | Iterable[str] | None = None,
+    critical_path: bool = True,
+    around: str | None = None,
     jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Shown:
@@ -62,8 +71,13 @@ def export_timeline(
         Rows of the locations to show; all by default.
     start, stop : float, optional
         Seconds since the start of the recording: what happens at start <= time < stop.
-    waits : iterable of str
-        Ids of properties (`mpi_latesender`, ...) whose wait states to show.
+    waits : str or iterable of str, optional
+        Ids or titles of properties (`mpi_latesender`, ...) whose wait states to show; `all`, or `none`. By default those that say who
+        causes them.
+    critical_path : bool, optional
+        Whether to show the critical path.
+    around : str, optional
+        Id or title of a property that patterns find: only the time around its worst instance, and those that overlap it, is shown.
     jobs : int, optional
         Threads to look for messages and wait states; by default one per core.
     progress : callable, optional
@@ -76,7 +90,7 @@ def export_timeline(
     Raises
     ------
     ExportError
-        If the source is a severity cube, no format has this ending, or the file cannot be written.
+        If a time range is given and a property to look around, or there is no such property or no instance of it; if the source is a severity cube, no format has this ending, or the file cannot be written.
     """
     ending = next((e for e in WRITERS if output.name.endswith(e)), None)
     if ending is None:
@@ -84,7 +98,16 @@ def export_timeline(
     store = open_store(source)
     first, last = time_range_ticks(store, start, stop)
     chosen = chosen_locations(store, locations)
-    timeline = Timeline(store, locations=chosen, start=first, stop=last, waits=waits, jobs=jobs, progress=progress)
+    model, where = None, ""
+    if around is not None:
+        if first is not None or last is not None:
+            raise ExportError("a time range and a property to look around are given\n  give one of them")
+        model = enhance(store, n_jobs(jobs))
+        first, last, where = find_around(model, around)
+    timeline = Timeline(
+        store, locations=chosen, start=first, stop=last, waits=waits, critical_path=critical_path, model=model, jobs=jobs,
+        progress=progress,
+    )  # fmt: skip
     with new_file(output) as path, path.open("wb") as file:
         writer = WRITERS[ending](file, timeline)
         writer.begin()
@@ -96,4 +119,59 @@ def export_timeline(
             else:
                 writer.track(item)
         writer.end()
-    return Shown(timeline.n_waits, timeline.left_out)
+    return Shown(timeline.n_waits, timeline.left_out, where)
+
+
+MOST = 10_000
+"""Instances of a property among which those that overlap the worst are looked for."""
+
+MARGIN = 2
+"""Lengths of what is looked at that are shown before and behind it."""
+
+
+def find_around(model: Model, name: str) -> tuple[int, int, str]:
+    """Find the time around the worst instance of a property and those that overlap it.
+
+    Parameters
+    ----------
+    model : Model
+    name : str
+        Id or title of the property.
+
+    Returns
+    -------
+    first, last : int
+        Ticks: the time range.
+    where : str
+        What it shows, in words.
+
+    Raises
+    ------
+    ExportError
+        If there is no instance, or the property does not say when they are.
+    """
+    # they import pandas
+    from tracecols.readable import Readable
+    from tracecols.verbs.waiting import worst_instances
+
+    p, found = worst_instances(model, name, MOST)
+    begin, end = found["begin"], found["end"]
+    if not begin.size or begin[0] < 0:
+        what = "has no instance in this trace" if not begin.size else "does not say when its instances are"
+        raise ExportError(f"property {p.id!r} {what}\n  tracecols show CUBE lists those that have values")
+    together = (begin <= end[0]) & (end >= begin[0])
+    first, last = int(begin[together].min()), int(end[together].max())
+    resolution, readable = model.resolution, Readable(model.store, lambda: model.facts)
+    # an instant has no length of its own
+    margin = max(MARGIN * (last - first), resolution // 100_000)
+    at, cause = int(found["location"][0]), int(found["cause_location"][0])
+    worst = f"{(end[0] - begin[0]) / resolution:.6g} s" if p.unit == "sec" else f"{found['severity'][0]:,} {p.unit}"
+    waits = f"rank {readable.rank[at]} thread {readable.thread[at]}"
+    by = f", caused by rank {readable.rank[cause]} thread {readable.thread[cause]}" if cause >= 0 else ""
+    start, stop = readable.seconds(np.array([first - margin, last + margin + 1]))
+    path = readable.paths(found["call_path"][:1], or_numbers=True)[0]
+    where = (
+        f"around {int(together.sum()):,} instances of {p.title}, the worst {worst} on {waits}{by}, in {path}\n"
+        f"from {start:.9f} s to {stop:.9f} s"
+    )
+    return first - margin, last + margin + 1, where

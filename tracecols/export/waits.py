@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tracecols.arguments import as_texts
 from tracecols.enhance.model import Model
 from tracecols.errors import ExportError
-from tracecols.patterns.engine import declared_for, find_matches
+from tracecols.patterns.engine import declared_for, find_timed
 from tracecols.patterns.registry import properties
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.resolve import find_property
@@ -29,6 +29,8 @@ class Waits:
         Where time is lost.
     begin, end : (n,) int64
         From when to when, ticks; the difference is the severity.
+    cause_location, cause_call_path, cause_time : (n,) int64
+        Who causes it, in which call path and when; -1 where the property does not say.
     """
 
     id: str
@@ -36,26 +38,40 @@ class Waits:
     location: NDArray[np.int32]
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
+    cause_location: NDArray[np.int64]
+    cause_call_path: NDArray[np.int64]
+    cause_time: NDArray[np.int64]
 
 
-def properties_of_waits(model: Model, names: str | Iterable[str]) -> list[str]:
+ALL, NONE = "all", "none"
+"""What may be given for names of properties."""
+
+
+def properties_of_waits(model: Model, names: str | Iterable[str] | None) -> list[str]:
     """Return the ids of properties, by the rules of Scalasca, whose wait states stand somewhere in time.
 
     Parameters
     ----------
     model : Model
-    names : str or iterable of str
-        Ids or titles of properties in seconds that patterns find on compound tables.
+    names : str or iterable of str, optional
+        Ids or titles of properties in seconds that patterns find on compound tables; `all` of them, or `none`. By default those that
+        say who causes them.
 
     Raises
     ------
     ExportError
         If there is no such property, or it is of another kind.
     """
+    if names is None or names in ((ALL,), [ALL], ALL):
+        # built in: a wait state of a pattern of one's own is asked for by its name
+        built_in = [p for p in declared_for(model, "scalasca", ()) if p.unit == "sec" and p.match is not None]
+        return [p.id for p in built_in if names is not None or p.cause is not None]
+    if names in ((NONE,), [NONE], NONE):
+        return []
     every = {p.id: p for p in (*properties("scalasca"), *declared_for(model, "scalasca", ()))}
     possible = sorted(p.id for p in every.values() if p.unit == "sec" and p.match is not None)
     axis = PropertyAxis.of(every.values())
-    there_are = f"there are {', '.join(possible)}"
+    there_are = f"there are {ALL}, {NONE}, {', '.join(possible)}"
     found = []
     for name in as_texts(names, "properties", ExportError):
         id = find_property(axis, name, "under these conventions", ExportError, there_are)
@@ -74,14 +90,10 @@ def find_waits(model: Model, ids: Iterable[str]) -> list[Waits]:
     ids : iterable of str
         What `properties_of_waits` returns.
     """
-    declared = {p.id: p for p in declared_for(model, "scalasca", ())}
     result = []
-    for id in ids:
-        if id not in declared:
-            # there can be none in this trace
-            continue
-        found = find_matches(model, id)
-        order = np.argsort(found["location"], kind="stable")
-        columns = (found[c][order] for c in ("location", "begin_time", "end_time"))
-        result.append(Waits(id, declared[id].title, *columns))
+    for p, found, times, who in find_timed(model, ids):
+        order = np.argsort(found.location, kind="stable")
+        nothing = np.full(len(found), -1, np.int64)
+        cause = (nothing,) * 3 if who is None else (who.location, who.call_path, who.time)
+        result.append(Waits(p.id, p.title, *(a[order] for a in (found.location, *times, *cause))))
     return result

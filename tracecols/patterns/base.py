@@ -160,17 +160,19 @@ class Instances:
     """
 
     def __init__(self, table: CompoundTable, row: NDArray[np.int64]) -> None:
-        self._table, self.row, self.found = table, row, row >= 0
+        self.table, self.row, self.found = table, row, row >= 0
 
     def __getattr__(self, name: str) -> NDArray[Any]:
-        return pick(getattr(self._table, name), self.row)
+        if name.startswith("_") or name == "table":
+            raise AttributeError(name)
+        return pick(getattr(self.table, name), self.row)
 
 
 PatternFunction = Callable[..., Matches]
 CellFunction = Callable[..., Cells]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Property:
     """A node of the property tree and how its severity is found.
 
@@ -228,6 +230,9 @@ class Property:
         Numbers its function is given, by name.
     constituents : mapping of str to Constituent
         Further events its function is given, by name, as `Instances`.
+    frame : bool
+        Whether its function is one of data frames (`patterns.framed`): it is given the rows to look at as `Trace` shows them, and returns
+        a Series of severities or a boolean mask.
     family : str
         Where it is declared.
     """
@@ -258,7 +263,12 @@ class Property:
     ends_with_call: bool = True
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     constituents: Mapping[str, Constituent] = field(default_factory=dict)
+    frame: bool = False
     family: str = ""
+
+    def __repr__(self) -> str:
+        below = f", below {self.parent}" if self.parent else ""
+        return f"<Property {self.id} ({self.unit}{below}): {self.title}. {self.summary}>"
 
 
 @dataclass(frozen=True)
@@ -341,6 +351,10 @@ class Family:
     def __init__(self, name: str) -> None:
         self.name = name
         self.properties: list[Property] = []
+
+    def __repr__(self) -> str:
+        names = ", ".join(dict.fromkeys(p.id for p in self.properties))
+        return f"<Family {self.name}: {names or 'no properties'}>"
 
     def _declare(self, scalasca: Variant | None, expert: Variant | None, common: Mapping[str, Any]) -> None:
         for conventions, variant in (("scalasca", scalasca), ("expert", expert)):
@@ -493,7 +507,7 @@ def pattern(id: str, parent: str, title: str, **more: Any) -> Callable[[PatternF
     id, parent, title : str
         See `Property`; `parent` is the id of the property it is a case of.
     **more
-        As for `Family.pattern`: `table` and `summary`, and what else `Property` has. By default the pattern exists under the
+        As for `Family.pattern`: `frame`, `table` and `summary`, and what else `Property` has. By default the pattern exists under the
         conventions of Scalasca; `expert={}` makes it exist under those of EXPERT as well.
 
     Returns
@@ -511,6 +525,15 @@ def pattern(id: str, parent: str, title: str, **more: Any) -> Callable[[PatternF
     ... def late_big(model, m, parent, *, threshold):
     ...     return parent.where(m.length[parent.row] >= threshold)
     >>> trace.analyze(patterns=[late_big]).total("late_big")  # doctest: +SKIP
+
+    What was tried in a notebook with `trace.messages` is a pattern with `frame=True`: it gets the rows to look at as a data frame, and
+    returns severities (whole numbers are ticks, others seconds) or a mask that keeps those of its parent.
+
+    >>> @tracecols.pattern(
+    ...     "late_far", "mpi_latesender", "Late and Far", table="messages", summary="Late senders of other nodes.", frame=True
+    ... )
+    ... def late_far(m):
+    ...     return (m.send_rank - m.recv_rank).abs() > 4
     """
     family = Family(id)
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.arguments import as_locations, as_seconds, as_texts, check_locations, did_you_mean, show
+from tracecols.arguments import as_locations, as_seconds, as_texts, did_you_mean, show
 from tracecols.enhance.columns import CompoundTable
 from tracecols.enhance.grouping import lookup
-from tracecols.enhance.locations import PIECE_CALLS, PIECE_LEFT_OUT
+from tracecols.enhance.locations import PIECE_CALLS, PIECE_LEFT_OUT, find_locations
 from tracecols.enhance.model import Model, Progress
 from tracecols.enhance.paths import named, with_descendants
 from tracecols.enhance.regions import COPY, LAUNCH
@@ -40,6 +40,8 @@ from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.cube import SeverityCube
 
+Result = TypeVar("Result")
+
 
 def every_row(table: CompoundTable) -> Matches:
     """Match all rows of a table with severity 0, charged where the table says."""
@@ -62,8 +64,8 @@ class Choice:
         By property id the values of parameters by name.
     within : str, optional
         A region, or a shell pattern: only its instances and what they call.
-    locations : tuple of int, optional
-        Rows of locations; all by default.
+    locations : tuple of int or str, optional
+        Rows of locations, or texts that select some (`rank 0`); all by default.
     start, stop : float, optional
         Seconds: the model is that of the piece of the trace between them (`tracecols.slices`), which this only says.
     """
@@ -71,7 +73,7 @@ class Choice:
     properties: tuple[str, ...] | None = None
     parameters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     within: str | None = None
-    locations: tuple[int, ...] | None = None
+    locations: tuple[int | str, ...] | None = None
     start: float | None = None
     stop: float | None = None
 
@@ -125,9 +127,8 @@ class Choice:
     def _locations(self, model: Model) -> NDArray[np.bool_]:
         if self.locations is None:
             return np.ones(model.n_locations, bool)
-        check_locations(self.locations, model.n_locations, AnalysisError)
         mask = np.zeros(model.n_locations, bool)
-        mask[list(self.locations)] = True
+        mask[find_locations(model.store, self.locations, error=AnalysisError)] = True
         return mask
 
 
@@ -145,7 +146,7 @@ def choose(
     properties: str | Iterable[str] | None,
     parameters: Mapping[str, Mapping[str, float]] | None,
     within: str | None,
-    locations: int | Iterable[int] | None,
+    locations: int | str | Iterable[int | str] | None,
     start: float | None = None,
     stop: float | None = None,
 ) -> Choice:
@@ -194,7 +195,7 @@ def _parameters(given: object) -> dict[str, dict[str, float]]:
 
 
 def arguments(p: Property, parameters: Mapping[str, Mapping[str, float]], resolution: int) -> dict[str, Any]:
-    """Return what the function of a property is given by name: what its conventions say, and its parameters, seconds in ticks."""
+    """Return what the function of a property is given by name: what its conventions say, and its parameters, seconds in ticks (as they are for `frame`)."""
     values: dict[str, Any] = {name: parameter.default for name, parameter in p.parameters.items()}
     for name, value in parameters.get(p.id, {}).items():
         if name not in values:
@@ -202,7 +203,8 @@ def arguments(p: Property, parameters: Mapping[str, Mapping[str, float]], resolu
             raise AnalysisError(f"property {p.id!r} has no parameter {name!r}\n  {known}")
         values[name] = value
     for name, parameter in p.parameters.items():
-        if parameter.unit == "sec" and math.isfinite(values[name]):
+        # data frames hold seconds
+        if parameter.unit == "sec" and not p.frame and math.isfinite(values[name]):
             values[name] = round(values[name] * resolution)
     return {**p.given, **values}
 
@@ -261,6 +263,11 @@ class Search:
             raise AnalysisError(
                 f"property {p.id!r} is declared on {p.table!r}, which is no table patterns are matched on\n  there are {known}"
             )
+        if p.frame and p.uses:
+            raise AnalysisError(
+                f"property {p.id!r} is a pattern of data frames (frame=True), which is given no matches of others (uses)\n"
+                "  declare it below the property whose matches it narrows"
+            )
         together = [t.name for t in tables_of(spec.stage)]
         for name, c in p.constituents.items():
             if c.table not in together:
@@ -294,7 +301,13 @@ class Search:
             }
             used = [matches[u] for u in p.uses]
             try:
-                found = p.match(of_slice, table.read_only(), start, *used, **constituents, **self._given[p.id])
+                if p.frame:
+                    # imports pandas, which other analyses do without
+                    from tracecols.patterns.framed import match_frame
+
+                    found = match_frame(p, of_slice, table, start, inherited, constituents, self._given[p.id])
+                else:
+                    found = p.match(of_slice, table.read_only(), start, *used, **constituents, **self._given[p.id])
                 self._check_matches(found, table)
             except TracecolsError:
                 raise
@@ -449,7 +462,9 @@ def check_conventions(conventions: object) -> None:
         If there are none of this name.
     """
     if not isinstance(conventions, str) or conventions not in CONVENTIONS:
-        raise AnalysisError(f"no conventions {show(conventions)}\n  there are {', '.join(CONVENTIONS)}")
+        there_are = f"there are {', '.join(CONVENTIONS)}"
+        hint = did_you_mean(conventions, CONVENTIONS, there_are) if isinstance(conventions, str) else there_are
+        raise AnalysisError(f"no conventions {show(conventions)}\n  {hint}")
 
 
 def declared_for(model: Model, conventions: str, patterns: Iterable[Family]) -> list[Property]:
@@ -579,6 +594,22 @@ def analyze_model(
     )
 
 
+def _search_for(
+    model: Model, declared: list[Property], name: str, conventions: str, parameters: Mapping[str, Mapping[str, float]]
+) -> tuple[Search, Property]:
+    """Return the search for a property that is matched on a table, and the property."""
+    computed, _ = needed(declared, [name])
+    by_id = {p.id: p for p in declared}
+    p = by_id[find_declared(declared, name)]
+    if p.match is None:
+        below = [q.id for q in declared if q.match is not None and q.parent == p.id]
+        hint = f"below it there are {', '.join(below)}" if below else "tracecols patterns says which are"
+        raise AnalysisError(
+            f"property {p.id!r} is computed from call paths, not matched instance by instance\n  {hint}"
+        )
+    return Search(model, [q for q in declared if q.id in computed], CONVENTIONS[conventions], parameters), p
+
+
 def find_matches(
     model: Model,
     name: str,
@@ -610,36 +641,135 @@ def find_matches(
     model = with_topologies(model, topologies)
     declared = declared_for(model, conventions, patterns)
     choice = choice.resolved(declared)
-    computed, _ = needed(declared, [name])
-    by_id = {p.id: p for p in declared}
-    p = by_id[find_declared(declared, name)]
-    if p.match is None:
-        below = [q.id for q in declared if q.match is not None and q.parent == p.id]
-        hint = f"below it there are {', '.join(below)}" if below else "tracecols patterns says which are"
-        raise AnalysisError(
-            f"property {p.id!r} is computed from call paths, not matched instance by instance\n  {hint}"
-        )
-    search = Search(model, [q for q in declared if q.id in computed], CONVENTIONS[conventions], choice.parameters)
+    search, p = _search_for(model, declared, name, conventions, choice.parameters)
+    by_id = search.by_id
     # numbers of rows mean the whole tables, so the trace is not divided
     found = search.matches(model, TABLES[p.table].stage)[p.id]
     table: CompoundTable = model.get(p.table)
     found = found.where((found.call_path >= 0) & choice.mask(model, found.call_path, found.location))
-    begin, end = np.full(len(found), -1, np.int64), np.full(len(found), -1, np.int64)
-    timed = p
-    while not (timed.since or timed.until) and timed.parent in by_id and by_id[timed.parent].table == p.table:
-        timed = by_id[timed.parent]
-    is_time = p.unit == "sec"
-    if timed.since:
-        begin = table[timed.since][found.row]
-        end = begin + found.severity if is_time else begin
-    elif timed.until:
-        end = table[timed.until][found.row]
-        begin = end - found.severity if is_time else end
+    begin, end = times_of(p, by_id, table, found)
     own: dict[str, NDArray[Any]] = {
         "row": found.row, "severity": found.severity, "call_path": found.call_path, "location": found.location,
         "begin_time": begin, "end_time": end,
     }  # fmt: skip
     return {**own, **{c: table[c][found.row] for c in table.table.names if c not in own}}
+
+
+def inherited(p: Property, by_id: Mapping[str, Property], says: Callable[[Property], object]) -> Property:
+    """Return a property, or the nearest above on the same table that says something; the highest if none does."""
+    while not says(p) and p.parent in by_id and by_id[p.parent].table == p.table:
+        p = by_id[p.parent]
+    return p
+
+
+def times_of(
+    p: Property, by_id: Mapping[str, Property], table: CompoundTable, found: Matches
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return when matches begin and end, in ticks; -1 where the property does not say.
+
+    Parameters
+    ----------
+    p : Property
+    by_id : mapping of str to Property
+    table : CompoundTable
+        That it is matched on.
+    found : Matches
+    """
+    timed = inherited(p, by_id, lambda q: q.since or q.until)
+    is_time = p.unit == "sec"
+    if timed.since:
+        begin = table[timed.since][found.row]
+        return begin, begin + found.severity if is_time else begin
+    if timed.until:
+        end = table[timed.until][found.row]
+        return end - found.severity if is_time else end, end
+    return np.full(len(found), -1, np.int64), np.full(len(found), -1, np.int64)
+
+
+def causes_of(
+    model: Model, p: Property, by_id: Mapping[str, Property], table: CompoundTable, found: Matches
+) -> Causes | None:
+    """Return who lets matches wait; None where the property does not say.
+
+    Parameters
+    ----------
+    model : Model
+        The slice of the trace that the table is of.
+    p : Property
+    by_id : mapping of str to Property
+    table : CompoundTable
+        That it is matched on.
+    found : Matches
+    """
+    cause = inherited(p, by_id, lambda q: q.cause is not None).cause
+    if isinstance(cause, Cause):
+        return Causes(*(table[c][found.row] for c in (cause.location, cause.call_path, cause.time)))
+    return None if cause is None else cause(model, table, found)
+
+
+def over_matches(
+    model: Model, name: str, visit: Callable[[Model, Property, Mapping[str, Property], CompoundTable, Matches], Result]
+) -> tuple[Property, list[Result]]:
+    """Find the matches of a pattern slice by slice, by the conventions of Scalasca; what a slice computes is dropped when it was visited.
+
+    Parameters
+    ----------
+    model : Model
+    name : str
+        Id or title of a property that is matched on a compound table.
+    visit : callable
+        `visit(of_slice, property, by_id, table, matches)`.
+
+    Returns
+    -------
+    property : Property
+    results : list
+        By slice.
+
+    Raises
+    ------
+    AnalysisError
+        If there is no such property, or it is no pattern.
+    """
+    search, p = _search_for(model, declared_for(model, "scalasca", ()), name, "scalasca", {})
+
+    def one(of_slice: Model, stage: str) -> Result:
+        found = search.matches(of_slice, stage)[p.id]
+        return visit(of_slice, p, search.by_id, of_slice.get(p.table), found.where(found.call_path >= 0))
+
+    with model.divided() as run, ThreadPoolExecutor(model.jobs) as pool:
+        return p, list(run.stages(one, [TABLES[p.table].stage], pool))
+
+
+def find_timed(
+    model: Model, ids: Iterable[str]
+) -> Iterator[tuple[Property, Matches, tuple[NDArray[np.int64], NDArray[np.int64]], Causes | None]]:
+    """Find the matches of several patterns by the conventions of Scalasca, with their times and causes.
+
+    Parameters
+    ----------
+    model : Model
+        The trace in one partition.
+    ids : iterable of str
+        Of properties; those that cannot exist in the trace are passed over.
+
+    Yields
+    ------
+    property, matches, (begin, end), causes
+        In the order of the ids as far as they stand on tables of the same stage; see `times_of` and `causes_of`.
+    """
+    declared = declared_for(model, "scalasca", ())
+    by_id = {p.id: p for p in declared}
+    chosen = [by_id[i] for i in ids if i in by_id]
+    computed, _ = needed(declared, [p.id for p in chosen])
+    search = Search(model, [p for p in declared if p.id in computed], CONVENTIONS["scalasca"])
+    for stage in dict.fromkeys(TABLES[p.table].stage for p in chosen):
+        matches = search.matches(model, stage)
+        for p in chosen:
+            if p.id in matches:
+                table: CompoundTable = model.get(p.table)
+                found = matches[p.id].where(matches[p.id].call_path >= 0)
+                yield p, found, times_of(p, by_id, table, found), causes_of(model, p, by_id, table, found)
 
 
 def find_waits(model: Model) -> dict[str, NDArray[Any]]:
@@ -655,33 +785,18 @@ def find_waits(model: Model) -> dict[str, NDArray[Any]]:
     dict of str to (n,) array
         The columns of `schema.causes.WAITS`.
     """
-    declared = declared_for(model, "scalasca", ())
-    chosen = [p for p in declared if p.cause is not None and p.match is not None]
-    computed, _ = needed(declared, [p.id for p in chosen])
-    search = Search(model, [p for p in declared if p.id in computed], CONVENTIONS["scalasca"])
+    chosen = [p.id for p in declared_for(model, "scalasca", ()) if p.cause is not None and p.match is not None]
     found: dict[str, list[NDArray[Any]]] = {
         c.name: [np.zeros(0, object if c.dtype == "string" else c.dtype)] for c in WAITS.columns
     }
-    for stage in dict.fromkeys(TABLES[p.table].stage for p in chosen):
-        matches = search.matches(model, stage)
-        for p in chosen:
-            if p.id not in matches:
-                continue
-            table: CompoundTable = model.get(p.table)
-            m = matches[p.id].where(matches[p.id].call_path >= 0)
-            if isinstance(p.cause, Cause):
-                who = Causes(*(table[c][m.row] for c in (p.cause.location, p.cause.call_path, p.cause.time)))
-            else:
-                assert p.cause is not None  # chosen for that
-                who = p.cause(model, table, m)
-            begin = table[p.since][m.row]
-            columns = {
-                "property": np.full(len(m), p.id, object), "location": m.location, "call_path": m.call_path, "begin_time": begin,
-                "end_time": begin + m.severity, "cause_location": who.location, "cause_call_path": who.call_path,
-                "cause_time": who.time,
-            }  # fmt: skip
-            for name, values in columns.items():
-                found[name].append(values)
+    for p, m, (begin, end), who in find_timed(model, chosen):
+        assert who is not None  # chosen for that
+        columns = {
+            "property": np.full(len(m), p.id, object), "location": m.location, "call_path": m.call_path, "begin_time": begin,
+            "end_time": end, "cause_location": who.location, "cause_call_path": who.call_path, "cause_time": who.time,
+        }  # fmt: skip
+        for name, values in columns.items():
+            found[name].append(values)
     result = {name: np.concatenate(arrays) for name, arrays in found.items()}
     order = np.lexsort((result["end_time"], result["begin_time"], result["location"]))
     return {name: values[order] for name, values in result.items()}

@@ -146,6 +146,9 @@ class Replay:
             everything = np.arange(len(nodes))
             self.first = self.last = everything
 
+    def __repr__(self) -> str:
+        return f"<Replay of {self.model.facts.store.path.name}: {len(self.nodes):,} nodes>"
+
     @once
     def graph(self) -> Graph:
         """What waits for what, made when first needed."""

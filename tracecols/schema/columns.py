@@ -29,6 +29,8 @@ class Column:
         file may lack it.
     default : int, float, str or list, optional
         What a file that lacks the column reads as; by default null: -1, an empty text or an empty list.
+    is_duration : bool
+        Of a column in ticks: whether it holds differences of clock readings, which have no null, rather than readings.
 
     Raises
     ------
@@ -44,6 +46,7 @@ class Column:
     required: bool = False
     since: tuple[int, int] = (0, 0)
     default: Any = None
+    is_duration: bool = False
 
     def __post_init__(self) -> None:
         if self.since > (0, 0):

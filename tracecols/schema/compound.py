@@ -62,6 +62,7 @@ SENT_MESSAGES = Table(
             "int64",
             "longest wait for a late sender in the call that completes the send, if that completes receives as well; else 0",
             "ticks",
+            is_duration=True,
         ),
     ),
     _MESSAGE_SOURCE,
@@ -177,7 +178,7 @@ CONSTRUCT_MEMBERS = Table(
         Column("enter_time", "int64", "time of ENTER", "ticks"),
         Column("exit_time", "int64", "time of EXIT", "ticks"),
         Column("call_path", "int32", "call path", "", "call_paths"),
-        Column("task_time", "int64", "explicit tasks completed inside", "ticks"),
+        Column("task_time", "int64", "explicit tasks completed inside", "ticks", is_duration=True),
     ),
 )
 
@@ -298,7 +299,7 @@ EPOCHS = Table(
         Column(
             "held_by", "int8", "what the origin was in when the target posted: 1 start, 2 an access, 3 complete, else 0"
         ),
-        Column("held_time", "int64", "since when it was in there, until the post", "ticks"),
+        Column("held_time", "int64", "how long it was in there before the post", "ticks", is_duration=True),
         Column("held_call_path", "int32", "call path of that call", "", "call_paths"),
         Column("is_complete", "bool", "whether all origins of the exposure epoch are there"),
         Column("completed_by", "int64", "number of the event that completed the exposure epoch"),
@@ -312,7 +313,7 @@ PROFILE = Table(
     (
         Column("call_path", "int32", "call path", "", "call_paths"),
         Column("location", "int32", "location", "", "locations"),
-        Column("exclusive", "int64", "time in the call path itself, without those below", "ticks"),
+        Column("exclusive", "int64", "time in the call path itself, without those below", "ticks", is_duration=True),
         Column("visits", "int64", "how often it was entered", "occ"),
         Column("inherited", "bool", "whether it continues the call path of the thread that forked"),
     ),
@@ -360,7 +361,7 @@ COPIES = Table(
         Column("end_time", "int64", "when it ended", "ticks"),
         Column("direction", "int8", "0 not known, 1 host to device, 2 device to host, 3 within devices"),
         Column("bytes", "int64", "bytes transferred; null if they are not recorded", "bytes"),
-        Column("hidden_time", "int64", "how long kernels run on the same device meanwhile", "ticks"),
+        Column("hidden_time", "int64", "how long kernels run on the same device meanwhile", "ticks", is_duration=True),
         Column(
             "call_path",
             "int32",
@@ -384,7 +385,7 @@ DEVICE_SYNCS = Table(
         *(Column(c.name.removeprefix("call_"), c.dtype, c.doc, c.unit, c.target) for c in _call("call", "the call")),
         Column("is_copy", "bool", "whether it is a copy"),
         Column("stream", "int32", "stream it refers to; null for all streams of the process", "", "locations"),
-        Column("own_time", "int64", "time in the call itself, without calls inside", "ticks"),
+        Column("own_time", "int64", "time in the call itself, without calls inside", "ticks", is_duration=True),
         Column(
             "cause",
             "int64",
@@ -411,7 +412,11 @@ DEVICE_INTERVALS = Table(
         Column("state", "int8", "0 idle, 1 a kernel runs, 2 a copy runs and no kernel"),
         Column("direction", "int8", "of a copy; see `copies`"),
         Column(
-            "hidden_time", "int64", "of a copy: how long kernels run on other streams of the device meanwhile", "ticks"
+            "hidden_time",
+            "int64",
+            "of a copy: how long kernels run on other streams of the device meanwhile",
+            "ticks",
+            is_duration=True,
         ),
         Column(
             "call_path",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,30 @@ STREAM = "stream"
 """Kind of the nodes of streams of devices in the system tree."""
 
 
-@dataclass
+SHOWN = 20
+"""Rows of a tree that its repr shows, at most."""
+
+
+def outline(
+    head: str, lines: Sequence[str] | NDArray[np.object_], depth: Sequence[int] | NDArray[np.integer[Any]]
+) -> str:
+    """Return the first rows of a tree as text, indented by their depth.
+
+    Parameters
+    ----------
+    head : str
+        What stands above them.
+    lines : sequence of str
+        One for every row.
+    depth : sequence of int
+        Level of every row, 0 for roots.
+    """
+    shown = [f"  {'  ' * int(level)}{line}" for line, level in zip(lines[:SHOWN], depth[:SHOWN], strict=True)]
+    more = [f"  and {len(lines) - SHOWN:,} more"] if len(lines) > SHOWN else []
+    return "\n".join([head, *shown, *more])
+
+
+@dataclass(repr=False)
 class PropertyAxis:
     """Properties in depth-first order.
 
@@ -48,6 +71,13 @@ class PropertyAxis:
 
     def __post_init__(self) -> None:
         self.aggregation = self.aggregation or ["sum"] * len(self.id)
+
+    def __repr__(self) -> str:
+        lines = [f"{title} ({i}, {unit})" for i, title, unit in zip(self.id, self.title, self.unit, strict=True)]
+        depth: dict[str, int] = {"": -1}
+        for name, parent in zip(self.id, self.parent, strict=True):
+            depth[name] = depth.get(parent, -1) + 1
+        return outline(f"<PropertyAxis: {len(self.id)} properties>", lines, [depth[i] for i in self.id])
 
     @classmethod
     def of(cls, properties: Iterable[Any]) -> PropertyAxis:
@@ -134,7 +164,7 @@ class PropertyAxis:
         return name
 
 
-@dataclass
+@dataclass(repr=False)
 class CallAxis:
     """Call paths in depth-first order.
 
@@ -193,6 +223,9 @@ class CallAxis:
             regions.end_line[r],
         )
 
+    def __repr__(self) -> str:
+        return outline(f"<CallAxis: {len(self):,} call paths>", self.name, self.depth)
+
     def __len__(self) -> int:
         return self.parent.size
 
@@ -233,7 +266,7 @@ class CallAxis:
         return path_names(self.parent, self.name, call_paths)
 
 
-@dataclass
+@dataclass(repr=False)
 class SystemAxis:
     """The system tree in depth-first order: machine, node, process, its threads; below a process its devices (accelerators) and their streams.
 
@@ -383,6 +416,13 @@ class SystemAxis:
                     add(stream, at)
             stack += [(i, own) for i in reversed(children.get(row, [])) if self.location[i] < 0]
         return replace(self, kind=kind, name=name, parent=parents, location=location)
+
+    def __repr__(self) -> str:
+        lines = [
+            f"{kind} {name}" if at < 0 else f"rank {self.rank[at]} thread {self.thread[at]}: {name}"
+            for kind, name, at in zip(self.kind, self.name, self.location, strict=True)
+        ]
+        return outline(f"<SystemAxis: {self.n_locations} locations>", lines, self.depth)
 
     @property
     def n_locations(self) -> int:

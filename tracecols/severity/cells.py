@@ -29,6 +29,9 @@ class Cells:
     def __init__(self, key: NDArray[np.int64], value: NDArray[Any]) -> None:
         self.key, self.value = key, value
 
+    def __repr__(self) -> str:
+        return f"<Cells: {len(self):,} values by call path and location>"
+
     @classmethod
     def empty(cls) -> Cells:
         """No cells."""

@@ -72,6 +72,18 @@ class Comparison:
             )
         self.united = algebra.unify(self.cubes, by)
 
+    def __repr__(self) -> str:
+        lines = [f"<Comparison of {len(self.cubes)} runs, locations by {self.by}>"]
+        width = max(map(len, self.names))
+        for name, given, cube in zip(self.names, self.cubes, self.united, strict=True):
+            processes, threads = self.size(given)
+            time = f"{cube.total('time'):12.6f} s, " if "time" in self.properties else ""
+            trace = given.facts.get("trace")
+            source = f", {trace['source']['path']}" if trace else ""
+            lines.append(f"  {name:{width}}  {time}{processes} processes, {threads} threads{source}")
+        lines += [f"  note: {note}" for note in self.notes]
+        return "\n".join([*lines, "  totals(), changes(), scaling(), difference() compare them"])
+
     @property
     def properties(self) -> list[str]:
         """Ids of all properties, depth-first."""

@@ -26,6 +26,12 @@ def ranges(numbers: Iterable[int]) -> str:
     return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in found)
 
 
+def _locations(chosen: Iterable[int | str]) -> str:
+    """Write rows of locations, and texts that select some, as text."""
+    rows = ranges(i for i in chosen if not isinstance(i, str))
+    return ",".join(filter(None, (rows, *(i for i in chosen if isinstance(i, str)))))
+
+
 def _read(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a cube was narrowed to; what makes no sense, as files of others may hold, is left out."""
     given = facts.get("narrowed")
@@ -34,7 +40,7 @@ def _read(facts: Mapping[str, Any]) -> dict[str, Any]:
         is_list = isinstance(value, list | tuple)
         if (
             (key == "properties" and is_list and all(isinstance(v, str) for v in value))
-            or (key == "locations" and is_list and all(isinstance(v, int) for v in value))
+            or (key == "locations" and is_list and all(isinstance(v, int | str) for v in value))
             or (key == "within" and isinstance(value, str))
             or (key in ("start", "stop") and isinstance(value, int | float))
             or (
@@ -77,7 +83,7 @@ def in_words(facts: Mapping[str, Any]) -> str:
     if "stop" in found:
         parts.append(f"to {found['stop']:.9g} s")
     if "locations" in found:
-        parts.append(f"locations {ranges(found['locations']) or 'none'}")
+        parts.append(f"locations {_locations(found['locations']) or 'none'}")
     words = [f"narrowed: {', '.join(parts)}"] if parts else []
     return ", ".join(words + [f"with {p}" for p in _parameters(found)])
 
@@ -98,7 +104,7 @@ def in_a_name(conventions: str, facts: Mapping[str, Any]) -> str:
         times = [f"{word}-{found[key]:.9g}" for word, key in (("from", "start"), ("to", "stop")) if key in found]
         parts.append("-".join(times))
     if "locations" in found:
-        parts.append(f"locations-{ranges(found['locations'])}")
+        parts.append(f"locations-{_locations(found['locations'])}")
     parts += _parameters(found)
     text = ".".join(re.sub(r"[^A-Za-z0-9_.+,=-]+", "-", part).strip("-.") for part in parts)
     if len(text) > LONGEST:

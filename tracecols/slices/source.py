@@ -9,10 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.arguments import as_locations, as_seconds, check_locations, clock_reading
+from tracecols.arguments import as_seconds, clock_reading
 from tracecols.converters.base import Batch, Clock, Columns, Report
 from tracecols.converters.sides import ranges
-from tracecols.enhance.locations import PIECE, PIECE_CALLS, PIECE_CPUS, PIECE_LEFT_OUT, PIECE_PENDING, Locations
+from tracecols.enhance.locations import (
+    PIECE,
+    PIECE_CALLS,
+    PIECE_CPUS,
+    PIECE_LEFT_OUT,
+    PIECE_PENDING,
+    Locations,
+    find_locations,
+)
 from tracecols.errors import AnalysisError, ExportError, StoreError
 from tracecols.jobs import n_jobs
 from tracecols.schema import KINDS
@@ -76,25 +84,21 @@ def time_range_ticks(store: Store, start: float | None, stop: float | None) -> t
     return first, last
 
 
-def chosen_locations(store: Store, given: int | Iterable[int] | None) -> list[int] | None:
+def chosen_locations(store: Store, given: int | str | Iterable[int | str] | None) -> list[int] | None:
     """Return the locations of a store that are asked for; None, which means all, stays.
 
     Parameters
     ----------
     store : Store
-    given : int or iterable of int, optional
-        Rows of locations.
+    given : int, str, or iterable of them, optional
+        Rows of locations, or texts such as `rank 0` (`enhance.locations.find_locations`).
 
     Raises
     ------
     StoreError
-        If they are no whole numbers, or there is no such location.
+        If they are neither, or there is no such location.
     """
-    if given is None:
-        return None
-    found = as_locations(given, StoreError)
-    check_locations(found, int(store.manifest["n_locations"]), StoreError)
-    return found
+    return find_locations(store, given)
 
 
 class SideReader:

@@ -246,6 +246,9 @@ class Store:
                 files.popitem(last=False)
         return file
 
+    def __repr__(self) -> str:
+        return f"<Store {self.path}>"
+
     def check_files(self) -> None:
         """Refuse a store in which something else stands in the place of a file; for those who open its files themselves.
 

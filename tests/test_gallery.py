@@ -1,0 +1,30 @@
+"""The page of ten questions says what is true. After a change: ``python tests/gallery.py`` writes its outputs anew."""
+
+from __future__ import annotations
+
+import re
+
+import pandas as pd
+import pytest
+from gallery import PAGE, blocks, execute
+
+
+@pytest.fixture
+def options():
+    """pandas as it was."""
+    names = ("display.width", "display.max_columns", "display.max_colwidth", "display.precision")
+    values = [pd.get_option(name) for name in names]
+    yield
+    for name, value in zip(names, values, strict=True):
+        pd.set_option(name, value)
+
+
+def test_questions__are_ten_and_their_answers_are_real(options, tmp_path):
+    text = PAGE.read_text(encoding="utf-8")
+    assert re.findall(r"^## (\d+) ", text, re.MULTILINE) == [str(i) for i in range(1, 11)]
+    found = blocks(text)
+    made = execute([code for code, _ in found], tmp_path)
+    for (code, then), now in zip(found, made, strict=True):
+        assert now == then.rstrip("\n"), f"out of date; run python tests/gallery.py\n{code}"
+    assert sum(bool(output) for output in made) >= 13
+    assert "/tmp" not in text

@@ -1,0 +1,63 @@
+"""What a notebook shows of objects: short, and what they are; no addresses, no arrays."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import DATA
+
+import tracecols
+from tracecols.patterns.registry import properties
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory):
+    return tracecols.open(tracecols.convert(DATA / "hybrid_2x3", tmp_path_factory.mktemp("reprs") / "h.trace", jobs=1))
+
+
+@pytest.fixture(scope="module")
+def cube(trace):
+    return trace.analyze()
+
+
+OBJECTS = {
+    "Trace": lambda t, c: t,
+    "Comparison": lambda t, c: tracecols.compare([c, c], names=["before", "after"]),
+    "CallAxis": lambda t, c: c.call_paths,
+    "PropertyAxis": lambda t, c: c.properties,
+    "SystemAxis": lambda t, c: c.system,
+    "Cells": lambda t, c: c.cells["mpi"],
+    "Catalog": lambda t, c: t.catalog,
+    "TableFiles": lambda t, c: t.scan("regions"),
+    "Family": lambda t, c: tracecols.Family("mine"),
+    "Property": lambda t, c: properties("scalasca")[3],
+    "Model": lambda t, c: t.model,
+    "Store": lambda t, c: t.store,
+    "table messages": lambda t, c: t.model.messages,
+    "Drawing": lambda t, c: t.flat_profile().plot,
+    "Replay": lambda t, c: t.replay,
+    "Prediction": lambda t, c: t.what_if(),
+}
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_reprs__say_what_an_object_is(name, trace, cube):
+    text = repr(OBJECTS[name](trace, cube))
+    assert text.startswith(f"<{name}")
+    assert len(text) < 3000
+    assert " object at 0x" not in text
+    assert "array(" not in text
+
+
+def test_reprs__of_trees_are_outlines(cube):
+    lines = repr(cube.call_paths).splitlines()
+    assert lines[:4] == ["<CallAxis: 56 call paths>", "  hybrid", "    main", "      MPI_Init_thread"]
+    assert lines[-1] == "  and 36 more"
+    assert "  Time (time, sec)" in repr(cube.properties).splitlines()
+    assert "        rank 0 thread 1: OMP thread 1" in repr(cube.system).splitlines()
+
+
+def test_reprs__of_comparisons_name_runs_times_and_what_differs(trace, cube):
+    text = repr(tracecols.compare([cube, trace.analyze("expert")], names=["before", "after"]))
+    assert text.splitlines()[0] == "<Comparison of 2 runs, locations by position>"
+    assert "  before      3.253498 s, 2 processes, 6 threads" in text
+    assert "note: the rules of the analyses differ: expert, scalasca" in text

@@ -1,0 +1,413 @@
+"""Analysts' questions: every answer equals a plain loop over the raw tables, for any partitioning, in the declared columns; and is drawn."""
+
+from __future__ import annotations
+
+import builtins
+import pickle
+from collections import defaultdict
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from epilog_writer import EpilogWriter
+
+import tracecols
+from tracecols.enhance import collectives, partitions
+from tracecols.errors import AnalysisError, MissingExtraError
+from tracecols.schema import EventKind as K
+from tracecols.schema.answers import ANSWERS
+from tracecols.verbs.answers import Answer
+from tracecols.verbs.pictures import PICTURES
+from tracecols.verbs.times import divide_intervals
+
+TRACES = ("hybrid_2x3", "coll", "late_sender", "omp_basic")
+ROOT = {"hybrid_2x3": "h_region", "coll": "MPI_Bcast", "late_sender": "MPI_Recv", "omp_basic": "main"}
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("verbs")
+    return {name: tracecols.convert(data / name, folder / f"{name}.trace", jobs=1) for name in TRACES}
+
+
+@pytest.fixture(params=TRACES)
+def trace(request, stores):
+    return tracecols.open(stores[request.param], jobs=1)
+
+
+@pytest.fixture
+def hybrid(stores):
+    return tracecols.open(stores["hybrid_2x3"], jobs=1)
+
+
+def rows(frame):
+    """The rows of an answer as plain tuples."""
+    return [tuple(None if pd.isna(v) else v for v in row) for row in frame.itertuples(index=False)]
+
+
+QUESTIONS = {
+    "comm_matrix": lambda t: t.comm_matrix(),
+    "comm_matrix by thread": lambda t: t.comm_matrix(by="thread"),
+    "message_histogram": lambda t: t.message_histogram(),
+    "message_histogram of 5": lambda t: t.message_histogram(5),
+    "comm_over_time": lambda t: t.comm_over_time(7),
+    "flat_profile": lambda t: t.flat_profile(),
+    "flat_profile by path": lambda t: t.flat_profile(by="path"),
+    "flat_profile by paradigm": lambda t: t.flat_profile(by="paradigm"),
+    "load_imbalance": lambda t: t.load_imbalance(),
+    "load_imbalance over threads": lambda t: t.load_imbalance(over="thread"),
+    "time_profile": lambda t: t.time_profile(5),
+    "time_profile by region": lambda t: t.time_profile(5, by="region"),
+    "time_profile by path": lambda t: t.time_profile(5, by="path"),
+    "time_profile by rank": lambda t: t.time_profile(5, by="rank"),
+    "idle_time": lambda t: t.idle_time(),
+    "iterations": lambda t: t.iterations("main"),
+    "late_senders": lambda t: t.late_senders(),
+    "late_senders by thread": lambda t: t.late_senders(by="thread"),
+    "late_senders by path": lambda t: t.late_senders(by="path"),
+    "top_instances": lambda t: t.top_instances("mpi_latesender" if len(t.messages) else "omp_ibarrier_wait", 5),
+}
+
+
+def question(name):
+    """The method of a question."""
+    return name.split(" ")[0]
+
+
+# -- what holds for all answers --------------------------------------------------------------------------------------------
+
+
+def test_answers__are_declared_drawn_and_asked_here():
+    assert {question(name) for name in QUESTIONS} == set(ANSWERS) == set(PICTURES)
+    for name, picture in PICTURES.items():
+        assert picture.needs <= set(ANSWERS[name].names)
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_answers__have_the_declared_columns(name, trace):
+    found = QUESTIONS[name](trace)
+    table = ANSWERS[question(name)]
+    assert isinstance(found, Answer)
+    assert found.question == table.name
+    assert list(found) == [c for c in table.names if c in found]
+    assert {c: str(found[c].dtype) for c in found} == {c: table[c].dtype for c in found}
+
+
+def test_answers__are_the_same_for_any_partitioning_and_number_of_threads(trace, monkeypatch):
+    whole = {name: ask(trace) for name, ask in QUESTIONS.items()}
+    monkeypatch.setattr(partitions, "PARTITION_ROWS", 30)
+    monkeypatch.setattr(collectives, "BUCKET_ROWS", 4)
+    divided = tracecols.open(trace.path, jobs=2)
+    for name, ask in QUESTIONS.items():
+        pd.testing.assert_frame_equal(ask(divided), whole[name], check_exact=True)
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_answers__are_drawn(name, hybrid):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("Agg")
+    found = QUESTIONS[name](hybrid)
+    ax = found.plot()
+    assert ax.has_data()
+    assert ax.get_xlabel()
+    assert ax.get_ylabel() or question(name) in ("flat_profile", "load_imbalance")
+    figure, own = plt.subplots()
+    # rows that are chosen are an answer as well; where nothing is, nothing is drawn
+    assert found.head(2).plot(ax=own) is own
+    if question(name) not in ("comm_matrix", "late_senders", "comm_over_time", "time_profile"):
+        found.head(0).plot(ax=plt.figure().add_subplot())
+    figure.canvas.draw()
+    plt.close("all")
+
+
+def test_plot__is_that_of_pandas_where_it_is_asked_for_or_columns_are_gone(hybrid):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("Agg")
+    found = hybrid.flat_profile().head(3)
+    assert len(found.plot.bar(x="region_name", y="visits").patches) == 3
+    assert len(found.plot(kind="bar", y="visits").patches) == 3
+    assert found[["visits"]].plot().has_data()
+    assert found.groupby("paradigm", observed=True).visits.sum().plot() is not None
+    plt.close("all")
+    again = pickle.loads(pickle.dumps(found))
+    assert (type(again), again.question) == (Answer, "flat_profile")
+
+
+def test_plot__without_matplotlib_says_what_to_install(hybrid, monkeypatch):
+    found = hybrid.comm_matrix()
+    real = builtins.__import__
+
+    def refuse(name, *arguments, **options):
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *arguments, **options)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(MissingExtraError, match=r"pip install 'tracecols\[plot\]'"):
+        found.plot()
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda t: t.comm_matrix(by="ranks"), "did you mean rank"),
+        (lambda t: t.flat_profile(by=3), "there are region, path, paradigm"),
+        (lambda t: t.load_imbalance(over="node"), "there are rank, thread"),
+        (lambda t: t.time_profile(by="regions"), "did you mean region"),
+        (lambda t: t.time_profile(0), "0 is no number of intervals"),
+        (lambda t: t.comm_over_time("10"), "'10' is no number of intervals"),
+        (lambda t: t.message_histogram([3, 2]), "no bins of lengths"),
+        (lambda t: t.message_histogram([0, 100]), "6 messages are shorter than 0 or not shorter than 100 bytes"),
+        (lambda t: t.iterations("h_regio"), "did you mean h_region"),
+        (lambda t: t.iterations(3), "a region is given by its name"),
+        (lambda t: t.top_instances("Late Sendr"), "did you mean mpi_latesender"),
+        (lambda t: t.top_instances("mpi_latesender", 0), "0 is no number of instances"),
+        (lambda t: t.top_instances("time"), "computed from call paths"),
+    ],
+)
+def test_questions__say_what_is_wrong(ask, words, hybrid):
+    with pytest.raises(AnalysisError, match=words):
+        ask(hybrid)
+
+
+# -- plain twins -----------------------------------------------------------------------------------------------------------
+
+
+def test_comm_matrix__equals_a_loop(trace):
+    rank = trace.locations["rank"].to_numpy()
+    expected = defaultdict(lambda: [0, 0])
+    for m in trace.frame("messages", raw=True).itertuples():
+        of = expected[rank[m.send_location], rank[m.recv_location]]
+        of[0] += 1
+        of[1] += m.length
+    assert rows(trace.comm_matrix()) == [(*key, *value) for key, value in sorted(expected.items())]
+
+
+@pytest.mark.parametrize("bins", [None, 3, [0, 64, 65, 10_000]])
+def test_message_histogram__equals_a_loop(bins, trace):
+    lengths = trace.frame("messages", raw=True).length.tolist()
+    found = trace.message_histogram(bins)
+    for row in found.itertuples():
+        mine = [n for n in lengths if row.from_bytes <= n < row.to_bytes]
+        assert (row.n_messages, row.bytes) == (len(mine), sum(mine))
+        assert row.share == sum(mine) / (sum(lengths) or 1)
+    assert found.n_messages.sum() == len(lengths)
+    assert (found.from_bytes[1:].to_numpy() == found.to_bytes[:-1]).all()
+    if bins == 3:
+        assert len(found) == 3
+
+
+def edges_of(trace, n):
+    first, last = trace.manifest["first_time"], trace.manifest["last_time"]
+    return [first + (last - first) * k // n for k in range(n + 1)]
+
+
+def test_comm_over_time__equals_a_loop(trace):
+    edges = edges_of(trace, 7)
+    found = trace.comm_over_time(7)
+    messages = trace.frame("messages", raw=True)
+    for k, row in enumerate(found.itertuples()):
+        for time, n, length in (
+            ("send_time", row.n_sent, row.bytes_sent),
+            ("recv_time", row.n_received, row.bytes_received),
+        ):
+            mine = [
+                m.length
+                for m in messages.itertuples()
+                if edges[k] <= getattr(m, time) and (getattr(m, time) < edges[k + 1] or k == 6)
+            ]
+            assert (n, length) == (len(mine), sum(mine))
+        assert (row.begin_seconds, row.end_seconds) == tuple(trace.seconds(edges[k : k + 2]))
+
+
+def charged(trace, edges):
+    """Ticks by bin, location and region, from a stack of the regions that are open; the region that ends a stretch comes last."""
+    found = defaultdict(int)
+    for location in range(len(trace.locations)):
+        stack, last = [], None
+        for e in trace.read_events(location, columns=["time", "kind", "region"]).itertuples():
+            is_enter, is_exit = e.kind in (K.ENTER, K.PROGRAM_BEGIN), e.kind in (K.EXIT, K.PROGRAM_END)
+            if not (is_enter or is_exit):
+                continue
+            if stack:
+                for k in range(len(edges) - 1):
+                    low, high = max(last, edges[k]), min(e.time, edges[k + 1])
+                    found[k, location, stack[-1]] += max(high - low, 0)
+            if is_enter:
+                stack.append(e.region)
+            else:
+                stack.pop()
+            last = e.time
+    return {key: ticks for key, ticks in found.items() if ticks}
+
+
+def test_time_profile__equals_a_stack_in_python(trace):
+    ticks = charged(trace, edges_of(trace, 5))
+    names, rank = trace.regions["name"], trace.locations["rank"]
+    resolution, begins = trace.manifest["clock"]["resolution"], trace.seconds(edges_of(trace, 5))
+    for by, label in (("region", lambda i, r: names[r]), ("rank", lambda i, r: rank[i])):
+        expected = defaultdict(int)
+        for (k, location, region), n in ticks.items():
+            expected[begins[k], label(location, region)] += n
+        found = trace.time_profile(5, by=by)
+        column = "region_name" if by == "region" else by
+        assert {(r.begin_seconds, getattr(r, column)): r.seconds for r in found.itertuples()} == {
+            key: n / resolution for key, n in expected.items()
+        }
+        threads = trace.locations.type.ne("gpu").sum()
+        width = np.diff(edges_of(trace, 5)) / resolution
+        assert (found.groupby("begin_seconds").share.sum() * width * threads).to_numpy() == pytest.approx(
+            found.groupby("begin_seconds").seconds.sum().to_numpy()
+        )
+
+
+def late(tmp_path):
+    """A flush of the trace buffer, and an event recorded with an earlier time behind it."""
+    w = EpilogWriter()
+    (first,), (second,) = w.process(), w.process()
+    w.comm([0, 1])
+    w.enter(first, 0.0, "main").enter(second, 0.0, "main")
+    w.enter(first, 4.0, "TRACING").exit(first, 6.0).enter(first, 3.0, "work")
+    w.enter(second, 7.0, "work").exit(second, 8.0)
+    w.exit(first, 9.0).exit(first, 10.0).exit(second, 10.0)
+    w.write(tmp_path / "x.elg")
+    return tmp_path / "x.elg"
+
+
+def flushed(tmp_path, pending=39):
+    from test_buffer_flush import program
+
+    return program(tmp_path, pending=pending)
+
+
+@pytest.mark.parametrize(
+    "make", [late, flushed, partial(flushed, pending=60)], ids=["late", "flushed 39", "flushed 60"]
+)
+@pytest.mark.parametrize("bins", [1, 2, 10])
+def test_time_profile__adds_up_to_the_profile_with_flushes_and_decreasing_times(make, bins, tmp_path):
+    trace = tracecols.open(tracecols.convert(make(tmp_path), tmp_path / "x.trace"), jobs=1)
+    expected = trace.flat_profile(by="path").set_index("path").exclusive_seconds
+    found = trace.time_profile(bins, by="path").groupby("path", observed=True).seconds.sum()
+    assert found.sort_index().to_dict() == pytest.approx(expected[expected != 0].sort_index().to_dict(), abs=1e-12)
+
+
+def test_time_profile__adds_up_to_the_profile(trace):
+    expected = trace.flat_profile(by="path").set_index("path").exclusive_seconds
+    found = trace.time_profile(9, by="path").groupby("path", observed=True).seconds.sum()
+    assert found.to_dict() == pytest.approx({k: v for k, v in expected.items() if v}, rel=1e-12)
+
+
+def test_divide_intervals__of_intervals_that_run_backwards():
+    edges = np.array([0, 10, 20, 30])
+    row, at, length = divide_intervals(np.array([5, 25, 10]), np.array([25, 5, 10]), edges)
+    assert row.tolist() == [0, 0, 0, 1, 1, 1, 2]
+    assert at.tolist() == [0, 1, 2, 0, 1, 2, 1]
+    assert length.tolist() == [5, 10, 5, -5, -10, -5, 0]
+
+
+def test_flat_profile__equals_sums_over_region_instances(trace):
+    instances, regions = trace.frame("region_instances", raw=True), trace.regions
+    paths = trace.call_paths
+    visits, inclusive = defaultdict(int), defaultdict(int)
+    for i in instances.itertuples():
+        name = regions["name"][i.region]
+        visits[name] += 1
+        above = paths.parent[i.call_path]
+        while above >= 0 and regions["name"][paths.region[above]] != name:
+            above = paths.parent[above]
+        if above < 0:
+            inclusive[name] += i.exit_time - i.enter_time
+    found = trace.flat_profile().set_index("region_name")
+    assert found.visits.to_dict() == visits
+    assert found.exclusive_seconds.is_monotonic_decreasing
+    assert found.share.sum() == pytest.approx(1)
+    # threads that work below a call of their master add to its call path
+    if len(trace.locations) == len(trace.processes):
+        resolution = trace.manifest["clock"]["resolution"]
+        assert found.inclusive_seconds.to_dict() == {name: n / resolution for name, n in inclusive.items()}
+
+
+def test_load_imbalance__equals_a_loop(trace):
+    profile, names = trace.frame("profile", raw=True), trace.regions["name"]
+    region, rank = trace.call_paths.region, trace.locations["rank"]
+    for over, group in (("rank", rank.tolist()), ("thread", list(range(len(rank))))):
+        members = sorted(set(group))
+        ticks = defaultdict(partial(dict.fromkeys, members, 0))
+        for p in profile.itertuples():
+            ticks[names[region[p.call_path]]][group[p.location]] += p.exclusive
+        found = trace.load_imbalance(over=over)
+        resolution = trace.manifest["clock"]["resolution"]
+        assert set(found.region_name) == {name for name, of in ticks.items() if sum(of.values())}
+        for row in found.itertuples():
+            values = list(ticks[row.region_name].values())
+            mean = sum(values) / len(values)
+            assert (row.min_seconds, row.max_seconds) == (min(values) / resolution, max(values) / resolution)
+            assert (row.mean_seconds, row.imbalance) == (mean / resolution, max(values) / mean)
+            assert row.lost_seconds == (max(values) * len(values) - sum(values)) / resolution
+            worst = members[values.index(max(values))]
+            assert row.max_rank == (worst if over == "rank" else rank[worst])
+        assert found.lost_seconds.is_monotonic_decreasing
+
+
+def test_idle_time__adds_up_to_the_cube(trace):
+    cube, found = trace.analyze(), trace.idle_time()
+    assert found.total_seconds.sum() == pytest.approx(cube.total("time"))
+    idle = cube.total("omp_idle_threads") if "omp_idle_threads" in cube.properties.id else 0
+    assert found.idle_seconds.sum() == pytest.approx(idle)
+    waits = trace.frame("waits", raw=True)
+    waiting = trace.duration(waits.end_time - waits.begin_time).groupby(waits.location).sum()
+    at = trace.locations.reset_index().set_index(["rank", "thread"])["index"]
+    for row in found.itertuples():
+        assert row.waiting_seconds == pytest.approx(waiting.get(at[row.rank, row.thread], 0))
+
+
+def test_iterations__are_the_instances_of_a_region_in_order(stores):
+    for name, region in ROOT.items():
+        trace = tracecols.open(stores[name], jobs=1)
+        found, instances = trace.iterations(region), trace.region_instances
+        expected = instances[instances.region_name == region].sort_values(["location", "enter"])
+        expected = expected.assign(iteration=expected.groupby("location").cumcount())
+        expected = expected.sort_values(["iteration", "rank", "thread"])
+        assert len(found) == len(expected) > 0
+        assert found.iteration.tolist() == expected.iteration.tolist()
+        assert found.seconds.tolist() == trace.duration(expected.exit_time - expected.enter_time).tolist()
+        assert found.begin_seconds.tolist() == expected.enter_seconds.tolist()
+
+
+def test_iterations__of_a_region_that_calls_itself_are_the_outermost(archive, tmp_path):
+    with archive.location("thread", archive.process("p")) as thread:
+        thread.enter(0, "main").enter(1, "f").enter(2, "f").leave(3, "f").leave(4, "f").call(5, 7, "f").leave(9, "main")
+    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    assert [(r.iteration, round(r.seconds * 1e9)) for r in trace.iterations("f").itertuples()] == [(0, 3), (1, 2)]
+    assert round(trace.flat_profile().set_index("region_name").inclusive_seconds["f"] * 1e9) == 5
+
+
+def test_late_senders__equal_a_loop_over_the_waits(trace):
+    waits = trace.waits[lambda w: w.property == "mpi_latesender"]
+    expected = defaultdict(list)
+    for w in waits.itertuples():
+        expected[w.rank, w.cause_rank].append(w.end_time - w.begin_time)
+    resolution = trace.manifest["clock"]["resolution"]
+    found = trace.late_senders()
+    assert {(r.victim_rank, r.culprit_rank): (r.n_waits, r.seconds, r.longest_seconds) for r in found.itertuples()} == {
+        key: (len(ticks), sum(ticks) / resolution, max(ticks) / resolution) for key, ticks in expected.items()
+    }
+    assert trace.late_senders(by="path").seconds.sum() == pytest.approx(found.seconds.sum())
+    assert found.seconds.is_monotonic_decreasing
+
+
+def test_top_instances__are_the_first_matches_with_their_causes(hybrid):
+    found = hybrid.top_instances("Late Broadcast", 2)
+    matches = hybrid.matches("mpi_latebroadcast", names=True).head(2)
+    assert found.severity.tolist() == hybrid.duration(matches.severity).tolist()
+    assert found.begin_seconds.tolist() == hybrid.seconds(matches.begin_time).tolist()
+    assert found.path.astype(str).tolist() == matches.path.astype(str).tolist()
+    waits = hybrid.waits[lambda w: w.property == "mpi_latebroadcast"]
+    causes = waits.set_index("begin_seconds").loc[found.begin_seconds]
+    for column in ("cause_rank", "cause_thread", "cause_seconds"):
+        assert found[column].tolist() == causes[column].tolist()
+    # a pattern that does not say who causes it
+    other = hybrid.top_instances("mpi_barrier_completion", 1)
+    assert other.cause_rank.isna().all()
+    assert other.cause_seconds.isna().all()

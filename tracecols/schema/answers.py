@@ -1,0 +1,161 @@
+"""What the questions of analysts are answered with (`tracecols.verbs`): the columns of each answer."""
+
+from __future__ import annotations
+
+from tracecols.schema.columns import Column, Table
+
+_BINS = (
+    Column("begin_seconds", "float64", "when the interval begins", "sec"),
+    Column("end_seconds", "float64", "when it ends", "sec"),
+)
+_LOCATION = (
+    Column("rank", "int32", "rank of the process", "rank"),
+    Column("thread", "int32", "number of the thread in its process"),
+)
+_REGION = (
+    Column("region_name", "category", "name of the region"),
+    Column("paradigm", "category", "what it belongs to: mpi, openmp, compiler, user, ..."),
+)
+
+COMM_MATRIX = Table(
+    "comm_matrix",
+    "what one process, or thread, sends to another in point-to-point messages",
+    (
+        Column("send_rank", "int32", "rank of the sender in MPI_COMM_WORLD", "rank"),
+        Column("send_thread", "int32", "its thread; only by thread"),
+        Column("recv_rank", "int32", "rank of the receiver in MPI_COMM_WORLD", "rank"),
+        Column("recv_thread", "int32", "its thread; only by thread"),
+        Column("n_messages", "int64", "number of messages", "occ"),
+        Column("bytes", "int64", "their lengths, as the sender states them", "bytes"),
+    ),
+)
+
+MESSAGE_HISTOGRAM = Table(
+    "message_histogram",
+    "the messages of some lengths",
+    (
+        Column("from_bytes", "int64", "shortest length", "bytes"),
+        Column("to_bytes", "int64", "length from which the next row counts", "bytes"),
+        Column("n_messages", "int64", "number of messages", "occ"),
+        Column("bytes", "int64", "their lengths", "bytes"),
+        Column("share", "float64", "share of all bytes"),
+    ),
+)
+
+COMM_OVER_TIME = Table(
+    "comm_over_time",
+    "the messages of an interval of time",
+    (
+        *_BINS,
+        Column("n_sent", "int64", "messages that were sent in it", "occ"),
+        Column("bytes_sent", "int64", "their lengths", "bytes"),
+        Column("n_received", "int64", "messages that were received in it", "occ"),
+        Column("bytes_received", "int64", "their lengths", "bytes"),
+    ),
+)
+
+FLAT_PROFILE = Table(
+    "flat_profile",
+    "a region (all of one name), a call path or a paradigm, on all locations",
+    (
+        *_REGION,
+        Column("path", "category", "call path; only by path, in the place of the region"),
+        Column("visits", "int64", "how often it was entered", "occ"),
+        Column("exclusive_seconds", "float64", "time in it, without what it calls", "sec"),
+        Column("inclusive_seconds", "float64", "time in it and in what it calls; not by paradigm", "sec"),
+        Column("share", "float64", "exclusive time as a share of all"),
+    ),
+)
+
+LOAD_IMBALANCE = Table(
+    "load_imbalance",
+    "a region (all of one name) and how its exclusive time is distributed among processes, or threads",
+    (
+        *_REGION,
+        Column("mean_seconds", "float64", "mean of all processes, or threads, also of those that never enter it", "sec"),
+        Column("min_seconds", "float64", "least", "sec"),
+        Column("max_seconds", "float64", "greatest", "sec"),
+        Column("max_rank", "int32", "who has the greatest, of equals the first", "rank"),
+        Column("max_thread", "int32", "its thread; only over threads"),
+        Column("imbalance", "float64", "greatest by mean: 1 if all have the same"),
+        Column("lost_seconds", "float64", "greatest less mean, of all together: what all wait if they meet behind it", "sec"),
+    ),
+)  # fmt: skip
+
+TIME_PROFILE = Table(
+    "time_profile",
+    "what a region, paradigm, call path or process takes of an interval of time, on all CPU threads",
+    (
+        *_BINS,
+        Column("region_name", "category", "name of the region; only by region"),
+        Column("paradigm", "category", "paradigm; only by paradigm"),
+        Column("path", "category", "call path; only by path"),
+        Column("rank", "int32", "rank; only by rank", "rank"),
+        Column("seconds", "float64", "exclusive time", "sec"),
+        Column("share", "float64", "of the time of all CPU threads in the interval"),
+    ),
+)
+
+IDLE_TIME = Table(
+    "idle_time",
+    "how long a CPU thread has nothing to do",
+    (
+        *_LOCATION,
+        Column("total_seconds", "float64", "time for which its core is reserved", "sec"),
+        Column("idle_seconds", "float64", "outside of parallel regions, or without a thread there", "sec"),
+        Column("waiting_seconds", "float64", "in wait states with a known cause (see `waits`)", "sec"),
+        Column("share", "float64", "both together as a share of the total"),
+    ),
+)
+
+ITERATIONS = Table(
+    "iterations",
+    "one instance of a region on one location; of nested ones the outermost",
+    (
+        Column("iteration", "int64", "number of the instance on its location, from 0"),
+        *_LOCATION,
+        *_BINS,
+        Column("seconds", "float64", "how long it takes; null if it never ends", "sec"),
+    ),
+)
+
+LATE_SENDERS = Table(
+    "late_senders",
+    "who waits for whom in late senders, the longest first",
+    (
+        Column("victim_rank", "int32", "rank of the receiver, which waits", "rank"),
+        Column("victim_thread", "int32", "its thread; only by thread"),
+        Column("victim_path", "category", "call path in which it waits; only by path"),
+        Column("culprit_rank", "int32", "rank of the sender, which comes late", "rank"),
+        Column("culprit_thread", "int32", "its thread; only by thread"),
+        Column("culprit_path", "category", "call path in which it sends; only by path"),
+        Column("n_waits", "int64", "how often", "occ"),
+        Column("seconds", "float64", "how long in all", "sec"),
+        Column("longest_seconds", "float64", "how long at most", "sec"),
+    ),
+)
+
+TOP_INSTANCES = Table(
+    "top_instances",
+    "one of the worst instances of a property, the worst first",
+    (
+        Column("severity", "float64", "what it costs, in the unit of the property: seconds, occurrences or bytes"),
+        Column("begin_seconds", "float64", "when it begins; null where the pattern does not say", "sec"),
+        Column("end_seconds", "float64", "when it ends", "sec"),
+        *_LOCATION,
+        Column("path", "category", "call path it is charged to"),
+        Column("cause_rank", "Int32", "rank of who causes it; null where that is not known", "rank"),
+        Column("cause_thread", "Int32", "its thread"),
+        Column("cause_path", "category", "call path in which it comes"),
+        Column("cause_seconds", "float64", "when it comes", "sec"),
+    ),
+)
+
+ANSWERS = {
+    table.name: table
+    for table in (
+        COMM_MATRIX, MESSAGE_HISTOGRAM, COMM_OVER_TIME, FLAT_PROFILE, LOAD_IMBALANCE, TIME_PROFILE, IDLE_TIME, ITERATIONS,
+        LATE_SENDERS, TOP_INSTANCES,
+    )
+}  # fmt: skip
+"""By the name of the method of `Trace`."""

@@ -1,0 +1,118 @@
+"""Answers: data frames of declared columns that know how they are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from tracecols.schema import Table
+
+
+class Drawing:
+    """How an answer is drawn: called, it draws the picture that fits the question; its attributes are those of pandas (`plot.bar`).
+
+    Parameters
+    ----------
+    answer : Answer
+        What is drawn.
+    """
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+
+    def __repr__(self) -> str:
+        return f"<Drawing of {self._answer.question or 'a frame'}: call it, or a method of pandas such as plot.bar>"
+
+    def __call__(self, *arguments: Any, ax: Any = None, **options: Any) -> Any:
+        """Draw the picture of the question with matplotlib; with other arguments what pandas draws with them.
+
+        Parameters
+        ----------
+        *arguments, **options
+            For the `plot` of pandas.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Raises
+        ------
+        MissingExtraError
+            Without matplotlib (extra `plot`).
+        """
+        from tracecols.verbs.pictures import PICTURES, axes
+
+        picture = PICTURES.get(self._answer.question)
+        if picture is None or arguments or options or not picture.needs <= set(self._answer.columns):
+            return pd.DataFrame(self._answer).plot(*arguments, ax=axes(ax), **options)
+        return picture.draw(self._answer, axes(ax))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(pd.DataFrame(self._answer).plot, name)
+
+
+class Answer(pd.DataFrame):  # type: ignore[misc]
+    """The answer to a question about a trace: a data frame; `plot()` draws it.
+
+    Rows and columns that are chosen from it are an answer as well. Once columns are missing that the picture needs, `plot` is
+    that of pandas.
+
+    Attributes
+    ----------
+    question : str
+        The method of `Trace` that it answers; empty for what was computed from an answer.
+    """
+
+    # pandas hands these on to what it makes of a frame
+    _metadata = ["question"]
+    question: str = ""
+
+    @property
+    def _constructor(self) -> type[Answer]:
+        return Answer
+
+    @property
+    def plot(self) -> Drawing:
+        """Draws the answer (`Drawing`)."""
+        return Drawing(self)
+
+
+def answer(table: Table, columns: Mapping[str, Any]) -> Answer:
+    """Make an answer of its columns.
+
+    Parameters
+    ----------
+    table : Table
+        Its declaration.
+    columns : mapping of str to array
+        By name; some of the declared ones may be missing.
+    """
+    unknown = set(columns) - set(table.names)
+    if unknown:
+        raise TypeError(f"the answer {table.name} has no columns {sorted(unknown)}")
+    found: dict[str, Any] = {}
+    for c in table.columns:
+        if c.name in columns:
+            values = columns[c.name]
+            if c.dtype not in ("category", "Int32"):
+                values = values.astype(c.dtype, copy=False)
+            found[c.name] = values
+    result = Answer(found)
+    result.question = table.name
+    return result
+
+
+def sorted_by(made: Answer, *columns: str) -> Answer:
+    """Order an answer by columns, the largest first; rows that are equal in them keep their order.
+
+    Parameters
+    ----------
+    made : Answer
+    *columns : str
+    """
+    result: Answer = made.sort_values(list(columns), ascending=False, kind="stable", ignore_index=True)
+    return result

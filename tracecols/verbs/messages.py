@@ -1,0 +1,138 @@
+"""Who sends how much to whom, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.arguments import is_whole_number, show
+from tracecols.enhance.columns import CompoundTable
+from tracecols.enhance.model import Model
+from tracecols.errors import AnalysisError
+from tracecols.readable import Readable
+from tracecols.schema import answers
+from tracecols.verbs.answers import Answer, answer
+from tracecols.verbs.passes import add_up, add_up_all, check_choice, check_count, interval_edges, over_slices
+
+POWERS = np.array([0, *(1 << k for k in range(63))], np.int64)
+"""Lengths at which the bins of a histogram begin unless others are given."""
+
+
+def comm_matrix(model: Model, readable: Readable, by: str = "rank") -> Answer:
+    """Add up messages by sender and receiver.
+
+    Parameters
+    ----------
+    model : Model
+        The trace.
+    readable : Readable
+        What its integers mean.
+    by : str
+        `rank` or `thread`.
+    """
+    check_choice(by, ("rank", "thread"), "grouping (by)")
+    n = model.n_locations
+    # the first location stands for all of its rank
+    _, first, of_rank = np.unique(readable.rank, return_index=True, return_inverse=True)
+    group = first[of_rank] if by == "rank" else np.arange(n)
+
+    def visit(m: CompoundTable) -> tuple[NDArray[np.int64], ...]:
+        key = group[m.send_location] * n + group[m.recv_location]
+        return add_up(key, np.ones(len(m), np.int64), m.length)
+
+    key, n_messages, length = add_up_all(over_slices(model, "messages", visit), 2)
+    send, recv = np.divmod(key, max(n, 1))
+    columns: dict[str, Any] = {
+        "send_rank": readable.rank[send],
+        "recv_rank": readable.rank[recv],
+        "n_messages": n_messages,
+        "bytes": length,
+    }
+    if by == "thread":
+        columns |= {"send_thread": readable.thread[send], "recv_thread": readable.thread[recv]}
+    order = np.lexsort([columns[c] for c in ("recv_thread", "recv_rank", "send_thread", "send_rank") if c in columns])
+    return answer(answers.COMM_MATRIX, {name: values[order] for name, values in columns.items()})
+
+
+def message_histogram(model: Model, bins: int | Sequence[int] | None = None) -> Answer:
+    """Count messages by length.
+
+    Parameters
+    ----------
+    model : Model
+        The trace.
+    bins : int or sequence of int, optional
+        How many bins of equal width, or the lengths in bytes at which they begin and the last one ends. By default they
+        begin at 0 and the powers of two.
+    """
+    if bins is None:
+        edges = POWERS
+    elif is_whole_number(bins):
+        n = check_count(bins, "bins")
+        longest = max((int(v) for v in over_slices(model, "messages", lambda m: m.length.max(initial=0))), default=0)
+        # whole bytes: the last bins may lie beyond the longest message
+        edges = np.arange(n + 1, dtype=np.int64) * -(-(longest + 1) // n)
+    else:
+        edges = np.asarray(bins)
+        if edges.dtype.kind not in "iu" or edges.ndim != 1 or edges.size < 2 or (np.diff(edges) <= 0).any():
+            raise AnalysisError(
+                f"{show(bins)} are no bins of lengths\n  give a number of bins, or ascending whole numbers of bytes"
+            )
+        edges = edges.astype(np.int64)
+
+    def visit(m: CompoundTable) -> tuple[NDArray[np.int64], ...]:
+        return add_up(np.searchsorted(edges, m.length, "right") - 1, np.ones(len(m), np.int64), m.length)
+
+    at, n_messages, length = add_up_all(over_slices(model, "messages", visit), 2)
+    n_bins = edges.size if bins is None else edges.size - 1
+    outside = n_messages[(at < 0) | (at >= n_bins)].sum()
+    if outside:
+        raise AnalysisError(
+            f"{int(outside):,} messages are shorter than {edges[0]:,} or not shorter than {edges[-1]:,} bytes\n"
+            "  give bins that hold all, or their number"
+        )
+    shown = np.arange(at.min(), at.max() + 1) if bins is None and at.size else np.arange(0 if bins is None else n_bins)
+    counts, sums = np.zeros((2, n_bins), np.int64)
+    counts[at], sums[at] = n_messages, length
+    ends = np.append(edges, np.iinfo(np.int64).max)[1:]
+    total = int(length.sum())
+    return answer(
+        answers.MESSAGE_HISTOGRAM,
+        {
+            "from_bytes": edges[shown], "to_bytes": ends[shown], "n_messages": counts[shown], "bytes": sums[shown],
+            "share": sums[shown] / (total or 1),
+        },
+    )  # fmt: skip
+
+
+def comm_over_time(model: Model, readable: Readable, bins: int = 50) -> Answer:
+    """Add up messages by the time at which they were sent, and received.
+
+    Parameters
+    ----------
+    model : Model
+        The trace.
+    readable : Readable
+        What its integers mean.
+    bins : int
+        Number of intervals.
+    """
+    edges = interval_edges(model, bins)
+    n = edges.size - 1
+
+    def visit(m: CompoundTable) -> NDArray[np.int64]:
+        found = np.zeros((4, n), np.int64)
+        for i, time in enumerate((m.send_time, m.recv_time)):
+            # the last interval has its end
+            at = np.clip(np.searchsorted(edges, time, "right") - 1, 0, n - 1)
+            np.add.at(found[2 * i], at, 1)
+            np.add.at(found[2 * i + 1], at, m.length)
+        return found
+
+    found: Any = sum(over_slices(model, "messages", visit), np.zeros((4, n), np.int64))
+    names = ("n_sent", "bytes_sent", "n_received", "bytes_received")
+    times = {"begin_seconds": readable.seconds(edges[:-1]), "end_seconds": readable.seconds(edges[1:])}
+    return answer(answers.COMM_OVER_TIME, {**times, **dict(zip(names, found, strict=True))})

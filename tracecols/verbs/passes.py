@@ -1,0 +1,137 @@
+"""Go through the tables of a trace slice by slice, and add up what is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.arguments import did_you_mean, is_whole_number, show
+from tracecols.enhance.model import Model
+from tracecols.enhance.tables import TABLES
+from tracecols.errors import AnalysisError
+
+Result = TypeVar("Result")
+
+
+def over_slices(model: Model, table: str, visit: Callable[[Any], Result]) -> list[Result]:
+    """Visit a compound table slice by slice; what a slice computes is dropped when it has been visited.
+
+    Parameters
+    ----------
+    model : Model
+        The trace.
+    table : str
+        Name of the table.
+    visit : callable
+        `visit(rows)` gets the table of a slice and returns what is small.
+    """
+    stage = TABLES[table].stage
+    with model.divided() as run, ThreadPoolExecutor(model.jobs) as pool:
+        return list(run.stages(lambda of_slice, _stage: visit(of_slice.get(table)), [stage], pool))
+
+
+def over_locations(model: Model, locations: NDArray[np.int64], visit: Callable[[int], Result]) -> list[Result]:
+    """Visit locations, as many at once as there are threads.
+
+    Parameters
+    ----------
+    model : Model
+        The trace.
+    locations : (n,) int64
+        Rows of the locations.
+    visit : callable
+        `visit(location)` returns what is small.
+    """
+    with ThreadPoolExecutor(model.jobs) as pool:
+        return list(pool.map(visit, locations.tolist()))
+
+
+def add_up(key: NDArray[np.int64], *values: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+    """Add up values of the same key; the keys in ascending order, and the sums.
+
+    Parameters
+    ----------
+    key : (n,) int64
+    *values : (n,) int64
+    """
+    keys, at = np.unique(key, return_inverse=True)
+    sums = []
+    for column in values:
+        total = np.zeros(keys.size, np.int64)
+        np.add.at(total, at, column)
+        sums.append(total)
+    return keys, *sums
+
+
+def add_up_all(parts: list[tuple[NDArray[np.int64], ...]], n_values: int) -> tuple[NDArray[np.int64], ...]:
+    """Add up what `add_up` returned for several slices.
+
+    Parameters
+    ----------
+    parts : list of tuples
+    n_values : int
+        How many values there are for a key.
+    """
+    nothing = np.zeros(0, np.int64)
+    columns = [np.concatenate([nothing, *(part[i] for part in parts)]) for i in range(n_values + 1)]
+    return add_up(*columns)
+
+
+def check_choice(given: object, known: tuple[str, ...], what: str) -> None:
+    """Refuse what is none of some words.
+
+    Parameters
+    ----------
+    given : object
+    known : tuple of str
+    what : str
+        The argument's name, for the error.
+
+    Raises
+    ------
+    AnalysisError
+        If it is none of them.
+    """
+    if not isinstance(given, str) or given not in known:
+        there_are = f"there are {', '.join(known)}"
+        hint = did_you_mean(given, known, there_are) if isinstance(given, str) else there_are
+        raise AnalysisError(f"no {what} {show(given)}\n  {hint}")
+
+
+def check_count(given: object, what: str) -> int:
+    """Return a number of which there is at least one.
+
+    Parameters
+    ----------
+    given : object
+    what : str
+        What it is the number of, for the error.
+
+    Raises
+    ------
+    AnalysisError
+        If it is none.
+    """
+    if not is_whole_number(given) or int(given) < 1:  # type: ignore[call-overload]
+        raise AnalysisError(f"{show(given)} is no number of {what}\n  give a whole number from 1")
+    return int(given)  # type: ignore[call-overload]
+
+
+def interval_edges(model: Model, bins: object) -> NDArray[np.int64]:
+    """Divide the time of the recording into intervals of equal length, to the tick; (n_bins + 1,) int64.
+
+    Parameters
+    ----------
+    model : Model
+        The trace.
+    bins : int
+        How many.
+    """
+    n = check_count(bins, "intervals (bins)")
+    manifest = model.store.manifest
+    first, last = int(manifest["first_time"]), int(manifest["last_time"])
+    return np.array([first + (last - first) * k // n for k in range(n + 1)], np.int64)

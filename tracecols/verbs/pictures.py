@@ -1,0 +1,219 @@
+"""How answers are drawn, with matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tracecols.errors import MissingExtraError
+
+ROWS = 15
+"""Bars of a picture, at most."""
+
+SERIES = 8
+"""Areas of a picture, at most; the others are one."""
+
+
+def axes(ax: Any = None) -> Any:
+    """Return axes to draw on, those of a new figure if none are given.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes, optional
+
+    Raises
+    ------
+    MissingExtraError
+        Without matplotlib.
+    """
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "plot", "Answer.plot") from error
+    return plt.subplots(figsize=(8, 4), layout="constrained")[1] if ax is None else ax
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture.
+
+    Attributes
+    ----------
+    draw : callable
+        `draw(answer, ax)` returns the axes.
+    needs : set of str
+        Columns.
+    """
+
+    draw: Callable[[pd.DataFrame, Any], Any]
+    needs: frozenset[str]
+
+
+def _matrix(
+    frame: pd.DataFrame, ax: Any, rows: list[str], columns: list[str], values: str, labels: tuple[str, str, str]
+) -> Any:
+    """Draw sums by who and whom as a matrix; empty where there is nothing."""
+    rows, columns = ([c for c in some if c in frame] for some in (rows, columns))
+    table = pd.DataFrame(frame).pivot_table(index=rows, columns=columns, values=values, aggfunc="sum", observed=True)
+    image = ax.imshow(table.to_numpy(float, na_value=np.nan), aspect="auto", cmap="viridis")
+    for axis, index, label in ((ax.yaxis, table.index, labels[0]), (ax.xaxis, table.columns, labels[1])):
+        step = -(-len(index) // 32) or 1
+        names = [".".join(map(str, key)) if isinstance(key, tuple) else str(key) for key in index]
+        axis.set_ticks(range(0, len(index), step), names[::step])
+        axis.set_label_text(label)
+    ax.figure.colorbar(image, ax=ax, label=labels[2])
+    return ax
+
+
+def _bars(frame: pd.DataFrame, ax: Any, names: pd.Series, values: dict[str, str], label: str) -> Any:
+    """Draw the first rows as horizontal bars, the first on top."""
+    left = np.zeros(min(len(frame), ROWS))
+    for column, legend in values.items():
+        width = frame[column].to_numpy(float)[:ROWS]
+        ax.barh(np.arange(width.size), width, left=left, label=legend)
+        left = left + width
+    ax.set_yticks(np.arange(left.size), [_short(str(name)) for name in names[:ROWS]])
+    ax.invert_yaxis()
+    ax.set_xlabel(label)
+    if len(values) > 1:
+        ax.legend(frameon=False)
+    return ax
+
+
+def _short(name: str, most: int = 40) -> str:
+    """Shorten a name in the middle."""
+    half = (most - 3) // 2
+    return name if len(name) <= most else f"{name[:half]}...{name[-half:]}"
+
+
+def draw_comm_matrix(frame: pd.DataFrame, ax: Any) -> Any:
+    """Draw bytes by sender and receiver."""
+    labels = ("sender", "receiver", "bytes")
+    return _matrix(frame, ax, ["send_rank", "send_thread"], ["recv_rank", "recv_thread"], "bytes", labels)
+
+
+def draw_late_senders(frame: pd.DataFrame, ax: Any) -> Any:
+    """Draw waiting time by who waits and who is waited for."""
+    labels = ("waits", "is waited for", "seconds")
+    return _matrix(frame, ax, ["victim_rank", "victim_thread"], ["culprit_rank", "culprit_thread"], "seconds", labels)
+
+
+def draw_histogram(frame: pd.DataFrame, ax: Any) -> Any:
+    """Draw numbers and bytes of messages by length."""
+    at = np.arange(len(frame))
+    ax.bar(at - 0.2, frame.n_messages, 0.4, label="messages", color="C0")
+    ax.set_xticks(at, [f"{n:,}" for n in frame.from_bytes], rotation=45, ha="right")
+    ax.set_xlabel("length from, bytes")
+    ax.set_ylabel("messages")
+    other = ax.twinx()
+    other.bar(at + 0.2, frame.bytes, 0.4, label="bytes", color="C1")
+    other.set_ylabel("bytes")
+    ax.legend(
+        *(a + b for a, b in zip(*(x.get_legend_handles_labels() for x in (ax, other)), strict=True)), frameon=False
+    )
+    return ax
+
+
+def draw_comm_over_time(frame: pd.DataFrame, ax: Any) -> Any:
+    """Draw bytes per second over time."""
+    edges = [*frame.begin_seconds, *frame.end_seconds[-1:]]
+    width = (frame.end_seconds - frame.begin_seconds).to_numpy()
+    for column, label in (("bytes_sent", "sent"), ("bytes_received", "received")):
+        ax.stairs(np.divide(frame[column], width, out=np.zeros(width.size), where=width > 0), edges, label=label)
+    ax.set_xlabel("seconds")
+    ax.set_ylabel("bytes per second")
+    ax.legend(frameon=False)
+    return ax
+
+
+def draw_flat_profile(frame: pd.DataFrame, ax: Any) -> Any:
+    """Draw exclusive times as bars."""
+    names = frame[next(c for c in ("region_name", "path", "paradigm") if c in frame)]
+    return _bars(frame, ax, names, {"exclusive_seconds": "exclusive"}, "exclusive time, seconds")
+
+
+def draw_load_imbalance(frame: pd.DataFrame, ax: Any) -> Any:
+    """Draw what imbalance costs as bars."""
+    return _bars(frame, ax, frame.region_name, {"lost_seconds": "lost"}, "lost by imbalance, seconds")
+
+
+def draw_time_profile(frame: pd.DataFrame, ax: Any) -> Any:
+    """Draw shares over time as areas, the largest groups below."""
+    by = next(c for c in ("region_name", "paradigm", "path", "rank") if c in frame)
+    table = pd.DataFrame(frame).pivot_table(
+        index="begin_seconds", columns=by, values="share", aggfunc="sum", fill_value=0.0, observed=True
+    )
+    table = table[table.sum().sort_values(ascending=False, kind="stable").index]
+    shown = {_short(str(name)): table[name].to_numpy() for name in table.columns[:SERIES]}
+    if table.shape[1] > SERIES:
+        shown["others"] = table.iloc[:, SERIES:].sum(axis=1).to_numpy()
+    ax.stackplot(table.index, *shown.values(), labels=list(shown), step="post")
+    ax.set_xlabel("seconds")
+    ax.set_ylabel("share of all CPU threads")
+    ax.set_ylim(0, 1)
+    ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    return ax
+
+
+def draw_idle_time(frame: pd.DataFrame, ax: Any) -> Any:
+    """Draw idle and waiting times of threads as bars, those that lose most first."""
+    lost = (frame.idle_seconds + frame.waiting_seconds).sort_values(ascending=False, kind="stable")
+    frame = frame.loc[lost.index]
+    names = pd.Series([f"{r}.{t}" for r, t in zip(frame["rank"], frame.thread, strict=True)])
+    ax.set_ylabel("rank.thread")
+    return _bars(frame, ax, names, {"idle_seconds": "idle", "waiting_seconds": "waiting"}, "seconds")
+
+
+def draw_iterations(frame: pd.DataFrame, ax: Any) -> Any:
+    """Draw the longest, the mean and the shortest instance of every iteration."""
+    found = pd.DataFrame(frame).groupby("iteration").seconds.agg(["max", "mean", "min"])
+    ax.fill_between(found.index, found["min"], found["max"], alpha=0.3, step="mid", label="shortest to longest")
+    ax.plot(found.index, found["mean"], marker="o", markersize=3, label="mean")
+    ax.set_xlabel("iteration")
+    ax.set_ylabel("seconds")
+    ax.set_ylim(bottom=0)
+    ax.legend(frameon=False)
+    return ax
+
+
+def draw_top_instances(frame: pd.DataFrame, ax: Any) -> Any:
+    """Draw when the instances are, and who causes them."""
+    frame = frame.dropna(subset=["begin_seconds"])
+    names = [f"{r}.{t}" for r, t in zip(frame["rank"], frame.thread, strict=True)]
+    at = np.arange(len(frame))
+    ax.barh(at, frame.end_seconds - frame.begin_seconds, left=frame.begin_seconds, label="waits")
+    known = frame.cause_seconds.notna().to_numpy()
+    ax.plot(frame.cause_seconds[known], at[known], "k|", markersize=12, label="the cause comes")
+    ax.set_yticks(at, names)
+    ax.invert_yaxis()
+    ax.set_xlabel("seconds")
+    ax.set_ylabel("rank.thread, the worst first")
+    if len(frame):
+        ax.legend(frameon=False)
+    return ax
+
+
+PICTURES: Mapping[str, Picture] = MappingProxyType(
+    {
+        "comm_matrix": Picture(draw_comm_matrix, frozenset({"send_rank", "recv_rank", "bytes"})),
+        "message_histogram": Picture(draw_histogram, frozenset({"from_bytes", "n_messages", "bytes"})),
+        "comm_over_time": Picture(
+            draw_comm_over_time, frozenset({"begin_seconds", "end_seconds", "bytes_sent", "bytes_received"})
+        ),
+        "flat_profile": Picture(draw_flat_profile, frozenset({"exclusive_seconds"})),
+        "load_imbalance": Picture(draw_load_imbalance, frozenset({"region_name", "lost_seconds"})),
+        "time_profile": Picture(draw_time_profile, frozenset({"begin_seconds", "share"})),
+        "idle_time": Picture(draw_idle_time, frozenset({"rank", "thread", "idle_seconds", "waiting_seconds"})),
+        "iterations": Picture(draw_iterations, frozenset({"iteration", "seconds"})),
+        "late_senders": Picture(draw_late_senders, frozenset({"victim_rank", "culprit_rank", "seconds"})),
+        "top_instances": Picture(
+            draw_top_instances, frozenset({"begin_seconds", "end_seconds", "rank", "thread", "cause_seconds"})
+        ),
+    }
+)
+"""By the name of the question."""

@@ -1,0 +1,374 @@
+"""Where the time goes: by region, by process, by interval of time, by iteration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from tracecols.arguments import did_you_mean, show
+from tracecols.enhance.columns import pick
+from tracecols.enhance.instances import scan_location
+from tracecols.enhance.model import Model
+from tracecols.enhance.paths import named
+from tracecols.errors import AnalysisError
+from tracecols.kernels.actions import FLUSH, ON_OFF, POP, PUSH, TASK_COMPLETE, TASK_SWITCH, action_table
+from tracecols.patterns.engine import analyze_model, choose, declared_for
+from tracecols.readable import Readable
+from tracecols.schema import EventKind, answers
+from tracecols.verbs.answers import Answer, answer, sorted_by
+from tracecols.verbs.passes import add_up, add_up_all, check_choice, interval_edges, over_locations
+
+CHARGING = action_table(PUSH, POP, ON_OFF, FLUSH, TASK_SWITCH, TASK_COMPLETE)
+"""Kinds of events at which the time since the last of them is charged (`kernels.stacks.scan_events`)."""
+
+
+class Groups:
+    """Call paths in groups: by the name of their region, by its paradigm, or each by itself.
+
+    Parameters
+    ----------
+    model : Model
+        The trace.
+    readable : Readable
+        What its integers mean.
+    by : str
+        `region`, `paradigm` or `path`.
+
+    Attributes
+    ----------
+    of : (n_call_paths,) int64
+        Group of every call path.
+    n : int
+        Number of groups.
+    column : str
+        What the column of their names is called.
+    """
+
+    def __init__(self, model: Model, readable: Readable, by: str) -> None:
+        tree, regions = model.call_paths, model.regions
+        self._readable, self.column = readable, {"region": "region_name"}.get(by, by)
+        self.names: NDArray[np.object_] | None = None
+        if by == "path":
+            self.of, self.n = np.arange(len(tree)), len(tree)
+        else:
+            texts = regions.name if by == "region" else regions.paradigm
+            numbers, self.names = pd.factorize(texts)
+            self.of, self.n = numbers[tree.region], len(self.names)
+        self.paradigm = np.zeros(self.n, object)
+        self.paradigm[self.of[::-1]] = regions.paradigm[tree.region[::-1]]
+
+    def named(self, group: NDArray[np.int64]) -> pd.Categorical:
+        """Return the names of groups."""
+        if self.names is None:
+            return self._readable.paths(group)
+        return pd.Categorical(self.names[group])
+
+    def columns(self, group: NDArray[np.int64]) -> dict[str, Any]:
+        """Return the columns that say which groups they are."""
+        found: dict[str, Any] = {self.column: self.named(group)}
+        return found if self.column != "region_name" else {**found, "paradigm": pd.Categorical(self.paradigm[group])}
+
+
+def _is_outermost(group: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Say which call paths, in depth-first order, stand below no other of their group; (n,) bool."""
+    n = group.size
+    order = np.lexsort((np.arange(n), group))
+    # the farthest end of those before it in its group
+    reach = np.maximum.accumulate(end[order] + group[order] * (n + 1))
+    before = np.concatenate([[-1], reach[:-1]]) if n else reach
+    result = np.empty(n, bool)
+    result[order] = before <= order + group[order] * (n + 1)
+    return result
+
+
+def flat_profile(model: Model, readable: Readable, by: str = "region") -> Answer:
+    """Add up times and visits of regions, call paths or paradigms.
+
+    Parameters
+    ----------
+    model : Model
+        The trace.
+    readable : Readable
+        What its integers mean.
+    by : str
+        `region`, `path` or `paradigm`.
+    """
+    check_choice(by, ("region", "path", "paradigm"), "grouping (by)")
+    tree, table = model.call_paths, model.get("profile")
+    groups = Groups(model, readable, by)
+    exclusive, visits = np.zeros((2, len(tree)), np.int64)
+    np.add.at(exclusive, table.call_path, table.exclusive)
+    np.add.at(visits, table.call_path, table.visits)
+    before = np.concatenate([[0], np.cumsum(exclusive)])
+    inclusive = before[tree.end] - before[:-1]
+    group, own, n_visits = add_up(groups.of, exclusive, visits)
+    # the time of explicit tasks stands where they were scheduled as well
+    in_tasks = np.zeros(len(tree), bool)
+    for root in np.flatnonzero(tree.region == model.regions.tasks).tolist():
+        in_tasks[root : tree.end[root]] = True
+    whole = int(exclusive[~in_tasks].sum())
+    columns = groups.columns(group) | {
+        "visits": n_visits,
+        "exclusive_seconds": readable.duration(own),
+        "share": own / (whole or 1),
+    }
+    if by != "paradigm":
+        outermost = np.flatnonzero(_is_outermost(groups.of, tree.end))
+        total = np.zeros(groups.n, np.int64)
+        np.add.at(total, groups.of[outermost], inclusive[outermost])
+        columns["inclusive_seconds"] = readable.duration(total[group])
+    made = answer(answers.FLAT_PROFILE, {k: v[n_visits > 0] for k, v in columns.items()})
+    return sorted_by(made, "exclusive_seconds")
+
+
+def load_imbalance(model: Model, readable: Readable, over: str = "rank") -> Answer:
+    """Compare the exclusive times of regions on different processes or threads.
+
+    Parameters
+    ----------
+    model : Model
+        The trace.
+    readable : Readable
+        What its integers mean.
+    over : str
+        `rank` or `thread`: what is compared.
+    """
+    check_choice(over, ("rank", "thread"), "distribution (over)")
+    table, groups = model.get("profile"), Groups(model, readable, "region")
+    cpus = np.flatnonzero(model.locations.is_cpu)
+    order = cpus[np.lexsort((readable.thread[cpus], readable.rank[cpus]))]
+    # who is compared: the CPU threads, or the ranks, in order
+    if over == "thread":
+        members = order
+        number = np.full(model.n_locations, -1, np.int64)
+        number[order] = np.arange(order.size)
+    else:
+        ranks, first = np.unique(readable.rank[order], return_index=True)
+        members = order[first]
+        number = np.where(model.locations.is_cpu, np.searchsorted(ranks, readable.rank), -1)
+    n = max(members.size, 1)
+    at = number[table.location]
+    key, ticks = add_up((groups.of[table.call_path] * n + at)[at >= 0], table.exclusive[at >= 0])
+    group, member = np.divmod(key, n)
+    start = np.flatnonzero(np.diff(group, prepend=-1))
+    counts = np.diff(start, append=group.size)
+    shown = group[start]
+    total = np.add.reduceat(ticks, start) if start.size else ticks
+    most = np.maximum.reduceat(ticks, start) if start.size else ticks
+    # who never enters a region has spent nothing in it
+    least = np.where(counts < n, 0, np.minimum.reduceat(ticks, start) if start.size else ticks)
+    is_most = np.flatnonzero(ticks == np.repeat(most, counts))
+    chosen = is_most[np.unique(group[is_most], return_index=True)[1]]
+    worst = members[member[chosen]]
+    resolution = model.resolution
+    mean = total / n
+    with np.errstate(divide="ignore", invalid="ignore"):
+        columns = groups.columns(shown) | {
+            "mean_seconds": mean / resolution,
+            "min_seconds": readable.duration(least),
+            "max_seconds": readable.duration(most),
+            "max_rank": readable.rank[worst],
+            "imbalance": most / mean,
+            "lost_seconds": (most * n - total) / resolution,
+        }
+    if over == "thread":
+        columns["max_thread"] = readable.thread[worst]
+    made = answer(answers.LOAD_IMBALANCE, {k: v[total > 0] for k, v in columns.items()})
+    return sorted_by(made, "lost_seconds")
+
+
+def charged_intervals(model: Model, location: int) -> tuple[NDArray[np.int64], ...]:
+    """Find which call path the time of a location is charged to.
+
+    Parameters
+    ----------
+    model : Model
+        The trace.
+    location : int
+        Row of the location.
+
+    Returns
+    -------
+    begin, end : (n,) int64
+        Ticks; the differences add up to the exclusive times of call paths. Where times decrease the end may be the earlier.
+    call_path : (n,) int64
+    """
+    facts, scan = model.facts, model.scans[location]
+    s = scan_location(facts, model.scans, model.team_instances, location)
+    what = CHARGING[s.kind]
+    at = np.flatnonzero(what)
+    what, time, node = what[at], s.time[at], s.node[at].astype(np.int64)
+    is_enter = (what == PUSH) | ((what == ON_OFF) & (s.region[at] >= 0))
+    # the region instance on top before each of these events; an ENTER has its own call path already
+    outer = s.enterptr[at] - scan.first_row
+    top = np.where(is_enter, pick(s.node.astype(np.int64), np.where(s.enterptr[at] >= 0, outer, -1)), node)
+    number = facts.call_paths.numbers[location]
+    top = pick(number, top)
+    is_flush = np.flatnonzero(what == FLUSH)
+    if is_flush.size:
+        # what is written at a flush counts for its region, and what is recorded meanwhile from its end on
+        control = facts.store.read("control", location, ["kind", "stop_time"])
+        stop = control["stop_time"][control["kind"] == EventKind.BUFFER_FLUSH]
+        stop = np.maximum.accumulate(np.maximum(stop, time[is_flush]))
+        held = np.zeros(at.size, np.int64)
+        held[is_flush[is_flush + 1 < at.size] + 1] = stop[is_flush + 1 < at.size]
+        time = np.maximum(time, np.maximum.accumulate(np.where(held > 0, held, np.iinfo(np.int64).min)))
+        tree = facts.call_paths
+        path = np.empty(is_flush.size, np.int64)
+        regions = facts.regions.of_entry[s.region[at[is_flush]]]
+        for i, (parent, region) in enumerate(zip(top[is_flush].tolist(), regions.tolist(), strict=True)):
+            path[i] = next(iter(np.flatnonzero((tree.parent == parent) & (tree.region == region))), -1)
+        time = np.insert(time, is_flush + 1, stop)
+        top = np.insert(top, is_flush + 1, path)
+    charged = np.flatnonzero(top[1:] >= 0) + 1
+    return time[charged - 1], time[charged], top[charged]
+
+
+def divide_intervals(
+    begin: NDArray[np.int64], end: NDArray[np.int64], edges: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Cut intervals at the edges of bins.
+
+    Parameters
+    ----------
+    begin, end : (n,) int64
+        An end that lies before its begin counts negatively.
+    edges : (n_bins + 1,) int64
+        Ascending; all times lie between the first and the last, or beyond, where they count for the outermost bins.
+
+    Returns
+    -------
+    row, bin, length : (m,) int64
+        Of every piece the interval, the bin, and how long it is.
+    """
+    n = edges.size - 1
+    low, high = np.minimum(begin, end), np.maximum(begin, end)
+    first, last = (np.clip(np.searchsorted(edges, t, "right") - 1, 0, n - 1) for t in (low, high))
+    counts = last - first + 1
+    row = np.repeat(np.arange(begin.size), counts)
+    at = np.arange(row.size) - np.repeat(np.cumsum(counts) - counts, counts) + first[row]
+    is_first, is_last = at == first[row], at == last[row]
+    length = np.where(is_last, high[row], edges[at + 1]) - np.where(is_first, low[row], edges[at])
+    return row, at, np.where(end[row] < begin[row], -length, length)
+
+
+def time_profile(model: Model, readable: Readable, bins: int = 50, by: str = "paradigm") -> Answer:
+    """Add up exclusive times by intervals of time.
+
+    Parameters
+    ----------
+    model : Model
+        The trace.
+    readable : Readable
+        What its integers mean.
+    bins : int
+        Number of intervals.
+    by : str
+        `paradigm`, `region`, `path` or `rank`.
+    """
+    check_choice(by, ("paradigm", "region", "path", "rank"), "grouping (by)")
+    edges = interval_edges(model, bins)
+    groups = Groups(model, readable, "paradigm" if by == "rank" else by)
+    cpus = np.flatnonzero(model.locations.is_cpu)
+    ranks = np.unique(readable.rank[cpus])
+    n = max(ranks.size if by == "rank" else groups.n, 1)
+
+    def visit(location: int) -> tuple[NDArray[np.int64], ...]:
+        begin, end, path = charged_intervals(model, location)
+        row, at, length = divide_intervals(begin, end, edges)
+        rank = int(np.searchsorted(ranks, readable.rank[location]))
+        return add_up(at * n + (rank if by == "rank" else groups.of[path[row]]), length)
+
+    key, ticks = add_up_all(over_locations(model, cpus, visit), 1)
+    key, ticks = key[ticks != 0], ticks[ticks != 0]
+    at, group = np.divmod(key, n)
+    what = {"rank": ranks[group]} if by == "rank" else {groups.column: groups.named(group)}
+    width = np.diff(edges)[at] * max(cpus.size, 1)
+    return answer(
+        answers.TIME_PROFILE,
+        {
+            "begin_seconds": readable.seconds(edges[:-1])[at], "end_seconds": readable.seconds(edges[1:])[at], **what,
+            "seconds": readable.duration(ticks), "share": ticks / np.maximum(width, 1),
+        },
+    )  # fmt: skip
+
+
+def idle_time(model: Model, readable: Readable) -> Answer:
+    """Add up how long threads have nothing to do: idle threads, and wait states that say who causes them.
+
+    Parameters
+    ----------
+    model : Model
+        The trace.
+    readable : Readable
+        What its integers mean.
+    """
+    declared = declared_for(model, "scalasca", ())
+    waits = [p.id for p in declared if p.cause is not None and p.match is not None]
+    idle = [p.id for p in declared if p.id == "omp_idle_threads"]
+    cube = analyze_model(model, choice=choose(["time", *idle, *waits], None, None, None))
+    cpus = np.flatnonzero(model.locations.is_cpu)
+    nothing = np.zeros(cube.system.n_locations)
+    total = cube.by_location("time")
+    of_idle = sum((cube.by_location(p) for p in idle), nothing)
+    waiting = sum((cube.by_location(p) for p in waits), nothing)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(total > 0, (of_idle + waiting) / total, 0.0)
+    columns: dict[str, Any] = {
+        "rank": readable.rank, "thread": readable.thread, "total_seconds": total, "idle_seconds": of_idle,
+        "waiting_seconds": waiting, "share": share,
+    }  # fmt: skip
+    order = cpus[np.lexsort((readable.thread[cpus], readable.rank[cpus]))]
+    return answer(answers.IDLE_TIME, {name: values[order] for name, values in columns.items()})
+
+
+def iterations(model: Model, readable: Readable, region: str) -> Answer:
+    """List the instances of a region, location by location.
+
+    Parameters
+    ----------
+    model : Model
+        The trace.
+    readable : Readable
+        What its integers mean.
+    region : str
+        Its name, or a shell pattern. Of instances that stand in each other only the outermost count.
+    """
+    tree, names = model.call_paths, model.regions.name
+    if not isinstance(region, str):
+        raise AnalysisError(
+            f"a region is given by its name, not as {show(region)}\n  give one name, or a shell pattern"
+        )
+    chosen = named(names, region)[tree.region]
+    if not chosen.any():
+        hint = did_you_mean(region, names[tree.region].tolist(), "see trace.regions")
+        raise AnalysisError(f"no call path enters a region {show(region)}\n  {hint}")
+    chosen &= _is_outermost(np.where(chosen, 0, 1 + np.arange(len(tree))), tree.end)
+    heads = np.flatnonzero(chosen)
+
+    def visit(location: int) -> tuple[NDArray[np.int64], ...]:
+        numbers = model.call_paths.numbers[location]
+        if not np.isin(numbers, heads).any():
+            return (np.zeros(0, np.int64),) * 4
+        s = scan_location(model.facts, model.scans, model.team_instances, location)
+        at = np.flatnonzero(s.is_enter() & np.append(np.isin(numbers, heads), False)[s.node])
+        leave = s.exitptr[at]
+        end = pick(s.time, np.where(leave >= 0, leave - model.scans[location].first_row, -1))
+        return np.full(at.size, location), np.arange(at.size), s.time[at], np.where(leave >= 0, end, -1)
+
+    parts = over_locations(model, np.arange(model.n_locations), visit)
+    nothing = np.zeros(0, np.int64)
+    location, number, begin, end = (np.concatenate([nothing, *(p[i] for p in parts)]) for i in range(4))
+    order = np.lexsort((location, readable.thread[location], readable.rank[location], number))
+    location, number, begin, end = location[order], number[order], begin[order], end[order]
+    return answer(
+        answers.ITERATIONS,
+        {
+            "iteration": number, "rank": readable.rank[location], "thread": readable.thread[location],
+            "begin_seconds": readable.seconds(begin), "end_seconds": readable.seconds(end),
+            "seconds": np.where(end >= 0, readable.duration(end - begin), np.nan),
+        },
+    )  # fmt: skip

@@ -1,0 +1,153 @@
+"""Who waits for whom, and the worst instances of a wait state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.columns import CompoundTable
+from tracecols.enhance.model import Model
+from tracecols.patterns.base import Matches, Property
+from tracecols.patterns.engine import causes_of, over_matches, times_of
+from tracecols.readable import Readable, nullable
+from tracecols.schema import answers
+from tracecols.verbs.answers import Answer, answer, sorted_by
+from tracecols.verbs.passes import check_choice, check_count
+
+
+def late_senders(model: Model, readable: Readable, by: str = "rank") -> Answer:
+    """Add up late senders by who waits and who is waited for.
+
+    Parameters
+    ----------
+    model : Model
+        The trace.
+    readable : Readable
+        What its integers mean.
+    by : str
+        `rank`, `thread` or `path`.
+    """
+    check_choice(by, ("rank", "thread", "path"), "grouping (by)")
+
+    def visit(
+        _model: Model, _p: Property, _by_id: Mapping[str, Property], m: CompoundTable, found: Matches
+    ) -> NDArray[np.int64]:
+        at = found.row
+        who = {
+            "rank": (readable.rank[found.location], readable.rank[m.send_location[at]]),
+            "thread": (found.location, m.send_location[at]),
+            "path": (
+                readable.rank[found.location], found.call_path, readable.rank[m.send_location[at]], m.send_call_path[at],
+            ),
+        }[by]  # fmt: skip
+        return _together(np.array([*who, np.ones(len(found)), found.severity, found.severity], np.int64), len(who))
+
+    _, parts = over_matches(model, "mpi_latesender", visit)
+    n_keys = 4 if by == "path" else 2
+    found = _together(np.concatenate([np.zeros((n_keys + 3, 0), np.int64), *parts], axis=1), n_keys)
+    *who, n_waits, ticks, longest = found
+    named = {
+        "rank": lambda: {"victim_rank": who[0], "culprit_rank": who[1]},
+        "thread": lambda: {
+            "victim_rank": readable.rank[who[0]], "victim_thread": readable.thread[who[0]],
+            "culprit_rank": readable.rank[who[1]], "culprit_thread": readable.thread[who[1]],
+        },
+        "path": lambda: {
+            "victim_rank": who[0], "victim_path": readable.paths(who[1]), "culprit_rank": who[2],
+            "culprit_path": readable.paths(who[3]),
+        },
+    }[by]()  # fmt: skip
+    times = {"seconds": readable.duration(ticks), "longest_seconds": readable.duration(longest)}
+    return sorted_by(answer(answers.LATE_SENDERS, {**named, "n_waits": n_waits, **times}), "seconds")
+
+
+def _together(columns: NDArray[np.int64], n_keys: int) -> NDArray[np.int64]:
+    """Add up occurrences and ticks of the same keys, and take their longest; (n_keys + 3, n_groups) int64."""
+    order = np.lexsort(columns[:n_keys][::-1])
+    columns = columns[:, order]
+    if not order.size:
+        return columns
+    is_first = np.concatenate([[True], (np.diff(columns[:n_keys], axis=1) != 0).any(axis=0)])
+    start = np.flatnonzero(is_first)
+    sums = np.add.reduceat(columns[n_keys : n_keys + 2], start, axis=1)
+    longest = np.maximum.reduceat(columns[n_keys + 2], start)
+    return np.concatenate([columns[:n_keys, start], sums, longest[None]])
+
+
+COLUMNS = (
+    "severity", "begin", "end", "location", "call_path", "cause_location", "cause_call_path", "cause_time",
+)  # fmt: skip
+"""Of an instance, as integers."""
+
+
+def top_instances(model: Model, readable: Readable, name: str, n: int = 10) -> Answer:
+    """Find the worst instances of a property.
+
+    Parameters
+    ----------
+    model : Model
+        The trace.
+    readable : Readable
+        What its integers mean.
+    name : str
+        Id or title.
+    n : int
+        How many.
+    """
+    p, found = worst_instances(model, name, check_count(n, "instances"))
+    severity = found["severity"]
+    cause = found["cause_location"]
+    is_known = cause >= 0
+    return answer(
+        answers.TOP_INSTANCES,
+        {
+            "severity": readable.duration(severity) if p.unit == "sec" else severity, "begin_seconds": readable.seconds(found["begin"]),
+            "end_seconds": readable.seconds(found["end"]), "rank": readable.rank[found["location"]],
+            "thread": readable.thread[found["location"]], "path": readable.paths(found["call_path"]),
+            "cause_rank": nullable(readable.rank[cause], ~is_known),
+            "cause_thread": nullable(readable.thread[cause], ~is_known),
+            "cause_path": readable.paths(found["cause_call_path"]),
+            "cause_seconds": readable.seconds(np.where(is_known, found["cause_time"], -1)),
+        },
+    )  # fmt: skip
+
+
+def worst_instances(model: Model, name: str, n: int) -> tuple[Property, dict[str, NDArray[np.int64]]]:
+    """Find the worst instances of a property, as integers.
+
+    Parameters
+    ----------
+    model : Model
+        The trace.
+    name : str
+        Id or title.
+    n : int
+        How many at most.
+
+    Returns
+    -------
+    property : Property
+    columns : dict of str to (m,) int64
+        `COLUMNS`, the worst first; of equals the one that begins first.
+    """
+
+    def visit(
+        of_slice: Model, p: Property, by_id: Mapping[str, Property], table: CompoundTable, found: Matches
+    ) -> NDArray[np.int64]:
+        begin, end = times_of(p, by_id, table, found)
+        who = causes_of(of_slice, p, by_id, table, found)
+        nothing = np.full(len(found), -1, np.int64)
+        cause = (nothing,) * 3 if who is None else (who.location, who.call_path, who.time)
+        return _worst(np.array([found.severity, begin, end, found.location, found.call_path, *cause], np.int64), n)
+
+    p, parts = over_matches(model, name, visit)
+    found = _worst(np.concatenate([np.zeros((len(COLUMNS), 0), np.int64), *parts], axis=1), n)
+    return p, dict(zip(COLUMNS, found, strict=True))
+
+
+def _worst(columns: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    severity, begin, end, location, call_path = columns[:5]
+    order = np.lexsort((end, call_path, location, begin, -severity))
+    return columns[:, order[severity[order] > 0][:n]]
