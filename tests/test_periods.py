@@ -304,3 +304,156 @@ def test_over_time__has_a_row_for_each_phase_and_a_column_for_each_location():
     total = cube.over_time("Late Sender", by="total", outside=True)
     assert total.index.tolist() == [-1, 0, 1, 2]
     assert (total["mpi_latesender"] * cube.resolution).round().tolist() == [0, 1, 2, 3]
+
+
+# -- what people see -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def converted(shared_traces_or_skip, tmp_path_factory):
+    """Stores of some reference traces, by name."""
+    stores = {}
+
+    def store(name):
+        if name not in stores:
+            path = tmp_path_factory.mktemp("stores") / f"{name}.trace"
+            stores[name] = tracecols.convert(shared_traces_or_skip / "otf2" / name / "traces.otf2", path)
+        return stores[name]
+
+    return store
+
+
+@pytest.fixture(scope="module")
+def shared_traces_or_skip():
+    from conftest import SHARED
+
+    if not SHARED.is_dir():
+        pytest.skip("no reference traces beside the repository")
+    return SHARED
+
+
+@pytest.mark.parametrize(
+    ("name", "expected", "n"),
+    [
+        ("bt-mz_S_4x2", "from:exch_qbc", 61),  # once to warm up, and 60 time steps
+        ("sweep3d_4", "from:source", 5),
+        ("hybrid_2x3", "from:h_latesender", 3),
+        ("hpcg_2x2", "int CG(", 4),
+    ],
+)
+def test_proposals__find_the_main_loop_without_being_told(converted, name, expected, n):
+    trace = tracecols.open(converted(name))
+    best = trace.phases().iloc[0]
+    assert expected in best.phases and best.n_phases == n
+    assert len(trace.analyze(phases=best.phases, properties="visits").periods) == n
+
+
+def test_proposals__of_a_program_without_a_loop_are_none():
+    program = Program(processes=2)
+    for location in program.masters:
+        location.enter(0, "main").enter(1, "step").leave(2).leave(3)
+    with program.trace() as trace:
+        assert trace.phases().empty
+
+
+def test_proposals__are_executed_equally_often_by_all_processes():
+    program = loop(4)
+    program.masters[0].enter(200, "more").leave(201).enter(202, "more").leave(203).enter(204, "more").leave(205)
+    with program.trace() as trace:
+        found = trace.phases()
+    assert found.phases.tolist() == ["from:step", "step"]
+    assert found.n_phases.tolist() == [4, 4]
+    assert found.regularity.tolist() == [1.0, 1.0]
+
+
+def test_similar_periods__groups_phases_and_names_outliers():
+    program = Program()
+    main = program.masters[0].enter(0, "main")
+    t = 0
+    for k in range(12):
+        length = 40 if k == 5 else 10 + k % 2
+        main.enter(t, "step")
+        if k == 9:
+            main.enter(t + 1, "rare").leave(t + 2)
+        t += length
+        main.leave(t)
+    main.leave(t)
+    with program.trace() as trace:
+        found = trace.analyze(phases="step").similar_periods()
+    assert found.index[found.is_outlier].tolist() == [5, 9]
+    assert found.group.tolist() == [0] * 5 + [-1] + [0] * 3 + [-1] + [0] * 2
+    assert found.representative[0] == 10 and found.total[5] == 40  # in the middle of those of 10 and 11 ticks
+    assert found.distance.max() <= 0.25
+
+
+def test_show__draws_each_row_over_time(tmp_path):
+    from click.testing import CliRunner
+
+    from tracecols.cli import group
+
+    with loop(4).trace() as trace:
+        cube = trace.analyze(phases="step").save(tmp_path / "a.severity")
+        plain = trace.analyze().save(tmp_path / "b.severity")
+    run = CliRunner().invoke
+    shown = run(group, ["show", str(cube), "--over-time", "-p", "mpi_latesender"])
+    assert shown.exit_code == 0, shown.output
+    # 1, 2, 3 and 4 ticks
+    assert "▂▄▆█" in shown.output and "4 phases of step" in shown.output
+    assert "▂▄▆█" in run(group, ["show", str(cube), "--over-time", "-p", "mpi_latesender", "-c", "*Recv"]).output
+    everything = run(group, ["show", str(cube), "--over-time"]).output
+    assert "▂▄▆█  Late Sender" in everything and "group 0: 4 phases" in everything
+    refused = run(group, ["show", str(plain), "--over-time"])
+    assert refused.exit_code == 1 and "--phases, --bins or --bin-width" in refused.output
+
+
+def test_compare__tells_the_phase_that_differs(tmp_path):
+    from click.testing import CliRunner
+
+    from tracecols.cli import group
+
+    slow = loop(4)
+    with loop(4).trace() as trace:
+        before = trace.analyze(phases="step")
+    for location in slow.masters:
+        location.enter(150, "step").leave(180)
+    with slow.trace() as trace:
+        after = trace.analyze(phases="step")
+    runs = tracecols.compare([before, after], ["a", "b"])
+    table = runs.by_phase("time")
+    assert table.index[0] == 4 and np.isnan(table.a[4]) and table.change[4] == 60
+    assert table.call_path[4] == "main/step" or table.call_path[4] == "step"
+    assert any("different numbers of phases: 4, 5" in note for note in runs.notes)
+    paths = [str(c.save(tmp_path / f"{n}.severity")) for c, n in ((before, "a"), (after, "b"))]
+    shown = CliRunner().invoke(group, ["compare", *paths])
+    assert "Phases that changed most" in shown.output, shown.output
+    assert runs.difference().periods is None
+
+
+def test_commands__divide_propose_and_export(tmp_path, monkeypatch):
+    import pandas as pd
+    from click.testing import CliRunner
+
+    from tracecols.cli import group
+
+    monkeypatch.chdir(tmp_path)
+    with loop(4).trace() as trace:
+        source = str(trace.path)
+
+        def run(*arguments):
+            found = CliRunner().invoke(group, list(arguments))
+            assert found.exit_code == 0, found.output
+            return found.output
+
+        assert "--phases from:step" in run("phases", source)
+        run("analyze", source, "--phases", "from:step", "-o", "p.severity")
+        run("analyze", source, "--bin-width", "25", "-o", "b.severity")
+        run("analyze", source, "-o", "plain.severity")
+        refused = CliRunner().invoke(group, ["analyze", source, "--bins", "0"])
+        assert refused.exit_code == 1 and "no number of bins" in refused.output
+    for name, column in (("p", "phase"), ("b", "bin"), ("plain", None)):
+        run("export", f"{name}.severity", f"{name}.parquet")
+        run("export", f"{name}.severity", f"{name}.cubex")
+        frame = pd.read_parquet(f"{name}.parquet")
+        assert [c for c in frame.columns if c in ("phase", "bin")] == [c for c in (column,) if c]
+        assert frame[frame.property == "time"].value.sum() == 240
+        assert tracecols.read_cube(f"{name}.cubex").total("time") == 240

@@ -26,6 +26,7 @@ from tracecols.errors import StoreError
 from tracecols.jobs import n_jobs
 from tracecols.once import once
 from tracecols.patterns.base import Family
+from tracecols.patterns.candidates import propose_phases
 from tracecols.patterns.engine import analyze_model, choose, find_matches, find_waits
 from tracecols.patterns.plugins import load_all
 from tracecols.replay.efficiencies import check_ideal, run_times
@@ -573,6 +574,24 @@ class Trace:
             return analyze_model(self._divided(periods), conventions, families, choice, topologies)
         with self.piece(choice.start, choice.stop) as piece:
             return analyze_model(piece._divided(periods), conventions, families, choice, topologies)
+
+    def phases(self) -> pd.DataFrame:
+        """Propose phases: regions and calls that every process executes the same number of times, the best ones first.
+
+        Returns
+        -------
+        DataFrame
+            `phases` (what to give to `analyze`), `n_phases`, `coverage` (share of the time that lies in phases), `regularity` (1 where all last
+            equally long), `mean` (seconds), `score` (coverage times regularity).
+
+        Examples
+        --------
+        >>> best = trace.phases().phases[0]  # doctest: +SKIP
+        >>> cube = trace.analyze(phases=best)  # doctest: +SKIP
+        """
+        found = propose_phases(self.model)
+        columns = ("phases", "n_phases", "coverage", "regularity", "mean", "score")
+        return pd.DataFrame({name: [getattr(c, name) for c in found] for name in columns})
 
     def _divided(self, periods: Periods) -> Model:
         """Return the model of the trace; a new one where its time is to be divided."""

@@ -18,6 +18,7 @@ COMMANDS = {
     "info": "Print what a store holds.",
     "check": "Look for what contradicts itself in a trace.",
     "analyze": "Find wait states: compute the severity cube of a trace.",
+    "phases": "Propose phases, such as iterations, to divide an analysis by.",
     "enhance": "Write compound tables and events with pointers as Parquet files.",
     "patterns": "List the properties that are searched for, or say all about one.",
     "show": "Print severities as coloured trees.",

@@ -26,6 +26,11 @@ from tracecols.cli.options import finite
     help="Lay it on a grid instead: a topology of the cube, by name or number (0 is the first).",
 )
 @click.option(
+    "--over-time",
+    is_flag=True,
+    help="Draw the values of each row by phase or bin of time, of a cube made with --phases or --bins.",
+)
+@click.option(
     "--relative", is_flag=True, help="Percentages of the selected property or call path instead of the whole."
 )
 @click.option("--seconds", is_flag=True, help="Seconds, occurrences or bytes instead of percentages.")
@@ -51,6 +56,7 @@ def show(
     name: str | None,
     call_path: str | None,
     topology: str | None,
+    over_time: bool,
     relative: bool,
     seconds: bool,
     threshold: float,
@@ -69,7 +75,9 @@ def show(
     if (call_path is not None or topology is not None) and name is None:
         name = "time"
     cube = read_cube(severity)
-    display = Display(cube, relative=relative, plain=seconds, threshold=threshold / 100, depth=depth)
+    display = Display(
+        cube, relative=relative, plain=seconds, threshold=threshold / 100, depth=depth, over_time=over_time
+    )
     # what lies to the right of the width is left out without a word: lines are as long as they are
     console = Console(highlight=False, soft_wrap=True, width=1_000 + 4 * depth)
     if topology is not None:

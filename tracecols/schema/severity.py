@@ -28,6 +28,9 @@ OLDEST_MAJOR = 4
 MANIFEST_ENTRIES = ("format", "version", "minor_version", "checksum", "float_properties", "facts", "periods")
 """What a manifest of this version says."""
 
+PERIOD_TABLES = ("periods", "period_cells")
+"""Those of the tables that only cubes have that are divided by phases or bins."""
+
 SEVERITY_TABLES: dict[str, Table] = {
     t.name: t
     for t in (

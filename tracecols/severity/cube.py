@@ -9,7 +9,7 @@ import numpy as np
 
 from tracecols.renderers import renderer
 from tracecols.schema.causes import ESTIMATED
-from tracecols.severity import algebra, efficiencies, frames, grids, storage
+from tracecols.severity import algebra, efficiencies, frames, grids, similar, storage
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.narrowed import in_words
 from tracecols.severity.queries import Severities
@@ -58,6 +58,7 @@ class SeverityCube(Severities):
     to_xarray = frames.to_xarray
     over_time = frames.over_time
     periods_frame = frames.periods_frame
+    similar_periods = similar.similar_periods
     __arrow_c_stream__ = frames.arrow_stream
 
     efficiencies = efficiencies.efficiencies

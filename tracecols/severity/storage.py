@@ -16,6 +16,7 @@ from tracecols.schema.severity import (
     FORMAT_VERSION,
     MANIFEST_ENTRIES,
     OLDEST_MAJOR,
+    PERIOD_TABLES,
     SEVERITY_TABLES,
     UNDIVIDED_VERSION,
 )
@@ -66,7 +67,7 @@ def save(cube: Severities, path: str | Path) -> Path:
         version = FORMAT_VERSION
     with new_folder(path, "a severity cube", SeverityError) as folder:
         for name, table in SEVERITY_TABLES.items():
-            if table.since <= version:
+            if name in tables:
                 write_table(folder / f"{name}.parquet", table, tables[name])
         write_manifest(folder, "a severity cube", version, content)
     return path
@@ -154,7 +155,9 @@ def read(path: str | Path) -> dict[str, Any]:
         )
     try:
         found_tables = {
-            n: read_table(path / f"{n}.parquet", t, version, FORMAT_VERSION) for n, t in SEVERITY_TABLES.items()
+            n: read_table(path / f"{n}.parquet", t, version, FORMAT_VERSION)
+            for n, t in SEVERITY_TABLES.items()
+            if "periods" in manifest or n not in PERIOD_TABLES
         }
     except StoreError as error:
         if identity(path) == found:
