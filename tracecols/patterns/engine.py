@@ -328,7 +328,7 @@ class Search:
             return self._cells_in_bins(p, matches, of_slice.get(p.table)).cells()
 
     def _cells_in_bins(self, p: Property, matches: Matches, table: CompoundTable) -> Matches:
-        """Cut the times of matches at the edges of bins, and put what is counted into the bin of its event.
+        """Divide the times of matches at the edges of bins, and put what is counted into the bin of its event.
 
         What does not say when it begins stays in the bin in which its call path is entered.
         """
@@ -340,7 +340,7 @@ class Search:
             return found
         if p.unit != "sec":
             return replace(found, call_path=labels.at(found.call_path, begin))
-        row, call_path, ticks = labels.cut(found.call_path, begin, end)
+        row, call_path, ticks = labels.divide(found.call_path, begin, end)
         return Matches(found.row[row], ticks, call_path, found.location[row])
 
     def _check_matches(self, found: Matches, table: CompoundTable) -> None:

@@ -63,8 +63,8 @@ class TeamTimes:
         above = labels.find(above[mine], forked)
 
         def cells(of: NDArray[np.int64], at: NDArray[Any], begin: NDArray[np.int64], end: NDArray[np.int64]) -> Cells:
-            piece, path, ticks = labels.cut(at, begin[of], end[of])
-            return Cells.sum(path, location[of][piece], ticks)
+            row_of, path, ticks = labels.divide(at, begin[of], end[of])
+            return Cells.sum(path, location[of][row_of], ticks)
 
         every = np.arange(row.size)
         to_fork = teams.fork_time[team], members.enter_time[row]

@@ -63,7 +63,13 @@ class PeriodCells:
     ) -> PeriodCells:
         """Put cells in order, and add up those that are the same; zeros are left out."""
         columns = tuple(c.astype(np.int32, copy=False) for c in (call_path, location, period))
-        order = np.lexsort(columns[::-1])
+        spans = [int(c.max(initial=0)) + 2 for c in columns]
+        if spans[0] * spans[1] * spans[2] < 1 << 62:
+            # one key: a third of the time of three
+            key = (columns[0].astype(np.int64) * spans[1] + columns[1]) * spans[2] + (columns[2] + 1)
+            order = np.argsort(key, kind="stable")
+        else:
+            order = np.lexsort(columns[::-1])
         columns = tuple(c[order] for c in columns)
         value = value[order]
         if value.size:
