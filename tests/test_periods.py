@@ -255,6 +255,15 @@ def test_bins__cut_a_wait_that_lasts_over_several():
     assert late.index.name == "bin"
 
 
+def test_bins__that_are_too_many_for_the_call_paths_are_refused():
+    with (
+        loop().trace() as trace,
+        mock.patch("tracecols.enhance.call_paths.MOST_LABELS", 10),
+        pytest.raises(AnalysisError, match="4 bins of 4 call paths are too many"),
+    ):
+        trace.analyze(bins=4)
+
+
 def test_bins__properties_that_take_time_say_when_they_begin():
     for conventions in ("scalasca", "expert"):
         declared = properties(conventions)

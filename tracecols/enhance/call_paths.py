@@ -19,8 +19,8 @@ from tracecols.enhance.scan import FOREIGN, LocationScan
 from tracecols.errors import AnalysisError
 from tracecols.kernels import stacks, trees
 
-MOST_LABELS = 1 << 28
-"""Call paths in bins of time, at most: 20 B each."""
+MOST_LABELS = 1 << 25
+"""Call paths in bins of time, at most: 50 B each."""
 
 
 @dataclass
