@@ -46,7 +46,7 @@ def period_axis(model: Model) -> tuple[PeriodAxis, dict[str, int]]:
         levels = "/".join("|".join(model.regions.name[fits].tolist()[:3]) for fits in divider.fits[::-1])
         is_path = " like that" if divider.fits.shape[0] > 1 else ""
         raise AnalysisError(
-            f"there is no phase {divider.words!r}: {levels} is never entered{is_path}, but in explicit tasks\n"
+            f"there is no phase {divider.words!r}: {levels} is never entered{is_path} outside of explicit tasks\n"
             "  see trace.call_paths; tracecols phases proposes some",
             in_shell="tracecols phases TRACE proposes some",
         )
