@@ -2,7 +2,7 @@
 
 `scan_events` takes one event after the other and leaves what it does to one part for each concern: time (`charge`), call paths
 (`enter_*`, `find_call_path`), stack frames (`push_frame`, `pop_frame`), call instances (`open_call`, `close_call`), buffer
-flushes, teams, tasks, attributed events. The parts are inlined by the compiler. What they work in are groups of arrays.
+flushes, teams, tasks, attributed events, and phases or time bins (`begin_phase`, `pass_edges`). The parts are inlined by the compiler. What they work in are groups of arrays.
 """
 
 from __future__ import annotations
@@ -30,14 +30,21 @@ from tracecols.schema.kinds import EventKind
 # state carried from batch to batch
 (
     LAST, TOP, FREE, N_NODES, N_CALLS, N_ATTRIBUTED, N_TEAMS, TEAM_DEPTH, BASE, PROGRAM, TASK, TASKS_DONE, N_FLUSHES, N_SWITCHES,
-    BAD_EXITS, FIRST_BAD_EXIT, OPEN, ROW, PROGRAM_ROW, FLUSHED, HOME, DISORDERED, N_STATE,
-) = range(23)  # fmt: skip
+    BAD_EXITS, FIRST_BAD_EXIT, OPEN, ROW, PROGRAM_ROW, FLUSHED, HOME, DISORDERED, PERIOD, PERIOD_FRAME, TEAM_PERIOD, N_PHASES,
+    N_NESTED, ROOM, N_STATE,
+) = range(29)  # fmt: skip
 
 # why a call returned
 DONE, GROW, BLOCKED, DAMAGED = range(4)
 
 # region flags
-IS_CALL, IS_ARTIFICIAL = 1, 2
+IS_CALL, IS_ARTIFICIAL, IS_PHASE = 1, 2, 4
+
+# what divides a scan into periods: nothing, instances of regions, calls of regions, times
+UNDIVIDED, BY_INSTANCE, BY_CALL, BY_TIME = range(4)
+
+FIRST_PERIOD = -2
+"""Entry of the call paths that stand for periods: FIRST_PERIOD - number. What stands below one is what happens in the period."""
 
 NO_PARENT = -1
 ROOT_IN_TEAM = -(2**63)
@@ -77,7 +84,7 @@ class Meanings(NamedTuple):
         Region of every entry. The first entries are the regions themselves; others are call sites, which tell call paths
         apart except at the root.
     flags : (n_regions,) uint8
-        IS_CALL: every instance becomes a call instance; IS_ARTIFICIAL: no region of the program.
+        IS_CALL: every instance becomes a call instance; IS_ARTIFICIAL: no region of the program; IS_PHASE: instances may begin phases.
     tasks : int32
         Region that stands above the call paths of explicit tasks.
     """
@@ -102,6 +109,8 @@ class SideValues(NamedTuple):
         the master's call paths.
     interval_start, interval_stop : (n_teams,) int64
         Where teams are not begun by events of their own: rows between which the thread belongs to each. Empty otherwise.
+    team_period : (n_teams,) int64
+        Of each team begin: the period of the fork, -1 none.
     n_known : int
         How many of `team_parent` are known; a thread without a stack cannot begin in one that is not.
     """
@@ -112,7 +121,33 @@ class SideValues(NamedTuple):
     team_program: NDArray[np.int64]
     interval_start: NDArray[np.int64]
     interval_stop: NDArray[np.int64]
+    team_period: NDArray[np.int64]
     n_known: int
+
+
+class Periods(NamedTuple):
+    """What divides the time of the location into periods: phases of the program, or bins of time.
+
+    Attributes
+    ----------
+    mode : int
+        UNDIVIDED; BY_INSTANCE: an instance of a region is a phase; BY_CALL: from one call of a region to the next; BY_TIME: bins.
+    fits : (n_levels, n_regions) bool
+        Which regions a phase begins with, what they have to be called from, and so on upwards.
+    edges : (n_edges,) int64
+        Ticks at which the next bin begins.
+    chain : (capacity,) int64
+        Scratch for the call paths of a stack, twice as large as the pool of frames at least.
+    begin, end : (capacity,) int64
+        Filled: ticks of the phases of the location.
+    """
+
+    mode: int
+    fits: NDArray[np.bool_]
+    edges: NDArray[np.int64]
+    chain: NDArray[np.int64]
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
 
 
 class Frames(NamedTuple):
@@ -152,6 +187,8 @@ class CallPaths(NamedTuple):
         Call path that was entered last from each, -1 none.
     exclusive, visits : (capacity,) int64
         Exclusive ticks; number of visits.
+    period : (capacity,) int32
+        Period it belongs to, -1 none.
     """
 
     parent: NDArray[np.int64]
@@ -161,6 +198,7 @@ class CallPaths(NamedTuple):
     recent: NDArray[np.int32]
     exclusive: NDArray[np.int64]
     visits: NDArray[np.int64]
+    period: NDArray[np.int32]
 
 
 class CallInstances(NamedTuple):
@@ -219,11 +257,14 @@ class Tasks(NamedTuple):
         Ticks that each explicit task took so far.
     stub : (n_tasks,) int64
         Call path that it counts for where it was scheduled, -1 as long as it has none.
+    counted : (n_tasks,) int64
+        Ticks of `time` that count there by now: those of the bins of time that are over.
     """
 
     top: NDArray[np.int64]
     time: NDArray[np.int64]
     stub: NDArray[np.int64]
+    counted: NDArray[np.int64]
 
 
 class Pointers(NamedTuple):
@@ -274,6 +315,10 @@ def find_call_path(parent, entry, row, at, state, paths, table):
     paths.row[node] = row
     paths.time[node] = at
     paths.recent[node] = -1
+    if entry <= FIRST_PERIOD:
+        paths.period[node] = FIRST_PERIOD - entry
+    else:
+        paths.period[node] = paths.period[parent] if parent >= 0 else state[TEAM_PERIOD]
     return node
 
 
@@ -295,7 +340,31 @@ def enter_below(parent, entry, row, at, state, paths, table):
 
 
 @part
-def enter_in_task(entry, row, at, task, state, meanings, frames, paths, table, tasks):
+def in_period(parent, row, at, state, paths, table):
+    """Return the call path for the period the location is in, below what the thread inherits; that itself outside of periods."""
+    if state[PERIOD] < 0:
+        return parent
+    return find_call_path(parent, FIRST_PERIOD - state[PERIOD], row, at, state, paths, table)
+
+
+@part
+def moved(node, row, at, state, periods, paths, table):
+    """Return the call path that is the same as another one, but in the period the location is in."""
+    n = 0
+    while node >= 0:
+        if paths.entry[node] > FIRST_PERIOD:
+            periods.chain[n] = node
+            n += 1
+        node = paths.parent[node]
+    parent = in_period(node, row, at, state, paths, table)
+    while n > 0:
+        n -= 1
+        parent = find_call_path(parent, paths.entry[periods.chain[n]], row, at, state, paths, table)
+    return parent
+
+
+@part
+def enter_in_task(entry, row, at, task, state, meanings, periods, frames, paths, table, tasks):
     """Return the call path of the outermost region instance of an explicit task.
 
     It stands below TASKS. What the task takes counts as well where it was scheduled, for the first region of the program that
@@ -303,9 +372,15 @@ def enter_in_task(entry, row, at, task, state, meanings, frames, paths, table, t
     """
     if tasks.stub[task] == -1 and not meanings.flags[meanings.region_of[entry]] & IS_ARTIFICIAL:
         origin = tasks.top[0]
-        above = np.int64(frames.node[origin]) if origin >= 0 else state[BASE]
+        above = np.int64(frames.node[origin]) if origin >= 0 else in_period(state[BASE], row, at, state, paths, table)
+        if periods.mode == BY_TIME and origin >= 0:
+            above = moved(above, row, at, state, periods, paths, table)
         tasks.stub[task] = find_call_path(above, entry, row, at, state, paths, table)
-    parent = find_call_path(state[PROGRAM], meanings.tasks, row, at, state, paths, table)
+    parent = state[PROGRAM]
+    period = state[PERIOD] if state[PERIOD] >= 0 else state[TEAM_PERIOD]
+    if period >= 0:
+        parent = find_call_path(parent, FIRST_PERIOD - period, row, at, state, paths, table)
+    parent = find_call_path(parent, meanings.tasks, row, at, state, paths, table)
     return find_call_path(parent, entry, row, at, state, paths, table)
 
 
@@ -320,17 +395,16 @@ def find_interval(row, state, sides, team_stack):
     state[TEAM_DEPTH] = 1 if inside else 0
     team_stack[1] = j
     state[BASE] = sides.team_parent[j] if inside else state[HOME]
+    state[TEAM_PERIOD] = sides.team_period[j] if inside else -1
 
 
 @part
-def enter_outermost(entry, kind, row, at, state, meanings, sides, paths, table, team_stack):
+def enter_outermost(entry, kind, row, at, state, meanings, paths, table):
     """Return the call path of a region instance that no other of the thread encloses: below what the thread inherits."""
-    if sides.interval_start.size:
-        find_interval(row, state, sides, team_stack)
     base = state[BASE]
     if base == NO_PARENT or base == ROOT_IN_TEAM:
         entry = meanings.region_of[entry]
-    node = find_call_path(base, entry, row, at, state, paths, table)
+    node = find_call_path(in_period(base, row, at, state, paths, table), entry, row, at, state, paths, table)
     if kind == PROGRAM_BEGIN and state[PROGRAM] == NO_PARENT:
         state[PROGRAM] = node
         state[PROGRAM_ROW] = row
@@ -349,13 +423,133 @@ def charge(ticks, top, task, frames, paths, tasks):
         tasks.time[task] += ticks
 
 
+# -- periods -------------------------------------------------------------------------------------------------------------
+
+
+@part
+def margin_of(periods, frames):
+    """Return how many call paths one event may add: those of a stack twice where periods begin."""
+    return 4 if periods.mode == UNDIVIDED else 3 * frames.below.size + 16
+
+
+@part
+def begins_phase(entry, top, task, state, meanings, periods, frames, paths):
+    """Return whether an instance is one that phases begin with: what it is called from has to fit as well."""
+    if task > 0 or not periods.fits[0, meanings.region_of[entry]]:
+        return False
+    node = np.int64(frames.node[top]) if top >= 0 else np.int64(-1)
+    for level in range(1, periods.fits.shape[0]):
+        while node >= 0 and paths.entry[node] <= FIRST_PERIOD:
+            node = paths.parent[node]
+        if node < 0 or not periods.fits[level, meanings.region_of[paths.entry[node]]]:
+            return False
+        node = paths.parent[node]
+    return True
+
+
+@part
+def move_frames(top, row, at, state, periods, frames, paths, table):
+    """Let all frames of a stack stand for the same call paths in the period the location is in."""
+    n = 0
+    frame = top
+    half = periods.chain.size // 2
+    while frame >= 0:
+        periods.chain[half + n] = frame
+        n += 1
+        frame = frames.below[frame]
+    while n > 0:
+        n -= 1
+        frame = periods.chain[half + n]
+        below = frames.below[frame]
+        if below < 0:
+            frames.node[frame] = moved(np.int64(frames.node[frame]), row, at, state, periods, paths, table)
+        else:
+            entry = paths.entry[frames.node[frame]]
+            frames.node[frame] = find_call_path(np.int64(frames.node[below]), entry, row, at, state, paths, table)
+
+
+@part
+def begin_phase(top, row, at, state, periods, frames, paths, table):
+    """Begin the next phase of the location; what is on the stack belongs to it where phases go from call to call."""
+    if state[PERIOD] >= 0:
+        periods.end[state[PERIOD]] = at
+    elif periods.mode == BY_CALL:
+        state[PERIOD_FRAME] = top
+    phase = state[N_PHASES]
+    state[N_PHASES] = phase + 1
+    state[PERIOD] = phase
+    periods.begin[phase] = at
+    periods.end[phase] = at
+    if periods.mode == BY_CALL and top >= 0:
+        move_frames(top, row, at, state, periods, frames, paths, table)
+
+
+@part
+def end_phase(top, row, at, state, periods, frames, paths, table):
+    """End the phase: what remains on the stack is outside again."""
+    periods.end[state[PERIOD]] = at
+    state[PERIOD] = -1
+    state[PERIOD_FRAME] = -1
+    if periods.mode == BY_CALL and top >= 0:
+        move_frames(top, row, at, state, periods, frames, paths, table)
+
+
+@part
+def count_in_bin(task, paths, tasks):
+    """Count what an explicit task took since its last bin where it was scheduled."""
+    if tasks.stub[task] >= 0:
+        paths.exclusive[tasks.stub[task]] += tasks.time[task] - tasks.counted[task]
+        tasks.counted[task] = tasks.time[task]
+
+
+@part
+def continue_in_bin(top, task, row, at, state, periods, frames, paths, table, tasks):
+    """Let the stack that runs, and the call path an explicit task counts for, stand in the bin the location is in."""
+    if top >= 0 and paths.period[frames.node[top]] != state[PERIOD]:
+        move_frames(top, row, at, state, periods, frames, paths, table)
+    if task > 0 and tasks.stub[task] >= 0 and paths.period[tasks.stub[task]] != state[PERIOD]:
+        tasks.stub[task] = moved(tasks.stub[task], row, at, state, periods, paths, table)
+
+
+@part
+def edge_after(state, periods):
+    """Return when the next bin begins; the end of all times after the last one, and where there are none."""
+    if periods.mode != BY_TIME or state[PERIOD] >= periods.edges.size:
+        return np.int64(0x7FFFFFFFFFFFFFFF)
+    return periods.edges[state[PERIOD]]
+
+
+@kernel
+def pass_edges(now, last, row, top, task, state, periods, frames, paths, table, tasks):
+    """Divide the time since the last event that counted at the edges of bins that are not later than `now`.
+
+    Returns
+    -------
+    int
+        What counts from then on: the last edge that was passed, or `last`. An edge remains if there is no room for more call paths.
+    """
+    while state[PERIOD] < periods.edges.size and periods.edges[state[PERIOD]] <= now:
+        state[ROOM] = margin_of(periods, frames)
+        if 2 * (state[N_NODES] + state[ROOM]) > table.size:
+            return last
+        edge = periods.edges[state[PERIOD]]
+        if edge > last:
+            charge(edge - last, top, task, frames, paths, tasks)
+            last = edge
+        if task > 0:
+            count_in_bin(task, paths, tasks)
+        state[PERIOD] += 1
+        continue_in_bin(top, task, row, edge, state, periods, frames, paths, table, tasks)
+    return last
+
+
 # -- stack frames and call instances -------------------------------------------------------------------------------------
 
 
 @part
-def has_room(state, paths, table, calls):
+def has_room(margin, state, paths, table, calls):
     """Return whether one more region instance fits into the buffers."""
-    return state[FREE] >= 0 and 2 * (state[N_NODES] + 4) <= table.size and state[N_CALLS] < calls.node.size
+    return state[FREE] >= 0 and 2 * (state[N_NODES] + margin) <= table.size and state[N_CALLS] < calls.node.size
 
 
 @part
@@ -428,8 +622,7 @@ def flush_buffer(entry, row, at, now, top, task, state, sides, frames, paths, ta
     """Count a buffer flush as a visit of its region from the call path on top, and return when it ends."""
     stop = max(sides.stop_time[state[N_FLUSHES]], at)
     state[N_FLUSHES] += 1
-    parent = np.int64(frames.node[top]) if top >= 0 else state[BASE]
-    node = find_call_path(parent, entry, row, at, state, paths, table)
+    node = flush_path(entry, row, at, top, state, frames, paths, table)
     paths.visits[node] += 1
     # of flushes that overlap the later one has the remainder
     stop = max(stop, now)
@@ -437,6 +630,39 @@ def flush_buffer(entry, row, at, now, top, task, state, sides, frames, paths, ta
     if task > 0:
         tasks.time[task] += stop - now
     return stop
+
+
+@part
+def flush_path(entry, row, at, top, state, frames, paths, table):
+    """Return the call path of a buffer flush."""
+    parent = np.int64(frames.node[top]) if top >= 0 else in_period(state[BASE], row, at, state, paths, table)
+    return find_call_path(parent, entry, row, at, state, paths, table)
+
+
+@part
+def edges_within_flush(state, sides, periods):
+    """Return how many edges of bins lie in the next buffer flush."""
+    n = state[PERIOD]
+    while n < periods.edges.size and periods.edges[n] < sides.stop_time[state[N_FLUSHES]]:
+        n += 1
+    return n - state[PERIOD]
+
+
+@part
+def divide_flush(entry, row, start, stop, top, task, state, periods, frames, paths, table, tasks):
+    """Divide the time of a buffer flush, which counts for the bin it begins in, at the edges of bins."""
+    node = flush_path(entry, row, start, top, state, frames, paths, table)
+    while state[PERIOD] < periods.edges.size and periods.edges[state[PERIOD]] < stop:
+        edge = max(periods.edges[state[PERIOD]], start)
+        paths.exclusive[node] -= stop - edge
+        if task > 0:
+            tasks.time[task] -= stop - edge
+            count_in_bin(task, paths, tasks)
+            tasks.time[task] += stop - edge
+        state[PERIOD] += 1
+        continue_in_bin(top, task, row, edge, state, periods, frames, paths, table, tasks)
+        node = flush_path(entry, row, edge, top, state, frames, paths, table)
+        paths.exclusive[node] += stop - edge
 
 
 @part
@@ -452,6 +678,7 @@ def begin_in_team(row, top, task, state, sides, team_stack):
         if j >= sides.n_known:
             return BLOCKED
         state[BASE] = sides.team_parent[j] if sides.team_parent[j] != NO_PARENT else state[HOME]
+        state[TEAM_PERIOD] = sides.team_period[j]
         if state[PROGRAM] == NO_PARENT and sides.team_program[j] != NO_PARENT:
             state[PROGRAM] = sides.team_program[j]
             state[PROGRAM_ROW] = row
@@ -470,6 +697,7 @@ def end_in_team(top, task, state):
         state[TEAM_DEPTH] -= 1
     if top < 0 and task == 0 and state[TEAM_DEPTH] == 0:
         state[BASE] = state[HOME]
+        state[TEAM_PERIOD] = -1
 
 
 @part
@@ -477,10 +705,10 @@ def complete_task(task, state, paths, tasks):
     """End an explicit task: what it took counts where it was scheduled."""
     stub = tasks.stub[task]
     if stub >= 0:
-        paths.exclusive[stub] += tasks.time[task]
+        paths.exclusive[stub] += tasks.time[task] - tasks.counted[task]
         paths.visits[stub] += 1
     state[TASKS_DONE] += tasks.time[task]
-    tasks.time[task], tasks.stub[task] = 0, -1
+    tasks.time[task], tasks.stub[task], tasks.counted[task] = 0, -1, 0
 
 
 # -- attributed events ---------------------------------------------------------------------------------------------------
@@ -513,7 +741,7 @@ def attribute(kind, at, what, top, state, frames, calls, attributed, team_stack)
 
 @kernel
 def scan_events(
-    events, start, state, meanings, sides, frames, paths, table, calls, attributed, team_stack, tasks, pointers
+    events, start, state, meanings, sides, periods, frames, paths, table, calls, attributed, team_stack, tasks, pointers
 ):  # fmt: skip
     """Walk through consecutive events of one location.
 
@@ -527,6 +755,8 @@ def scan_events(
         own ones stand, NO_PARENT for roots.
     meanings : Meanings
     sides : SideValues
+    periods : Periods
+        What divides the time of the location. Call paths in a period are other ones than outside.
     frames : Frames
     paths : CallPaths
     table : (2 ** k,) int32
@@ -558,6 +788,10 @@ def scan_events(
     task = state[TASK]
     pointing = pointers.enterptr.size > 0
     n_entries = np.uint32(meanings.region_of.size)
+    mode = periods.mode
+    margin = margin_of(periods, frames)
+    next_edge = edge_after(state, periods)
+    state[ROOM] = margin
     why = DONE
     i = start
     while i < events.time.size:
@@ -567,23 +801,46 @@ def scan_events(
         at = events.time[i]
         now = max(at, flushed)
         row = first_row + i
+        if now >= next_edge:
+            last = pass_edges(now, last, row, top, task, state, periods, frames, paths, table, tasks)
+            next_edge = edge_after(state, periods)
+            if now >= next_edge:
+                why = GROW
+                break
         if what == ON_OFF:
             what = np.uint8(PUSH) if entry >= 0 else np.uint8(POP)
         if what == PUSH:
-            if not has_room(state, paths, table, calls):
+            if not has_room(margin, state, paths, table, calls):
                 why = GROW
                 break
             # as an unsigned number null is the largest: one comparison for both
             if np.uint32(entry) >= n_entries:
                 why = DAMAGED
                 break
+            flags = meanings.flags[meanings.region_of[entry]]
+            begins = False
+            if flags & IS_PHASE:
+                if state[N_PHASES] >= periods.begin.size:
+                    why = GROW
+                    break
+                begins = begins_phase(entry, top, task, state, meanings, periods, frames, paths)
             charge(now - last, top, task, frames, paths, tasks)
-            if top >= 0:
+            if top < 0 and task == 0 and sides.interval_start.size:
+                find_interval(row, state, sides, team_stack)
+            if begins and (state[TEAM_PERIOD] >= 0 or (mode == BY_INSTANCE and state[PERIOD] >= 0)):
+                state[N_NESTED] += 1
+                begins = False
+            if begins:
+                begin_phase(top, row, at, state, periods, frames, paths, table)
+            if begins and mode == BY_INSTANCE and top >= 0:
+                node = in_period(np.int64(frames.node[top]), row, at, state, paths, table)
+                node = find_call_path(node, entry, row, at, state, paths, table)
+            elif top >= 0:
                 node = enter_below(np.int64(frames.node[top]), entry, row, at, state, paths, table)
             elif task > 0:
-                node = enter_in_task(entry, row, at, task, state, meanings, frames, paths, table, tasks)
+                node = enter_in_task(entry, row, at, task, state, meanings, periods, frames, paths, table, tasks)
             else:
-                node = enter_outermost(entry, kind, row, at, state, meanings, sides, paths, table, team_stack)
+                node = enter_outermost(entry, kind, row, at, state, meanings, paths, table)
             if at < last:
                 state[DISORDERED] += 1
             last = now
@@ -592,7 +849,9 @@ def scan_events(
                 point_up(i, top, frames, pointers)
                 pointers.call_path[i] = node
             top = push_frame(node, top, row, at, state, frames)
-            if meanings.flags[meanings.region_of[entry]] & IS_CALL:
+            if begins and mode == BY_INSTANCE:
+                state[PERIOD_FRAME] = top
+            if flags & IS_CALL:
                 frames.call[top] = open_call(node, row, at, state, calls, team_stack)
         elif what == POP:
             count_bad_exit(top, entry, kind, row, state, meanings, frames, paths)
@@ -607,22 +866,37 @@ def scan_events(
                 last = now
                 if frames.call[top] >= 0:
                     close_call(frames.call[top], row, at, state, calls)
+                ends = top == state[PERIOD_FRAME]
                 top = pop_frame(top, state, frames)
+                if ends:
+                    end_phase(top, row, at, state, periods, frames, paths, table)
         else:
             if pointing:
                 point_up(i, top, frames, pointers)
             if what == FLUSH:
-                if not has_room(state, paths, table, calls):
+                if not has_room(margin, state, paths, table, calls):
                     why = GROW
                     break
                 if state[N_FLUSHES] >= sides.stop_time.size or np.uint32(entry) >= n_entries:
                     why = DAMAGED
                     break
+                if mode == BY_TIME:
+                    state[ROOM] = margin * (1 + edges_within_flush(state, sides, periods))
+                    if not has_room(state[ROOM], state, paths, table, calls):
+                        why = GROW
+                        break
+                    state[ROOM] = margin
                 charge(now - last, top, task, frames, paths, tasks)
                 flushed = flush_buffer(entry, row, at, now, top, task, state, sides, frames, paths, table, tasks)
                 last = flushed
+                if flushed > next_edge:
+                    divide_flush(entry, row, now, flushed, top, task, state, periods, frames, paths, table, tasks)
+                    next_edge = edge_after(state, periods)
             elif what != NOTHING:
                 if state[N_ATTRIBUTED] >= attributed.kind.size or state[N_CALLS] >= calls.node.size:
+                    why = GROW
+                    break
+                if mode == BY_TIME and 2 * (state[N_NODES] + margin) > table.size:
                     why = GROW
                     break
                 if what == TEAM_BEGIN:
@@ -642,11 +916,15 @@ def scan_events(
                     charge(now - last, top, task, frames, paths, tasks)
                     last = now
                     tasks.top[task] = top
+                    if mode == BY_TIME and task > 0:
+                        count_in_bin(task, paths, tasks)
                     if what == TASK_COMPLETE:
                         complete_task(other, state, paths, tasks)
                         other = np.int64(0)
                     task = other
                     top = tasks.top[task]
+                    if mode == BY_TIME:
+                        continue_in_bin(top, task, row, at, state, periods, frames, paths, table, tasks)
                 attribute(kind, at, what, top, state, frames, calls, attributed, team_stack)
         i += 1
     state[LAST] = last
@@ -657,7 +935,7 @@ def scan_events(
 
 
 @kernel
-def close_frames(end, state, frames, paths, calls, tasks):
+def close_frames(end, state, periods, frames, paths, calls, tasks):
     """End what is still open when a location's events end, at the time of its last event.
 
     Explicit tasks that were not completed count where they were scheduled with what was executed of them.
@@ -667,7 +945,9 @@ def close_frames(end, state, frames, paths, calls, tasks):
     charge(end - state[LAST], top, state[TASK], frames, paths, tasks)
     for task in range(1, tasks.stub.size):
         if tasks.stub[task] >= 0:
-            paths.exclusive[tasks.stub[task]] += tasks.time[task]
+            paths.exclusive[tasks.stub[task]] += tasks.time[task] - tasks.counted[task]
+    if periods.mode != BY_TIME and state[PERIOD] >= 0:
+        periods.end[state[PERIOD]] = end
     while top >= 0:
         state[OPEN] += 1
         if frames.call[top] >= 0:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tracecols.kernels.kernel import kernel
 from tracecols.kernels.stacks import find_slot
 
@@ -24,7 +26,8 @@ def merge_call_paths(
     time, place, row : (n,) int64
         Of the first ENTER: the order of events.
     number : (n,) int64
-        Filled; -1 before. A number is larger than that of the call path above.
+        Filled; -1 before. A number is larger than that of the call path above. What has a negative entry is no call path, and has
+        the number of the one above it; -2 if there is none.
     merged_parent, merged_entry, chosen : (n,) int64
         Of the merged call paths: number above, -1 for roots; entry; the least recent of its call paths.
     table : (2 ** k,) int64
@@ -45,8 +48,13 @@ def merge_call_paths(
                 parent = above[i]
                 if parent >= 0:
                     parent = number[parent]
-                    if parent < 0:
+                    if parent == -1:
                         break
+                    parent = max(parent, np.int64(-1))
+                if entry[i] < 0:
+                    number[i] = parent if parent >= 0 else -2
+                    i += 1
+                    continue
                 slot = find_slot(parent, entry[i], merged_parent, merged_entry, table)
                 node = table[slot] - 1
                 if node < 0:

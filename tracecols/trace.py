@@ -21,12 +21,14 @@ from tracecols.enhance.event_rows import EVENT_COLUMNS, bytes_of, find_spans, re
 from tracecols.enhance.instances import region_instances
 from tracecols.enhance.locations import find_locations
 from tracecols.enhance.model import Model, enhance
+from tracecols.enhance.periods import Periods, ask
 from tracecols.enhance.table_files import TableFiles, row_bytes
 from tracecols.enhance.tables import TABLES
 from tracecols.errors import AnalysisError, StoreError
 from tracecols.jobs import n_jobs
 from tracecols.once import once
 from tracecols.patterns.base import Family
+from tracecols.patterns.candidates import propose_phases
 from tracecols.patterns.engine import analyze_model, choose, find_matches, find_waits
 from tracecols.patterns.plugins import load_all
 from tracecols.readable import Readable, n_readable
@@ -696,6 +698,9 @@ class Trace:
         start: float | None = None,
         stop: float | None = None,
         topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
+        phases: str | None = None,
+        bins: int | None = None,
+        bin_width: float | None = None,
     ) -> SeverityCube:
         """Search for all patterns, or for some.
 
@@ -722,27 +727,59 @@ class Trace:
             Grids the trace does not know of: `{"name": "grid", "sizes": [4, 2], "coordinates": [[0, 0], [1, 0], ...]}`, one list per
             rank, or `"order": "F"` instead of coordinates (see `tracecols.enhance.topologies.given_topology`). Wavefronts are looked
             for on the first two-dimensional grid a location stands on, those given by hand before those of the trace.
+        phases : str, optional
+            Divide all severities by phases (docs/phases.md): instances of a region, given by its name, a shell pattern, or the end of a
+            call path, `solve/step`; or from one call to the next, `from:solve/MPI_Allreduce`. The k-th on a location is phase k.
+        bins : int, optional
+            Divide all severities by so many bins of time of the same width; not together with phases.
+        bin_width : float, optional
+            The width of the bins in seconds instead.
 
         Returns
         -------
         SeverityCube
+            With phases or bins it has `periods`, and `over_time` tells its severities by them.
 
         Raises
         ------
         AnalysisError
-            If something named does not exist or fits several, a topology does not fit, or a pattern fails.
+            If something named does not exist or fits several, a topology does not fit, bins have no width, or a pattern fails.
 
         Examples
         --------
         >>> cube = trace.analyze(topologies=[{"name": "grid", "sizes": [2, 2], "order": "F"}])  # doctest: +SKIP
         >>> cube.on_topology("grid", "mpi_latesender_wavefront_nw")  # doctest: +SKIP
         """
-        choice = choose(properties, parameters, within, self._narrowed(locations, rank, thread), start, stop)
+        periods = ask(phases, bins, bin_width)
+        chosen = self._narrowed(locations, rank, thread)
+        choice = choose(properties, parameters, within, chosen, start, stop, periods)
         families = load_all(patterns)
         if choice.start is None and choice.stop is None:
-            return analyze_model(self.model, conventions, families, choice, topologies)
+            return analyze_model(self._divided(periods), conventions, families, choice, topologies)
         with self.piece(choice.start, choice.stop) as piece:
-            return analyze_model(piece.model, conventions, families, choice, topologies)
+            return analyze_model(piece._divided(periods), conventions, families, choice, topologies)
+
+    def phases(self) -> pd.DataFrame:
+        """Propose phases: regions and calls that every process executes the same number of times, the best ones first.
+
+        Returns
+        -------
+        DataFrame
+            `phases` (what to give to `analyze`), `n_phases`, `coverage` (share of the time that lies in phases), `regularity` (1 where all last
+            equally long), `mean` (seconds), `score` (coverage times regularity).
+
+        Examples
+        --------
+        >>> best = trace.phases().phases[0]  # doctest: +SKIP
+        >>> cube = trace.analyze(phases=best)  # doctest: +SKIP
+        """
+        found = propose_phases(self.model)
+        columns = ("phases", "n_phases", "coverage", "regularity", "mean", "score")
+        return pd.DataFrame({name: [getattr(c, name) for c in found] for name in columns})
+
+    def _divided(self, periods: Periods) -> Model:
+        """Return the model of the trace; a new one where its time is to be divided."""
+        return enhance(self.store, self._jobs, self._progress, periods) if periods.facts() else self.model
 
     @contextmanager
     def piece(self, start: float | None = None, stop: float | None = None) -> Iterator[Trace]:

@@ -20,6 +20,7 @@ COMMANDS = {
     "analyze": "Find wait states: compute the severity cube of a trace.",
     "diagnose": "Say what is wrong with a run, on one screen: what costs most, where, and who causes it.",
     "correct": "Correct clocks that disagree: write the trace with times that satisfy all clock conditions.",
+    "phases": "Propose phases, such as iterations, to divide an analysis by.",
     "enhance": "Write compound tables and events with pointers as Parquet files.",
     "patterns": "List the properties that are searched for, or say all about one.",
     "show": "Print severities as coloured trees.",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from tracecols.cli.options import finite, numbers, parameters
+from tracecols.cli.options import duration, finite, numbers, parameters
 from tracecols.schema.severity import CONVENTIONS
 
 
@@ -71,6 +71,13 @@ from tracecols.schema.severity import CONVENTIONS
 )
 @click.option("--to", "stop", type=float, callback=finite, metavar="SECONDS", help="Only the piece before this time.")
 @click.option(
+    "--phases",
+    metavar="REGION",
+    help="Divide by phases: instances of a region, or of the end of a call path; from:CALL is from one call to the next.",
+)
+@click.option("--bins", type=int, metavar="N", help="Divide by N bins of time instead.")
+@click.option("--bin-width", callback=duration, metavar="TIME", help="Divide by bins of this width, such as 10ms.")
+@click.option(
     "--explain",
     is_flag=True,
     help="Print the steps this analysis consists of, and what they keep, instead of running it.",
@@ -93,6 +100,9 @@ def analyze(
     start: float | None,
     stop: float | None,
     topologies: tuple[Path, ...],
+    phases: str | None,
+    bins: int | None,
+    bin_width: float | None,
     explain: bool,
     force: bool,
     quiet: bool,
@@ -108,6 +118,9 @@ def analyze(
     NAME.mpi_latesender.within-solve.severity of one property in one region. An older cube of that name is replaced if it was made
     in the same way; else --force does.
 
+    With --phases or --bins severities are told by phase or by time as well (tracecols show --over-time); sums over phases or bins are the
+    severities of the analysis without. tracecols phases SOURCE proposes phases.
+
     At the end there is the diagnosis that `tracecols diagnose CUBE` prints. It goes to the standard output if that is a terminal, else to
     standard error: scripts find one line there, the cube's name and size.
 
@@ -117,10 +130,12 @@ def analyze(
       {"name": "grid", "sizes": [2, 2], "coordinates": [[0, 0], [1, 0], [0, 1], [1, 1]]}
     """
     from tracecols.cli.diagnose import print_diagnosis
-    from tracecols.cli.progress import SCAN, phases, progress
+    from tracecols.cli.progress import SCAN, progress
+    from tracecols.cli.progress import phases as parts_of
     from tracecols.cli.sources import is_store, opened
     from tracecols.conversion import store_name
     from tracecols.enhance.model import enhance
+    from tracecols.enhance.periods import ask
     from tracecols.enhance.topologies import load_descriptions
     from tracecols.export.replace import check_output
     from tracecols.jobs import n_jobs
@@ -134,7 +149,8 @@ def analyze(
     families = load_all(patterns)
     known = ids_of(conventions, (*installed(), *families))
     given = {known(name): values for name, values in given.items()}
-    choice = choose([known(p) for p in properties] or None, given, within, locations, start, stop)
+    periods = ask(phases, bins, bin_width)
+    choice = choose([known(p) for p in properties] or None, given, within, locations, start, stop, periods)
     if explain:
         from tracecols.report.explanation import print_plan
 
@@ -152,8 +168,8 @@ def analyze(
         with progress("cutting") if is_slice else nullcontext() as report:
             analyzed = stack.enter_context(open_slice(store, choice.start, choice.stop, n_jobs(jobs), report))
         with progress("analyzing") as report:
-            scanning, searching = phases(report, analyzed.manifest["n_events"], SCAN, 1 - SCAN)
-            model = enhance(analyzed, n_jobs(jobs), scanning)
+            scanning, searching = parts_of(report, analyzed.manifest["n_events"], SCAN, 1 - SCAN)
+            model = enhance(analyzed, n_jobs(jobs), scanning, periods)
             cube = analyze_model(model, conventions, families, choice, described, searching)
     cube.save(output)
     click.echo(f"{output}: {cube.summary()}")

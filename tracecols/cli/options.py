@@ -8,7 +8,7 @@ import re
 import click
 
 from tracecols.arguments import is_selection
-from tracecols.quantities import ALL_UNITS, quantity
+from tracecols.quantities import ALL_UNITS, UNITS, quantity
 
 MOST = 10_000_000
 """Numbers in a range, at most."""
@@ -52,3 +52,13 @@ def parameters(_ctx: click.Context, _param: click.Parameter, values: tuple[str, 
             raise click.BadParameter(f"{text!r} is not of the form PROPERTY.NAME=VALUE, such as late_big.threshold=1MB")
         result.setdefault(of, {})[name] = number
     return result
+
+
+def duration(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
+    """Return what is given as a time, 10ms, in seconds."""
+    if value is None:
+        return None
+    seconds = quantity(value, UNITS["seconds"])
+    if not math.isfinite(seconds):
+        raise click.BadParameter(f"{value!r} is no time such as 10ms")
+    return seconds

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     help="Lay it on a grid instead: a topology of the cube, by name or number (0 is the first).",
 )
 @click.option(
+    "--over-time",
+    is_flag=True,
+    help="Draw the values of each row by phase or bin of time, of a cube made with --phases or --bins.",
+)
+@click.option(
     "--relative", is_flag=True, help="Percentages of the selected property or call path instead of the whole."
 )
 @click.option("--seconds", is_flag=True, help="Seconds, occurrences or bytes instead of percentages.")
@@ -56,6 +61,7 @@ def show(
     name: str | None,
     call_path: str | None,
     topology: str | None,
+    over_time: bool,
     relative: bool,
     seconds: bool,
     threshold: float,
@@ -78,7 +84,9 @@ def show(
     cube = read_cube(severity)
     if not with_startup:
         cube = focus_on(cube, name, call_path)
-    display = Display(cube, relative=relative, plain=seconds, threshold=threshold / 100, depth=depth)
+    display = Display(
+        cube, relative=relative, plain=seconds, threshold=threshold / 100, depth=depth, over_time=over_time
+    )
     # what lies to the right of the width is left out without a word: lines are as long as they are
     console = Console(highlight=False, soft_wrap=True, width=1_000 + 4 * depth)
     if topology is not None:

@@ -198,6 +198,12 @@ def profile(facts: Facts, scans: Sequence[LocationScan]) -> CompoundTable:
     visits = np.concatenate([*(s.visits for s in scans), np.zeros(0, np.int64)])
     inherited = np.concatenate([*(s.inherited() for s in scans), np.zeros(0, bool)])
     # a thread that inherits one call path from several masters has it several times
+    if call_path.size and call_path.min() < 0:
+        # what stands for a period, and is none
+        real = call_path >= 0
+        call_path, location, exclusive, visits, inherited = (
+            column[real] for column in (call_path, location, exclusive, visits, inherited)
+        )
     group, first = number(combine(location, call_path))
     segments = Segments(group, first.size)
     return CompoundTable(
@@ -228,7 +234,8 @@ def outermost_call_paths(facts: Facts, scans: Sequence[LocationScan], chosen: ND
     (n_locations,) int64
         -1 for locations that are not chosen, and where neither the master nor the location itself has a call path.
     """
-    tree, master = facts.call_paths, facts.locations.master
+    labels, master = facts.call_paths, facts.locations.master
+    tree = labels.whole
     roots = np.flatnonzero(tree.parent < 0)
     result = np.full(facts.n_locations, -1, np.int64)
     found: dict[int, int] = {}
@@ -238,9 +245,10 @@ def outermost_call_paths(facts: Facts, scans: Sequence[LocationScan], chosen: ND
                 continue
             if source not in found:
                 path = tree.numbers[source]
+                real = path >= 0
                 total = np.zeros(roots.size, np.int64)
-                np.add.at(total, np.searchsorted(roots, path, "right") - 1, scans[source].exclusive)
-                found[source] = int(roots[total.argmax()]) if path.size else -1
+                np.add.at(total, np.searchsorted(roots, path[real], "right") - 1, scans[source].exclusive[real])
+                found[source] = int(labels.outside(roots[total.argmax()])) if path.size else -1
             result[i] = found[source]
     return result
 
@@ -267,7 +275,10 @@ def walk_stacks(
         `time`, `kind`, `region` as stored, and `node` int32: number of the call path within the location, -1 is null. The arrays
         are written to again.
     """
-    scan = LocationScan(facts.store, facts.regions, teams, facts.order, location, scans[location].first_row)
+    before = scans[location]
+    scan = LocationScan(
+        facts.store, facts.regions, teams, facts.order, location, before.first_row, divider=before.divider
+    )
     scan.enter_threads()
     enterptr, exitptr, node = np.empty(WALKED, np.int64), np.empty(WALKED, np.int64), np.empty(WALKED, np.int32)
     for first in range(0, scan.n, passes.BATCH):
@@ -339,7 +350,10 @@ def scan_location(facts: Facts, scans: Sequence[LocationScan], teams: Teams, loc
     LocationStacks
         33 B per event of the location.
     """
-    scan = LocationScan(facts.store, facts.regions, teams, facts.order, location, scans[location].first_row)
+    before = scans[location]
+    scan = LocationScan(
+        facts.store, facts.regions, teams, facts.order, location, before.first_row, divider=before.divider
+    )
     scan.enter_threads()
     columns = facts.store.read("events", location)
     n = columns["time"].size

@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.call_paths import merge_call_paths
+from tracecols.enhance.call_paths import CallPaths, PeriodCallPaths, merge_call_paths
 from tracecols.enhance.collectives import plan_buckets
 from tracecols.enhance.facts import Definitions, Facts
 from tracecols.enhance.partitions import EVERYTHING, Bucket, divide, undivided
+from tracecols.enhance.periods import NO_PERIODS, Periods
 from tracecols.enhance.scan import LocationScan, scan_locations
 from tracecols.enhance.spill import ColumnSpill
 from tracecols.enhance.steps import BUCKET, GIVEN, GLOBAL, ONCE, STAGES, Every
@@ -278,7 +279,7 @@ def kept_for(later: Iterable[str], stage: str) -> list[str]:
     return sorted(needed)
 
 
-def enhance(store: Store, jobs: int, progress: Progress | None = None) -> Model:
+def enhance(store: Store, jobs: int, progress: Progress | None = None, periods: Periods | None = None) -> Model:
     """Scan all locations of a trace and merge their call trees.
 
     Parameters
@@ -289,16 +290,27 @@ def enhance(store: Store, jobs: int, progress: Progress | None = None) -> Model:
         Threads, also for analyses.
     progress : callable, optional
         Called with the number of events scanned and of all.
+    periods : Periods, optional
+        What to divide the time into.
 
     Returns
     -------
     Model
-        The trace in one partition.
+        The trace in one partition. With periods its call paths are `PeriodCallPaths`.
+
+    Raises
+    ------
+    AnalysisError
+        If the trace cannot be divided like that.
     """
     d = Definitions.of(store)
     spill = ColumnSpill()
-    scans = scan_locations(store, d.regions, d.locations, d.order, d.first_rows, jobs, spill, progress)
-    facts = Facts.with_call_paths(d, merge_call_paths(scans, d.regions, d.order, d.process))
+    by = (periods or NO_PERIODS).divider(d.regions, store.manifest)
+    scans = scan_locations(store, d.regions, d.locations, d.order, d.first_rows, jobs, spill, progress, by)
+    call_paths: CallPaths = merge_call_paths(scans, d.regions, d.order, d.process)
+    if by.kind:
+        call_paths = PeriodCallPaths.of(call_paths, scans, d.regions, by)
+    facts = Facts.with_call_paths(d, call_paths)
     given = {
         "facts": facts, "scans": scans, "members": np.arange(facts.n_locations), "only_global": False, "partition": 0,
         "division": undivided(facts.process), "bucket": EVERYTHING, "spill": None,

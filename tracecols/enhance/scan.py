@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 import numpy as np
@@ -18,6 +18,7 @@ from tracecols.enhance.columns import Columns, ColumnSource, pick
 from tracecols.enhance.grouping import mask_of, pair_nested
 from tracecols.enhance.locations import Locations
 from tracecols.enhance.order import EventOrder
+from tracecols.enhance.periods import WHOLE, Divider
 from tracecols.enhance.regions import Regions
 from tracecols.enhance.spill import ColumnSpill
 from tracecols.enhance.tasks import TaskEvents
@@ -40,6 +41,9 @@ TEAMS = 1 << 20
 
 GROUP = 1 << 16
 """Events of locations that one thread scans one after the other: small ones share row groups, and cost less than a task each."""
+
+CHAIN = 64
+"""Call paths that stand above those of a stack, at most: of the program and of explicit tasks."""
 
 LARGE_TABLE = 1 << 14
 """Entries of a hash table of call paths that is not used again: to clear it costs more than a small location."""
@@ -76,6 +80,7 @@ FORKER_ACTION[list(FORKS)], FORKER_ACTION[list(JOINS)] = actions.TEAM_BEGIN, act
 FIRST_STATE = np.zeros(stacks.N_STATE, np.int64)
 """What a scan begins with."""
 FIRST_STATE[[stacks.TOP, stacks.BASE, stacks.PROGRAM, stacks.FIRST_BAD_EXIT]] = -1
+FIRST_STATE[[stacks.PERIOD, stacks.PERIOD_FRAME, stacks.TEAM_PERIOD]] = -1
 FIRST_STATE[stacks.FLUSHED], FIRST_STATE[stacks.HOME] = np.iinfo(np.int64).min, stacks.NO_PARENT
 
 
@@ -100,6 +105,9 @@ class ScanBuffers:
     calls: stacks.CallInstances
     attributed: stacks.AttributedEvents
     team_stack: NDArray[np.int64]
+    chain: NDArray[np.int64] = field(default_factory=lambda: np.zeros(2 * (64 + CHAIN), np.int64))
+    begin: NDArray[np.int64] = field(default_factory=lambda: np.zeros(16, np.int64))
+    end: NDArray[np.int64] = field(default_factory=lambda: np.zeros(16, np.int64))
 
     @classmethod
     def make(cls) -> ScanBuffers:
@@ -117,7 +125,10 @@ class ScanBuffers:
         """Double those that are full."""
         if state[stacks.FREE] < 0:
             self.frames, state[stacks.FREE] = arrays.more_linked(self.frames)
-        if 2 * (state[stacks.N_NODES] + 4) > self.table.size:
+            self.chain = np.zeros(2 * (self.frames.below.size + CHAIN), np.int64)
+        if state[stacks.N_PHASES] >= self.begin.size:
+            self.begin, self.end = (np.concatenate([a, np.zeros_like(a)]) for a in (self.begin, self.end))
+        while 2 * (state[stacks.N_NODES] + state[stacks.ROOM]) > self.table.size:
             self.paths = arrays.doubled(self.paths)
             self.table = np.zeros(2 * self.table.size, np.int32)
             stacks.index_call_paths(self.paths, state[stacks.N_NODES], self.table)
@@ -132,7 +143,7 @@ class ScanBuffers:
         """Make them as new for the next location, apart from sizes; those of very many call paths are given up."""
         if self.table.size > LARGE_TABLE:
             fresh = ScanBuffers.make()
-            self.frames, self.paths, self.table = fresh.frames, fresh.paths, fresh.table
+            self.frames, self.paths, self.table, self.chain = fresh.frames, fresh.paths, fresh.table, fresh.chain
         else:
             arrays.relink(self.frames)
             self.table[:] = 0
@@ -202,13 +213,21 @@ class LocationScan:
         EXITs that do not match their ENTER; region instances that never end.
     disordered : int
         ENTERs and EXITs whose time lies before that of an event before them, or before the end of a buffer flush.
+    node_period : (n,) int32
+        Period of each call path, -1 outside. Call paths with a negative entry stand for periods only: `stacks.FIRST_PERIOD` less
+        the number.
+    phase_begin, phase_end : (n_phases,) int64
+        Ticks of the phases of the location.
+    nested : int
+        Instances that would begin a phase, but stand in one.
     """
 
     def __init__(
         self, store: Store, regions: Regions, teams: Teams, order: EventOrder, location: int, first_row: int,
         spill: ColumnSpill | None = None, pool: BufferPool | None = None, flush_stops: NDArray[np.int64] | None = None,
-        is_device: bool = False,
+        is_device: bool = False, divider: Divider = WHOLE,
     ) -> None:  # fmt: skip
+        self.divider = divider
         self.store, self.regions, self.order, self.location = store, regions, order, location
         self._spill, self._pool = spill or ColumnSpill(), pool or BufferPool()
         self._thread_events = teams.events[location]
@@ -224,10 +243,11 @@ class LocationScan:
         self.depends = np.unique(self._master[self._master >= 0])
         self._parents = np.full(self._master.size, stacks.NO_PARENT, np.int64)
         self._programs = self._parents.copy()
+        self._team_periods = np.full(self._master.size, -1, np.int64)
         self._known = int((np.cumsum(self._master >= 0) == 0).sum())
         self.state = FIRST_STATE.copy()
         self.first_row = first_row
-        self.published = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self.published = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
         self.first_time = self.last_time = 0
         self.program = -1
         self._buffers: ScanBuffers | None = None
@@ -242,6 +262,7 @@ class LocationScan:
         self._tasks.top[:] = self._tasks.stub[:] = -1
         # whatever runs on a stream of a device is joined with the host
         flags = regions.flags | np.uint8(stacks.IS_CALL) if is_device else regions.flags
+        flags = flags | divider.fits[0].astype(np.uint8) * np.uint8(stacks.IS_PHASE) if divider.fits.size else flags
         self._meanings = stacks.Meanings(self._action, regions.of_entry, flags, np.int32(regions.tasks))
 
     def enter_threads(self) -> None:
@@ -342,22 +363,26 @@ class LocationScan:
                 inherited = FOREIGN - (self._forker << 32 | np.maximum(at, 0))
                 self._parents = np.where(at >= 0, inherited, stacks.ROOT_IN_TEAM)
                 self._programs = np.full(self._parents.size, stacks.NO_PARENT, np.int64)
+                self._team_periods = np.full(self._parents.size, -1, np.int64)
+                if not self.divider.by_time:
+                    self._team_periods = pick(others[self._forker].node_period, at).astype(np.int64)
                 self._known = self._parents.size
             return
         if not self._master.size:
             return
         unknown = slice(self._known, None)
         master, fork = self._master[unknown], self._fork[unknown]
-        parents, programs = self._parents[unknown], self._programs[unknown]
+        parents, programs, periods = self._parents[unknown], self._programs[unknown], self._team_periods[unknown]
         forked = np.zeros(master.size, bool)
         for m in self.depends.tolist():
-            nodes, its_programs = others[m].published
+            nodes, its_programs, its_periods = others[m].published
             mine = np.flatnonzero((master == m) & (fork < nodes.size))
             forked[mine] = True
             node, program = nodes[fork[mine]], its_programs[fork[mine]]
             program[node < 0] = stacks.NO_PARENT
             programs[mine] = np.where(program >= 0, FOREIGN - (m << 32 | np.maximum(program, 0)), program)
             parents[mine] = np.where(node >= 0, FOREIGN - (m << 32 | np.maximum(node, 0)), stacks.ROOT_IN_TEAM)
+            periods[mine] = its_periods[fork[mine]]
         lacking = np.flatnonzero((master >= 0) & ~forked)
         n = int(lacking[0]) if lacking.size and not give_up else master.size
         self._known += n
@@ -369,11 +394,13 @@ class LocationScan:
         if self._thread_begin is not None:
             paths = self._buffers.paths
             paths.parent[0], paths.entry[0], paths.recent[0] = stacks.IN_PROGRAM, self.regions.threads, -1
-            paths.row[0], paths.time[0] = self._thread_begin
+            paths.row[0], paths.time[0], paths.period[0] = *self._thread_begin, -1
             stacks.index_call_paths(paths, 1, self._buffers.table)
         self.first_time = first_time
         self.state[stacks.LAST] = first_time
         self.state[stacks.ROW] = self.first_row
+        if self.divider.by_time:
+            self.state[stacks.PERIOD] = np.searchsorted(self.divider.edges, first_time, "right")
 
     def advance(self, others: Mapping[int, LocationScan] | Sequence[LocationScan], give_up: bool = False) -> None:
         """Go on until the end or until a team's master has to come first."""
@@ -416,12 +443,18 @@ class LocationScan:
         at, b = 0, self._used()
         intervals = self._team_intervals(events.time)
         sides = stacks.SideValues(
-            self._stop_times, self._task_slots, self._parents, self._programs, *intervals, self._known
+            self._stop_times,
+            self._task_slots,
+            self._parents,
+            self._programs,
+            *intervals,
+            self._team_periods,
+            self._known,
         )
         while True:
             why, at = stacks.scan_events(
-                events, at, self.state, self._meanings, sides, b.frames, b.paths, b.table, b.calls, b.attributed, b.team_stack,
-                self._tasks, pointers,
+                events, at, self.state, self._meanings, sides, self._periods(), b.frames, b.paths, b.table, b.calls,
+                b.attributed, b.team_stack, self._tasks, pointers,
             )  # fmt: skip
             if why == stacks.DONE:
                 return -1
@@ -434,6 +467,22 @@ class LocationScan:
                     f"event {row} is a {NAMES.get(kind, kind)} that enters region {events.entry[at]}, or has no row in its side table"
                 )
             b.grow(self.state)
+
+    def _periods(self) -> stacks.Periods:
+        """Return what divides the time, with the buffers in use."""
+        b, d = self._used(), self.divider
+        return stacks.Periods(d.mode, d.fits, d.edges, b.chain, b.begin, b.end)
+
+    def _pass_edges(self) -> None:
+        """Divide the time until the end of the location at the edges of bins."""
+        state, b, edges = self.state, self._used(), self.divider.edges
+        end = max(self.last_time, int(state[stacks.FLUSHED]))
+        while state[stacks.PERIOD] < edges.size and edges[state[stacks.PERIOD]] <= end:
+            state[stacks.LAST] = stacks.pass_edges(
+                end, state[stacks.LAST], state[stacks.ROW], state[stacks.TOP], state[stacks.TASK], state, self._periods(),
+                b.frames, b.paths, b.table, self._tasks,
+            )  # fmt: skip
+            b.grow(state)
 
     def _used(self) -> ScanBuffers:
         """Return the buffers of a scan that has begun."""
@@ -478,18 +527,25 @@ class LocationScan:
             raise self._damaged(f"{nodes.size} forks among its events, {row.size} in the table threads")
         program = int(self.state[stacks.PROGRAM])
         programs = np.where(row[: nodes.size] > self.state[stacks.PROGRAM_ROW], program, stacks.NO_PARENT)
+        periods = self._used().paths.period if not self.divider.by_time else np.zeros(0, np.int32)
         # at once: threads look at it while this one goes on
-        self.published = nodes, programs
+        self.published = nodes, programs, pick(periods, nodes).astype(np.int64)
 
     def _finish(self) -> None:
         state, b = self.state, self._used()
-        stacks.close_frames(self.last_time, state, b.frames, b.paths, b.calls, self._tasks)
+        if self.divider.by_time:
+            self._pass_edges()
+        stacks.close_frames(self.last_time, state, self._periods(), b.frames, b.paths, b.calls, self._tasks)
         self._publish()
         self._compare()
         paths = arrays.first(b.paths, int(state[stacks.N_NODES]))
         self.node_parent, self.node_entry = paths.parent.copy(), paths.entry.copy()
         self.node_row, self.node_time = paths.row.copy(), paths.time.copy()
         self.exclusive, self.visits = paths.exclusive.copy(), paths.visits.copy()
+        self.node_period = paths.period.copy()
+        n_phases = int(state[stacks.N_PHASES])
+        self.phase_begin, self.phase_end = b.begin[:n_phases].copy(), b.end[:n_phases].copy()
+        self.nested = int(state[stacks.N_NESTED])
         self.n_calls, self.n_attributed = int(state[stacks.N_CALLS]), int(state[stacks.N_ATTRIBUTED])
         columns = arrays.first(b.calls, self.n_calls)._asdict()
         self.has_tasks = bool(columns["tasks"].any())
@@ -506,7 +562,8 @@ class LocationScan:
         self.disordered = int(state[stacks.DISORDERED])
         self.done = True
         self._buffers = None
-        del self._tasks, self._master, self._fork, self._parents, self._programs, self._stop_times, self._task_slots
+        del self._tasks, self._master, self._fork, self._parents, self._programs, self._team_periods
+        del self._stop_times, self._task_slots
         self._spans = None
         self._interval_start = self._interval_stop = self._last_join = np.zeros(0, np.int64)
 
@@ -514,7 +571,9 @@ class LocationScan:
         """Put aside the call instances that join all processes at once: one-sided communication, files, start and end of MPI."""
         kept = np.zeros(self.n_calls, bool)
         regions = self.regions
-        startup = (regions.is_init | regions.is_finalize | regions.is_file)[regions.of_entry[self.node_entry]]
+        startup = (regions.is_init | regions.is_finalize | regions.is_file)[
+            regions.of_entry[np.maximum(self.node_entry, 0)]
+        ]
         if startup.any():
             kept = startup[calls.node]
         call = events.call[JOINS_ALL[events.kind]]
@@ -580,6 +639,7 @@ def scan_locations(
     jobs: int,
     spill: ColumnSpill,
     progress: Callable[[int, int], None] | None = None,
+    divider: Divider = WHOLE,
 ) -> list[LocationScan]:
     """Scan all locations, wave by wave; those that inherit from others after them.
 
@@ -600,6 +660,8 @@ def scan_locations(
         Where call instances and attributed events go that exceed the buffer pool.
     progress : callable, optional
         Called with the number of events done and the number of all.
+    divider : Divider, optional
+        What divides the time of the locations into periods.
 
     Returns
     -------
@@ -615,7 +677,17 @@ def scan_locations(
         teams = Teams(store, locations, members)
         scans = {
             i: LocationScan(
-                store, regions, teams, order, i, int(first_rows[i]), spill, buffers, stops, bool(locations.is_device[i])
+                store,
+                regions,
+                teams,
+                order,
+                i,
+                int(first_rows[i]),
+                spill,
+                buffers,
+                stops,
+                bool(locations.is_device[i]),
+                divider,
             )
             for i, stops in zip(members.tolist(), flush_stops_of(store, members), strict=True)
         }

@@ -179,7 +179,8 @@ def export(source: Path, output: Path, table: str = "events", wide: bool = False
             if output.suffix == ".json":
                 file.write_text(json.dumps(trees(cube)), encoding="utf-8")
             else:
-                TABLES[output.suffix](cube.wide() if wide else cube.frame(), file)
+                frame = cube.wide() if wide else cube.frame(by_period=cube.periods is not None)
+                TABLES[output.suffix](frame, file)
         return
     if output.suffix in whole or wide:
         raise ExportError(

@@ -75,7 +75,7 @@ def check_bounds(
     backwards = np.array([scan.disordered > 0 or i in decreases for i, scan in enumerate(model.scans)], bool)
     disordered = np.isin(model.process, model.process[backwards])
     forking = np.zeros(len(call_paths), bool)
-    forking[teams.spent.call_path] = True
+    forking[model.call_paths.path_of(teams.spent.call_path)] = True
     within: Cells | None = None
     tree = "time"
     in_time = {tree}
@@ -121,7 +121,7 @@ def _beyond(found: Cells, limit: Cells) -> Cells:
 
 def _roots_of_tasks(model: Model) -> NDArray[np.bool_]:
     """Find the call paths that explicit tasks are taken off (`profile.task_cells`); (n_call_paths,) bool."""
-    tree = model.call_paths
+    tree = model.call_paths.whole
     roots = np.zeros(len(tree), bool)
     heads = np.flatnonzero(tree.region == model.regions.tasks)
     above = tree.parent[heads]

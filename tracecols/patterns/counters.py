@@ -68,9 +68,11 @@ def counter_cells(model: Model, columns: list[tuple[int, int]], mode: str) -> Ce
     without = np.flatnonzero(~model.locations.is_cpu)
     outermost = outermost_call_paths(model.facts, model.scans, without)
     for location, scan in enumerate(model.scans):
-        node = scan.events.column("node")[scan.events.column("kind") == EventKind.METRIC]
+        is_metric = scan.events.column("kind") == EventKind.METRIC
+        node = scan.events.column("node")[is_metric]
         if not node.size:
             continue
+        time = scan.events.column("time")[is_metric]
         rows = metric_rows(model, location)
         if rows.size != node.size:
             # a METRIC whose source has no class has no values
@@ -85,13 +87,15 @@ def counter_cells(model: Model, columns: list[tuple[int, int]], mode: str) -> Ce
             side = model.store.read(f"metrics_{number}", location, ["row", "source", f"value_{position}"])
             if not side["row"].size:
                 continue
-            at = node[np.searchsorted(rows, side["row"])]
+            event = np.searchsorted(rows, side["row"])
+            at = node[event]
             value = side[f"value_{position}"]
             value = value.astype(np.float64) if value.dtype.kind == "f" else value.view(np.int64)
             if mode.startswith("accumulated"):
                 value = np.concatenate([np.zeros_like(value[:1]), np.diff(value)])
             call_path = np.where(at >= 0, pick(model.call_paths.numbers[location], at), outermost[location])
             inside = call_path >= 0
+            call_path[inside] = model.call_paths.at(call_path[inside], time[event[inside]])
             call_path = call_path[inside]
             found.append(_sum(call_path, np.full(call_path.size, location), value[inside]))
     if not found:

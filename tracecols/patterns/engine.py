@@ -19,6 +19,7 @@ from tracecols.enhance.grouping import lookup
 from tracecols.enhance.locations import PIECE_CALLS, PIECE_LEFT_OUT, find_locations
 from tracecols.enhance.model import Model, Progress
 from tracecols.enhance.paths import named, with_descendants
+from tracecols.enhance.periods import NO_PERIODS, Periods
 from tracecols.enhance.regions import COPY, LAUNCH
 from tracecols.enhance.steps import WITHIN
 from tracecols.enhance.tables import TABLES, tables_of
@@ -30,15 +31,17 @@ from tracecols.patterns.counters import counter_properties
 from tracecols.patterns.device_times import DeviceTimes, device_efficiencies
 from tracecols.patterns.interval import mpi_interval
 from tracecols.patterns.mpi import mpi
+from tracecols.patterns.periods import period_axis, period_cells, period_notes
 from tracecols.patterns.plugins import installed
-from tracecols.patterns.profile import displaced_call_paths, overbooked_threads
+from tracecols.patterns.profile import displaced_call_paths, of_all_periods, overbooked_threads
 from tracecols.patterns.registry import CONVENTIONS, find_declared, needed, properties
 from tracecols.patterns.team_times import TeamTimes
 from tracecols.schema import not_analysed
-from tracecols.schema.causes import CHARGED, HELD, WAITS
+from tracecols.schema.causes import CHARGED, HELD, ROOTS, WAITS
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.cube import SeverityCube
+from tracecols.severity.periods import PeriodCells
 
 Result = TypeVar("Result")
 
@@ -68,6 +71,8 @@ class Choice:
         Rows of locations, or texts that select some (`rank 0`); all by default.
     start, stop : float, optional
         Seconds: the model is that of the piece of the trace between them (`tracecols.slices`), which this only says.
+    periods : Periods, optional
+        What the time of the model is divided into, which this only says as well.
     """
 
     properties: tuple[str, ...] | None = None
@@ -76,6 +81,7 @@ class Choice:
     locations: tuple[int | str, ...] | None = None
     start: float | None = None
     stop: float | None = None
+    periods: Periods = NO_PERIODS
 
     def resolved(self, declared: list[Property]) -> Choice:
         """Return the same choice with ids instead of titles of properties.
@@ -94,20 +100,25 @@ class Choice:
 
     def facts(self) -> dict[str, Any]:
         """Say what is not as usual, for the cube."""
-        return {k: v for k, v in asdict(self).items() if v is not None and v != {}}
+        found = {k: v for k, v in asdict(self).items() if v is not None and v != {} and k != "periods"}
+        return found | self.periods.facts()
 
     def cells(self, model: Model, cells: Cells) -> Cells:
         """Keep the cells of the chosen call paths and locations."""
         return cells.where(self.mask(model, cells.call_path, cells.location)) if len(cells) else cells
 
+    def period_cells(self, model: Model, cells: PeriodCells) -> PeriodCells:
+        """Keep the cells of the chosen call paths and locations."""
+        return cells.where(self.mask(model, cells.call_path, cells.location)) if len(cells) else cells
+
     def mask(self, model: Model, call_path: NDArray[np.int32], location: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Say what lies on the chosen call paths and locations; (n,) bool."""
+        """Say what lies on the chosen call paths, of the whole time, and locations; (n,) bool."""
         call_paths, locations = np.append(self._call_paths(model), False), self._locations(model)
         result: NDArray[np.bool_] = call_paths[call_path] & locations[location]
         return result
 
     def _call_paths(self, model: Model) -> NDArray[np.bool_]:
-        tree = model.call_paths
+        tree = model.call_paths.whole
         if self.within is None:
             return np.ones(len(tree), bool)
         names = model.regions.name
@@ -149,6 +160,7 @@ def choose(
     locations: int | str | Iterable[int | str] | None,
     start: float | None = None,
     stop: float | None = None,
+    periods: Periods | None = None,
 ) -> Choice:
     """Make a choice of what a caller gave.
 
@@ -168,6 +180,7 @@ def choose(
         None if locations is None else tuple(as_locations(locations, AnalysisError)),
         as_seconds(start, "start of the piece", AnalysisError),
         as_seconds(stop, "end of the piece", AnalysisError),
+        periods or NO_PERIODS,
     )
 
 
@@ -240,6 +253,8 @@ class Search:
     ) -> None:
         self.model, self.declared, self.nested = model, declared, conventions.nested
         self.by_id = {p.id: p for p in declared}
+        divider = model.call_paths.divider
+        self.bins = divider if divider is not None and divider.by_time else None
         self._masks: dict[str, NDArray[np.bool_]] = {}
         self.findings = Findings(model, conventions, TeamTimes.none())
         self.device_times = DeviceTimes.none(model)
@@ -319,10 +334,27 @@ class Search:
             matches[p.id] = found.where(allowed).read_only()
         return matches
 
-    @staticmethod
-    def _cells_of(p: Property, matches: Matches) -> Cells:
+    def _cells_of(self, p: Property, matches: Matches, of_slice: Model) -> Cells:
         with _named(p):
-            return matches.cells()
+            if self.bins is None:
+                return matches.cells()
+            return self._cells_in_bins(p, matches, of_slice.get(p.table)).cells()
+
+    def _cells_in_bins(self, p: Property, matches: Matches, table: CompoundTable) -> Matches:
+        """Divide the times of matches at the edges of bins, and put what is counted into the bin of its event.
+
+        What does not say when it begins stays in the bin in which its call path is entered.
+        """
+        labels = self.model.call_paths
+        # a null call path has no severity
+        found = matches.where((matches.call_path >= 0) & (matches.severity != 0))
+        if not has_interval(p, self.by_id):
+            return found
+        begin, end = times_of(p, self.by_id, table, found)
+        if p.unit != "sec":
+            return replace(found, call_path=labels.at(found.call_path, begin))
+        row, call_path, ticks = labels.divide(found.call_path, begin, end)
+        return Matches(found.row[row], ticks, call_path, found.location[row])
 
     def _check_matches(self, found: Matches, table: CompoundTable) -> None:
         """Refuse what is no answer, so that a mistake in a pattern is told where it is made."""
@@ -366,7 +398,7 @@ class Search:
             found = self.matches(of_slice, stage)
             return Found(
                 {
-                    **{name: self._cells_of(self.by_id[name], m) for name, m in found.items()},
+                    **{name: self._cells_of(self.by_id[name], m, of_slice) for name, m in found.items()},
                     **self._charged(of_slice, stage),
                 },
                 TeamTimes.of(of_slice) if stage == WITHIN else TeamTimes.none(),
@@ -398,11 +430,12 @@ class Search:
         return cells
 
     def largest(self, p: Property, cells: Cells) -> NDArray[np.int64]:
-        """Search once more for the largest match of a pattern in each of some cells; (n_cells,) int64."""
+        """Search once more for the largest match of a pattern in each of some cells of the whole time; (n_cells,) int64."""
+        labels = self.model.call_paths
         result = np.zeros(len(cells), np.int64)
         with self.model.divided() as run, ThreadPoolExecutor(self.model.jobs) as pool:
             for found in run.stages(lambda v, s: self.matches(v, s)[p.id], [TABLES[p.table].stage], pool):
-                at = lookup(cells.key, (found.call_path.astype(np.int64) << 32) | found.location)
+                at = lookup(cells.key, (labels.path_of(found.call_path) << 32) | found.location)
                 np.maximum.at(result, at[at >= 0], found.severity[at >= 0])
         return result
 
@@ -465,6 +498,12 @@ def check_conventions(conventions: object) -> None:
         there_are = f"there are {', '.join(CONVENTIONS)}"
         hint = did_you_mean(conventions, CONVENTIONS, there_are) if isinstance(conventions, str) else there_are
         raise AnalysisError(f"no conventions {show(conventions)}\n  {hint}")
+
+
+def has_interval(p: Property, by_id: Mapping[str, Property]) -> bool:
+    """Return whether a property says when its matches begin or end."""
+    timed = inherited(p, by_id, lambda q: q.since or q.until)
+    return bool(timed.since or timed.until)
 
 
 def declared_for(model: Model, conventions: str, patterns: Iterable[Family]) -> list[Property]:
@@ -537,17 +576,36 @@ def analyze_model(
     if choice.properties is not None:
         computed, asked = needed(declared, choice.properties)
         declared, shown = ([p for p in declared if p.id in ids] for ids in (computed, asked))
+    divider, n_left_out = model.call_paths.divider, 0
+    if divider is not None:
+        shown_ids = {p.id for p in shown}
+        held = [p.id for p in declared if p not in without(declared, ROOTS) and p.id in shown_ids]
+        if held and choice.properties is not None:
+            raise AnalysisError(
+                f"{', '.join(held[:3])}: root causes join the whole time and cannot be divided into {divider.kind}s\n"
+                "  analyze them without"
+            )
+        n_left_out = sum(p.id in ROOTS for p in shown)
+        declared, shown = without(declared, ROOTS), without(shown, ROOTS)
     n_calls = sum(scan.n_calls for scan in model.scans)
     is_large = choice.properties is None and n_calls > MOST_CALLS and any(p.id in HELD for p in declared)
     if is_large:
         declared = shown = without(declared, HELD)
     search = Search(model, declared, CONVENTIONS[conventions], choice.parameters)
-    cells, counts = search.run(progress)
+    by_label, counts = search.run(progress)
+    cells = {name: of_all_periods(model, found) for name, found in by_label.items()}
     clock = model.store.manifest["clock"]
-    call_paths, system = CallAxis.of(model.call_paths, model.regions), SystemAxis.of(model.store)
+    call_paths, system = CallAxis.of(model.call_paths.whole, model.regions), SystemAxis.of(model.store)
     teams = search.findings.teams
     excused = check_bounds(model, CONVENTIONS[conventions], teams, declared, cells, search.largest, call_paths, system)
     found = {k: int(v) for k, v in (counts_by_location(model) | counts | excused).items() if v}
+    divided: dict[str, Any] = {}
+    if divider is not None:
+        axis, notes = period_axis(model)
+        of_periods = {p.id: choice.period_cells(model, period_cells(model, by_label[p.id])) for p in shown}
+        divided = {"periods": axis, "period_cells": of_periods}
+        without_time = [p.id for p in declared if p.match is not None and not has_interval(p, search.by_id)]
+        found |= notes | period_notes(divider.kind, of_periods, n_left_out, without_time)
     devices = int(model.locations.is_device.sum())
     if devices:
         found["device streams, which are no CPUs: their times and visits are left out"] = devices
@@ -591,6 +649,7 @@ def analyze_model(
         {p.id: choice.cells(model, cells[p.id]) for p in shown},
         facts,
         model.topologies,
+        **divided,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.call_paths import outermost_openmp
 from tracecols.enhance.locations import PIECE
 from tracecols.enhance.model import Model
 from tracecols.enhance.regions import Regions
@@ -27,14 +28,32 @@ def task_cells(model: Model, cells: Cells) -> Cells:
     the second appearance off the program's root, whose value may become negative; sums over the tree stay right. Where no
     program is recorded, TASKS is a root and takes it off itself.
     """
-    tree = model.call_paths
+    labels = model.call_paths
+    tree, path = labels.whole, labels.path_of(cells.call_path)
     heads = np.flatnonzero(tree.region == model.regions.tasks)
     result = Cells.empty()
     for head in heads.tolist():
-        below = cells.where((cells.call_path >= head) & (cells.call_path < tree.end[head]))
+        below = cells.where((path >= head) & (path < tree.end[head]))
         root = tree.parent[head] if tree.parent[head] >= 0 else head
-        result = result + Cells.sum(np.full(len(below), root), below.location, below.value)
+        root = labels.find(np.full(len(below), root), below.call_path)
+        result = result + Cells.sum(root, below.location, below.value)
     return result
+
+
+def of_all_periods(model: Model, cells: Cells) -> Cells:
+    """Add up the cells of all periods: those of the call paths of the whole time."""
+    labels = model.call_paths
+    if labels.divider is None:
+        return cells
+    return Cells.sum(labels.path_of(cells.call_path), cells.location, cells.value)
+
+
+def keys_in_all_periods(model: Model, cells: Cells) -> NDArray[np.int64]:
+    """Return for each cell the key of the one it belongs to in `of_all_periods`; (n,) int64."""
+    labels = model.call_paths
+    if labels.divider is None:
+        return cells.key
+    return (labels.path_of(cells.call_path) << 32) | cells.location
 
 
 def profile_cells(model: Model) -> Cells:
@@ -65,12 +84,13 @@ def cells_in_teams(model: Model, cells: Cells) -> Cells:
         return cells
     profile = model.profile
     inside = profile.inherited | (model.locations.master[profile.location] == profile.location)
-    keys = Cells.sum(profile.call_path[inside], profile.location[inside], np.ones(int(inside.sum()), np.int64))
-    return cells.where(keys.at(cells.key) > 0)
+    path = model.call_paths.path_of(profile.call_path[inside])
+    keys = Cells.sum(path, profile.location[inside], np.ones(path.size, np.int64))
+    return cells.where(keys.at(keys_in_all_periods(model, cells)) > 0)
 
 
 def openmp_subtrees(model: Model, findings: Findings) -> NDArray[np.int64]:
-    """Find for every call path the outermost OpenMP call path it is counted with; -1 for serial ones; (n_call_paths,) int64.
+    """Find for every call path of the whole time the outermost OpenMP call path it is counted with; -1 for serial ones; (n,) int64.
 
     That is the parallel region or OpenMP API call around it. The reference analyser goes once through its list of call
     paths instead and takes what follows such a region at a deeper level for its subtree. The list is in order of creation,
@@ -78,14 +98,14 @@ def openmp_subtrees(model: Model, findings: Findings) -> NDArray[np.int64]:
     precedes it there (docs/decisions/limited-parallelism.md; tests/test_references.py shows it). Where there is a
     reference to agree with, the list is followed; of a piece of a trace there is none.
     """
-    tree = model.call_paths
+    tree = model.call_paths.whole
     has_reference = findings.teams.in_reach and PIECE not in model.store.manifest["source"]
-    return subtrees_in_order(model, tree.creation if has_reference else np.arange(len(tree)))
+    return outermost_openmp(tree, model.regions, tree.creation if has_reference else None)
 
 
 def displaced_call_paths(model: Model, findings: Findings) -> int:
     """Count the call paths that are counted outside their OpenMP subtree, as the reference does."""
-    true = subtrees_in_order(model, np.arange(len(model.call_paths)))
+    true = outermost_openmp(model.call_paths.whole, model.regions)
     return int((openmp_subtrees(model, findings) != true).sum()) if findings.teams.n_instances else 0
 
 
@@ -106,22 +126,6 @@ def overbooked_threads(model: Model, findings: Findings) -> int:
     return 0 if model.locations.are_created else int(is_more.sum())
 
 
-def subtrees_in_order(model: Model, order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Go through call paths in some order; those deeper than an outermost OpenMP call path before them belong to it."""
-    tree, regions = model.call_paths, model.regions
-    outermost = (regions.paradigm == "openmp") & np.isin(regions.role, ["parallel", "wrapper", "function"])
-    root = np.full(len(tree), -1, np.int64)
-    nowhere = int(np.iinfo(np.int32).max)
-    level, current = nowhere, -1
-    for i, depth, opens in zip(
-        order.tolist(), tree.depth[order].tolist(), outermost[tree.region[order]].tolist(), strict=True
-    ):
-        if depth <= level:
-            level, current = (depth, i) if opens else (nowhere, -1)
-        root[i] = current
-    return root
-
-
 def idle_cells(model: Model, findings: Findings) -> tuple[Cells, Cells]:
     """Find the time worker threads are reserved but not used, whether or not their process ever forks.
 
@@ -130,16 +134,23 @@ def idle_cells(model: Model, findings: Findings) -> tuple[Cells, Cells]:
     serial : Cells
         Outside parallel regions: the master's time on the same call path, for every other thread of the process.
     limited : Cells
-        Of an outermost OpenMP region: how much less time a thread spent in it than the master.
+        Of an outermost OpenMP region: how much less time a thread spent in it than the master. Where that is so over the whole
+        time it is what a thread lacks in each period, also where it spent more than the master then.
     """
-    root = openmp_subtrees(model, findings)
-    inside = root >= 0
-    serial = for_every_worker(model, findings.execution.on(~inside))
-    spent = findings.execution.on(inside)
-    spent = Cells.sum(root[spent.call_path], spent.location, spent.value)
+    root, labels = openmp_subtrees(model, findings), model.call_paths
+    inside = (root >= 0)[labels.path_of(findings.execution.call_path)]
+    serial = for_every_worker(model, findings.execution.where(~inside))
+    spent = findings.execution.where(inside)
+    root_of = labels.find(root[labels.path_of(spent.call_path)], spent.call_path)
+    spent = Cells.sum(root_of, spent.location, spent.value)
     reserved = for_every_worker(model, spent)
-    missing = reserved.value - spent.at(reserved.key)
-    return serial, Cells(reserved.key, missing).where(missing > 0)
+    all_reserved = of_all_periods(model, reserved)
+    missing = all_reserved.value - of_all_periods(model, spent).at(all_reserved.key)
+    limited = Cells(all_reserved.key, missing).where(missing > 0)
+    if labels.divider is None:
+        return serial, limited
+    by_period = reserved - spent
+    return serial, by_period.where(limited.at(keys_in_all_periods(model, by_period)) > 0)
 
 
 def for_every_worker(model: Model, cells: Cells) -> Cells:
@@ -160,8 +171,8 @@ def idle_where_not_visited(model: Model, findings: Findings) -> tuple[Cells, Cel
     """Find the master's time on call paths that a worker never visits within a team, for every worker."""
     profile = model.profile
     idle = for_every_worker(model, findings.execution)
-    visited = cells_in_teams(model, profile_of_threads(model, profile.visits))
-    return idle.where(visited.at(idle.key) == 0), Cells.empty()
+    visited = of_all_periods(model, cells_in_teams(model, profile_of_threads(model, profile.visits)))
+    return idle.where(visited.at(keys_in_all_periods(model, idle)) == 0), Cells.empty()
 
 
 SCALASCA = Conventions(

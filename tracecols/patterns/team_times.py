@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tracecols.enhance.model import Model
 from tracecols.enhance.regions import CONSTRUCTS
@@ -52,17 +54,28 @@ class TeamTimes:
         team = constructs.team[members.construct]
         row = np.flatnonzero((members.role_number == CONSTRUCTS.index("parallel")) & (teams.master[team] >= 0))
         team = team[row]
-        fork = np.maximum(members.enter_time[row] - teams.fork_time[team], 0)
-        join = np.maximum(teams.join_time[team] - members.exit_time[row], 0)
         call_path, location = members.call_path[row], members.location[row]
-        above = model.call_paths.parent[call_path]
-        mine = (teams.master[team] == location) & (above >= 0)
+        labels = model.call_paths
+        above = labels.whole.parent[labels.path_of(call_path)]
+        mine = np.flatnonzero((teams.master[team] == location) & (above >= 0))
+        # in the period of the FORK
+        forked = np.where(teams.call_path[team[mine]] >= 0, teams.call_path[team[mine]], call_path[mine])
+        above = labels.find(above[mine], forked)
+
+        def cells(of: NDArray[np.int64], at: NDArray[Any], begin: NDArray[np.int64], end: NDArray[np.int64]) -> Cells:
+            row_of, path, ticks = labels.divide(at, begin[of], end[of])
+            return Cells.sum(path, location[of][row_of], ticks)
+
+        every = np.arange(row.size)
+        to_fork = teams.fork_time[team], members.enter_time[row]
+        to_join = members.exit_time[row], teams.join_time[team]
+        forks = cells(mine, above, *to_fork)
         return cls(
             teams.n_threads.size,
-            Cells.sum(call_path, location, fork),
-            Cells.sum(call_path, location, join),
-            Cells.sum(above[mine], location[mine], fork[mine]),
-            Cells.sum(above[mine], location[mine], (fork + join)[mine]),
+            cells(every, call_path, *to_fork),
+            cells(every, call_path, *to_join),
+            forks,
+            forks + cells(mine, above, *to_join),
             in_reach,
         )
 

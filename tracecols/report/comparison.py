@@ -16,6 +16,9 @@ from tracecols.severity.comparison import Comparison
 if TYPE_CHECKING:
     import pandas as pd
 
+PHASES = 8
+"""Phases or bins that are shown, those that changed most."""
+
 MIN_SHARE = 0.005
 """Of a root: what changes by less is not shown."""
 
@@ -119,6 +122,31 @@ class ComparisonDisplay:
         yield made
         yield ""
         yield from self._call_paths(first, last, change)
+        if self.runs.has_phases:
+            yield from self._phases(first, last, change)
+
+    def _phases(self, first: str, last: str, change: str) -> Iterator[RenderableType]:
+        """Yield the phases or bins that changed most."""
+        name = next((n for n in self.chosen if self.axis.adds_up(n)), "")
+        if not name:
+            return
+        unit, title = (getattr(self.axis, c)[self.axis.number[name]] for c in ("unit", "title"))
+        table = self.runs.by_phase(name)
+        table = table[table.change != 0].head(PHASES)
+        kind = str(table.index.name)
+        if table.empty:
+            return
+        yield ""
+        yield Text(f"{kind.capitalize()}s that changed most, {title}, and the call path at which they did", "bold")
+        made = TextTable(kind, first, last, change, f"of {first}", "", "<call path")
+        for at, row in table.iterrows():
+            values = [number(row[run], unit) if row[run] == row[run] else "none" for run in (first, last)]
+            style = "red" if row.change > 0 else "green"
+            made.add(
+                f"{at}", *values, Text(number(row.change, unit, "+"), style), Text(percent(row.ratio), style),
+                number(row.at_call_path, unit, "+"), shortened(row.call_path, max(self.width - 90, 30)),
+            )  # fmt: skip
+        yield made
 
     def _cells(self, row: pd.Series, first: str, last: str) -> list[Text | str]:
         style = "red" if row.change > 0 else "green" if row.change < 0 else ""

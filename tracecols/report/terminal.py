@@ -13,7 +13,9 @@ from rich.tree import Tree
 from tracecols.enhance.paths import shortened
 from tracecols.errors import SeverityError
 from tracecols.severity import focus
+from tracecols.severity.axes import SystemAxis
 from tracecols.severity.cube import SeverityCube
+from tracecols.severity.similar import groups_in_words
 
 # From little to much; readable on dark and light ground, and in order of brightness for those who do not see the hues.
 COLOURS = (
@@ -34,6 +36,12 @@ LINES = 5_000
 SHADES = " ░▒▓█"
 """From nothing to the largest, where numbers do not fit."""
 
+BARS = " ▁▂▃▄▅▆▇█"
+"""From nothing to the largest, over time."""
+
+BAR_WIDTH = 60
+"""Characters of a line over time, at most: of more phases or bins each is the mean of neighbours."""
+
 PLANES = 12
 """Planes of a grid with more than two dimensions that are shown, at most."""
 
@@ -41,6 +49,39 @@ PLANES = 12
 def _style(share: float) -> str:
     """Return the style of a share; that of nothing for what is no number."""
     return next((style for limit, style in COLOURS if abs(share) >= limit), COLOURS[-1][1])
+
+
+def bars(values: NDArray[np.float64]) -> str:
+    """Draw values as a line of bars, as many as fit; where there are more a bar is the mean of neighbours. What is negative counts as nothing.
+
+    Parameters
+    ----------
+    values : (n,) float64
+    """
+    each = max(-(-values.size // BAR_WIDTH), 1)
+    firsts = np.arange(0, values.size, each)
+    means = np.add.reduceat(values, firsts) / np.diff(firsts, append=values.size) if values.size else values
+    largest = float(means.max(initial=0.0))
+    if largest <= 0:
+        return BARS[0] * means.size
+    steps = np.ceil(np.maximum(means, 0.0) / largest * (len(BARS) - 1)).astype(np.int64)
+    return "".join(BARS[i] for i in steps.tolist())
+
+
+def _locations_below(axis: SystemAxis) -> Callable[[int], NDArray[np.bool_]]:
+    """Return a function that tells the locations in the subtree of a node of the system tree; (n_locations,) bool."""
+    parent, location, depth = np.array(axis.parent), np.array(axis.location), axis.depth
+
+    def below(node: int) -> NDArray[np.bool_]:
+        # nodes are in depth-first order
+        after = np.flatnonzero(depth[node + 1 :] <= depth[node])
+        end = node + 1 + int(after[0]) if after.size else parent.size
+        result = np.zeros(axis.n_locations, bool)
+        here = location[node:end]
+        result[here[here >= 0]] = True
+        return result
+
+    return below
 
 
 class Display:
@@ -57,12 +98,20 @@ class Display:
         Leave out what is less than this share of the whole.
     depth : int
         Levels of a call tree to print.
+    over_time : bool
+        Put a line with the values by phase or bin of time in front of every name.
+
+    Raises
+    ------
+    SeverityError
+        If values over time are asked for of a cube that is not divided.
     """
 
     def __init__(
         self, cube: SeverityCube, *, relative: bool = False, plain: bool = False, threshold: float = 0.005,
-        depth: int = DEPTH,
+        depth: int = DEPTH, over_time: bool = False,
     ) -> None:  # fmt: skip
+        self.axis = cube.divided() if over_time else None
         self.cube, self.relative, self.plain, self.threshold = cube, relative, plain, threshold
         self.sign = "+" if cube.is_difference else ""
         self.of = " of what was subtracted" if cube.is_difference else ""
@@ -80,7 +129,14 @@ class Display:
             yield from self.system_tree(name, call_path)
 
     def _label(
-        self, value: float, whole: float, unit: str, name: str, own: float | None = None, plain: bool = False
+        self,
+        value: float,
+        whole: float,
+        unit: str,
+        name: str,
+        own: float | None = None,
+        plain: bool = False,
+        line: str = "",
     ) -> Text:
         share = value / whole if whole else 0.0
         style = _style(share)
@@ -90,7 +146,39 @@ class Display:
             text.append(
                 "  " + (self._number(own, unit) if plain else self._share(own / whole if whole else 0.0)), "dim"
             )
+        if line:
+            text.append(f"  {line}", style)
         return text.append(f"  {name}", "" if abs(share) >= self.threshold else "bright_black")
+
+    def _line(self, name: str, mask: NDArray[np.bool_] | slice) -> str:
+        """Draw what some cells of a property by period amount to, phase by phase; empty unless that is asked for."""
+        if self.axis is None:
+            return ""
+        cells = self.cube.period_cells[name]
+        period, value = cells.period[mask], cells.value[mask]
+        inside = period >= 0
+        return bars(np.bincount(period[inside], value[inside], len(self.axis)).astype(np.float64))
+
+    def _over_time(self) -> Iterator[RenderableType]:
+        """Yield what the lines over time mean."""
+        axis = self.axis
+        if axis is None:
+            return
+        n, each = len(axis), -(-len(axis) // BAR_WIDTH)
+        by = f", the mean of {each} each" if each > 1 else ""
+        seconds = (int(axis.end_time.max()) - int(axis.begin_time.min())) / self.cube.resolution if n else 0.0
+        yield Text(
+            f"Bars are {n:,} {axis.kind}s of {axis.words} over {seconds:.6f} s{by}; the largest of a line is full\n",
+            "dim",
+        )
+
+    def groups(self) -> Iterator[RenderableType]:
+        """Yield which phases are alike, and which are outliers."""
+        if self.axis is not None and self.axis.kind == "phase" and "time" in self.cube.cells:
+            yield ""
+            yield Text("Phases that are alike in time and in what they do", "bold")
+            for line in groups_in_words(self.cube.similar_periods()):
+                yield Text(line)
 
     def _together(self, name: str) -> str:
         """Say how the values of a property come together, if they do not add up; there are no shares of it then."""
@@ -114,6 +202,7 @@ class Display:
             + "; -p shows where\n",
             "dim",
         )
+        yield from self._over_time()
         for root in axis.roots:
             whole = cube.whole(root)
             if not whole or not self._reach(root):
@@ -122,7 +211,8 @@ class Display:
 
             def label(name: str, whole: float = whole, unit: str = unit) -> Text:
                 number, how = axis.number[name], self._together(name)
-                text = self._label(cube.total(name), whole, unit, axis.title[number], plain=bool(how))
+                line = self._line(name, slice(None))
+                text = self._label(cube.total(name), whole, unit, axis.title[number], plain=bool(how), line=line)
                 return text.append(f"  {name}{how}", "dim")
 
             head = label(root)
@@ -139,6 +229,7 @@ class Display:
             grow(tree, root)
             yield tree
             yield ""
+        yield from self.groups()
 
     def _focus(self) -> Iterator[RenderableType]:
         """Yield a line that says what is set apart, if anything is."""
@@ -174,6 +265,9 @@ class Display:
             + "\nCall tree: with and without what is called; -c shows the locations\n",
             "dim",
         )
+        yield from self._over_time()
+        # cells are ordered by call path, and those of a subtree follow each other
+        by_path = cube.period_cells[name].call_path if self.axis is not None else np.zeros(0, np.int32)
         yield from self._forest(
             axis.parent,
             axis.depth,
@@ -186,6 +280,7 @@ class Display:
                 " from ".join(filter(None, (axis.name[i], axis.call_site[i]))),
                 float(exclusive[i]),
                 bool(how),
+                self._line(name, slice(*np.searchsorted(by_path, [i, axis.end[i]]).tolist())),
             ),
         )
 
@@ -215,14 +310,20 @@ class Display:
             yield Text("nothing here")
             return
 
+        yield from self._over_time()
+        below = _locations_below(axis)
+        by_period = cube.period_cells[name] if self.axis is not None else None
+        chosen_cells = mask[by_period.call_path] if by_period is not None else np.zeros(0, bool)
+
         def label(i: int) -> Text:
             row = axis.location[i]
+            line = self._line(name, chosen_cells & below(i)[by_period.location]) if by_period is not None else ""
             where = (
                 f"rank {axis.rank[row]} thread {axis.thread[row]}  {axis.name[i]}"
                 if row >= 0
                 else f"{axis.kind[i]} {axis.name[i]}"
             )
-            return self._label(values[i], whole, unit, where, plain=bool(how))
+            return self._label(values[i], whole, unit, where, plain=bool(how), line=line)
 
         parent = np.array(axis.parent)
         yield from self._forest(parent, np.zeros(parent.size, np.int32), values, float(leaves), label)

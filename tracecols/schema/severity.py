@@ -17,13 +17,19 @@ AGGREGATIONS = {
 }
 """What a value of several call paths or locations is. Extremes come from profiles of other tools, and do not add up."""
 
-FORMAT_VERSION = Version(5, 0)
+FORMAT_VERSION = Version(5, 1)
+
+UNDIVIDED_VERSION = Version(5, 0)
+"""What a cube is written as whose time is not divided into periods: it has nothing that came later."""
 
 OLDEST_MAJOR = 4
 """The oldest major version that can be read: what came later declares it (`Column.since`)."""
 
-MANIFEST_ENTRIES = ("format", "version", "minor_version", "checksum", "float_properties", "facts")
+MANIFEST_ENTRIES = ("format", "version", "minor_version", "checksum", "float_properties", "facts", "periods")
 """What a manifest of this version says."""
+
+PERIOD_TABLES = ("periods", "period_cells")
+"""Those of the tables that only cubes have that are divided by phases or bins."""
 
 SEVERITY_TABLES: dict[str, Table] = {
     t.name: t
@@ -125,6 +131,28 @@ SEVERITY_TABLES: dict[str, Table] = {
                     "ticks, occurrences, bytes; the bits of a float64 for counters that are floating point",
                 ),
             ),
+        ),
+        Table(
+            "periods",
+            "one phase or bin of time, in order; only of cubes that are divided by them",
+            (
+                Column("begin_time", "int64", "when the first location begins the phase; when the bin begins", "ticks"),
+                Column("end_time", "int64", "when the last location ends the phase; when the bin ends", "ticks"),
+                Column("n_locations", "int32", "number of locations that have the phase; of a bin all"),
+            ),
+            since=(5, 1),
+        ),
+        Table(
+            "period_cells",
+            "one value that is not zero, ordered by property, call path, location and period; sums over periods are `cells`",
+            (
+                Column("property", "int32", "property", "", "properties"),
+                Column("call_path", "int32", "call path", "", "call_paths"),
+                Column("location", "int32", "location", "", "locations"),
+                Column("period", "int32", "phase or bin; null outside of all phases", "", "periods"),
+                Column("value", "int64", "as in `cells`"),
+            ),
+            since=(5, 1),
         ),
     )
 }

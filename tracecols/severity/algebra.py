@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tracecols.errors import SeverityError
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
+from tracecols.severity.periods import PeriodCells
 from tracecols.severity.queries import Cube, Severities
 from tracecols.severity.reduction import REDUCTIONS
 
@@ -301,6 +302,9 @@ def unify(cubes: Sequence[Cube], by: str = "position") -> list[Cube]:
             cells[name] = Cells.reduce(
                 paths[found.call_path], locations[found.location], found.value, properties.reduction(name)
             )
+        by_period = {
+            name: _period_cells(cube, name, paths, locations, resolution) for name in properties.id if cube.period_cells
+        }
         # one location for all has no place on a grid
         topologies = [t.of_locations(locations) for t in cube.topologies] if by == "position" else []
         facts = {**cube.facts, "resolution": resolution}
@@ -312,9 +316,22 @@ def unify(cubes: Sequence[Cube], by: str = "position") -> list[Cube]:
                 cells=cells,
                 facts=facts,
                 topologies=topologies,
+                period_cells=by_period,
             )
         )
     return result
+
+
+def _period_cells(
+    cube: Severities, name: str, paths: NDArray[np.int64], locations: NDArray[np.int64], resolution: int
+) -> PeriodCells:
+    """Return the severities of a property by period on other trees, times in ticks of another clock, rounded if that is another one."""
+    nothing = np.zeros(0, np.int32)
+    found = cube.period_cells.get(name, PeriodCells(nothing, nothing, nothing, np.zeros(0, np.int64)))
+    value = found.value
+    if resolution != cube.resolution and len(found) and cube.properties.unit[cube.properties.number[name]] == "sec":
+        value = value * (resolution / cube.resolution)
+    return PeriodCells.ordered(paths[found.call_path], locations[found.location], found.period, value)
 
 
 def _label(cube: Severities) -> str:
@@ -338,7 +355,7 @@ def _result(operation: str, cubes: Sequence[Cube], cells: dict[str, Cells], **mo
     narrowed = first.facts.get("narrowed")
     if narrowed and all(cube.facts.get("narrowed") == narrowed for cube in cubes):
         facts["narrowed"] = narrowed
-    return first.replaced(cells=cells, facts=facts)
+    return first.replaced(cells=cells, facts=facts, periods=None, period_cells=None)
 
 
 def _left_out(cube: Severities) -> dict[str, Any]:

@@ -90,6 +90,77 @@ class Comparison:
         return self.united[0].properties.id
 
     @property
+    def has_phases(self) -> bool:
+        """Whether all runs are divided in the same way, so that phases, or bins, of the same number correspond."""
+        kinds = {cube.periods.kind if cube.periods is not None else "" for cube in self.united}
+        return len(kinds) == 1 and "" not in kinds
+
+    def by_phase(self, name: str = "time") -> pd.DataFrame:
+        """Compare a property phase by phase, or bin by bin, by their numbers.
+
+        Parameters
+        ----------
+        name : str
+            Id or title of a property.
+
+        Returns
+        -------
+        DataFrame
+            By phase a column for every run (seconds, occurrences or bytes; a phase that a run does not have is NaN), `change` (last - first) and
+            `ratio`, and where it changed most: `call_path`, and `at_call_path`, the change there. The largest changes come first.
+
+        Raises
+        ------
+        SeverityError
+            If the runs are not all divided by phases or all by bins, or there is no such property.
+        """
+        import pandas as pd
+
+        if not self.has_phases:
+            raise SeverityError(
+                "the runs are not all divided in the same way\n  analyze all of them with phases, or all with bins"
+            )
+        name = self.united[0].find_property(name)
+        n = max(len(cube.divided()) for cube in self.united)
+        kind = self.united[0].divided().kind
+        columns = {}
+        for label, cube in zip(self.names, self.united, strict=True):
+            values = np.full(n, np.nan)
+            values[: len(cube.divided())] = cube.over_time(name, by="total")[name]
+            columns[label] = values
+        table = pd.DataFrame(columns, index=pd.RangeIndex(n, name=kind))
+        first, last = self.names[0], self.names[-1]
+        table["change"] = table[last].fillna(0.0) - table[first].fillna(0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            table["ratio"] = table[last] / table[first]
+        path, change = self._where_phases_change(name, n)
+        axis = self.united[0].call_paths
+        known = np.flatnonzero(path >= 0)
+        names = np.full(n, "", object)
+        names[known] = axis.paths_of(path[known].tolist())
+        table["call_path"], table["at_call_path"] = names, change
+        return table.iloc[np.argsort(-table.change.abs().to_numpy(), kind="stable")]
+
+    def _where_phases_change(self, name: str, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the call path at which each phase changed most, -1 where nothing did, and by how much."""
+        keys, values = [], []
+        n_paths = len(self.united[0].call_paths)
+        for sign, cube in ((-1.0, self.united[0]), (1.0, self.united[-1])):
+            cells = cube.period_cells[name]
+            cells = cells.where(cells.period >= 0)
+            keys.append(cells.period.astype(np.int64) * n_paths + cells.call_path)
+            values.append(cells.value * (sign * cube.scale(name)))
+        key, at = np.unique(np.concatenate(keys), return_inverse=True)
+        change = np.bincount(at, np.concatenate(values), key.size)
+        order = np.lexsort((key, np.abs(change), key // max(n_paths, 1)))
+        period = key[order] // max(n_paths, 1)
+        last = np.flatnonzero(np.append(period[1:] != period[:-1], True)) if period.size else period
+        path, most = np.full(n, -1, np.int64), np.zeros(n)
+        path[period[last]] = np.where(change[order[last]] != 0, key[order[last]] % max(n_paths, 1), -1)
+        most[period[last]] = change[order[last]]
+        return path, most
+
+    @property
     def notes(self) -> list[str]:
         """What a reader should know: where the runs are of different kinds."""
         roots = {str(n) for c in self.cubes for n in c.call_paths.name[c.call_paths.parent < 0]}
@@ -104,6 +175,10 @@ class Comparison:
         if len(set(narrowed)) > 1:
             told = (f"{name}: {words or 'not narrowed'}" for name, words in zip(self.names, narrowed, strict=True))
             found.append(f"the analyses look at different things: {'; '.join(told)}")
+        lengths = {len(c.periods) for c in self.cubes if c.periods is not None}
+        if self.has_phases and len(lengths) > 1:
+            kind = self.united[0].divided().kind
+            found.append(f"the runs have different numbers of {kind}s: {', '.join(f'{n:,}' for n in sorted(lengths))}")
         return found
 
     def below(self, *properties: str) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tracecols.renderers import renderer
 from tracecols.schema.causes import ESTIMATED
-from tracecols.severity import algebra, diagnosis, efficiencies, focus, frames, grids, storage
+from tracecols.severity import algebra, diagnosis, efficiencies, focus, frames, grids, similar, storage
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.narrowed import in_words
 from tracecols.severity.queries import Severities
@@ -33,6 +33,10 @@ class SeverityCube(Severities):
         Conventions, clock resolution, the trace, and counts of what could not be matched.
     topologies : list of Topology
         Grids that locations stand on: those of the trace, among them always the one of processes and threads.
+    periods : PeriodAxis, optional
+        Phases or bins of time, of cubes that are divided by them; None of others.
+    period_cells : dict of str to PeriodCells
+        By property the same severities by phase or bin.
 
     Examples
     --------
@@ -52,6 +56,9 @@ class SeverityCube(Severities):
     wide = frames.wide
     to_hatchet = frames.to_hatchet
     to_xarray = frames.to_xarray
+    over_time = frames.over_time
+    periods_frame = frames.periods_frame
+    similar_periods = similar.similar_periods
     __arrow_c_stream__ = frames.arrow_stream
 
     diagnosis = diagnosis.diagnose

@@ -110,7 +110,8 @@ def focused(cube: Cube) -> Cube:
     if not whole:
         return cube
     cells = {name: found.on(~apart) for name, found in cube.cells.items()}
-    result = cube.replaced(cells=cells, facts=dict(cube.facts))
+    by_period = {name: found.where(~apart[found.call_path]) for name, found in cube.period_cells.items()}
+    result = cube.replaced(cells=cells, period_cells=by_period, facts=dict(cube.facts))
     result.facts["focus"] = {"share": result.total("time") / whole, "seconds": whole - result.total("time")}
     return result
 

@@ -26,6 +26,8 @@ def frame(
     rank: int | None = None,
     thread: int | None = None,
     aggregation: str = "iee",
+    *,
+    by_period: bool = False,
 ) -> pd.DataFrame:
     """Return severities as a long table.
 
@@ -39,16 +41,28 @@ def frame(
         Locations.
     aggregation : str, optional
         Along property and call path (see `cells_of`).
+    by_period : bool, optional
+        A row for every phase or bin, in a column `phase` or `bin`; -1 is outside of all phases. Only of cubes that are divided, and
+        not together with an aggregation.
 
     Returns
     -------
     DataFrame
         property, call_path (category), rank, thread (int32), value (float64: seconds, occurrences or bytes).
         Zeros are left out.
+
+    Raises
+    ------
+    SeverityError
+        If something does not exist, or the cube is not divided.
     """
     import pandas as pd
 
     names = cube.find_properties(properties) if properties is not None else cube.properties.id
+    if by_period:
+        if aggregation != "iee":
+            raise SeverityError(f"severities by period have no aggregation {show(aggregation)}\n  leave it out")
+        return _frame_by_period(cube, names, call_path, rank, thread)
     keep = cube.find_call_paths(call_path) if call_path is not None else None
     at = _locations_at(cube.system, rank, thread)
     parts = []
@@ -68,6 +82,110 @@ def frame(
             "value": np.concatenate([c.value * cube.scale(n) for n, c in parts] or [np.zeros(0)]).astype(np.float64),
         }
     )
+
+
+def _frame_by_period(
+    cube: Severities, names: Sequence[str], call_path: str | None, rank: int | None, thread: int | None
+) -> pd.DataFrame:
+    """Return severities by phase or bin as a long table."""
+    import pandas as pd
+
+    axis = cube.divided()
+    keep = cube.find_call_paths(call_path) if call_path is not None else np.ones(len(cube.call_paths), bool)
+    at = _locations_at(cube.system, rank, thread)
+    parts = [c.where(keep[c.call_path] & at[c.location]) for c in (cube.period_cells[name] for name in names)]
+    call_paths = np.concatenate([np.zeros(0, np.int32), *(c.call_path for c in parts)])
+    locations = np.concatenate([np.zeros(0, np.int32), *(c.location for c in parts)])
+    values = [c.value * cube.scale(name) for name, c in zip(names, parts, strict=True)]
+    return pd.DataFrame(
+        {
+            "property": pd.Categorical.from_codes(
+                np.repeat(np.arange(len(names)), [len(c) for c in parts]), categories=list(names)
+            ),
+            "call_path": _named_call_paths(cube.call_paths, call_paths),
+            "rank": cube.system.rank[locations],
+            "thread": cube.system.thread[locations],
+            axis.kind: np.concatenate([np.zeros(0, np.int32), *(c.period for c in parts)]),
+            "value": np.concatenate([np.zeros(0), *values]).astype(np.float64),
+        }
+    )
+
+
+def over_time(
+    cube: Severities, name: str = "time", call_path: str | None = None, by: str = "location", *, outside: bool = False
+) -> pd.DataFrame:
+    """Return severities of a property by phase or bin of time: a row for each, a column for each location, rank, or one for all.
+
+    Parameters
+    ----------
+    name : str
+        Id or title of a property.
+    call_path : str, optional
+        A path, a region or a shell pattern; all call paths by default.
+    by : str
+        `location`: columns are rank and thread; `rank`; `total`: one column.
+    outside : bool, optional
+        A first row, -1, for what happens outside of all phases.
+
+    Returns
+    -------
+    DataFrame
+        float64: seconds, occurrences or bytes; 0 where there is nothing. The index, `phase` or `bin`, counts from 0.
+
+    Raises
+    ------
+    SeverityError
+        If the cube is not divided into phases or bins, or something named does not exist.
+
+    Examples
+    --------
+    >>> cube = trace.analyze(bins=200)  # doctest: +SKIP
+    >>> cube.over_time("mpi_latesender", by="rank").plot()  # doctest: +SKIP
+    """
+    import pandas as pd
+
+    axis, name = cube.divided(), cube.find_property(name)
+    if by not in ("location", "rank", "total"):
+        raise SeverityError(f"severities cannot be told by {show(by)}\n  by is location, rank or total")
+    cells = cube.period_cells[name]
+    if call_path is not None:
+        cells = cells.where(cube.find_call_paths(call_path)[cells.call_path])
+    if not outside:
+        cells = cells.where(cells.period >= 0)
+    s = cube.system
+    columns: pd.Index
+    column: NDArray[Any]
+    if by == "location":
+        columns, column = pd.MultiIndex.from_arrays([s.rank, s.thread], names=["rank", "thread"]), cells.location
+    elif by == "rank":
+        ranks, at = np.unique(s.rank, return_inverse=True)
+        columns, column = pd.Index(ranks, name="rank"), at[cells.location]
+    else:
+        columns, column = pd.Index([name]), np.zeros(len(cells), np.int64)
+    first = -1 if outside else 0
+    n = len(axis) - first
+    index = (cells.period.astype(np.int64) - first) * len(columns) + column
+    values = cube.in_units(name, reduce_at(index, cells.value, n * len(columns), cube.properties.reduction(name)))
+    rows = pd.RangeIndex(first, len(axis), name=axis.kind)
+    return pd.DataFrame(values.reshape(n, len(columns)), index=rows, columns=columns)
+
+
+def periods_frame(cube: Severities) -> pd.DataFrame:
+    """Return the phases or bins of a cube: when they begin and end, in seconds since the first event, and how many locations
+    have them.
+
+    Raises
+    ------
+    SeverityError
+        If the cube is not divided.
+    """
+    import pandas as pd
+
+    axis = cube.divided()
+    first = int(cube.facts.get("trace", {}).get("first_time") or 0)
+    begin, end = ((t - first) / cube.resolution for t in (axis.begin_time, axis.end_time))
+    rows = pd.RangeIndex(len(axis), name=axis.kind)
+    return pd.DataFrame({"begin": begin, "end": end, "n_locations": axis.n_locations}, index=rows)
 
 
 def arrow_stream(cube: Severities, requested_schema: object | None = None) -> object:

@@ -41,8 +41,9 @@ def _read(facts: Mapping[str, Any]) -> dict[str, Any]:
         if (
             (key == "properties" and is_list and all(isinstance(v, str) for v in value))
             or (key == "locations" and is_list and all(isinstance(v, int | str) for v in value))
-            or (key == "within" and isinstance(value, str))
-            or (key in ("start", "stop") and isinstance(value, int | float))
+            or (key in ("within", "phases") and isinstance(value, str))
+            or (key in ("start", "stop", "bin_width") and isinstance(value, int | float))
+            or (key == "bins" and isinstance(value, int))
             or (
                 key == "parameters"
                 and isinstance(value, Mapping)
@@ -65,7 +66,7 @@ def _parameters(found: Mapping[str, Any]) -> list[str]:
 
 
 def in_words(facts: Mapping[str, Any]) -> str:
-    """Say what a cube was narrowed to: its properties, region, time, locations, and parameters that were given; empty if nothing.
+    """Say what a cube was narrowed to: its properties, region, time, locations, what divides it, and parameters that were given; empty if nothing.
 
     Examples
     --------
@@ -85,6 +86,12 @@ def in_words(facts: Mapping[str, Any]) -> str:
     if "locations" in found:
         parts.append(f"locations {_locations(found['locations']) or 'none'}")
     words = [f"narrowed: {', '.join(parts)}"] if parts else []
+    if "phases" in found:
+        words.append(f"by phase {found['phases']}")
+    if "bins" in found:
+        words.append(f"by {found['bins']} bins of time")
+    if "bin_width" in found:
+        words.append(f"by bins of {found['bin_width']:.9g} s")
     return ", ".join(words + [f"with {p}" for p in _parameters(found)])
 
 
@@ -105,6 +112,9 @@ def in_a_name(conventions: str, facts: Mapping[str, Any]) -> str:
         parts.append("-".join(times))
     if "locations" in found:
         parts.append(f"locations-{_locations(found['locations'])}")
+    parts += [f"{word}-{found[key]}" for word, key in (("by", "phases"), ("bins", "bins")) if key in found]
+    if "bin_width" in found:
+        parts.append(f"bins-of-{found['bin_width']:.9g}-s")
     parts += _parameters(found)
     text = ".".join(re.sub(r"[^A-Za-z0-9_.+,=-]+", "-", part).strip("-.") for part in parts)
     if len(text) > LONGEST:

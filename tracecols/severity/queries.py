@@ -15,6 +15,7 @@ from tracecols.enhance.topologies import Topology
 from tracecols.errors import SeverityError
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells, inclusive
+from tracecols.severity.periods import PeriodAxis, PeriodCells
 from tracecols.severity.reduction import filled, reduce_at, reduce_upwards
 from tracecols.severity.resolve import find_property
 
@@ -51,6 +52,10 @@ class Severities:
         Conventions, clock resolution, the trace, and counts of what could not be matched.
     topologies : list of Topology
         Grids that locations stand on: those of the trace, among them always the one of processes and threads.
+    periods : PeriodAxis, optional
+        Phases or bins of time; None where the time is not divided.
+    period_cells : dict of str to PeriodCells
+        By property the same severities by period: their sums over periods are `cells`. Empty where the time is not divided.
     """
 
     def __init__(
@@ -61,6 +66,8 @@ class Severities:
         cells: dict[str, Cells],
         facts: dict[str, Any],
         topologies: Sequence[Topology] = (),
+        periods: PeriodAxis | None = None,
+        period_cells: dict[str, PeriodCells] | None = None,
     ) -> None:
         self.properties, self.call_paths, self.system, self.cells, self.facts = (
             properties,
@@ -70,6 +77,7 @@ class Severities:
             facts,
         )
         self.topologies = list(topologies)
+        self.periods, self.period_cells = periods, period_cells or {}
 
     def replaced(self, **columns: Any) -> Self:
         """Return a cube of which some attributes are others.
@@ -79,7 +87,9 @@ class Severities:
         **columns
             New attributes by name.
         """
-        names = ("properties", "call_paths", "system", "cells", "facts", "topologies")
+        names = (
+            "properties", "call_paths", "system", "cells", "facts", "topologies", "periods", "period_cells",
+        )  # fmt: skip
         return type(self)(**({name: getattr(self, name) for name in names} | columns))
 
     @property
@@ -91,6 +101,22 @@ class Severities:
     def is_difference(self) -> bool:
         """Whether its values are changes: positive where the first operand is larger, which is the later run of a comparison."""
         return bool(self.facts.get("operation") == "difference")
+
+    def divided(self) -> PeriodAxis:
+        """Return the phases or bins of the cube.
+
+        Raises
+        ------
+        SeverityError
+            If it has none.
+        """
+        if self.periods is None:
+            raise SeverityError(
+                "this cube does not tell when: it is divided neither by phases nor by bins of time\n"
+                "  analyze the trace with phases=..., bins=... or bin_width=...",
+                in_shell="analyze the trace with --phases, --bins or --bin-width",
+            )
+        return self.periods
 
     def find_property(self, name: str) -> str:
         """Return the id of a property given by id or title.

@@ -11,10 +11,19 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.topologies import Topology
 from tracecols.errors import SeverityError, StoreError
-from tracecols.schema.severity import AGGREGATIONS, FORMAT_VERSION, MANIFEST_ENTRIES, OLDEST_MAJOR, SEVERITY_TABLES
+from tracecols.schema.severity import (
+    AGGREGATIONS,
+    FORMAT_VERSION,
+    MANIFEST_ENTRIES,
+    OLDEST_MAJOR,
+    PERIOD_TABLES,
+    SEVERITY_TABLES,
+    UNDIVIDED_VERSION,
+)
 from tracecols.schema.versions import newer_note, version_of
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
+from tracecols.severity.periods import PeriodAxis, PeriodCells
 from tracecols.severity.queries import Severities
 from tracecols.store.arrow import read_table, write_table
 from tracecols.store.layout import MANIFEST, checksum, identity, new_folder, read_manifest, reason, write_manifest
@@ -49,13 +58,53 @@ def save(cube: Severities, path: str | Path) -> Path:
             "value": np.concatenate([np.zeros(0, np.int64), *(v.value.view(np.int64) for v in cells)]),
         },
     }
+    floats = [name for name in p.id if cube.cells[name].value.dtype.kind == "f"]
+    content = {"float_properties": floats, "facts": cube.facts}
+    version = UNDIVIDED_VERSION
+    if cube.periods is not None:
+        tables |= _period_tables(cube, cube.periods, set(floats))
+        content["periods"] = {"kind": cube.periods.kind, "words": cube.periods.words}
+        version = FORMAT_VERSION
     with new_folder(path, "a severity cube", SeverityError) as folder:
         for name, table in SEVERITY_TABLES.items():
-            write_table(folder / f"{name}.parquet", table, tables[name])
-        floats = [name for name in p.id if cube.cells[name].value.dtype.kind == "f"]
-        content = {"float_properties": floats, "facts": cube.facts}
-        write_manifest(folder, "a severity cube", FORMAT_VERSION, content)
+            if name in tables:
+                write_table(folder / f"{name}.parquet", table, tables[name])
+        write_manifest(folder, "a severity cube", version, content)
     return path
+
+
+def _period_tables(cube: Severities, axis: PeriodAxis, floats: set[str]) -> dict[str, dict[str, Any]]:
+    """Return the tables of the periods of a cube and of its severities by period."""
+    cells = [cube.period_cells[name] for name in cube.properties.id]
+    values = [
+        c.value.astype(np.float64).view(np.int64) if name in floats else c.value
+        for name, c in zip(cube.properties.id, cells, strict=True)
+    ]
+    return {
+        "periods": {"begin_time": axis.begin_time, "end_time": axis.end_time, "n_locations": axis.n_locations},
+        "period_cells": {
+            "property": np.repeat(np.arange(len(cells), dtype=np.int32), [len(v) for v in cells]),
+            **{
+                column: np.concatenate([np.zeros(0, np.int32), *(getattr(c, column) for c in cells)])
+                for column in ("call_path", "location", "period")
+            },
+            "value": np.concatenate([np.zeros(0, np.int64), *values]),
+        },
+    }
+
+
+def _period_cells_of(
+    tables: Mapping[str, Mapping[str, NDArray[Any]]], ids: list[str], floats: set[str]
+) -> dict[str, PeriodCells]:
+    """Make severities by period from their table."""
+    t = tables["period_cells"]
+    starts = np.searchsorted(t["property"], np.arange(len(ids) + 1))
+    cells = {}
+    for i, name in enumerate(ids):
+        mine = slice(int(starts[i]), int(starts[i + 1]))
+        value = t["value"][mine].view(np.float64) if name in floats else t["value"][mine]
+        cells[name] = PeriodCells(t["call_path"][mine], t["location"][mine], t["period"][mine], value)
+    return cells
 
 
 def read(path: str | Path) -> dict[str, Any]:
@@ -106,7 +155,9 @@ def read(path: str | Path) -> dict[str, Any]:
         )
     try:
         found_tables = {
-            n: read_table(path / f"{n}.parquet", t, version, FORMAT_VERSION) for n, t in SEVERITY_TABLES.items()
+            n: read_table(path / f"{n}.parquet", t, version, FORMAT_VERSION)
+            for n, t in SEVERITY_TABLES.items()
+            if "periods" in manifest or n not in PERIOD_TABLES
         }
     except StoreError as error:
         if identity(path) == found:
@@ -137,10 +188,18 @@ def read(path: str | Path) -> dict[str, Any]:
     key = (call_path.astype(np.int64) << 32) | location.astype(np.int64)
     starts = np.searchsorted(prop, np.arange(len(p.id) + 1))
     floats = set(manifest["float_properties"])
-    cells = {}
+    cells: dict[str, Cells] = {}
     for i, name in enumerate(p.id):
         mine = value[starts[i] : starts[i + 1]]
         cells[name] = Cells(key[starts[i] : starts[i + 1]], mine.view(np.float64) if name in floats else mine)
+    divided: dict[str, Any] = {}
+    if "periods" in manifest:
+        t = tables["periods"]
+        kind, words = (str(manifest["periods"].get(entry, "")) for entry in ("kind", "words"))
+        divided = {
+            "periods": PeriodAxis(kind, words, t["begin_time"], t["end_time"], t["n_locations"]),
+            "period_cells": _period_cells_of(tables, p.id, floats),
+        }
     return {
         "properties": p,
         "call_paths": c,
@@ -148,6 +207,7 @@ def read(path: str | Path) -> dict[str, Any]:
         "cells": cells,
         "facts": facts,
         "topologies": _topologies_of(tables),
+        **divided,
     }
 
 

@@ -1,0 +1,486 @@
+"""Phases and bins of time: sums over them are the analysis without, and what belongs to each is worked out by hand."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from random_programs import RandomProgram
+
+import tracecols
+from tracecols.enhance.model import enhance
+from tracecols.enhance.periods import ask, divide_intervals
+from tracecols.errors import AnalysisError, SeverityError
+from tracecols.patterns.engine import analyze_model, choose, has_interval
+from tracecols.patterns.periods import FEWER, NESTED, NO_PHASES
+from tracecols.patterns.registry import properties
+from tracecols.severity import SeverityCube
+from tracecols.testing import Program
+
+SMALL = ("hybrid_2x3", "sweep3d_4", "omp_tasks", "omp_nested", "mpi_mix_5", "late_receiver", "metrics_rusage")
+quick = settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
+
+
+def analyze(store, conventions="scalasca", **divided):
+    asked = ask(**divided)
+    model = enhance(store, 1, None, asked)
+    return analyze_model(model, conventions, choice=choose(None, None, None, None, periods=asked))
+
+
+def assert_same(plain, cube):
+    """Check that cells, and sums of cells over periods, are those of the analysis without periods."""
+    for name in cube.properties.id:
+        a, b, c = plain.cells[name], cube.cells[name], cube.period_cells[name]
+        np.testing.assert_array_equal(a.key, b.key, name)
+        np.testing.assert_array_equal(a.value, b.value, name)
+        key, at = np.unique((c.call_path.astype(np.int64) << 32) | c.location, return_inverse=True)
+        value = np.zeros(key.size, c.value.dtype)
+        np.add.at(value, at, c.value)
+        np.testing.assert_array_equal(key[value != 0], a.key, name)
+        if c.value.dtype.kind == "f":
+            np.testing.assert_allclose(value[value != 0], a.value)  # another order of additions
+        else:
+            np.testing.assert_array_equal(value[value != 0], a.value, name)
+    kept = {k: v for k, v in cube.facts["counts"].items() if k in plain.facts["counts"]}
+    assert kept == plain.facts["counts"]
+
+
+def by_period(cube, name, **how):
+    """Severities by path, rank and period."""
+    frame = cube.frame(name, by_period=True, **how)
+    columns = (frame[c] for c in ("call_path", "rank", cube.periods.kind, "value"))
+    return {(p, int(r), int(k)): v for p, r, k, v in zip(*columns, strict=True)}
+
+
+# -- sums ----------------------------------------------------------------------------------------------------------------
+
+
+@quick
+@given(seed=st.integers(0, 1 << 32), size=st.integers(5, 40))
+def test_periods__sums_over_them_are_the_analysis_without(tmp_path_factory, seed, size):
+    path = tmp_path_factory.mktemp("random")
+    store = RandomProgram(seed, path / "traces.otf2", size).model(path).store
+    conventions = ("scalasca", "expert")[seed % 2]
+    plain = analyze_model(enhance(store, 1), conventions)
+    regions = enhance(store, 1).regions
+    for divided in ({"bins": 1 + seed % 11}, {"phases": "*"}, {"phases": "from:f*"}, {"phases": "*/!$omp*"}):
+        try:
+            cube = analyze(store, conventions, **divided)
+        except AnalysisError as error:
+            assert "phase" in str(error) or "no region" in str(error), (error, regions.name)  # nothing is called so
+            continue
+        assert_same(plain, cube)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_periods__sums_over_them_are_the_analysis_without_on_real_traces(shared_traces, tmp_path, name):
+    store = tracecols.open(tracecols.convert(shared_traces / "otf2" / name / "traces.otf2", tmp_path / "x.trace")).store
+    plain = analyze_model(enhance(store, 1))
+    for divided in ({"bins": 37}, {"phases": "MPI_*"}, {"phases": "from:compute"}, {"phases": "*"}):
+        try:
+            cube = analyze(store, **divided)
+        except AnalysisError as error:
+            assert "no region" in str(error)
+            continue
+        assert_same(plain, cube)
+
+
+def test_periods__are_the_same_for_any_partitioning_and_number_of_threads(tmp_path):
+    path = RandomProgram(7, tmp_path / "traces.otf2", 60).archive.write()
+    trace = tracecols.open(tracecols.convert(path, tmp_path / "x.trace"), jobs=3)
+    for divided in ({"bins": 13}, {"phases": "*"}):
+        whole = trace.analyze(**divided)
+        with (
+            mock.patch("tracecols.enhance.partitions.PARTITION_ROWS", 1),
+            mock.patch("tracecols.enhance.collectives.BUCKET_ROWS", 1),
+            mock.patch("tracecols.enhance.scan.BATCH", 7),
+        ):
+            parts = tracecols.open(trace.path, jobs=1).analyze(**divided)
+        assert parts.frame(by_period=True).equals(whole.frame(by_period=True))
+
+
+# -- phases --------------------------------------------------------------------------------------------------------------
+
+
+def loop(iterations=3):
+    """Two processes; rank 0 sends late by 1, 2, ... ticks in every step, which takes 10."""
+    program = Program(processes=2)
+    for rank, location in enumerate(program.masters):
+        location.enter(0, "main")
+        for k in range(iterations):
+            t = 10 + 20 * k
+            location.enter(t, "step")
+            if rank == 0:
+                location.enter(t + 2 + k % 4, "MPI_Send").send(t + 3 + k % 4, to=1).leave(t + 4 + k % 4)
+            else:
+                location.enter(t + 1, "MPI_Recv").receive(t + 8, source=0).leave(t + 9)
+            location.leave(t + 10)
+        location.leave(max(100, 20 * iterations + 40))
+    return program
+
+
+def test_phases__are_the_instances_of_a_region():
+    with loop().trace() as trace:
+        cube = trace.analyze(phases="step")
+        assert_same(trace.analyze(), cube)
+    scale = 1 / cube.resolution
+    late = by_period(cube, "mpi_latesender")
+    assert late == {("main/step/MPI_Recv", 1, k): pytest.approx((1 + k) * scale) for k in range(3)}
+    time = by_period(cube, "time")
+    assert time["main", 0, -1] == pytest.approx(70 * scale)
+    assert time["main/step", 0, 1] == pytest.approx(8 * scale)
+    assert not any(path == "main" and k >= 0 for path, _, k in time)
+    assert cube.periods_frame().to_dict("list") == {
+        "begin": pytest.approx([10 * scale, 30 * scale, 50 * scale]),
+        "end": pytest.approx([20 * scale, 40 * scale, 60 * scale]),
+        "n_locations": [2, 2, 2],
+    }
+
+
+def test_phases__from_one_call_to_the_next_belong_to_what_is_around_as_well():
+    with loop().trace() as trace:
+        cube = trace.analyze(phases="from:main/step")
+        assert_same(trace.analyze(), cube)
+    scale = 1 / cube.resolution
+    time = by_period(cube, "time")
+    # from step to step; the last one lasts until main is left
+    own = {k: time["main", 0, k] / scale for k in (-1, 0, 1, 2)}
+    assert own == pytest.approx({-1: 10, 0: 10, 1: 10, 2: 40})
+    assert {k: time["main/step", 0, k] / scale for k in range(3)} == pytest.approx(dict.fromkeys(range(3), 8))
+
+
+def test_phases__are_inherited_by_the_threads_of_a_team():
+    program = Program(processes=1, threads=2)
+    master, worker = program.locations
+    master.enter(0, "main")
+    for k in range(2):
+        t = 10 + 40 * k
+        master.enter(t, "step").fork(t + 2).begin_team(t + 2).enter(t + 3, "!$omp parallel @a.c:1")
+        worker.begin_team(t + 2).enter(t + 4, "!$omp parallel @a.c:1").enter(t + 5, "work").leave(t + 15 + k)
+        worker.leave(t + 20).end_team(t + 21)
+        master.leave(t + 20).end_team(t + 21).join(t + 22).leave(t + 25)
+    master.leave(100)
+    with program.trace() as trace:
+        cube = trace.analyze(phases="step")
+        assert_same(trace.analyze(), cube)
+    path = "main/step/!$omp parallel @a.c:1/work"
+    found = cube.frame("time", call_path=path, by_period=True)
+    assert found.phase.tolist() == [0, 1]
+    assert (found.value * cube.resolution).round().tolist() == [10, 11]
+    assert set(found.thread) == {1}
+
+
+def test_phases__that_overlap_or_differ_between_processes_are_told():
+    program = loop()
+    program.masters[0].enter(101, "step").enter(102, "step").leave(103).leave(104)
+    with program.trace() as trace:
+        cube = trace.analyze(phases="step")
+    assert len(cube.periods) == 4
+    assert cube.facts["counts"][NESTED] == 1
+    assert cube.facts["counts"][FEWER] == 1
+    assert NO_PHASES not in cube.facts["counts"]
+    assert cube.periods.n_locations.tolist() == [2, 2, 2, 1]
+
+
+def test_phases__may_be_given_by_the_end_of_a_call_path():
+    with loop().trace() as trace:
+        assert len(trace.analyze(phases="step/MPI_Send").periods) == 3
+        with pytest.raises(AnalysisError, match="MPI_Send is never entered like that"):
+            trace.analyze(phases="main/MPI_Send")
+
+
+def test_phases__memory_grows_with_the_cells_that_are_not_zero(tmp_path):
+    with loop(2000).trace() as trace:
+        model = enhance(trace.store, 1, None, ask(phases="step"))
+        # four call paths outside, and two in each phase on each process
+        assert len(model.call_paths) == 4 + 3 * 2000
+        cube = trace.analyze(phases="step", properties="mpi_latesender")
+    assert len(cube.period_cells["time"]) == 2 * (1 + 2 * 2000)
+
+
+@pytest.mark.parametrize(
+    ("given_", "message"),
+    [
+        ({"phases": "stepp"}, "did you mean step"),
+        ({"phases": ""}, "given by a region or a call"),
+        ({"phases": 3}, "given by a region or a call"),
+        ({"phases": "step", "bins": 3}, "not by phases and bins"),
+        ({"bins": 0}, "no number of bins"),
+        ({"bins": 101}, "would have no width"),
+        ({"bin_width": 0.0}, "cannot be 0.0 s wide"),
+        ({"bin_width": float("nan")}, "cannot be nan s wide"),
+        ({"bin_width": 1e-30}, "narrower than a tick"),
+        ({"bins": 2, "properties": "delay"}, "root causes join the whole time"),
+    ],
+)
+def test_periods__that_make_no_sense_are_refused(given_, message):
+    with loop().trace() as trace, pytest.raises(AnalysisError, match=message):
+        trace.analyze(**given_)
+
+
+# -- bins ----------------------------------------------------------------------------------------------------------------
+
+
+def test_bins__cut_times_and_waits_exactly_and_count_events_where_they_are():
+    with loop().trace() as trace:
+        cube = trace.analyze(bins=4)  # edges at 25, 50, 75
+        plain = trace.analyze()
+        assert_same(plain, cube)
+    scale = 1 / cube.resolution
+    time = {k: v / scale for k, v in by_period(cube, "time").items()}
+    # main: 0-10 and 20-30, 40-50, 60-100, cut at 25, 50 and 75
+    assert {k: time["main", 0, k] for k in range(4)} == pytest.approx({0: 15, 1: 15, 2: 15, 3: 25})
+    assert time["main/step/MPI_Recv", 1, 0] == pytest.approx(8)
+    # late senders wait from 31 and 51 on
+    late = {k: v / scale for k, v in by_period(cube, "mpi_latesender").items()}
+    assert late == pytest.approx({("main/step/MPI_Recv", 1, k): 1 + k for k in range(3)})
+    visits = by_period(cube, "visits")
+    assert {k: visits.get(("main/step", 0, k)) for k in range(4)} == {0: 1, 1: 1, 2: 1, 3: None}
+
+
+def test_bins__cut_a_wait_that_lasts_over_several():
+    program = Program(processes=2)
+    program.masters[0].enter(0, "main").enter(70, "MPI_Send").send(71, to=1).leave(72).leave(100)
+    program.masters[1].enter(0, "main").enter(10, "MPI_Recv").receive(80, source=0).leave(90).leave(100)
+    with program.trace() as trace:
+        cube = trace.analyze(bins=4)
+    late = cube.over_time("mpi_latesender", by="rank")
+    assert (late[1] * cube.resolution).round().tolist() == [15, 25, 20, 0]
+    assert late[0].tolist() == [0, 0, 0, 0]
+    assert late.index.name == "bin"
+
+
+def test_bins__that_are_too_many_for_the_call_paths_are_refused():
+    with (
+        loop().trace() as trace,
+        mock.patch("tracecols.enhance.call_paths.MOST_LABELS", 10),
+        pytest.raises(AnalysisError, match="4 bins of 4 call paths are too many"),
+    ):
+        trace.analyze(bins=4)
+
+
+def test_bins__properties_that_take_time_say_when_they_begin():
+    for conventions in ("scalasca", "expert"):
+        declared = properties(conventions)
+        by_id = {p.id: p for p in declared}
+        assert [p.id for p in declared if p.match is not None and not has_interval(p, by_id)] == []
+
+
+@given(
+    st.lists(st.integers(1, 9), min_size=1, max_size=5),
+    st.lists(st.tuples(st.integers(-5, 40), st.integers(-5, 40)), max_size=6),
+)
+def test_divide_intervals__is_what_every_tick_says(widths, spans):
+    bounds = np.cumsum([0, *widths])
+    begin, end = (np.array([s[i] for s in spans], np.int64) for i in (0, 1))
+    row, bins, ticks = divide_intervals(bounds, begin, end)
+    expected = {}
+    for i, (a, b) in enumerate(spans):
+        for t in range(a, b):
+            at = min(max(int(np.searchsorted(bounds, t, "right")) - 1, 0), len(widths) - 1)
+            expected[i, at] = expected.get((i, at), 0) + 1
+    assert dict(zip(zip(row.tolist(), bins.tolist(), strict=True), ticks.tolist(), strict=True)) == expected
+
+
+# -- the cube ------------------------------------------------------------------------------------------------------------
+
+
+def test_cube__keeps_its_periods_in_files_and_one_without_them_is_as_before(tmp_path):
+    with loop().trace() as trace:
+        cube, plain = trace.analyze(phases="step"), trace.analyze()
+    read = SeverityCube.load(cube.save(tmp_path / "a.severity"))
+    assert read.frame(by_period=True).equals(cube.frame(by_period=True))
+    assert read.periods_frame().equals(cube.periods_frame())
+    assert "by phase step" in read.summary()
+    plain.save(tmp_path / "b.severity")
+    assert not list((tmp_path / "b.severity").glob("period*"))
+    assert '"minor_version": 0' in (tmp_path / "b.severity" / "manifest.json").read_text()
+    with pytest.raises(SeverityError, match="does not tell when"):
+        plain.over_time()
+
+
+def test_over_time__has_a_row_for_each_phase_and_a_column_for_each_location():
+    with loop().trace() as trace:
+        cube = trace.analyze(phases="step")
+    by_location = cube.over_time("time", call_path="main/step*")
+    assert by_location.shape == (3, 2)
+    assert (by_location * cube.resolution).round().to_numpy().tolist() == [[10, 10]] * 3
+    total = cube.over_time("Late Sender", by="total", outside=True)
+    assert total.index.tolist() == [-1, 0, 1, 2]
+    assert (total["mpi_latesender"] * cube.resolution).round().tolist() == [0, 1, 2, 3]
+
+
+# -- what people see -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def converted(shared_traces_or_skip, tmp_path_factory):
+    """Stores of some reference traces, by name."""
+    stores = {}
+
+    def store(name):
+        if name not in stores:
+            path = tmp_path_factory.mktemp("stores") / f"{name}.trace"
+            stores[name] = tracecols.convert(shared_traces_or_skip / "otf2" / name / "traces.otf2", path)
+        return stores[name]
+
+    return store
+
+
+@pytest.fixture(scope="module")
+def shared_traces_or_skip():
+    from conftest import SHARED
+
+    if not SHARED.is_dir():
+        pytest.skip("no reference traces beside the repository")
+    return SHARED
+
+
+@pytest.mark.parametrize(
+    ("name", "expected", "n"),
+    [
+        ("bt-mz_S_4x2", "from:exch_qbc", 61),  # once to warm up, and 60 time steps
+        ("sweep3d_4", "from:source", 5),
+        ("hybrid_2x3", "from:h_latesender", 3),
+        ("hpcg_2x2", "int CG(", 4),
+    ],
+)
+def test_proposals__find_the_main_loop_without_being_told(converted, name, expected, n):
+    trace = tracecols.open(converted(name))
+    best = trace.phases().iloc[0]
+    assert expected in best.phases and best.n_phases == n
+    assert len(trace.analyze(phases=best.phases, properties="visits").periods) == n
+
+
+def test_proposals__of_a_program_without_a_loop_are_none():
+    program = Program(processes=2)
+    for location in program.masters:
+        location.enter(0, "main").enter(1, "step").leave(2).leave(3)
+    with program.trace() as trace:
+        assert trace.phases().empty
+
+
+def test_proposals__are_executed_equally_often_by_all_processes():
+    program = loop(4)
+    program.masters[0].enter(200, "more").leave(201).enter(202, "more").leave(203).enter(204, "more").leave(205)
+    with program.trace() as trace:
+        found = trace.phases()
+    assert found.phases.tolist() == ["from:step", "step"]
+    assert found.n_phases.tolist() == [4, 4]
+    assert found.regularity.tolist() == [1.0, 1.0]
+
+
+def test_similar_periods__groups_phases_and_names_outliers():
+    program = Program()
+    main = program.masters[0].enter(0, "main")
+    t = 0
+    for k in range(12):
+        length = 40 if k == 5 else 10 + k % 2
+        main.enter(t, "step")
+        if k == 9:
+            main.enter(t + 1, "rare").leave(t + 2)
+        t += length
+        main.leave(t)
+    main.leave(t)
+    with program.trace() as trace:
+        found = trace.analyze(phases="step").similar_periods()
+    assert found.index[found.is_outlier].tolist() == [5, 9]
+    assert found.group.tolist() == [0] * 5 + [-1] + [0] * 3 + [-1] + [0] * 2
+    assert found.representative[0] == 10 and found.total[5] == 40  # in the middle of those of 10 and 11 ticks
+    assert found.distance.max() <= 0.25
+
+
+def test_show__draws_each_row_over_time(tmp_path):
+    from click.testing import CliRunner
+
+    from tracecols.cli import group
+
+    with loop(4).trace() as trace:
+        cube = trace.analyze(phases="step").save(tmp_path / "a.severity")
+        plain = trace.analyze().save(tmp_path / "b.severity")
+    run = CliRunner().invoke
+    shown = run(group, ["show", str(cube), "--over-time", "-p", "mpi_latesender"])
+    assert shown.exit_code == 0, shown.output
+    # 1, 2, 3 and 4 ticks
+    assert "▂▄▆█" in shown.output and "4 phases of step" in shown.output
+    assert "▂▄▆█" in run(group, ["show", str(cube), "--over-time", "-p", "mpi_latesender", "-c", "*Recv"]).output
+    everything = run(group, ["show", str(cube), "--over-time"]).output
+    assert "▂▄▆█  Late Sender" in everything and "group 0: 4 phases" in everything
+    refused = run(group, ["show", str(plain), "--over-time"])
+    assert refused.exit_code == 1 and "--phases, --bins or --bin-width" in refused.output
+
+
+def test_compare__tells_the_phase_that_differs(tmp_path):
+    from click.testing import CliRunner
+
+    from tracecols.cli import group
+
+    slow = loop(4)
+    with loop(4).trace() as trace:
+        before = trace.analyze(phases="step")
+    for location in slow.masters:
+        location.enter(150, "step").leave(180)
+    with slow.trace() as trace:
+        after = trace.analyze(phases="step")
+    runs = tracecols.compare([before, after], ["a", "b"])
+    table = runs.by_phase("time")
+    assert table.index[0] == 4 and np.isnan(table.a[4]) and table.change[4] == 60
+    assert table.call_path[4] == "main/step" or table.call_path[4] == "step"
+    assert any("different numbers of phases: 4, 5" in note for note in runs.notes)
+    paths = [str(c.save(tmp_path / f"{n}.severity")) for c, n in ((before, "a"), (after, "b"))]
+    shown = CliRunner().invoke(group, ["compare", *paths])
+    assert "Phases that changed most" in shown.output, shown.output
+    assert runs.difference().periods is None
+
+
+def test_commands__divide_propose_and_export(tmp_path, monkeypatch):
+    import pandas as pd
+    from click.testing import CliRunner
+
+    from tracecols.cli import group
+
+    monkeypatch.chdir(tmp_path)
+    with loop(4).trace() as trace:
+        source = str(trace.path)
+
+        def run(*arguments):
+            found = CliRunner().invoke(group, list(arguments))
+            assert found.exit_code == 0, found.output
+            return found.output
+
+        assert "--phases from:step" in run("phases", source)
+        run("analyze", source, "--phases", "from:step", "-o", "p.severity")
+        run("analyze", source, "--bin-width", "25", "-o", "b.severity")
+        run("analyze", source, "-o", "plain.severity")
+        refused = CliRunner().invoke(group, ["analyze", source, "--bins", "0"])
+        assert refused.exit_code == 1 and "no number of bins" in refused.output
+    for name, column in (("p", "phase"), ("b", "bin"), ("plain", None)):
+        run("export", f"{name}.severity", f"{name}.parquet")
+        run("export", f"{name}.severity", f"{name}.cubex")
+        frame = pd.read_parquet(f"{name}.parquet")
+        assert [c for c in frame.columns if c in ("phase", "bin")] == [c for c in (column,) if c]
+        assert frame[frame.property == "time"].value.sum() == 240
+        assert tracecols.read_cube(f"{name}.cubex").total("time") == 240
+
+
+@pytest.mark.parametrize("name", ["hybrid_2x3", "omp_tasks"])
+def test_bins__have_the_exclusive_time_of_the_trace_slices_between_their_edges(converted, name):
+    trace = tracecols.open(converted(name))
+    cube = trace.analyze(bins=4, properties="execution")
+    bounds = np.append(cube.periods.begin_time, cube.periods.end_time[-1] + 1)
+    clock, compared = trace.manifest["clock"], 0
+    for number in range(4):
+        start, stop = ((t - clock["origin"]) / clock["resolution"] for t in bounds[number : number + 2])
+        between = trace.analyze(start=start, stop=stop, properties="execution")
+        expected = between.frame("execution").groupby(["call_path", "rank", "thread"], observed=True).value.sum()
+        found = cube.frame("execution", by_period=True)
+        found = found[found.bin == number].groupby(["call_path", "rank", "thread"], observed=True).value.sum()
+        table = expected.to_frame("expected").join(found.to_frame("found"), how="outer").fillna(0.0)
+        np.testing.assert_allclose(table.found, table.expected, atol=0.5 / clock["resolution"])
+        compared += len(table)
+    assert compared > 100

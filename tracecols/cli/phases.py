@@ -1,0 +1,43 @@
+"""tracecols phases"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("source", type=click.Path(path_type=Path))
+@click.option("--rows", type=click.IntRange(1), default=10, show_default=True, metavar="N", help="Proposals to print.")
+@click.option("--json", "as_json", is_flag=True, help="Print all proposals as JSON.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
+def phases(source: Path, rows: int, as_json: bool, jobs: int | None) -> None:
+    """Propose phases of SOURCE, a store or a trace archive, such as the iterations of its main loop: what --phases of tracecols analyze takes.
+
+    These are regions and calls that every process executes the same number of times, ranked by the share of the time they cover and by how
+    even their lengths are. With from: in front a phase lasts from one call to the next.
+    """
+    import json
+    from shlex import quote
+
+    from tracecols.cli.progress import progress
+    from tracecols.cli.sources import opened
+    from tracecols.enhance.model import enhance
+    from tracecols.jobs import n_jobs
+    from tracecols.patterns.candidates import propose_phases
+
+    with opened(source, jobs) as store:
+        with progress("scanning") as report:
+            model = enhance(store, n_jobs(jobs), report)
+        found = propose_phases(model)
+    if as_json:
+        click.echo(json.dumps([{**vars(c), "score": c.score} for c in found], indent=1))
+        return
+    if not found:
+        click.echo("no call path is entered equally often by all processes, three times or more")
+        return
+    click.echo("  score  covers   even  phases         mean  --phases")
+    for c in found[:rows]:
+        click.echo(f"{c.score:7.1%} {c.coverage:7.1%} {c.regularity:6.1%} {c.n_phases:7,} {c.mean:10.6f} s  {c.phases}")
+    click.echo(f"\ntracecols analyze {quote(str(source))} --phases {quote(found[0].phases)}")

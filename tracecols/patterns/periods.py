@@ -1,0 +1,101 @@
+"""What a search in a model that is divided into periods makes of it: the axis of a cube, and cells by period."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tracecols.enhance.model import Model
+from tracecols.enhance.periods import BIN
+from tracecols.errors import AnalysisError
+from tracecols.severity.cells import Cells
+from tracecols.severity.periods import PeriodAxis, PeriodCells
+
+LEFT_OUT = "trees of root causes, which join the whole time and are left out of a cube that is divided"
+"""Note of cubes with periods."""
+
+FEWER = "processes that have fewer phases than others, and lack the last ones"
+NO_PHASES = "processes without any phase: all they do is outside"
+NESTED = "instances of a phase within a phase, which belong to that"
+NEGATIVE = "cells of a phase or bin in which a worker runs longer than its master: it lacks less than nothing there, so that its sum is right"
+NO_TIME = "properties whose matches do not say when they begin ({}): they count for the bin in which their call begins"
+
+
+def period_axis(model: Model) -> tuple[PeriodAxis, dict[str, int]]:
+    """Return the periods of a model, and what is to be said of them.
+
+    Raises
+    ------
+    AnalysisError
+        If there is no phase at all.
+    """
+    divider = model.call_paths.divider
+    assert divider is not None  # asked of divided models only
+    n_locations = model.n_locations
+    if divider.kind == BIN:
+        n = divider.bounds.size - 1
+        axis = PeriodAxis(
+            BIN, divider.words, divider.bounds[:-1], divider.bounds[1:], np.full(n, n_locations, np.int32)
+        )
+        return axis, {}
+    n_phases = np.array([scan.phase_begin.size for scan in model.scans], np.int64)
+    n = int(n_phases.max(initial=0))
+    nested = sum(scan.nested for scan in model.scans)
+    if not n:
+        levels = "/".join("|".join(model.regions.name[fits].tolist()[:3]) for fits in divider.fits[::-1])
+        is_path = " like that" if divider.fits.shape[0] > 1 else ""
+        raise AnalysisError(
+            f"there is no phase {divider.words!r}: {levels} is never entered{is_path} outside of explicit tasks\n"
+            "  see trace.call_paths; tracecols phases proposes some",
+            in_shell="tracecols phases TRACE proposes some",
+        )
+    begin, end = np.full(n, np.iinfo(np.int64).max), np.full(n, np.iinfo(np.int64).min)
+    count = np.zeros(n, np.int32)
+    for scan in model.scans:
+        here = slice(scan.phase_begin.size)
+        np.minimum(begin[here], scan.phase_begin, out=begin[here])
+        np.maximum(end[here], scan.phase_end, out=end[here])
+        count[here] += 1
+    cpus = np.flatnonzero(model.locations.is_cpu)
+    of_process = np.zeros(int(model.process.max(initial=-1)) + 1, np.int64)
+    np.maximum.at(of_process, model.process[cpus], n_phases[cpus])
+    of_process = of_process[np.unique(model.process[cpus])]
+    notes = {
+        FEWER: int(((of_process > 0) & (of_process < n)).sum()),
+        NO_PHASES: int((of_process == 0).sum()),
+        NESTED: nested,
+    }
+    return PeriodAxis(divider.kind, divider.words, begin, end, count), {k: v for k, v in notes.items() if v}
+
+
+def period_cells(model: Model, cells: Cells) -> PeriodCells:
+    """Tell call paths and periods of cells apart."""
+    labels = model.call_paths
+    period = getattr(labels, "period", None)
+    assert period is not None  # asked of divided models only
+    label = cells.call_path
+    return PeriodCells.ordered(labels.path_of(label), cells.location, period[label], cells.value)
+
+
+def period_notes(
+    kind: str, cells: Mapping[str, PeriodCells], left_out: int, without_time: Sequence[str]
+) -> dict[str, int]:
+    """Return what is to be said of the severities of periods.
+
+    Parameters
+    ----------
+    kind : str
+        What periods are.
+    cells : mapping of str to PeriodCells
+        By property.
+    left_out : int
+        Trees that are left out.
+    without_time : sequence of str
+        Properties whose matches do not say when they begin.
+    """
+    limited = cells.get("omp_limited_parallelism")
+    notes = {LEFT_OUT: left_out, NEGATIVE: int((limited.value < 0).sum()) if limited is not None else 0}
+    if kind == BIN and without_time:
+        notes[NO_TIME.format(", ".join(without_time))] = len(without_time)
+    return {k: v for k, v in notes.items() if v}

@@ -1,0 +1,90 @@
+"""The fourth axis of a cube: periods, which are phases of the program or bins of time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.severity.reduction import reduce_at
+
+OUTSIDE = -1
+"""The period of what happens outside of all phases."""
+
+
+@dataclass
+class PeriodAxis:
+    """The periods of a cube, in order.
+
+    Attributes
+    ----------
+    kind : str
+        `phase` or `bin`.
+    words : str
+        What was asked for: a region, a call, or how many bins.
+    begin_time, end_time : (n,) int64
+        Ticks: when the first location begins a phase, and when the last one ends it; the edges of a bin.
+    n_locations : (n,) int32
+        How many locations have the phase; of bins all.
+    """
+
+    kind: str
+    words: str
+    begin_time: NDArray[np.int64]
+    end_time: NDArray[np.int64]
+    n_locations: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return self.begin_time.size
+
+
+@dataclass
+class PeriodCells:
+    """Sparse values per (call path, location, period), ordered by these, without duplicates and zeros.
+
+    Attributes
+    ----------
+    call_path, location, period : (n,) int32
+        The period is -1 outside of all phases.
+    value : (n,) int64 or float64
+        Ticks, occurrences, bytes or counts.
+    """
+
+    call_path: NDArray[np.int32]
+    location: NDArray[np.int32]
+    period: NDArray[np.int32]
+    value: NDArray[Any]
+
+    @classmethod
+    def ordered(
+        cls, call_path: NDArray[Any], location: NDArray[Any], period: NDArray[Any], value: NDArray[Any]
+    ) -> PeriodCells:
+        """Put cells in order, and add up those that are the same; zeros are left out."""
+        columns = tuple(c.astype(np.int32, copy=False) for c in (call_path, location, period))
+        spans = [int(c.max(initial=0)) + 2 for c in columns]
+        if spans[0] * spans[1] * spans[2] < 1 << 62:
+            # one key: a third of the time of three
+            key = (columns[0].astype(np.int64) * spans[1] + columns[1]) * spans[2] + (columns[2] + 1)
+            order = np.argsort(key, kind="stable")
+        else:
+            order = np.lexsort(columns[::-1])
+        columns = tuple(c[order] for c in columns)
+        value = value[order]
+        if value.size:
+            is_first = np.append(True, np.any([c[1:] != c[:-1] for c in columns], axis=0))
+            if not is_first.all():
+                value = reduce_at(np.cumsum(is_first) - 1, value, int(is_first.sum()))
+                columns = tuple(c[is_first] for c in columns)
+        found = cls(columns[0], columns[1], columns[2], value)
+        return found.where(value != 0)
+
+    def __len__(self) -> int:
+        return self.value.size
+
+    def where(self, mask: NDArray[np.bool_]) -> PeriodCells:
+        """Keep the cells a mask selects."""
+        if mask.all():
+            return self
+        return PeriodCells(self.call_path[mask], self.location[mask], self.period[mask], self.value[mask])

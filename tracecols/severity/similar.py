@@ -1,0 +1,160 @@
+"""Phases that are alike: groups of them, one that stands for each group, and those that are like no other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.arguments import show
+from tracecols.errors import SeverityError
+from tracecols.severity.queries import Severities
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_GROUPS = 64
+"""Groups, at most; what belongs to none of the first ones is like no other."""
+
+TOLD = 6
+"""Groups that are told in words."""
+
+FAR = 5.0
+"""Median deviations from the median of a group's times from which on a phase is an outlier."""
+
+
+def similar_periods(cube: Severities, name: str = "time", tolerance: float = 0.25) -> pd.DataFrame:
+    """Group phases, or bins, that are alike.
+
+    Two are alike if their call paths are visited the same number of times, and they send, receive and so on equally often, on every location; and
+    if what a property takes there, exclusively, differs by no more than a share of it all. Groups are formed one after the other, around the phase
+    whose total is the median of those that are left; O(n groups) in the number of cells.
+
+    Parameters
+    ----------
+    name : str
+        Id or title of a property.
+    tolerance : float
+        Share by which two may differ: the sum of the differences over call paths and locations, without sign, of the larger total.
+
+    Returns
+    -------
+    DataFrame
+        By phase or bin: `total` (seconds, occurrences or bytes), `group` (0 is the largest; -1 where a phase is like no other), `representative` (the phase
+        the group is formed around), `distance` (share by which it differs from that), and `is_outlier`: alone, or far from the times of its group.
+
+    Raises
+    ------
+    SeverityError
+        If the cube is not divided, there is no such property, or the tolerance is no share.
+
+    Examples
+    --------
+    >>> cube = trace.analyze(phases="timestep")  # doctest: +SKIP
+    >>> groups = cube.similar_periods()  # doctest: +SKIP
+    >>> groups[groups.is_outlier].index.tolist()  # doctest: +SKIP
+    [0, 17]
+    """
+    import pandas as pd
+
+    axis, name = cube.divided(), cube.find_property(name)
+    if isinstance(tolerance, bool) or not isinstance(tolerance, int | float) or not 0 <= tolerance <= 1:
+        raise SeverityError(f"{show(tolerance)} is no tolerance\n  give a share from 0 to 1")
+    n = len(axis)
+    cells = cube.period_cells[name]
+    cells = cells.where(cells.period >= 0)
+    _, feature = np.unique((cells.call_path.astype(np.int64) << 32) | cells.location, return_inverse=True)
+    n_features = int(feature.max(initial=-1)) + 1
+    period, value = cells.period.astype(np.int64), cells.value.astype(np.float64)
+    by_period = np.argsort(period, kind="stable")
+    starts = np.searchsorted(period[by_period], np.arange(n + 1))
+    size = np.bincount(period, np.abs(value), n)
+    pattern = _patterns(cube, n)
+    group, leader, distance = np.full(n, -1, np.int64), np.full(n, -1, np.int64), np.zeros(n)
+    left = np.ones(n, bool)
+    formed: list[tuple[int, NDArray[np.int64]]] = []
+    while left.any() and len(formed) < MOST_GROUPS:
+        # of the most frequent pattern of those that are left, the lowest number of equals
+        kinds, first, counts = np.unique(pattern[left], return_index=True, return_counts=True)
+        kind = kinds[np.lexsort((first, -counts))[0]]
+        mine = np.flatnonzero(left & (pattern == kind))
+        middle = int(mine[np.argsort(size[mine], kind="stable")[(mine.size - 1) // 2]])
+        dense = np.zeros(n_features)
+        own = by_period[starts[middle] : starts[middle + 1]]
+        dense[feature[own]] = value[own]
+        # sum |a - b| = sum |b| + sum over the cells of a of |a - b| - |b|
+        more = np.bincount(period, np.abs(value - dense[feature]) - np.abs(dense[feature]), n)
+        largest = np.maximum(np.maximum(size, size[middle]), 1)
+        away = np.maximum(more + np.abs(dense).sum(), 0.0) / largest
+        members = mine[away[mine] <= tolerance]
+        members = np.union1d(members, [middle])
+        leader[members], distance[members] = middle, away[members]
+        left[members] = False
+        formed.append((middle, members))
+    leader[left] = np.flatnonzero(left)
+    formed = sorted((f for f in formed if f[1].size > 1), key=lambda f: (-f[1].size, f[0]))
+    is_outlier = np.ones(n, bool)
+    for number, (_, members) in enumerate(formed):
+        group[members] = number
+        deviation = np.abs(size[members] - np.median(size[members]))
+        is_outlier[members] = deviation > np.maximum(FAR * np.median(deviation), tolerance / 2 * size[members])
+    return pd.DataFrame(
+        {
+            "total": np.bincount(period, value, n) * cube.scale(name),
+            "group": group,
+            "representative": leader,
+            "distance": distance,
+            "is_outlier": is_outlier,
+        },
+        index=pd.RangeIndex(n, name=axis.kind),
+    )
+
+
+def _patterns(cube: Severities, n: int) -> NDArray[np.uint64]:
+    """Return a number for each period that is the same where all counts are: of visits, messages, collective operations; (n,) uint64."""
+    result = np.zeros(n, np.uint64)
+    factors = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD6E8FEB86659FD93], np.uint64)
+    for number, (name, unit) in enumerate(zip(cube.properties.id, cube.properties.unit, strict=True)):
+        c = cube.period_cells[name]
+        if unit != "occ" or c.value.dtype.kind != "i" or cube.properties.children[name]:
+            continue
+        c = c.where(c.period >= 0)
+        mixed = np.full(len(c), number + 1, np.uint64)
+        for factor, column in zip(factors, (c.call_path, c.location, c.value, c.value), strict=True):
+            mixed = (mixed ^ column.astype(np.uint64)) * factor
+            mixed ^= mixed >> np.uint64(29)
+        np.add.at(result, c.period, mixed)
+    return result
+
+
+def groups_in_words(table: pd.DataFrame) -> list[str]:
+    """Say which phases are alike, and which are outliers; a line for each group and one for outliers.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Of `similar_periods`.
+    """
+    from tracecols.severity.narrowed import ranges
+
+    kind = str(table.index.name)
+    lines = []
+    n_groups = int(table.group.max()) + 1 if len(table) else 0
+    for number, members in table[(table.group >= 0) & (table.group < TOLD)].groupby("group"):
+        numbers = ranges(members.index.tolist())
+        numbers = numbers if len(numbers) <= 60 else f"{numbers[:56].rpartition(',')[0]},..."
+        lines.append(
+            f"group {number}: {len(members):,} {kind}s like {kind} {members.representative.iloc[0]}, within {members.distance.max():.1%}: {numbers}"
+        )
+    if n_groups > TOLD:
+        rest = int((table.group >= TOLD).sum())
+        lines.append(f"and {n_groups - TOLD:,} more groups of {rest:,} {kind}s")
+    outliers = table[table.is_outlier]
+    usual = float(table.total.median())
+    if len(outliers):
+        worst = outliers.iloc[(outliers.total - usual).abs().argsort(kind="stable").to_numpy()[::-1]].head(8)
+        told = ", ".join(f"{at} ({(row.total / usual - 1):+.0%})" if usual else f"{at}" for at, row in worst.iterrows())
+        more = f" and {len(outliers) - len(worst):,} more" if len(outliers) > len(worst) else ""
+        lines.append(f"outliers, and how they differ from the median: {told}{more}")
+    return lines
