@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.call_paths import merge_call_paths
+from tracecols.enhance.causes.quirks import OF_SCALASCA, Quirks
 from tracecols.enhance.collectives import plan_buckets
 from tracecols.enhance.facts import Definitions, Facts
 from tracecols.enhance.partitions import EVERYTHING, Bucket, divide, undivided
@@ -70,6 +71,7 @@ class Model:
         self.scans: Sequence[LocationScan] = given["scans"]
         self.members: NDArray[np.int64] = given["members"]
         self._values = dict(given)
+        self._others: dict[Quirks, Model] = {}
         self._lock = RLock()
 
     def get(self, name: str) -> Any:
@@ -105,6 +107,17 @@ class Model:
         """Return a model of the same trace that knows further topologies, before its own; it shares what has been computed."""
         facts = replace(self.facts, topologies=(*more, *self.facts.topologies))
         return Model(self.jobs, {**self._values, "facts": facts}, scan_spill=self.scan_spill)
+
+    def with_quirks(self, quirks: Quirks) -> Model:
+        """Return a model of the same trace with other peculiarities of root causes; it shares what does not depend on them."""
+        if quirks == self._values["quirks"]:
+            return self
+        with self._lock:
+            if quirks not in self._others:
+                depend = made_from("quirks")
+                kept = {name: value for name, value in self._values.items() if name not in depend}
+                self._others[quirks] = Model(self.jobs, {**kept, "quirks": quirks}, scan_spill=self.scan_spill)
+            return self._others[quirks]
 
     def divided(self) -> Run:
         """Divide the trace for an analysis in bounded memory; use in a `with` statement."""
@@ -160,7 +173,7 @@ class Run:
         given = {
             "facts": self._model.facts, "scans": self._model.scans, "only_global": stage == GLOBAL, "partition": partition,
             "members": np.arange(self._model.facts.n_locations) if stage == GLOBAL else members,
-            "division": self.division, "bucket": bucket, "spill": self._spill,
+            "division": self.division, "bucket": bucket, "spill": self._spill, "quirks": self._model.get("quirks"),
         }  # fmt: skip
         return Model(self._model.jobs, given, stage, self)
 
@@ -241,6 +254,21 @@ class Run:
                 yield from result
 
 
+def made_from(name: str) -> set[str]:
+    """Find the values that steps make from a value, directly or from others that they make from it.
+
+    Parameters
+    ----------
+    name : str
+        What steps read.
+    """
+    found = {name}
+    for step in STEPS:
+        if any((what.name if isinstance(what, Every) else what) in found for what in step.reads):
+            found.update(step.makes)
+    return found - {name}
+
+
 def kept_for(later: Iterable[str], stage: str) -> list[str]:
     """Find the values of a stage that the steps of some later stages read, directly or through what is kept in between.
 
@@ -291,6 +319,6 @@ def enhance(store: Store, jobs: int, progress: Progress | None = None) -> Model:
     facts = Facts.with_call_paths(d, merge_call_paths(scans, d.regions, d.order, d.process))
     given = {
         "facts": facts, "scans": scans, "members": np.arange(facts.n_locations), "only_global": False, "partition": 0,
-        "division": undivided(facts.process), "bucket": EVERYTHING, "spill": None,
+        "division": undivided(facts.process), "bucket": EVERYTHING, "spill": None, "quirks": OF_SCALASCA,
     }  # fmt: skip
     return Model(jobs, given, scan_spill=spill)

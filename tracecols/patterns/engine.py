@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.arguments import as_locations, as_seconds, as_texts, check_locations, did_you_mean, show
+from tracecols.enhance.causes.points import ticks_per_unit
 from tracecols.enhance.columns import CompoundTable
 from tracecols.enhance.grouping import lookup
 from tracecols.enhance.locations import PIECE_CALLS, PIECE_LEFT_OUT
@@ -28,7 +29,7 @@ from tracecols.patterns.bounds import check_bounds
 from tracecols.patterns.counters import counter_properties
 from tracecols.patterns.device_times import DeviceTimes, device_efficiencies
 from tracecols.patterns.plugins import installed
-from tracecols.patterns.profile import displaced_call_paths, overbooked_threads
+from tracecols.patterns.profile import displaced_call_paths, idle_cells, overbooked_threads
 from tracecols.patterns.registry import CONVENTIONS, find_declared, needed, properties
 from tracecols.patterns.team_times import TeamTimes
 from tracecols.schema import not_analysed
@@ -380,7 +381,7 @@ class Search:
             if p.charged and TABLES[p.table].stage == stage:
                 table: CompoundTable = of_slice.get(p.table)
                 mine = np.flatnonzero(table.property == CHARGED.index(p.id))
-                value = table.charged[mine] * self.model.resolution
+                value = table.charged[mine] * ticks_per_unit(self.model.facts, self.model.get("quirks"))
                 cells[p.id] = Cells.sum(table.call_path[mine], table.location[mine], value)
         return cells
 
@@ -516,7 +517,8 @@ def analyze_model(
     AnalysisError
         If something chosen does not exist, or a pattern fails.
     """
-    model = with_topologies(model, topologies)
+    check_conventions(conventions)
+    model = with_topologies(model, topologies).with_quirks(CONVENTIONS[conventions].quirks)
     declared = shown = declared_for(model, conventions, patterns)
     choice = choice.resolved(declared)
     if choice.properties is not None:
@@ -541,8 +543,9 @@ def analyze_model(
         if n.isdecimal() and int(n):
             found[what] = int(n)
     found |= {f"records of {what}, which are not analysed": n for what, n in not_analysed(model.store.manifest).items()}
-    displaced = displaced_call_paths(model, search.findings) if conventions == "scalasca" else 0
-    overbooked = overbooked_threads(model, search.findings) if conventions == "scalasca" else 0
+    follows_list = CONVENTIONS[conventions].idle is idle_cells
+    displaced = displaced_call_paths(model, search.findings) if follows_list else 0
+    overbooked = overbooked_threads(model, search.findings) if follows_list else 0
     if is_large:
         found[LEFT_OUT] = n_calls
     if overbooked:

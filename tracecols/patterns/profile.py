@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.causes.quirks import NONE, OF_SCALASCA
 from tracecols.enhance.locations import PIECE
 from tracecols.enhance.model import Model
 from tracecols.enhance.regions import Regions
@@ -163,11 +166,13 @@ def idle_where_not_visited(model: Model, findings: Findings) -> tuple[Cells, Cel
 
 
 SCALASCA = Conventions(
-    "scalasca", execution_cells, idle_cells, counted=lambda model, cells: cells, nested=True, ends_with_call=True
-)
+    "scalasca", execution_cells, idle_cells, counted=lambda model, cells: cells, nested=True, ends_with_call=True,
+    quirks=OF_SCALASCA,
+)  # fmt: skip
+EXACT = replace(SCALASCA, name="exact", quirks=NONE)
 EXPERT = Conventions(
     "expert", lambda model, findings: cells_in_teams(model, profile_cells(model)), idle_where_not_visited,
-    counted=cells_in_teams, nested=False, ends_with_call=False,
+    counted=cells_in_teams, nested=False, ends_with_call=False, quirks=OF_SCALASCA,
 )  # fmt: skip
 
 

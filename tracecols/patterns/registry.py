@@ -29,7 +29,7 @@ FAMILIES: tuple[Family, ...] = (
     devices.FAMILY, root_causes.FAMILY,
 )  # fmt: skip
 
-CONVENTIONS: dict[str, Conventions] = {c.name: c for c in (profile.SCALASCA, profile.EXPERT)}
+CONVENTIONS: dict[str, Conventions] = {c.name: c for c in (profile.SCALASCA, profile.EXPERT, profile.EXACT)}
 """Whose rules can be followed."""
 
 NEEDS: dict[str, Callable[[Model], bool]] = {
