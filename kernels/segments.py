@@ -220,6 +220,8 @@ def collect_segments(
                 x, y = flush_paths[j], before - now
             elif step == BEFORE_FORK and mine == FORK:
                 x, y = above, -mark_value[mark]
+                if x < 0 and fills:
+                    x = c
             elif step == CUT_BEHIND:
                 cut = mine == FORK or mine == JOIN_TEAM or what == JOIN
                 if mine == FORK and forgets:
