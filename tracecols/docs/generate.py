@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from tracecols.enhance.steps import STAGES, Every
@@ -98,13 +99,26 @@ def steps_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def as_in_scalasca(conventions: str) -> set[str]:
+    """Return the properties of the conventions `exact` that are the same as those of Scalasca; of others none."""
+    if conventions != "exact":
+        return set()
+    others = {p.id: replace(p, conventions=conventions) for p in properties("scalasca")}
+    return {p.id for p in properties(conventions) if replace(others.get(p.id, p), needs=p.needs) == p and p.id in others}
+
+
 def properties_page() -> str:
     """List all properties as trees."""
     parts = [NOTE + "# Properties\n\nEvery property has a page; `tracecols patterns P` prints the same.\n"]
     for conventions in CONVENTIONS:
         parts.append(f"## {conventions} conventions\n")
+        known = as_in_scalasca(conventions)
+        if known:
+            parts.append("Those of scalasca, and:\n")
         depth: dict[str, int] = {}
         for p in properties(conventions):
+            if p.id in known:
+                continue
             depth[p.id] = depth.get(p.parent, -1) + 1
             text = f"{'  ' * depth[p.id]}- [{p.title}](properties/{p.id}.md) `{p.id}` ({p.unit}; {how(p)}): {p.summary}"
             if p.confidence < 1:
@@ -157,7 +171,10 @@ def property_pages() -> dict[str, str]:
     pages: dict[str, str] = {}
     for conventions in CONVENTIONS:
         declared = properties(conventions)
+        known = as_in_scalasca(conventions)
         for p in declared:
+            if p.id in known:
+                continue
             name = f"properties/{p.id}.md"
             page = pages.setdefault(name, NOTE + f"# {p.title}\n\n`{p.id}`\n")
             page += f"\n## {conventions} conventions\n\n{p.summary}\n"

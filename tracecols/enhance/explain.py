@@ -90,7 +90,9 @@ def _of_causes(store: Store, kinds: Mapping[int, int], n_sends: int, n_receives:
     n_regions = n_events // 2 if threads else 0
     n_locks = store.definitions["locations"].num_rows + sum(n for k, n in kinds.items() if ACQUIRE[k])
     n_pairs = n_receives + n_sends + n_members + n_regions + n_locks
-    n_points = 2 * (n_receives + n_sends + n_locks) + n_members + n_regions + 3 * store.definitions["locations"].num_rows
+    n_points = (
+        2 * (n_receives + n_sends + n_locks) + n_members + n_regions + 3 * store.definitions["locations"].num_rows
+    )
     entries = 12 * n_events
     return {
         "late_senders": n_receives * (2 * point + pair), "late_receivers": n_sends * (2 * point + pair),

@@ -71,7 +71,10 @@ class Model:
         self.scans: Sequence[LocationScan] = given["scans"]
         self.members: NDArray[np.int64] = given["members"]
         self._values = dict(given)
+        # models with other peculiarities; of those the one they are made from, and what they do not share with it
         self._others: dict[Quirks, Model] = {}
+        self._shared: Model | None = None
+        self._own: set[str] = set()
         self._lock = RLock()
 
     def get(self, name: str) -> Any:
@@ -85,6 +88,8 @@ class Model:
         with self._lock:
             if name not in self._values:
                 step = STEP_OF[name]
+                if self._shared is not None and name not in self._own:
+                    return self._shared.get(name)
                 if self._run is not None and name in step.keeps and step.stage != self._stage:
                     return self._run.value(name, -1 if step.stage in ONCE else self._values["partition"])
                 made = step.function(*(self._read(what) for what in step.reads))
@@ -114,9 +119,9 @@ class Model:
             return self
         with self._lock:
             if quirks not in self._others:
-                depend = made_from("quirks")
-                kept = {name: value for name, value in self._values.items() if name not in depend}
-                self._others[quirks] = Model(self.jobs, {**kept, "quirks": quirks}, scan_spill=self.scan_spill)
+                given = {name: self._values[name] for name in GIVEN} | {"quirks": quirks}
+                other = self._others[quirks] = Model(self.jobs, given, scan_spill=self.scan_spill)
+                other._shared, other._own = self, made_from("quirks")
             return self._others[quirks]
 
     def divided(self) -> Run:

@@ -459,7 +459,18 @@ class Family:
         """
 
         def declare(function: CellFunction) -> CellFunction:
-            self.add(id, parent, title, summary, unit=unit, scalasca=scalasca, expert=expert, exact=exact, cells=function, **more)
+            self.add(
+                id,
+                parent,
+                title,
+                summary,
+                unit=unit,
+                scalasca=scalasca,
+                expert=expert,
+                exact=exact,
+                cells=function,
+                **more,
+            )
             return function
 
         return declare
@@ -490,7 +501,18 @@ class Family:
         """
 
         def declare(function: CellFunction) -> CellFunction:
-            self.add(id, parent, title, summary, unit=unit, scalasca=scalasca, expert=expert, exact=exact, derived=function, **more)
+            self.add(
+                id,
+                parent,
+                title,
+                summary,
+                unit=unit,
+                scalasca=scalasca,
+                expert=expert,
+                exact=exact,
+                derived=function,
+                **more,
+            )
             return function
 
         return declare

@@ -33,7 +33,7 @@ from tracecols.patterns.profile import displaced_call_paths, idle_cells, overboo
 from tracecols.patterns.registry import CONVENTIONS, find_declared, needed, properties
 from tracecols.patterns.team_times import TeamTimes
 from tracecols.schema import not_analysed
-from tracecols.schema.causes import CHARGED, HELD, WAITS
+from tracecols.schema.causes import CHARGED, HELD, RUN_CAUSES, WAITS
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.cube import SeverityCube
@@ -361,7 +361,7 @@ class Search:
                 DeviceTimes.of(of_slice)
                 if stage == WITHIN and "device_time" in self.by_id
                 else DeviceTimes.none(of_slice),
-                counts_of(of_slice, stage),
+                {**counts_of(of_slice, stage), **self._differences(of_slice, stage)},
             )
 
         cells = self.findings.cells
@@ -384,6 +384,12 @@ class Search:
                 value = table.charged[mine] * ticks_per_unit(self.model.facts, self.model.get("quirks"))
                 cells[p.id] = Cells.sum(table.call_path[mine], table.location[mine], value)
         return cells
+
+    def _differences(self, of_slice: Model, stage: str) -> dict[str, int]:
+        """Return what tells root causes from those of the reference, where a stage knows."""
+        name = RUN_CAUSES.name
+        computes = stage == TABLES[name].stage and any(p.charged and p.table == name for p in self.declared)
+        return dict(of_slice.get(name).counts) if computes else {}
 
     def largest(self, p: Property, cells: Cells) -> NDArray[np.int64]:
         """Search once more for the largest match of a pattern in each of some cells; (n_cells,) int64."""

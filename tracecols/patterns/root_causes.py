@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.model import Model
 from tracecols.patterns.base import Family, Findings
-from tracecols.schema.causes import CHARGED, DELAY_IDS, ROOT_CAUSES, RUN_CAUSES
+from tracecols.schema.causes import CHARGED, DELAY_IDS, ROOT_CAUSES, RUN_CAUSES, UNKNOWN_DELAYS
 from tracecols.severity.axes import CallAxis
 from tracecols.severity.cells import Cells, inclusive
 
@@ -31,8 +31,8 @@ ROUNDING = 2.0**-48
 ONLY_EXACT: dict[str, Any] = {"scalasca": None, "exact": {}}
 """Of properties that the reference does not have."""
 
-UNKNOWN = tuple(DELAY_IDS[name] for name in ("startup", "scan", "lock", "join"))
-"""Delays that the reference does not know of."""
+UNKNOWN = tuple(DELAY_IDS[name] for name in UNKNOWN_DELAYS)
+"""Properties of delays that the reference does not know of."""
 
 BALANCE = "Balance the work of processes or threads on these call paths."
 
@@ -55,7 +55,9 @@ sum_of("delay_mpi", "delay", "MPI", "Waiting time of others in MPI.", needs="mpi
 sum_of("delay_p2p", "delay_mpi", "Point-to-point", "Waiting time of others in point-to-point communication.")
 sum_of("delay_collective", "delay_mpi", "Collective", "Waiting time of others in collective communication.")
 sum_of("delay_omp", "delay", "OpenMP", "Waiting time of other threads.", needs="openmp")
-sum_of("delay_threads", "delay", "Threads", "Waiting time of other threads for locks and for threads to end.", **ONLY_EXACT)
+sum_of(
+    "delay_threads", "delay", "Threads", "Waiting time of other threads for locks and for threads to end.", **ONLY_EXACT
+)
 for what, parent, title, waits in (
     ("delay_latesender", "delay_p2p", "Late Sender", "of receivers for late senders"),
     ("delay_latereceiver", "delay_p2p", "Late Receiver", "of senders for late receivers"),
@@ -71,7 +73,9 @@ for what, parent, title, waits in (
     ("delay_join", "delay_threads", "Wait at Join", "for threads to end that are joined"),
 ):
     only = ONLY_EXACT if what in UNKNOWN else {}
-    sum_of(f"{what}_aggregate", parent, title, f"Waiting time {waits}, charged to the call paths that cause it.", **only)
+    sum_of(
+        f"{what}_aggregate", parent, title, f"Waiting time {waits}, charged to the call paths that cause it.", **only
+    )
     charged(
         what, f"{what}_aggregate", "Short-term",
         f"Waiting time {waits}, charged to the call paths on which the location that is waited for spent more time than the waiting one.",

@@ -17,7 +17,10 @@ DELAYS = (
     "late_sender", "late_receiver", "barrier", "n_to_n", "one_to_n", "n_to_one", "thread_barrier", "idle", "startup", "scan", "lock",
     "join",
 )  # fmt: skip
-"""What a delay makes others wait in, by number; the last four are unknown to the reference."""
+"""What a delay makes others wait in, by number."""
+
+UNKNOWN_DELAYS = ("startup", "scan", "lock", "join")
+"""Those that the reference does not know of."""
 
 DELAY_IDS = {
     "late_sender": "delay_latesender", "late_receiver": "delay_latereceiver", "barrier": "delay_barrier", "n_to_n": "delay_n2n",

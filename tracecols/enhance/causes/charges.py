@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.causes.delays import Delays, Intervals, OwnTimes
+from tracecols.enhance.causes.pairs import has_openmp
 from tracecols.enhance.causes.points import ticks_per_unit
 from tracecols.enhance.causes.quirks import Quirks
-from tracecols.enhance.causes.segments import Segments, Waits
+from tracecols.enhance.causes.segments import LIMIT, Segments, Waits
 from tracecols.enhance.causes.sweep import Factors, Path
 from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import combine, number
 from tracecols.kernels import causes as kernels
-from tracecols.schema.causes import CHARGED, DELAY_IDS, DELAYS, POINTS, ROOT_CAUSES, RUN_CAUSES
+from tracecols.schema.causes import (
+    CHARGED,
+    DELAY_IDS,
+    DELAYS,
+    POINTS,
+    ROOT_CAUSES,
+    RUN_CAUSES,
+    UNKNOWN_DELAYS,
+)
 
 ROUNDING = 2.0**-44
 """What rounding may change of a sum over all locations and call paths, in proportion."""
@@ -108,7 +117,11 @@ def _divided(facts: Facts, points: CompoundTable, pairs: CompoundTable, delays: 
             amount, end, weight, share, np.zeros(scratch), np.zeros(scratch), np.zeros(scratch, np.int64)
         )
         kept = np.flatnonzero(share)
-        what = np.repeat(short, np.maximum(size, 1))[kept] if name is None else CHARGED.index(f"{DELAY_IDS[name]}_longterm")
+        what = (
+            np.repeat(short, np.maximum(size, 1))[kept]
+            if name is None
+            else CHARGED.index(f"{DELAY_IDS[name]}_longterm")
+        )
         rows.append((what, call_path[kept], location[kept], share[kept]))
     return rows
 
@@ -131,7 +144,9 @@ def _critical_path(
         began = path.begin_time[here]
         ended = path.end_time[here]
         unit = ticks_per_unit(facts, quirks)
-        return [_stretches(points, spent, since, until, began / unit, ended / unit, length / unit, of, call_path, maps.time)]
+        return [
+            _stretches(points, spent, since, until, began / unit, ended / unit, length / unit, of, call_path, maps.time)
+        ]
     # without what the location waited in the call at which it begins to be on the path
     stop = np.where(since >= 0, since, 0)
     wait = np.where(since >= 0, points.wait[stop], 0.0)
@@ -178,7 +193,7 @@ def _stretches(
     return CHARGED.index("critical_path"), paths[kept], points.location[until[stretch[kept]]], share[kept]
 
 
-def _table(schema: object, rows: Sequence[Rows]) -> CompoundTable:
+def _table(schema: object, rows: Sequence[Rows], counts: Mapping[str, int] | None = None) -> CompoundTable:
     """Add up rows by property, call path and location, in their order."""
     numbers = [np.broadcast_to(np.asarray(r[0], np.int16), r[1].size) for r in rows]
     what = np.concatenate([np.zeros(0, np.int16), *numbers])
@@ -192,7 +207,7 @@ def _table(schema: object, rows: Sequence[Rows]) -> CompoundTable:
     columns = {
         "property": what[first], "call_path": call_path[first], "location": location[first], "charged": sums[order],
     }  # fmt: skip
-    return CompoundTable(schema, first.size, columns)  # type: ignore[arg-type]
+    return CompoundTable(schema, first.size, columns, dict(counts or {}))  # type: ignore[arg-type]
 
 
 def charge_run(
@@ -243,14 +258,42 @@ def charge_run(
                 factors.propagated[kept],
             )
         )
-    rows += _impacts(facts, quirks, charged, own)
-    return _table(RUN_CAUSES, rows)
+    impacts, n_everywhere = _impacts(facts, quirks, charged, own)
+    counts = {} if quirks.rounds_seconds else _differences(facts, quirks, pairs, own, impacts, n_everywhere)
+    return _table(RUN_CAUSES, rows + impacts, counts)
+
+
+def _differences(
+    facts: Facts,
+    quirks: Quirks,
+    pairs: CompoundTable,
+    own: Sequence[OwnTimes],
+    impacts: Sequence[Rows],
+    n_everywhere: int,
+) -> dict[str, int]:
+    """Count what root causes would not have with the peculiarities of the reference, as far as that is known without them."""
+    unit = facts.resolution / ticks_per_unit(facts, quirks)
+    waits = pairs.wait[np.isin(pairs.kind, [DELAYS.index(name) for name in UNKNOWN_DELAYS])]
+    location = np.concatenate([o.location for o in own])
+    many = int((np.bincount(location, minlength=1) > LIMIT).sum())
+    absent = sum(
+        float(value.sum()) for code, _, _, value in impacts if code == CHARGED.index("inter_partition_imbalance")
+    )
+    here = np.unique(location)
+    workers = int((facts.locations.master[here] != here).sum()) if has_openmp(facts) else 0
+    found = {
+        f"waits ({waits.sum() / unit:.6g} s) at start and end of MPI, in scans, for locks and threads whose causes conventions scalasca do not tell": waits.size,
+        "locations of whose call paths conventions scalasca lose some, because they have more than 128": many,
+        "worker threads of whose parallel regions conventions scalasca forget the ends": workers,
+        f"locations that visit all of the critical path, for which conventions scalasca find no inter-partition imbalance (here {absent / unit:.6g} s)": n_everywhere,
+    }
+    return {what: n for what, n in found.items() if n}
 
 
 def _impacts(
     facts: Facts, quirks: Quirks, charged: Sequence[CompoundTable], own: Sequence[OwnTimes]
-) -> list[Rows]:
-    """Compare the time of every location with that of the critical path."""
+) -> tuple[list[Rows], int]:
+    """Compare the time of every location with that of the critical path; count the locations that visit all of it."""
     code = CHARGED.index("critical_path")
     parts = [np.flatnonzero(c.property == code) for c in charged]
     path, on, value = (
@@ -258,7 +301,7 @@ def _impacts(
         for name in ("call_path", "location", "charged")
     )
     if not path.size:
-        return []
+        return [], 0
     order = np.lexsort((path, on))
     path, on, value = path[order], on[order], value[order]
     n = len(facts.call_paths)
@@ -270,7 +313,7 @@ def _impacts(
     order = np.lexsort((call_path, location))
     location, call_path, time = location[order], call_path[order], time[order]
     bounds = np.searchsorted(location, np.arange(facts.n_locations + 1))
-    lacking, absent = np.zeros(n), np.zeros(n)
+    lacking, absent, n_everywhere = np.zeros(n), np.zeros(n), 0
 
     def scaled(total: float, parts: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return what is lacking by call path, as parts of what is in all."""
@@ -289,6 +332,7 @@ def _impacts(
             less = np.maximum(on_path - spent, 0.0)
             lacking += scaled(length - spent.sum(), less)
             nowhere = np.where(spent <= 0, on_path, 0.0)
+            n_everywhere += int(not nowhere.any())
             visited = spent > 0
             absent += scaled(length - (spent[visited] + less[visited]).sum(), nowhere)
         share = np.where(value > 0, value / on_path[path], 0.0)
@@ -314,4 +358,4 @@ def _impacts(
     rows.append(
         (CHARGED.index("non_critical_path_activities"), call_path[beyond], location[beyond], (time - both)[beyond])
     )
-    return rows
+    return rows, n_everywhere

@@ -19,7 +19,6 @@ from tracecols.enhance.partitions import Division
 from tracecols.enhance.spill import ColumnSpill, keep
 from tracecols.kernels import causes as kernels
 
-
 END_OF_EVENTS = np.iinfo(np.int64).max
 """Beyond the rows of the last location."""
 

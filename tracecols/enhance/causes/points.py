@@ -476,8 +476,10 @@ def lock_points(
     if quirks.leaves_out_others:
         return Synchronisation([], [], spill)
     m, times = locks, clock(facts, quirks)
-    ticks, waits = wait_for_locks(facts, m)
-    of = np.flatnonzero(waits & (m.previous_owner >= 0) & (m.previous_owner != m.location) & (m.previous_call_path >= 0))
+    _, waits = wait_for_locks(facts, m)
+    of = np.flatnonzero(
+        waits & (m.previous_owner >= 0) & (m.previous_owner != m.location) & (m.previous_call_path >= 0)
+    )
     wait = times(m.previous_release_time[of]) - times(m.enter_time[of])
     nobody = {"partner": -1, "communicator": NOBODY, "set": -1}
     acquires = {

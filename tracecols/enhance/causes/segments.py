@@ -98,9 +98,7 @@ class _Collector:
         self.grow()
         n = int(self.state[kernels.N_LISTED])
         if not forgets and not self.state[kernels.IDLES] and self.state[kernels.IN] >= 0 and until > self.last[0]:
-            n = kernels.add(
-                int(self.state[kernels.IN]), until - self.last[0], n, self.slot, self.path, self.value
-            )
+            n = kernels.add(int(self.state[kernels.IN]), until - self.last[0], n, self.slot, self.path, self.value)
             self.state[kernels.N_LISTED] = n
             self.last[0] = until
         n, at = int(self.state[kernels.N_LISTED]), int(self.state[kernels.N_ENTRIES])
