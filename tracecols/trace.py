@@ -33,6 +33,7 @@ from tracecols.replay.prediction import Prediction
 from tracecols.replay.replay import RECORDED, Replay, as_changes
 from tracecols.schema import NAMES, SIDE_TABLES
 from tracecols.schema.causes import POINTS
+from tracecols.schema.severity import DEFAULT
 from tracecols.severity.efficiencies import IDEALS, REPLAY, tabulate
 from tracecols.slices.opened import open_slice
 from tracecols.slices.source import chosen_locations
@@ -480,7 +481,7 @@ class Trace:
         columns["property"] = pd.Categorical(columns["property"])
         return pd.DataFrame(columns, copy=False)
 
-    def critical_path(self, conventions: str = "scalasca") -> pd.DataFrame:
+    def critical_path(self, conventions: str = DEFAULT) -> pd.DataFrame:
         """Return the critical path, the chain of activities that determines how long the run takes, stretch by stretch.
 
         Parameters
@@ -522,7 +523,7 @@ class Trace:
 
     def analyze(
         self,
-        conventions: str = "scalasca",
+        conventions: str = DEFAULT,
         *,
         patterns: Family | str | Path | Iterable[Family | str | Path] = (),
         properties: str | Sequence[str] | None = None,
@@ -600,7 +601,7 @@ class Trace:
     def matches(
         self,
         name: str,
-        conventions: str = "scalasca",
+        conventions: str = DEFAULT,
         *,
         patterns: Family | str | Path | Iterable[Family | str | Path] = (),
         parameters: Mapping[str, Mapping[str, float]] | None = None,

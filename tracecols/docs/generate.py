@@ -104,7 +104,9 @@ def as_in_scalasca(conventions: str) -> set[str]:
     if conventions != "exact":
         return set()
     others = {p.id: replace(p, conventions=conventions) for p in properties("scalasca")}
-    return {p.id for p in properties(conventions) if replace(others.get(p.id, p), needs=p.needs) == p and p.id in others}
+    return {
+        p.id for p in properties(conventions) if replace(others.get(p.id, p), needs=p.needs) == p and p.id in others
+    }
 
 
 def properties_page() -> str:

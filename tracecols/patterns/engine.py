@@ -34,6 +34,7 @@ from tracecols.patterns.registry import CONVENTIONS, find_declared, needed, prop
 from tracecols.patterns.team_times import TeamTimes
 from tracecols.schema import not_analysed
 from tracecols.schema.causes import CHARGED, HELD, RUN_CAUSES, WAITS
+from tracecols.schema.severity import DEFAULT
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.cube import SeverityCube
@@ -495,7 +496,7 @@ def with_topologies(model: Model, topologies: Mapping[str, Any] | Sequence[Mappi
 
 def analyze_model(
     model: Model,
-    conventions: str = "scalasca",
+    conventions: str = DEFAULT,
     patterns: Iterable[Family] = (),
     choice: Choice = EVERYTHING,
     topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
@@ -583,7 +584,7 @@ def analyze_model(
 def find_matches(
     model: Model,
     name: str,
-    conventions: str = "scalasca",
+    conventions: str = DEFAULT,
     patterns: Iterable[Family] = (),
     choice: Choice = EVERYTHING,
     topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),

@@ -5,6 +5,9 @@ from __future__ import annotations
 from tracecols.schema.columns import Column, Table
 from tracecols.schema.versions import Version
 
+DEFAULT = "scalasca"
+"""The conventions of an analysis unless others are asked for."""
+
 CONVENTIONS = {
     "scalasca": "Scalasca 2",
     "expert": "EXPERT 3.0",
