@@ -315,6 +315,15 @@ def test_exact__says_what_differs_from_scalasca(stores):
         assert words in notes
 
 
+def test_exact__workers_are_reserved_as_long_as_their_master(stores):
+    """Limited parallelism goes by the call tree: in the list of the reference call paths that only workers visit count for others."""
+    model = enhance(stores["omp_basic"], 1)
+    by_list, by_tree = (analyze_model(model, c).cells["time"] for c in ("scalasca", "exact"))
+    run = model.scans[0].last_time - model.scans[0].first_time
+    assert (np.bincount(by_tree.location, by_tree.value) == run).all()
+    assert (np.bincount(by_list.location, by_list.value) > run).any()
+
+
 # -- kernels ----------------------------------------------------------------------------------------------------------------
 
 

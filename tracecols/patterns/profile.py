@@ -133,7 +133,16 @@ def idle_cells(model: Model, findings: Findings) -> tuple[Cells, Cells]:
     limited : Cells
         Of an outermost OpenMP region: how much less time a thread spent in it than the master.
     """
-    root = openmp_subtrees(model, findings)
+    return _idle_beside(model, findings, openmp_subtrees(model, findings))
+
+
+def idle_cells_by_tree(model: Model, findings: Findings) -> tuple[Cells, Cells]:
+    """Find the same by the call tree: what lies below an outermost OpenMP region counts for it, whoever visited it first."""
+    return _idle_beside(model, findings, subtrees_in_order(model, np.arange(len(model.call_paths))))
+
+
+def _idle_beside(model: Model, findings: Findings, root: NDArray[np.int64]) -> tuple[Cells, Cells]:
+    """Find the idle time of workers, given the outermost OpenMP call path of every call path."""
     inside = root >= 0
     serial = for_every_worker(model, findings.execution.on(~inside))
     spent = findings.execution.on(inside)
@@ -169,7 +178,7 @@ SCALASCA = Conventions(
     "scalasca", execution_cells, idle_cells, counted=lambda model, cells: cells, nested=True, ends_with_call=True,
     quirks=OF_SCALASCA,
 )  # fmt: skip
-EXACT = replace(SCALASCA, name="exact", quirks=NONE)
+EXACT = replace(SCALASCA, name="exact", idle=idle_cells_by_tree, quirks=NONE)
 EXPERT = Conventions(
     "expert", lambda model, findings: cells_in_teams(model, profile_cells(model)), idle_where_not_visited,
     counted=cells_in_teams, nested=False, ends_with_call=False, quirks=OF_SCALASCA,
