@@ -354,7 +354,9 @@ class Replay:
         rows = []
         for call_path, _ in self._largest(scales, n):
             mine = c.call_path == call_path
-            ticks = np.bincount(c.node[mine], scales[mine] * c.ticks[mine] * float(fine), weight.size)
+            ticks = np.bincount(c.node[mine], scales[mine] * c.ticks[mine] * float(fine), weight.size).astype(
+                np.float64
+            )
 
             def saved(part: float, ticks: NDArray[np.float64] = ticks) -> float:
                 less = np.maximum(weight - np.rint(part * ticks).astype(np.int64), 0)
