@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracecols.kernels.kernel import kernel
+from tracecols.kernels.kernel import kernel, part
 
 
 @kernel
@@ -149,10 +149,107 @@ def subtract_maps(
     return cause_map.size
 
 
+@part
+def _comes_first(i, j, remainder):
+    """Whether an item gets a whole unit before another: the one with the larger remainder, of equals the first."""
+    return remainder[i] > remainder[j] or (remainder[i] == remainder[j] and i < j)
+
+
+@part
+def _sift_down(i, n, order, remainder):
+    """Move an item of a heap down to its place; the one that comes first stands on top."""
+    while True:
+        child = 2 * i + 1
+        if child >= n:
+            return
+        if child + 1 < n and _comes_first(order[child + 1], order[child], remainder):
+            child += 1
+        if _comes_first(order[i], order[child], remainder):
+            return
+        order[i], order[child] = order[child], order[i]
+        i = child
+
+
+@part
+def _divide(amount, weight, start, n, share, remainder, order):
+    """Divide a whole amount into whole shares in proportion to weights, by the largest remainder; all to the first if there are none.
+
+    Parameters
+    ----------
+    amount : float
+        Whole.
+    weight : (any,) float64
+        From `start` on the weights, which are not negative.
+    start, n : int
+    share : (n,) float64, written
+    remainder, order : (n,) float64, int64
+        Scratch.
+    """
+    total = 0.0
+    for i in range(n):
+        total += weight[start + i]
+    rest = amount
+    for i in range(n):
+        exact = amount * weight[start + i] / total if total > 0 else (amount if i == 0 else 0.0)
+        share[i] = np.floor(exact)
+        remainder[i] = exact - share[i]
+        rest -= share[i]
+        order[i] = i
+    # what rounding has given too much of
+    i = 0
+    while rest < 0:
+        if share[i] > 0:
+            share[i] -= 1
+            rest += 1
+        else:
+            i += 1
+    if rest > 0:
+        for i in range(n // 2 - 1, -1, -1):
+            _sift_down(i, n, order, remainder)
+    left = n
+    while rest > 0:
+        first = order[0]
+        share[first] += 1
+        rest -= 1
+        # each gets one, unless there are more units than shares
+        if left > 1:
+            left -= 1
+            order[0] = order[left]
+            _sift_down(0, left, order, remainder)
+
+
+@kernel
+def divide_amounts(amount, weight_end, weight, share, scratch, remainder, order):
+    """Divide whole amounts into whole shares in proportion to weights, each by the largest remainder.
+
+    Parameters
+    ----------
+    amount : (n,) float64
+        Whole; at least one weight belongs to each.
+    weight_end : (n,) int64
+        One past the last weight of each.
+    weight : (n_weights,) float64
+        Not negative; where all are 0 the first gets everything.
+    share : (n_weights,) float64, written
+        Whole.
+    scratch, remainder, order : (at least the weights of one,) float64, float64, int64
+        Scratch.
+    """
+    start = np.int64(0)
+    for i in range(amount.size):
+        n = weight_end[i] - start
+        if n > 0:
+            _divide(amount[i], weight, start, n, scratch, remainder, order)
+            for j in range(n):
+                share[start + j] = scratch[j]
+        start = weight_end[i]
+
+
 @kernel
 def sweep_costs(
     node, node_end, pair_start, pair_waiting, pair_kind, pair_scale, pair_whole, pair_wait, since, counts_from,
     n_waiting, wait, cause, location, p2p_kinds, thread_kind, open_pairs, at, ready, is_blocked, cost, shares, propagated,
+    divides, pair_lost, amount, own, weight, portion, remainder, order,
 ):  # fmt: skip
     """Carry the costs of final waits back through time: a wait takes on the costs of those that it helped to cause.
 
@@ -180,7 +277,7 @@ def sweep_costs(
         Of waiting points who causes the wait; -1 none.
     location : (n_points,) int64
     p2p_kinds, thread_kind : int
-        Kinds below the first are point-to-point; kind of thread barriers, at which their own costs end.
+        Kinds below the first are point-to-point; kind of thread barriers, at which their own costs end (-1: they do not).
     open_pairs : (n_points,) int64
         How many waiting points of each cause are to come.
     at, ready, is_blocked : (n_locations,) int64, int64, bool
@@ -188,9 +285,18 @@ def sweep_costs(
     cost : (n_waits, n_kinds) float64, written
         Of each waiting point the seconds of final waits it helped to cause, by kind.
     shares : (n_pairs, n_kinds) float64, written
-        Of each pair the costs of its waiting point per second that the causing side lost.
+        Of each pair the costs of its waiting point per second that the causing side lost; if waits are divided, what of these costs
+        is charged to the causing side.
     propagated : (n_waits,) float64, written
         Of each waiting point how much of it lets others wait in point-to-point communication.
+    divides : bool
+        Whether waits and costs are whole and divided into whole shares: between the causing side and its waits.
+    pair_lost, amount : (n_pairs,) float64
+        What the causing side lost; the wait.
+    own : (n_pairs,) float64, written
+        If waits are divided: what of each wait is charged to the causing side.
+    weight, portion, remainder, order : (n_waits + 1,) float64, float64, float64, int64
+        Scratch.
 
     Returns
     -------
@@ -209,7 +315,7 @@ def sweep_costs(
             while unfinished < n_locations and at[unfinished] == node_end[unfinished + 1]:
                 unfinished += 1
             if unfinished == n_locations:
-                return n_forced
+                break
             ready[0] = unfinished
             is_blocked[unfinished] = False
             n_ready = 1
@@ -223,12 +329,38 @@ def sweep_costs(
                 break
             forced = False
             for p in range(pair_start[i], pair_start[i + 1]):
+                if divides:
+                    kind, e = pair_kind[p], pair_waiting[p]
+                    first = n_waiting[max(since[p] + 1, counts_from[p])]
+                    n = n_waiting[i] - first + 1
+                    # nobody passes on what nothing is known to have caused: it is charged where the cause comes
+                    weight[0] = pair_lost[p]
+                    for j in range(1, n):
+                        weight[j] = wait[first + j - 1]
+                    for k in range(n_kinds + 1):
+                        passed = amount[p]
+                        if k < n_kinds:
+                            passed = cost[n_waiting[e], k] if e >= 0 and n_waiting[e + 1] > n_waiting[e] else 0.0
+                        if not passed > 0:
+                            continue
+                        _divide(passed, weight, 0, n, portion, remainder, order)
+                        if k < n_kinds:
+                            cost[n_waiting[e], k] = 0.0
+                            shares[p, k] += portion[0]
+                        else:
+                            own[p] = portion[0]
+                        for j in range(1, n):
+                            v = first + j - 1
+                            cost[v, k if k < n_kinds else kind] += portion[j]
+                            if k == n_kinds and kind < p2p_kinds:
+                                propagated[v] = max(propagated[v], min(portion[j], wait[v]))
+                    continue
                 if not pair_whole[p] > 0:
                     continue
                 kind, scale, e = pair_kind[p], pair_scale[p], pair_waiting[p]
                 if e >= 0 and n_waiting[e + 1] > n_waiting[e]:
                     for k in range(n_kinds):
-                        if kind != thread_kind or k != thread_kind:
+                        if thread_kind < 0 or kind != thread_kind or k != thread_kind:
                             shares[p, k] = cost[n_waiting[e], k] / pair_whole[p]
                 if not pair_wait[p] > 0:
                     continue
@@ -249,11 +381,20 @@ def sweep_costs(
                     is_blocked[other] = False
                     ready[n_ready] = other
                     n_ready += 1
+    if divides:
+        # what came to waits after they had been passed on, because they depend on each other
+        for p in range(pair_waiting.size):
+            e = pair_waiting[p]
+            if e >= 0 and n_waiting[e + 1] > n_waiting[e]:
+                for k in range(n_kinds):
+                    shares[p, k] += cost[n_waiting[e], k]
+                    cost[n_waiting[e], k] = 0.0
+    return n_forced
 
 
 @kernel
 def walk_critical_path(
-    start, stop_before, goes_on, is_end, team_start, team_member, wait, seen, work, until
+    start, stop_before, goes_on, is_end, team_start, team_member, wait, seen, work, until, is_single, lets_go, resumes, reached, left,
 ):  # fmt: skip
     """Walk the critical path back through time, from stop to stop.
 
@@ -274,6 +415,12 @@ def walk_critical_path(
         Scratch; false.
     until : (n_points,) int64, written
         Of stops on the path, which are -1 before, the point up to which their location is on it.
+    is_single : bool
+        Whether the path is one, which never goes on at one place at several times, and never forward in time.
+    lets_go, resumes : (n_points,) float64
+        When a cause comes; when a waiting point has waited long enough.
+    reached, left : (n_points + 1,) float64, written
+        Of one path: from when, and until when, the location of a stop is on it; in the last place from the beginning of a location.
 
     Returns
     -------
@@ -283,10 +430,19 @@ def walk_critical_path(
     beginning = np.int64(-1)
     n = 1
     work[0] = start
+    now = lets_go[start]
     while n > 0:
         n -= 1
         i = work[n]
         s = stop_before[i]
+        if is_single:
+            # what contradicts itself may come back: the path has left this location there already
+            while s >= 0 and until[s] >= 0:
+                s = stop_before[s]
+            at = s if s >= 0 else until.size
+            left[at] = now
+            now = min(now, max(resumes[s], 0.0) if s >= 0 else 0.0)
+            reached[at] = now
         if s < 0:
             beginning = i
             continue
@@ -298,7 +454,7 @@ def walk_critical_path(
         if is_end[s]:
             continue
         if goes_on[s] >= 0:
-            if not seen[goes_on[s]]:
+            if is_single or not seen[goes_on[s]]:
                 seen[goes_on[s]] = True
                 work[n] = goes_on[s]
                 n += 1

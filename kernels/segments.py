@@ -5,19 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from tracecols.kernels.actions import FLUSH, JOIN, NOTHING, ON_OFF, POP, PUSH
-from tracecols.kernels.kernel import kernel
+from tracecols.kernels.kernel import kernel, part
 
 REQUEST = 255
 """Besides the actions of all walks: a receive is posted, where the reference makes a cut."""
 
-# what happens at a marked row: a cut in front of it, the ENTER or the EXIT of a parallel region
-CUT, FORK, LEAVE_TEAM = range(3)
+LONG = 64
+"""Entries from which a map is sorted as a heap."""
+
+# what happens at a marked row: a cut in front of it, the ENTER or the EXIT of a parallel region; the same on a thread that another one has
+# forked, which idles outside
+CUT, FORK, LEAVE_TEAM, JOIN_TEAM, END_IN_TEAM = range(5)
 
 # what an event contributes, one after the other
 CUT_BEFORE, BEFORE_JOIN, OF_JOIN, OWN, OF_FLUSH, BEFORE_FORK, CUT_BEHIND, AFTER_FORK = range(8)
 
 # state carried from batch to batch
-N_LISTED, N_ENTRIES, N_SEGMENTS, N_MARKS, N_FLUSHES, N_JOINS, N_STATE = range(7)
+N_LISTED, N_ENTRIES, N_SEGMENTS, N_MARKS, N_FLUSHES, N_JOINS, IN, IDLES, N_STATE = range(9)
 
 
 @kernel
@@ -33,7 +37,7 @@ def add(c, x, n, slot, path, value):
         Call path, seconds.
     n : int
         How many call paths the map holds.
-    slot : (n_call_paths,) int16
+    slot : (n_call_paths,) int32
         Where each stands in `path` and `value`; -1 not there.
     path, value : (limit,) int32, float64
     """
@@ -58,9 +62,37 @@ def add(c, x, n, slot, path, value):
     return n
 
 
+@part
+def _sift_down(i, n, path, value):
+    """Move an entry of a heap down to its place; the largest call path stands on top."""
+    while True:
+        child = 2 * i + 1
+        if child >= n:
+            return
+        if child + 1 < n and path[child + 1] > path[child]:
+            child += 1
+        if path[child] <= path[i]:
+            return
+        path[i], path[child] = path[child], path[i]
+        value[i], value[child] = value[child], value[i]
+        i = child
+
+
 @kernel
 def take_out(n, slot, path, value, out_path, out_value, start):
     """Empty a map into an array, in the order of the call paths."""
+    if n > LONG:
+        # the map itself becomes a heap
+        for i in range(n // 2 - 1, -1, -1):
+            _sift_down(i, n, path, value)
+        for m in range(n - 1, -1, -1):
+            slot[path[0]] = -1
+            out_path[start + m] = path[0]
+            out_value[start + m] = value[0]
+            path[0] = path[m]
+            value[0] = value[m]
+            _sift_down(0, m, path, value)
+        return
     for i in range(n):
         slot[path[i]] = -1
         j = start + i
@@ -75,8 +107,8 @@ def take_out(n, slot, path, value, out_path, out_value, start):
 
 @kernel
 def collect_segments(
-    time, kind, region, node, start, base_row, action, number, parent, first_time, resolution, forgets,
-    stop_times, flush_paths, mark_row, mark_what, mark_value, mark_cut, join_row, join_cut,
+    time, kind, region, node, start, base_row, action, number, parent, first_time, resolution, forgets, fills,
+    stop_times, flush_paths, mark_row, mark_what, mark_value, mark_cut, mark_time, join_row, join_cut,
     state, last, slot, path, value, entry_path, entry_value, segment_end,
 ):  # fmt: skip
     """Add up the time between the events of one location by call path, from cut to cut.
@@ -95,15 +127,18 @@ def collect_segments(
     parent : (n_call_paths,) int64
         Of the call paths, -1 for roots.
     first_time, resolution : int
-        Ticks of time 0, ticks per second.
+        Ticks of time 0, ticks per unit of time.
     forgets : bool
         Whether the location is a worker thread: what it has done since the last cut is dropped where it begins in a team.
+    fills : bool
+        Whether time outside of all regions counts for the one that is entered next.
     stop_times, flush_paths : (n_flushes,) int64, int64
         Ends of the location's buffer flushes, and their call paths.
     mark_row, mark_what, mark_value : (n_marks,) int64, int8, float64
-        Rows where something happens, ascending: CUT; FORK, seconds since the FORK; LEAVE_TEAM, seconds to the JOIN.
-    mark_cut : (n_marks,) int64, written
-        Number of the cut at every mark.
+        Rows where something happens, ascending: CUT; FORK and JOIN_TEAM, time since the FORK; LEAVE_TEAM and END_IN_TEAM, time to
+        the JOIN.
+    mark_cut, mark_time : (n_marks,) int64, float64, written
+        Number of the cut at every mark, and when it is.
     join_row, join_cut : (n_joins,) int64, written
         Rows of the JOINs, and the cuts behind them.
     state : (N_STATE,) int64
@@ -141,6 +176,9 @@ def collect_segments(
         if not here and (what == PUSH or what == POP):
             # what nearly all events are
             own = above if what == PUSH else c
+            if own < 0 and fills:
+                own = c
+            state[IN] = c if what == PUSH or above < 0 else above
             if own >= 0:
                 at = slot[own]
                 if at >= 0:
@@ -160,15 +198,21 @@ def collect_segments(
                 cut = what == REQUEST or mine == CUT
             elif step == BEFORE_JOIN and mine == LEAVE_TEAM:
                 x, y = above, -mark_value[mark]
-            elif step == OF_JOIN and mine == LEAVE_TEAM:
+            elif step == OF_JOIN and (mine == LEAVE_TEAM or mine == END_IN_TEAM):
                 x, y = c, mark_value[mark]
             elif step == OWN:
                 if what == PUSH:
-                    x, y = above, now - before
+                    # a thread that another one has forked has idled
+                    if mine != JOIN_TEAM:
+                        x, y = above, now - before
+                        if x < 0 and fills:
+                            x = c
                 elif what == POP or what == JOIN or what == FLUSH:
                     x, y = c, now - before
                 if what == PUSH or what == POP or what == JOIN:
                     before = now
+                if what == PUSH or what == POP:
+                    state[IN] = c if what == PUSH or above < 0 else above
             elif step == OF_FLUSH and what == FLUSH:
                 j = state[N_FLUSHES]
                 state[N_FLUSHES] = j + 1
@@ -176,13 +220,15 @@ def collect_segments(
                 x, y = flush_paths[j], before - now
             elif step == BEFORE_FORK and mine == FORK:
                 x, y = above, -mark_value[mark]
+                if x < 0 and fills:
+                    x = c
             elif step == CUT_BEHIND:
-                cut = mine == FORK or what == JOIN
+                cut = mine == FORK or mine == JOIN_TEAM or what == JOIN
                 if mine == FORK and forgets:
                     for j in range(n):
                         slot[path[j]] = -1
                     n = np.int64(0)
-            elif step == AFTER_FORK and mine == FORK:
+            elif step == AFTER_FORK and (mine == FORK or mine == JOIN_TEAM):
                 x, y = c, mark_value[mark]
             if x >= 0:
                 n = add(x, y, n, slot, path, value)
@@ -198,7 +244,10 @@ def collect_segments(
                     state[N_JOINS] += 1
                 if here:
                     mark_cut[mark] = n_segments
+                    mark_time[mark] = before - mark_value[mark] if mine == FORK or mine == JOIN_TEAM else before
         if here:
+            if mine == JOIN_TEAM or mine == END_IN_TEAM:
+                state[IDLES] = 1 if mine == END_IN_TEAM else 0
             mark += 1
         i += 1
     state[N_LISTED], state[N_ENTRIES], state[N_SEGMENTS], state[N_MARKS] = n, n_entries, n_segments, mark

@@ -351,7 +351,7 @@ def test_last_synchronisation__is_the_last_point_before_with_the_process(locatio
 def test_charged__properties_are_declared():
     from tracecols.patterns.registry import properties
 
-    declared = {p.id for p in properties("scalasca") if p.charged}
+    declared = {p.id for conventions in ("scalasca", "exact") for p in properties(conventions) if p.charged}
     assert declared == set(CHARGED)
     assert LIMIT == 128
 

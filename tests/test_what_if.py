@@ -100,6 +100,32 @@ def test_savings__where_to_begin(steps):
     assert after["saving"].to_dict() == {"main/fast": 27}
 
 
+def test_slack__is_how_much_shorter_a_call_path_can_be_before_another_path_takes_over(steps):
+    found = steps.what_if().slack().set_index("path")
+    # both ranks shorten each of them: the same rank stays the last one at each barrier
+    assert found["critical"].to_dict() == pytest.approx({"main/slow": 40, "main/fast": 30})
+    assert found["slack"].to_dict() == pytest.approx({"main/slow": 40, "main/fast": 30})
+    assert found["limit"].tolist() == [0, 0]
+
+
+def test_slack__ends_where_others_come_last():
+    """Rank 0 computes f for 40 s and rank 1 g for 30 s in front of a barrier."""
+    program = Program(2)
+    for one, name, work in zip(program.masters, "fg", (40, 30), strict=True):
+        one.enter(0, "main").enter(0, name).leave(work).enter(work, "MPI_Barrier").begin_collective(work)
+        one.end_collective(41, "barrier").leave(41).leave(41)
+    with program.trace() as trace:
+        plain = trace.what_if()
+        found = plain.slack()
+        # g is not on the critical path
+        assert found.path.tolist() == ["main/f"]
+        assert found.critical.tolist() == pytest.approx([40], rel=1e-4)
+        assert found.slack.tolist() == pytest.approx([10], rel=1e-3)
+        # up to there all of it is saved, and nothing beyond
+        assert trace.what_if({"f": found.limit[0]}).saving == 10
+        assert trace.what_if({"f": 0.5}).saving == 10
+
+
 def test_savings__are_those_of_a_replay_with_that_factor(tmp_path):
     trace = tracecols.open(tracecols.convert(DATA / "coll", tmp_path / "x.trace"))
     plain = trace.what_if()

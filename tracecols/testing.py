@@ -28,6 +28,7 @@ from tracecols.patterns.base import Family
 from tracecols.schema import DEFINITIONS, KINDS, SIDE_TABLES
 from tracecols.schema import EventKind as K
 from tracecols.schema.enums import COLLECTIVE_OPS, PARADIGMS
+from tracecols.schema.severity import DEFAULT
 from tracecols.scratch import temporary_folder
 from tracecols.severity import SeverityCube
 from tracecols.trace import Trace
@@ -561,7 +562,7 @@ def assert_severities(
     expected: Mapping[tuple[str, int] | tuple[str, int, int], float],
     *,
     patterns: Iterable[Family | str | Path] = (),
-    conventions: str = "scalasca",
+    conventions: str = DEFAULT,
     parameters: Mapping[str, Mapping[str, float]] | None = None,
 ) -> None:
     """Check what a pattern finds in a program, and what must hold of every pattern.

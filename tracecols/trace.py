@@ -29,8 +29,9 @@ from tracecols.jobs import n_jobs
 from tracecols.once import once
 from tracecols.patterns.base import Family
 from tracecols.patterns.candidates import propose_phases
-from tracecols.patterns.engine import analyze_model, choose, find_matches, find_waits
+from tracecols.patterns.engine import analyze_model, check_conventions, choose, find_matches, find_waits
 from tracecols.patterns.plugins import load_all
+from tracecols.patterns.registry import CONVENTIONS
 from tracecols.readable import Readable, n_readable
 from tracecols.replay.efficiencies import check_ideal, run_times
 from tracecols.replay.prediction import Prediction
@@ -38,6 +39,7 @@ from tracecols.replay.replay import RECORDED, Replay, as_changes
 from tracecols.schema import DEFINITIONS, NAMES, SIDE_TABLES, Table
 from tracecols.schema.causes import POINTS, WAITS
 from tracecols.schema.compound import EVENTS_WITH_POINTERS
+from tracecols.schema.severity import DEFAULT
 from tracecols.severity.efficiencies import IDEALS, REPLAY, tabulate
 from tracecols.slices.opened import open_slice
 from tracecols.slices.rewritten import RewrittenTrace
@@ -660,22 +662,38 @@ class Trace:
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *self.catalog.names})
 
-    def critical_path(self) -> pd.DataFrame:
+    def critical_path(self, conventions: str = DEFAULT) -> pd.DataFrame:
         """Return the critical path, the chain of activities that determines how long the run takes, stretch by stretch.
+
+        Parameters
+        ----------
+        conventions : str
+            As for `analyze`. Under `exact` the path has no gaps from the start of the run to its end, and is one path always; under the others it
+            lies between MPI_Init and MPI_Finalize, and goes on with all threads that tie at a barrier.
 
         Returns
         -------
         DataFrame
             In the order of time a row for every stretch on one location: `location`, `begin_time` and `end_time` (ticks),
             `begin_call_path` and `end_call_path` (call paths at its ends, as text; empty where the recording begins), `reason`: why the path
-            comes to this location, as in `schema.causes.POINTS` (empty where the recording begins). Without MPI and OpenMP it is empty.
+            comes to this location, as in `schema.causes.POINTS` (empty where the recording begins). Without MPI and OpenMP it is empty, but
+            under `exact`.
+
+        Raises
+        ------
+        AnalysisError
+            If there are no such conventions.
 
         Examples
         --------
         >>> path = trace.critical_path()  # doctest: +SKIP
         >>> trace.duration(path.end_time - path.begin_time).groupby(path.location).sum()  # doctest: +SKIP
         """
-        frame = self.frame("critical_path_stretches", raw=True)
+        check_conventions(conventions)
+        model = self.model.with_quirks(CONVENTIONS[conventions].quirks)
+        table = model.get("critical_path_stretches")
+        self._check_frame("critical_path_stretches", row_bytes(table.table) * len(table))
+        frame = table.frame()
         names = np.array([*self.model.call_paths.names(list(self.model.regions.name)), ""], object)
         for column in ("begin_call_path", "end_call_path"):
             frame[column] = names[frame[column].to_numpy()]
@@ -686,7 +704,7 @@ class Trace:
 
     def analyze(
         self,
-        conventions: str = "scalasca",
+        conventions: str = DEFAULT,
         *,
         patterns: Family | str | Path | Iterable[Family | str | Path] = (),
         properties: str | Sequence[str] | None = None,
@@ -803,7 +821,7 @@ class Trace:
     def matches(
         self,
         name: str,
-        conventions: str = "scalasca",
+        conventions: str = DEFAULT,
         *,
         patterns: Family | str | Path | Iterable[Family | str | Path] = (),
         parameters: Mapping[str, Mapping[str, float]] | None = None,

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from tracecols.cli.options import duration, finite, numbers, parameters
-from tracecols.schema.severity import CONVENTIONS
+from tracecols.schema.severity import CONVENTIONS, DEFAULT
 
 
 @click.command()
@@ -24,7 +24,7 @@ from tracecols.schema.severity import CONVENTIONS
 @click.option(
     "--conventions",
     type=click.Choice(list(CONVENTIONS)),
-    default="scalasca",
+    default=DEFAULT,
     show_default=True,
     help=f"Whose rules to follow where analysers differ: {', '.join(CONVENTIONS.values())}.",
 )

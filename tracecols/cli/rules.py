@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracecols.schema.severity import CONVENTIONS
+from tracecols.schema.severity import CONVENTIONS, DEFAULT
 
 if TYPE_CHECKING:
     from tracecols.severity.cube import SeverityCube
@@ -47,7 +47,7 @@ def open_source(path: Path, jobs: int | None) -> SeverityCube | Trace:
 @click.option(
     "--conventions",
     type=click.Choice(list(CONVENTIONS)),
-    default="scalasca",
+    default=DEFAULT,
     show_default=True,
     help="Of a store: whose rules to follow where analysers differ.",
 )

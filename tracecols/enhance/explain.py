@@ -10,6 +10,7 @@ import numpy as np
 from tracecols.enhance.causes.points import OF_PAIR, OF_POINT
 from tracecols.enhance.collectives import MEMBER
 from tracecols.enhance.facts import Definitions
+from tracecols.enhance.locks import ACQUIRE
 from tracecols.enhance.messages import KEY, RECEIVES, RECV_HALF, SEND_HALF, SENDS
 from tracecols.enhance.partitions import BUCKET_ROWS, divide
 from tracecols.enhance.scan import ATTRIBUTED
@@ -87,13 +88,16 @@ def _of_causes(store: Store, kinds: Mapping[int, int], n_sends: int, n_receives:
     n_events = int(store.manifest["n_events"])
     threads = {int(EventKind.THREAD_FORK), int(EventKind.OMP_FORK)} & set(kinds)
     n_regions = n_events // 2 if threads else 0
-    n_pairs = n_receives + n_sends + n_members + n_regions
-    n_points = 2 * (n_receives + n_sends) + n_members + n_regions + 3 * store.definitions["locations"].num_rows
+    n_locks = store.definitions["locations"].num_rows + sum(n for k, n in kinds.items() if ACQUIRE[k])
+    n_pairs = n_receives + n_sends + n_members + n_regions + n_locks
+    n_points = (
+        2 * (n_receives + n_sends + n_locks) + n_members + n_regions + 3 * store.definitions["locations"].num_rows
+    )
     entries = 12 * n_events
     return {
         "late_senders": n_receives * (2 * point + pair), "late_receivers": n_sends * (2 * point + pair),
         "collective_points": n_members * (point + pair), "startup_points": 2 * store.definitions["locations"].num_rows * point,
-        "thread_points": n_regions * (point + pair), "sync_points": n_points * point, "delay_pairs": n_pairs * (pair + 32),
+        "lock_points": n_locks * (2 * point + pair), "thread_points": n_regions * (point + pair), "sync_points": n_points * point, "delay_pairs": n_pairs * (pair + 32),
         "segments": entries, "waiting_times": 16 * n_pairs + entries, "own_times": 16 * n_events, "delays": 24 * n_pairs + entries,
         "factors": n_pairs * 8 * (len(DELAYS) + 2) + 8 * n_points, "path": 16 * n_points, "root_causes": 18 * n_events,
     }  # fmt: skip

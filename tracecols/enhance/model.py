@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.call_paths import CallPaths, PeriodCallPaths, merge_call_paths
+from tracecols.enhance.causes.quirks import OF_SCALASCA, Quirks
 from tracecols.enhance.collectives import plan_buckets
 from tracecols.enhance.facts import Definitions, Facts
 from tracecols.enhance.partitions import EVERYTHING, Bucket, divide, undivided
@@ -71,6 +72,10 @@ class Model:
         self.scans: Sequence[LocationScan] = given["scans"]
         self.members: NDArray[np.int64] = given["members"]
         self._values = dict(given)
+        # models with other peculiarities; of those the one they are made from, and what they do not share with it
+        self._others: dict[Quirks, Model] = {}
+        self._shared: Model | None = None
+        self._own: set[str] = set()
         self._lock = RLock()
 
     def __repr__(self) -> str:
@@ -87,6 +92,8 @@ class Model:
         with self._lock:
             if name not in self._values:
                 step = STEP_OF[name]
+                if self._shared is not None and name not in self._own:
+                    return self._shared.get(name)
                 if self._run is not None and name in step.keeps and step.stage != self._stage:
                     return self._run.value(name, -1 if step.stage in ONCE else self._values["partition"])
                 made = step.function(*(self._read(what) for what in step.reads))
@@ -116,6 +123,17 @@ class Model:
         """Return a model of the same trace that knows further topologies, before its own; it shares what has been computed."""
         facts = replace(self.facts, topologies=(*more, *self.facts.topologies))
         return Model(self.jobs, {**self._values, "facts": facts}, scan_spill=self.scan_spill)
+
+    def with_quirks(self, quirks: Quirks) -> Model:
+        """Return a model of the same trace with other peculiarities of root causes; it shares what does not depend on them."""
+        if quirks == self._values["quirks"]:
+            return self
+        with self._lock:
+            if quirks not in self._others:
+                given = {name: self._values[name] for name in GIVEN} | {"quirks": quirks}
+                other = self._others[quirks] = Model(self.jobs, given, scan_spill=self.scan_spill)
+                other._shared, other._own = self, made_from("quirks")
+            return self._others[quirks]
 
     def divided(self) -> Run:
         """Divide the trace for an analysis in bounded memory; use in a `with` statement."""
@@ -171,7 +189,7 @@ class Run:
         given = {
             "facts": self._model.facts, "scans": self._model.scans, "only_global": stage == GLOBAL, "partition": partition,
             "members": np.arange(self._model.facts.n_locations) if stage == GLOBAL else members,
-            "division": self.division, "bucket": bucket, "spill": self._spill,
+            "division": self.division, "bucket": bucket, "spill": self._spill, "quirks": self._model.get("quirks"),
         }  # fmt: skip
         return Model(self._model.jobs, given, stage, self)
 
@@ -252,6 +270,21 @@ class Run:
                 yield from result
 
 
+def made_from(name: str) -> set[str]:
+    """Find the values that steps make from a value, directly or from others that they make from it.
+
+    Parameters
+    ----------
+    name : str
+        What steps read.
+    """
+    found = {name}
+    for step in STEPS:
+        if any((what.name if isinstance(what, Every) else what) in found for what in step.reads):
+            found.update(step.makes)
+    return found - {name}
+
+
 def kept_for(later: Iterable[str], stage: str) -> list[str]:
     """Find the values of a stage that the steps of some later stages read, directly or through what is kept in between.
 
@@ -313,6 +346,6 @@ def enhance(store: Store, jobs: int, progress: Progress | None = None, periods: 
     facts = Facts.with_call_paths(d, call_paths)
     given = {
         "facts": facts, "scans": scans, "members": np.arange(facts.n_locations), "only_global": False, "partition": 0,
-        "division": undivided(facts.process), "bucket": EVERYTHING, "spill": None,
+        "division": undivided(facts.process), "bucket": EVERYTHING, "spill": None, "quirks": OF_SCALASCA,
     }  # fmt: skip
     return Model(jobs, given, scan_spill=spill)

@@ -36,10 +36,11 @@ WITHIN, RECEIVE, SEND, BUCKET, GLOBAL, CLOCKS, CAUSES, SPENT, DELAYS, SWEEP, CHA
 ONCE = (GLOBAL, CLOCKS, CAUSES, SWEEP, RUN)
 """Those that run once, for the whole trace."""
 
-GIVEN = ("facts", "scans", "members", "only_global", "partition", "division", "bucket", "spill")
+GIVEN = ("facts", "scans", "members", "only_global", "partition", "division", "bucket", "spill", "quirks")
 """Values that are there before any step: what is known of the whole trace (`Facts`), the scans of all locations, the locations
 of the slice, whether it sees only the calls that join all processes, the number of its partition, all partitions, its range of
-collective operations, and where columns are kept (`ColumnSpill`, or None where the whole trace is one partition)."""
+collective operations, where columns are kept (`ColumnSpill`, or None where the whole trace is one partition), and which
+peculiarities of the reference root causes have (`causes.quirks`)."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from tracecols.enhance.causes.points import (
     collective_points,
     late_receivers,
     late_senders,
+    lock_points,
     startup_points,
     thread_points,
 )
@@ -152,47 +153,51 @@ STEPS = (
         ),
         ("clock_violations",),
     ),
-    Step(late_senders, RECEIVE, ("facts", "messages", "spill"), ("late_senders",), keeps=("late_senders",)),
-    Step(late_receivers, SEND, ("facts", "sent_messages", "spill"), ("late_receivers",), keeps=("late_receivers",)),
+    Step(late_senders, RECEIVE, ("facts", "quirks", "messages", "spill"), ("late_senders",), keeps=("late_senders",)),
+    Step(late_receivers, SEND, ("facts", "quirks", "sent_messages", "spill"), ("late_receivers",), keeps=("late_receivers",)),
     Step(
-        collective_points, BUCKET, ("facts", "collectives", "collective_members", "spill"), ("collective_points",),
+        collective_points, BUCKET, ("facts", "quirks", "collectives", "collective_members", "spill"), ("collective_points",),
         keeps=("collective_points",),
     ),
-    Step(startup_points, GLOBAL, ("facts", "startups"), ("startup_points",), keeps=("startup_points",)),
+    Step(startup_points, GLOBAL, ("facts", "quirks", "startups"), ("startup_points",), keeps=("startup_points",)),
     Step(
-        thread_points, WITHIN, ("facts", "constructs", "construct_members", "teams"), ("thread_points",),
+        thread_points, WITHIN, ("facts", "quirks", "constructs", "construct_members", "teams"), ("thread_points",),
         keeps=("thread_points",),
+    ),
+    Step(
+        lock_points, WITHIN, ("facts", "quirks", "lock_acquisitions", "created_threads", "spill"), ("lock_points",),
+        keeps=("lock_points",),
     ),
     Step(
         match_causes, CAUSES,
         (
-            "facts", "scans", Every("late_senders"), Every("late_receivers"), Every("collective_points"), "startup_points",
-            Every("thread_points"),
+            "facts", "quirks", "scans", Every("late_senders"), Every("late_receivers"), Every("collective_points"), "startup_points",
+            Every("thread_points"), Every("lock_points"),
         ),
         ("sync_points", "delay_pairs"), keeps=("sync_points", "delay_pairs"),
     ),
     Step(
-        segments, SPENT, ("facts", "scans", "members", "team_instances", "sync_points", "thread_points", "spill"),
+        segments, SPENT, ("facts", "quirks", "scans", "members", "team_instances", "sync_points", "thread_points", "spill"),
         ("segments",), keeps=("segments",),
     ),
     Step(
-        waiting_times, SPENT, ("facts", "members", "division", *_PAIRS, "segments", "spill"),
+        waiting_times, SPENT, ("facts", "quirks", "members", "division", *_PAIRS, "segments", "spill"),
         ("waiting_times",), keeps=("waiting_times",),
     ),
-    Step(own_times, SPENT, ("facts", "members", "sync_points", "segments"), ("own_times",), keeps=("own_times",)),
+    Step(own_times, SPENT, ("facts", "quirks", "members", "sync_points", "segments"), ("own_times",), keeps=("own_times",)),
     Step(
-        find_delays, DELAYS, ("facts", "members", "partition", *_PAIRS, "segments", Every("waiting_times"), "spill"),
+        find_delays, DELAYS, ("facts", "quirks", "members", "partition", *_PAIRS, "segments", Every("waiting_times"), "spill"),
         ("delays",), keeps=("delays",),
     ),
-    Step(sweep_costs, SWEEP, ("facts", *_PAIRS, Every("delays")), ("factors",), keeps=("factors",)),
-    Step(find_critical_path, SWEEP, ("facts", *_PAIRS), ("path",), keeps=("path",)),
-    Step(list_stretches, SWEEP, ("facts", "scans", "sync_points", "path"), ("critical_path_stretches",)),
+    Step(sweep_costs, SWEEP, ("facts", "quirks", *_PAIRS, Every("delays")), ("factors",), keeps=("factors",)),
+    Step(find_critical_path, SWEEP, ("facts", "quirks", *_PAIRS), ("path",), keeps=("path",)),
+    Step(list_stretches, SWEEP, ("facts", "quirks", "scans", "sync_points", "path"), ("critical_path_stretches",)),
     Step(
-        charge_delays, CHARGES, ("facts", "members", *_PAIRS, "segments", "delays", "factors", "path"),
+        charge_delays, CHARGES, ("facts", "quirks", "members", *_PAIRS, "segments", "delays", "factors", "path"),
         ("root_causes",), keeps=("root_causes",),
     ),
     Step(
-        charge_run, RUN, ("facts", *_PAIRS, "factors", Every("root_causes"), Every("own_times")), ("run_causes",),
+        charge_run, RUN, ("facts", "quirks", *_PAIRS, "factors", Every("root_causes"), Every("own_times")), ("run_causes",),
     ),
 )  # fmt: skip
 """In an order in which they could run. A step without a stage works in any of them, on the slice it is asked for."""

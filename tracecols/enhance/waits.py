@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.columns import CompoundTable
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import Segments
-from tracecols.enhance.region_rules import RegionRule, is_in, named
+from tracecols.enhance.region_rules import RegionRule, either, in_role, is_in, named
 from tracecols.schema.enums import COLLECTIVE_OPS
 
 MPI = named(".*", "mpi")
@@ -24,6 +24,12 @@ ONE_TO_N = ("bcast", "scatter", "scatterv")
 N_TO_ONE = ("reduce", "gather", "gatherv")
 N_TO_N = ("allgather", "allgatherv", "alltoall", "allreduce", "reduce_scatter", "reduce_scatter_block")
 SCAN = ("scan", "exscan")
+
+CRITICAL = in_role(["critical", "critical_sblock"], "openmp")
+OPENMP = named(".*", "openmp")
+MUTEX = named("pthread_mutex_(lock|trylock)", "pthread")
+CONDITION = named("pthread_cond_(timedwait|wait)", "pthread")
+LOCKING = either(OPENMP, MUTEX, CONDITION)
 
 EARLY, LATE = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
@@ -112,6 +118,50 @@ def wait_for_receivers(facts: Facts, m: CompoundTable) -> tuple[NDArray[np.int64
     return wait, waits
 
 
+def wait_for_locks(
+    facts: Facts, m: CompoundTable, calls: RegionRule = LOCKING
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Find the acquisitions that wait until the owner before releases the lock, in a table of acquisitions.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    m : CompoundTable
+        `lock_acquisitions`.
+    calls : callable, optional
+        Region rule: in which calls they wait.
+
+    Returns
+    -------
+    wait : (n,) int64
+        From entering the call that acquires to the release; order 0 means no acquisition.
+    waits : (n,) bool
+        Whether it counts.
+    """
+    wait = np.where(m.has_previous & (m.acquisition > 1), m.previous_release_time - m.enter_time, 0)
+    return wait, (wait > 0) & (m.enter >= 0) & is_in(facts, m.call_path, calls)
+
+
+def wait_for_threads(m: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Find the joins that wait for threads to end, in a table of created threads.
+
+    Parameters
+    ----------
+    m : CompoundTable
+        `created_threads`.
+
+    Returns
+    -------
+    until : (n,) int64
+        When the thread ends, or the call that joins.
+    waits : (n,) bool
+        Whether that is behind the begin of the call.
+    """
+    until = np.minimum(m.join_exit_time, m.end_time)
+    return until, (m.end >= 0) & (m.join_enter >= 0) & (until > m.join_enter_time)
+
+
 def of_operations(collectives: CompoundTable, m: CompoundTable, ops: Iterable[str]) -> NDArray[np.bool_]:
     """Say which participants take part in some operations on communicators of two or more; (n_members,) bool.
 
@@ -195,6 +245,36 @@ class Participants:
         chosen = np.where(is_last & (self.rank == lowest), np.arange(n), n)
         found = self.min(chosen)
         return np.where(found < n, found, -1)
+
+
+def latest_of_lower_ranks(c: Participants) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find for whom ranks of scans wait: the last of the ranks up to their own that send, of equals that of the lowest rank.
+
+    Parameters
+    ----------
+    c : Participants
+        Those of scans.
+
+    Returns
+    -------
+    until : (n,) int64
+        When it begins; the member's own begin where no rank up to its own sends.
+    cause : (n,) int64
+        Which of the participants it is, itself where there is none.
+    """
+    n = c.row.size
+    order = np.lexsort((c.rank, c.segments.group))
+    # a running maximum over ranks; ranks of begin times keep the numbers small, n + 1 more with every operation
+    times, step = np.unique(np.where(c.sent > 0, c.begin, EARLY), return_inverse=True)
+    base = c.segments.group[order] * (n + 1)
+    running = np.maximum.accumulate(step[order] + base)
+    latest = np.empty(n, np.int64)
+    latest[order] = times[running - base] if n else 0
+    # the running maximum never decreases: where it first has its value is whom it is of
+    cause = np.empty(n, np.int64)
+    cause[order] = order[np.searchsorted(running, running)]
+    is_known = latest != EARLY
+    return np.where(is_known, latest, c.begin), np.where(is_known, cause, np.arange(n))
 
 
 def synchronised(c: Participants) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.causes.quirks import Quirks
 from tracecols.enhance.columns import CompoundTable, pick, read_only
 from tracecols.enhance.region_rules import RegionRule as RegionRule
 from tracecols.enhance.region_rules import called as called
@@ -289,6 +290,8 @@ class Conventions:
         Whether a match counts only on call paths that the properties above allow.
     ends_with_call : bool
         Whether waiting ends with the call unless a property says otherwise (`Property.ends_with_call`).
+    quirks : Quirks
+        Which peculiarities of the reference root causes have.
     """
 
     name: str
@@ -297,6 +300,7 @@ class Conventions:
     counted: Callable[[Model, Cells], Cells]
     nested: bool
     ends_with_call: bool
+    quirks: Quirks
 
 
 @dataclass
@@ -336,6 +340,9 @@ Variant = Mapping[str, Any]
 
 UNCHANGED: Variant = MappingProxyType({})
 
+AS_SCALASCA: Variant = MappingProxyType({"": "as scalasca"})
+"""What the conventions `exact` have unless it is said."""
+
 _FIELDS = {f.name for f in fields(Property)}
 
 
@@ -356,8 +363,11 @@ class Family:
         names = ", ".join(dict.fromkeys(p.id for p in self.properties))
         return f"<Family {self.name}: {names or 'no properties'}>"
 
-    def _declare(self, scalasca: Variant | None, expert: Variant | None, common: Mapping[str, Any]) -> None:
-        for conventions, variant in (("scalasca", scalasca), ("expert", expert)):
+    def _declare(
+        self, scalasca: Variant | None, expert: Variant | None, exact: Variant | None, common: Mapping[str, Any]
+    ) -> None:
+        exact = scalasca if exact is AS_SCALASCA else exact
+        for conventions, variant in (("scalasca", scalasca), ("expert", expert), ("exact", exact)):
             if variant is not None:
                 changed = {k: v for k, v in variant.items() if k in _FIELDS}
                 given = {k: v for k, v in variant.items() if k not in _FIELDS}
@@ -365,7 +375,7 @@ class Family:
 
     def add(
         self, id: str, parent: str, title: str, summary: str, *, unit: str = "sec", scalasca: Variant | None = UNCHANGED,
-        expert: Variant | None = None, **more: Any,
+        expert: Variant | None = None, exact: Variant | None = AS_SCALASCA, **more: Any,
     ) -> None:  # fmt: skip
         """Declare a property that needs no function of its own; a variant of None: it does not exist there.
 
@@ -381,20 +391,20 @@ class Family:
             What the property means.
         unit : str, optional
             sec, occ or bytes; a counter's own unit.
-        scalasca, expert : mapping, optional
+        scalasca, expert, exact : mapping, optional
             What is different under these conventions: attributes of `Property`, and arguments of the function. None:
-            the property does not exist there.
+            the property does not exist there. `exact` is as `scalasca` unless it is given.
         **more
             Further attributes of `Property`.
         """
         common = {
             "id": id, "parent": parent, "title": title, "unit": unit, "summary": summary, "family": self.name, **more,
         }  # fmt: skip
-        self._declare(scalasca, expert, common)
+        self._declare(scalasca, expert, exact, common)
 
     def pattern(
         self, id: str, parent: str, title: str, *, table: str, summary: str, unit: str = "sec",
-        scalasca: Variant | None = UNCHANGED, expert: Variant | None = None, **more: Any,
+        scalasca: Variant | None = UNCHANGED, expert: Variant | None = None, exact: Variant | None = AS_SCALASCA, **more: Any,
     ) -> Callable[[PatternFunction], PatternFunction]:  # fmt: skip
         """Declare a property whose matches a function finds; use as a decorator.
 
@@ -412,9 +422,9 @@ class Family:
             What the property means.
         unit : str, optional
             sec, occ or bytes; a counter's own unit.
-        scalasca, expert : mapping, optional
+        scalasca, expert, exact : mapping, optional
             What is different under these conventions: attributes of `Property`, and arguments of the function. None:
-            the property does not exist there.
+            the property does not exist there. `exact` is as `scalasca` unless it is given.
         **more
             Further attributes of `Property`.
         """
@@ -428,6 +438,7 @@ class Family:
                 unit=unit,
                 scalasca=scalasca,
                 expert=expert,
+                exact=exact,
                 match=function,
                 table=table,
                 **more,
@@ -438,7 +449,7 @@ class Family:
 
     def basic(
         self, id: str, parent: str, title: str, *, summary: str, unit: str = "sec", scalasca: Variant | None = UNCHANGED,
-        expert: Variant | None = None, **more: Any,
+        expert: Variant | None = None, exact: Variant | None = AS_SCALASCA, **more: Any,
     ) -> Callable[[CellFunction], CellFunction]:  # fmt: skip
         """Declare a property whose cells a function computes from the model; use as a decorator.
 
@@ -454,22 +465,33 @@ class Family:
             What the property means.
         unit : str, optional
             sec, occ or bytes; a counter's own unit.
-        scalasca, expert : mapping, optional
+        scalasca, expert, exact : mapping, optional
             What is different under these conventions: attributes of `Property`, and arguments of the function. None:
-            the property does not exist there.
+            the property does not exist there. `exact` is as `scalasca` unless it is given.
         **more
             Further attributes of `Property`.
         """
 
         def declare(function: CellFunction) -> CellFunction:
-            self.add(id, parent, title, summary, unit=unit, scalasca=scalasca, expert=expert, cells=function, **more)
+            self.add(
+                id,
+                parent,
+                title,
+                summary,
+                unit=unit,
+                scalasca=scalasca,
+                expert=expert,
+                exact=exact,
+                cells=function,
+                **more,
+            )
             return function
 
         return declare
 
     def derived(
         self, id: str, parent: str, title: str, *, summary: str, unit: str = "sec", scalasca: Variant | None = UNCHANGED,
-        expert: Variant | None = None, **more: Any,
+        expert: Variant | None = None, exact: Variant | None = AS_SCALASCA, **more: Any,
     ) -> Callable[[CellFunction], CellFunction]:  # fmt: skip
         """Declare a property whose cells a function computes from those of all others; use as a decorator.
 
@@ -485,15 +507,26 @@ class Family:
             What the property means.
         unit : str, optional
             sec, occ or bytes; a counter's own unit.
-        scalasca, expert : mapping, optional
+        scalasca, expert, exact : mapping, optional
             What is different under these conventions: attributes of `Property`, and arguments of the function. None:
-            the property does not exist there.
+            the property does not exist there. `exact` is as `scalasca` unless it is given.
         **more
             Further attributes of `Property`.
         """
 
         def declare(function: CellFunction) -> CellFunction:
-            self.add(id, parent, title, summary, unit=unit, scalasca=scalasca, expert=expert, derived=function, **more)
+            self.add(
+                id,
+                parent,
+                title,
+                summary,
+                unit=unit,
+                scalasca=scalasca,
+                expert=expert,
+                exact=exact,
+                derived=function,
+                **more,
+            )
             return function
 
         return declare
@@ -508,7 +541,7 @@ def pattern(id: str, parent: str, title: str, **more: Any) -> Callable[[PatternF
         See `Property`; `parent` is the id of the property it is a case of.
     **more
         As for `Family.pattern`: `frame`, `table` and `summary`, and what else `Property` has. By default the pattern exists under the
-        conventions of Scalasca; `expert={}` makes it exist under those of EXPERT as well.
+        conventions of Scalasca and `exact`; `expert={}` makes it exist under those of EXPERT as well.
 
     Returns
     -------

@@ -18,12 +18,12 @@ from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.model import Model
 from tracecols.enhance.waits import (
     BARRIER,
-    EARLY,
     N_TO_N,
     N_TO_ONE,
     ONE_TO_N,
     SCAN,
     Participants,
+    latest_of_lower_ranks,
     of_operations,
     synchronised,
 )
@@ -104,17 +104,22 @@ def last_to_exchange(model: Model, m: CompoundTable, matches: Matches) -> Causes
 def last_to_scan(model: Model, m: CompoundTable, matches: Matches) -> Causes:
     """Find the last of lower ranks that send in scans, of equals that of the lowest rank."""
     c = Chosen(model, m, SCAN, None)
-    order, latest, _ = latest_of_lower_ranks(c)
-    # the running maximum never decreases: where it first has its value is whom it is of
-    first = np.searchsorted(latest, latest)
-    cause = np.empty(c.row.size, np.int64)
-    cause[order] = order[first]
-    return c.causes(m, matches, cause)
+    return c.causes(m, matches, latest_of_lower_ranks(c)[1])
 
 
 def last_to_finalize(model: Model, m: CompoundTable, matches: Matches) -> Causes:
     """Find who enters MPI_Finalize last, of equals the first location."""
-    last = np.flatnonzero(~m.is_init & (m.enter_time == m.latest_enter_time))[:1].repeat(len(matches))
+    return last_to_enter(m, matches, ~m.is_init)
+
+
+def last_to_init(model: Model, m: CompoundTable, matches: Matches) -> Causes:
+    """Find who enters MPI_Init last, of equals the first location."""
+    return last_to_enter(m, matches, m.is_init)
+
+
+def last_to_enter(m: CompoundTable, matches: Matches, among: NDArray[np.bool_]) -> Causes:
+    """Return who enters last of some processes, of equals the first location, for all matches."""
+    last = np.flatnonzero(among & (m.enter_time == m.latest_enter_time))[:1].repeat(len(matches))
     return Causes(m.location[last], m.call_path[last], m.enter_time[last])
 
 
@@ -159,26 +164,6 @@ def early_reduce(model: Model, m: CompoundTable, parent: Matches, *, operations:
     return c.matches(parent, np.where(c.is_root & (c.received > 0), c.wait(c.latest_begin(c.sent > 0)), 0))
 
 
-def latest_of_lower_ranks(c: Chosen) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Find until when ranks of scans wait: a running maximum over ranks of the begins of those that send.
-
-    Returns
-    -------
-    order : (n,) int64
-        Participants by operation and rank.
-    running : (n,) int64
-        In this order the place of the latest begin so far in `times`, and n + 1 more with every operation: ranks of begin times
-        keep the numbers small.
-    times : (any,) int64
-        Begins of those that send, in order.
-    """
-    n = c.row.size
-    order = np.lexsort((c.rank, c.segments.group))
-    times, step = np.unique(np.where(c.sent > 0, c.begin, EARLY), return_inverse=True)
-    running = np.maximum.accumulate(step[order] + c.segments.group[order] * (n + 1))
-    return order, running, times
-
-
 @pattern(
     "mpi_earlyscan", "mpi_collective", "Early Scan", table="collective_members", since="begin_time", cause=last_to_scan,
     summary="Time a process waits in a scan because processes of lower rank begin later.",
@@ -187,12 +172,8 @@ def latest_of_lower_ranks(c: Chosen) -> tuple[NDArray[np.int64], NDArray[np.int6
 def early_scan(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From own begin to the latest begin of ranks up to the own one that send."""
     c = Chosen(model, m, SCAN, None)
-    n = c.row.size
-    order, running, times = latest_of_lower_ranks(c)
-    latest = np.empty(n, np.int64)
-    latest[order] = times[running - c.segments.group[order] * (n + 1)] if n else 0
-    waits = ((c.sent > 0) | (c.received > 0)) & (latest != EARLY)
-    return c.matches(parent, np.where(waits, c.wait(np.where(waits, latest, c.begin)), 0))
+    until, _ = latest_of_lower_ranks(c)
+    return c.matches(parent, np.where((c.sent > 0) | (c.received > 0), c.wait(until), 0))
 
 
 @pattern(
@@ -244,6 +225,17 @@ def init_completion(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From the earliest exit to own exit."""
     late = m.exit_time - np.maximum(m.latest_enter_time, m.earliest_exit_time)
     return parent.where(m.is_init & (late > 0), severity=late)
+
+
+@pattern(
+    "mpi_init_wait", "mpi_init_exit", "Wait at Init", table="startups", since="enter_time", cause=last_to_init, scalasca=None, exact={},
+    summary="Time in MPI initialisation until the last process has reached it.",
+    advice="Processes that start late, or do much before they initialise MPI.",
+)  # fmt: skip
+def init_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """From own enter to the latest enter."""
+    wait = np.minimum(m.latest_enter_time, m.exit_time) - m.enter_time
+    return parent.where(m.is_init & (wait > 0), severity=wait)
 
 
 @pattern(

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.arguments import as_locations, as_seconds, as_texts, did_you_mean, show
+from tracecols.enhance.causes.points import ticks_per_unit
 from tracecols.enhance.columns import CompoundTable
 from tracecols.enhance.grouping import lookup
 from tracecols.enhance.locations import PIECE_CALLS, PIECE_LEFT_OUT, find_locations
@@ -33,11 +34,12 @@ from tracecols.patterns.interval import mpi_interval
 from tracecols.patterns.mpi import mpi
 from tracecols.patterns.periods import period_axis, period_cells, period_notes
 from tracecols.patterns.plugins import installed
-from tracecols.patterns.profile import displaced_call_paths, of_all_periods, overbooked_threads
+from tracecols.patterns.profile import displaced_call_paths, idle_cells, of_all_periods, overbooked_threads
 from tracecols.patterns.registry import CONVENTIONS, find_declared, needed, properties
 from tracecols.patterns.team_times import TeamTimes
 from tracecols.schema import not_analysed
-from tracecols.schema.causes import CHARGED, HELD, ROOTS, WAITS
+from tracecols.schema.causes import CHARGED, HELD, ROOTS, RUN_CAUSES, WAITS
+from tracecols.schema.severity import DEFAULT
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.cube import SeverityCube
@@ -405,7 +407,7 @@ class Search:
                 DeviceTimes.of(of_slice)
                 if stage == WITHIN and "device_time" in self.by_id
                 else DeviceTimes.none(of_slice),
-                counts_of(of_slice, stage),
+                {**counts_of(of_slice, stage), **self._differences(of_slice, stage)},
             )
 
         cells = self.findings.cells
@@ -425,9 +427,15 @@ class Search:
             if p.charged and TABLES[p.table].stage == stage:
                 table: CompoundTable = of_slice.get(p.table)
                 mine = np.flatnonzero(table.property == CHARGED.index(p.id))
-                value = table.charged[mine] * self.model.resolution
+                value = table.charged[mine] * ticks_per_unit(self.model.facts, self.model.get("quirks"))
                 cells[p.id] = Cells.sum(table.call_path[mine], table.location[mine], value)
         return cells
+
+    def _differences(self, of_slice: Model, stage: str) -> dict[str, int]:
+        """Return what tells root causes from those of the reference, where a stage knows."""
+        name = RUN_CAUSES.name
+        computes = stage == TABLES[name].stage and any(p.charged and p.table == name for p in self.declared)
+        return dict(of_slice.get(name).counts) if computes else {}
 
     def largest(self, p: Property, cells: Cells) -> NDArray[np.int64]:
         """Search once more for the largest match of a pattern in each of some cells of the whole time; (n_cells,) int64."""
@@ -542,7 +550,7 @@ def with_topologies(model: Model, topologies: Mapping[str, Any] | Sequence[Mappi
 
 def analyze_model(
     model: Model,
-    conventions: str = "scalasca",
+    conventions: str = DEFAULT,
     patterns: Iterable[Family] = (),
     choice: Choice = EVERYTHING,
     topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
@@ -570,7 +578,8 @@ def analyze_model(
     AnalysisError
         If something chosen does not exist, or a pattern fails.
     """
-    model = with_topologies(model, topologies)
+    check_conventions(conventions)
+    model = with_topologies(model, topologies).with_quirks(CONVENTIONS[conventions].quirks)
     declared = shown = declared_for(model, conventions, patterns)
     choice = choice.resolved(declared)
     if choice.properties is not None:
@@ -620,8 +629,9 @@ def analyze_model(
     if unseen:
         found[NO_STREAMS] = unseen
     found |= {f"records of {what}, which are not analysed": n for what, n in not_analysed(model.store.manifest).items()}
-    displaced = displaced_call_paths(model, search.findings) if conventions == "scalasca" else 0
-    overbooked = overbooked_threads(model, search.findings) if conventions == "scalasca" else 0
+    follows_list = CONVENTIONS[conventions].idle is idle_cells
+    displaced = displaced_call_paths(model, search.findings) if follows_list else 0
+    overbooked = overbooked_threads(model, search.findings) if follows_list else 0
     if is_large:
         found[LEFT_OUT] = n_calls
     if overbooked:
@@ -672,7 +682,7 @@ def _search_for(
 def find_matches(
     model: Model,
     name: str,
-    conventions: str = "scalasca",
+    conventions: str = DEFAULT,
     patterns: Iterable[Family] = (),
     choice: Choice = EVERYTHING,
     topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),

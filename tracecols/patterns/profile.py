@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.call_paths import outermost_openmp
+from tracecols.enhance.causes.quirks import NONE, OF_SCALASCA
 from tracecols.enhance.locations import PIECE
 from tracecols.enhance.model import Model
 from tracecols.enhance.regions import Regions
@@ -137,7 +140,17 @@ def idle_cells(model: Model, findings: Findings) -> tuple[Cells, Cells]:
         Of an outermost OpenMP region: how much less time a thread spent in it than the master. Where that is so over the whole
         time it is what a thread lacks in each period, also where it spent more than the master then.
     """
-    root, labels = openmp_subtrees(model, findings), model.call_paths
+    return _idle_beside(model, findings, openmp_subtrees(model, findings))
+
+
+def idle_cells_by_tree(model: Model, findings: Findings) -> tuple[Cells, Cells]:
+    """Find the same by the call tree: what lies below an outermost OpenMP region counts for it, whoever visited it first."""
+    return _idle_beside(model, findings, outermost_openmp(model.call_paths.whole, model.regions))
+
+
+def _idle_beside(model: Model, findings: Findings, root: NDArray[np.int64]) -> tuple[Cells, Cells]:
+    """Find the idle time of workers, given the outermost OpenMP call path of every call path of the whole time."""
+    labels = model.call_paths
     inside = (root >= 0)[labels.path_of(findings.execution.call_path)]
     serial = for_every_worker(model, findings.execution.where(~inside))
     spent = findings.execution.where(inside)
@@ -176,11 +189,13 @@ def idle_where_not_visited(model: Model, findings: Findings) -> tuple[Cells, Cel
 
 
 SCALASCA = Conventions(
-    "scalasca", execution_cells, idle_cells, counted=lambda model, cells: cells, nested=True, ends_with_call=True
-)
+    "scalasca", execution_cells, idle_cells, counted=lambda model, cells: cells, nested=True, ends_with_call=True,
+    quirks=OF_SCALASCA,
+)  # fmt: skip
+EXACT = replace(SCALASCA, name="exact", idle=idle_cells_by_tree, quirks=NONE)
 EXPERT = Conventions(
     "expert", lambda model, findings: cells_in_teams(model, profile_cells(model)), idle_where_not_visited,
-    counted=cells_in_teams, nested=False, ends_with_call=False,
+    counted=cells_in_teams, nested=False, ends_with_call=False, quirks=OF_SCALASCA,
 )  # fmt: skip
 
 

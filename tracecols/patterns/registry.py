@@ -36,7 +36,7 @@ def has_file_handles(model: Model) -> bool:
     return any(c >= 0 for c in model.store.definitions["io_handles"].column("communicator").to_pylist())
 
 
-CONVENTIONS: dict[str, Conventions] = {c.name: c for c in (profile.SCALASCA, profile.EXPERT)}
+CONVENTIONS: dict[str, Conventions] = {c.name: c for c in (profile.SCALASCA, profile.EXPERT, profile.EXACT)}
 """Whose rules can be followed."""
 
 NEEDS: dict[str, Callable[[Model], bool]] = {

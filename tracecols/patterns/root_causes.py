@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.model import Model
 from tracecols.enhance.paths import with_descendants
 from tracecols.patterns.base import Family, Findings
-from tracecols.schema.causes import CHARGED, DELAY_IDS, ROOT_CAUSES, RUN_CAUSES
+from tracecols.schema.causes import CHARGED, DELAY_IDS, ROOT_CAUSES, RUN_CAUSES, UNKNOWN_DELAYS
 from tracecols.severity.axes import CallAxis
 from tracecols.severity.cells import Cells, inclusive
 
@@ -28,6 +28,12 @@ CHARGED_IN = {
 
 ROUNDING = 2.0**-48
 """Of the length of a trace: what rounding leaves of differences of times in float64, a few units in the last place."""
+
+ONLY_EXACT: dict[str, Any] = {"scalasca": None, "exact": {}}
+"""Of properties that the reference does not have."""
+
+UNKNOWN = tuple(DELAY_IDS[name] for name in UNKNOWN_DELAYS)
+"""Properties of delays that the reference does not know of."""
 
 BALANCE = "Balance the work of processes or threads on these call paths."
 
@@ -44,12 +50,15 @@ def sum_of(id: str, parent: str, title: str, summary: str, **more: Any) -> None:
 
 sum_of(
     "delay", "", "Delay costs", "Waiting time of others that call paths cause, charged to those who cause it.",
-    needs="root causes", advice=BALANCE,
+    scalasca={"needs": "root causes"}, exact={}, advice=BALANCE,
 )  # fmt: skip
 sum_of("delay_mpi", "delay", "MPI", "Waiting time of others in MPI.", needs="mpi")
 sum_of("delay_p2p", "delay_mpi", "Point-to-point", "Waiting time of others in point-to-point communication.")
 sum_of("delay_collective", "delay_mpi", "Collective", "Waiting time of others in collective communication.")
 sum_of("delay_omp", "delay", "OpenMP", "Waiting time of other threads.", needs="openmp")
+sum_of(
+    "delay_threads", "delay", "Threads", "Waiting time of other threads for locks and for threads to end.", **ONLY_EXACT
+)
 for what, parent, title, waits in (
     ("delay_latesender", "delay_p2p", "Late Sender", "of receivers for late senders"),
     ("delay_latereceiver", "delay_p2p", "Late Receiver", "of senders for late receivers"),
@@ -59,15 +68,24 @@ for what, parent, title, waits in (
     ("delay_n2n", "delay_collective", "Wait at N x N", "in n-to-n operations"),
     ("delay_ompbarrier", "delay_omp", "Wait at Barrier", "in OpenMP barriers"),
     ("delay_ompidle", "delay_omp", "Idleness delay costs", "of idle threads outside parallel regions"),
+    ("delay_startup", "delay_mpi", "Initialisation and Finalisation", "in MPI_Init and MPI_Finalize"),
+    ("delay_scan", "delay_collective", "Early Scan", "in scans for lower ranks"),
+    ("delay_lock", "delay_threads", "Lock Contention", "for locks and critical sections that another thread holds"),
+    ("delay_join", "delay_threads", "Wait at Join", "for threads to end that are joined"),
 ):
-    sum_of(f"{what}_aggregate", parent, title, f"Waiting time {waits}, charged to the call paths that cause it.")
+    only = ONLY_EXACT if what in UNKNOWN else {}
+    sum_of(
+        f"{what}_aggregate", parent, title, f"Waiting time {waits}, charged to the call paths that cause it.", **only
+    )
     charged(
         what, f"{what}_aggregate", "Short-term",
         f"Waiting time {waits}, charged to the call paths on which the location that is waited for spent more time than the waiting one.",
+        **only,
     )  # fmt: skip
     charged(
         f"{what}_longterm", f"{what}_aggregate", "Long-term",
-        f"Waiting time {waits} that goes back to earlier waits, charged to the call paths that caused those.", needs="mpi",
+        f"Waiting time {waits} that goes back to earlier waits, charged to the call paths that caused those.",
+        **(only or {"scalasca": {"needs": "mpi"}, "exact": {}}),
     )  # fmt: skip
 
 sum_of(
@@ -143,7 +161,7 @@ difference(
 
 charged(
     "critical_path", "", "Critical path", "Time on the path that determines how long the program runs.",
-    needs="root causes", advice="Only what lies on it makes the program faster.",
+    scalasca={"needs": "root causes"}, exact={}, advice="Only what lies on it makes the program faster.",
 )  # fmt: skip
 
 WAITS = (
@@ -185,7 +203,7 @@ def critical_path_imbalance(model: Model, findings: Findings) -> Cells:
 
 sum_of(
     "performance_impact", "", "Performance impact", "Time that the program's activities occupy, on and beside the critical path.",
-    needs="root causes",
+    scalasca={"needs": "root causes"}, exact={},
 )  # fmt: skip
 sum_of(
     "performance_impact_criticalpath", "performance_impact", "Critical-path activities",

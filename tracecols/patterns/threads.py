@@ -7,17 +7,14 @@ import numpy as np
 from tracecols.enhance.columns import CompoundTable
 from tracecols.enhance.model import Model
 from tracecols.enhance.regions import CONSTRUCTS
+from tracecols.enhance.waits import CONDITION, CRITICAL, MUTEX, OPENMP, wait_for_locks, wait_for_threads
 from tracecols.patterns.base import Cause, Causes, Family, Findings, Matches, called, either, in_role, named, region_of
 from tracecols.severity.cells import Cells
 
 FAMILY = Family("threads")
 add, pattern = FAMILY.add, FAMILY.pattern
 
-CRITICAL = in_role(["critical", "critical_sblock"], "openmp")
-OPENMP = named(".*", "openmp")
 POSIX = named(".*", "pthread")
-MUTEX = named("pthread_mutex_(lock|trylock)", "pthread")
-CONDITION = named("pthread_cond_(timedwait|wait)", "pthread")
 
 # what EXPERT takes for OpenMP: its API by name, and these constructs; others are plain execution
 LOCK_API = called("(?i:omp).*lock")
@@ -141,8 +138,8 @@ add(
 
 def contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the call that acquires the lock to the release by its owner before; order 0 means no acquisition."""
-    wait = np.where(m.has_previous & (m.acquisition > 1), m.previous_release_time - m.enter_time, 0)
-    return parent.where((wait > 0) & (m.enter >= 0), severity=wait)
+    wait, waits = wait_for_locks(model.facts, m)
+    return parent.where(waits, severity=wait)
 
 
 @pattern(
@@ -234,8 +231,8 @@ add(
 )  # fmt: skip
 def join_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the call that joins to the end of the thread, within the call."""
-    wait = np.where(m.end >= 0, np.minimum(m.join_exit_time, m.end_time) - m.join_enter_time, 0)
-    return parent.where((m.join_enter >= 0) & (wait > 0), severity=wait)
+    until, waits = wait_for_threads(m)
+    return parent.where(waits, severity=until - m.join_enter_time)
 
 
 add(

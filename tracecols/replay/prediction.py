@@ -67,6 +67,24 @@ class Prediction(RewrittenTrace):
         """
         return self.replay.savings(self.changes, factor, n)
 
+    def slack(self, n: int = 20) -> pd.DataFrame:
+        """Return how much shorter single call paths can become before another path through the program takes over.
+
+        Up to there every second less on the critical path is a second less of the run, beyond it less than that.
+
+        Parameters
+        ----------
+        n : int
+            How many to try: those with most computation.
+
+        Returns
+        -------
+        DataFrame
+            Of the call paths on the critical path, the largest slack first: call_path, path, critical (s of its own computation on the critical
+            path), slack (s by which that can shrink), limit (the factor of its computation at which another path takes over; 0 if none does).
+        """
+        return self.replay.slack(self.changes, n)
+
     @once
     def shortest(self) -> float:
         """Seconds the runtime would be with the same changes on an ideal network."""

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 Rows = NDArray[np.int64]
 
 
+STRAIGHT = 2.0**-20
+"""By how much of itself a saving may differ from a straight line: what rounding makes of it."""
+
 RECORDED, DIMEMAS = COLLECTIVES = ("recorded", "dimemas")
 """Who waits for whom in collective operations."""
 
@@ -286,21 +289,13 @@ class Replay:
         """
         import pandas as pd
 
-        from tracecols.enhance.paths import path_names
-
         check_number(factor, "factor", "a number such as 0.5, not negative", least=0.0)
-        model, c, resolution = self.model, self.computation, self.model.facts.resolution
+        c, resolution = self.computation, self.model.facts.resolution
         graph, weight, lag = self.graph_of(changes), self.weights(changes), self.lags(changes)
-        ones = np.ones(c.ticks.size)
-        if changes.scale or changes.balanced:
-            of_call_path, of_location = self.factors(changes)
-            ones = of_call_path[c.call_path] * of_location[c.location]
+        ones = self._scales(changes)
         before = self.runtime(graph.sweep(weight, lag))
-        total = np.bincount(c.call_path, ones * c.ticks, len(model.call_paths))
-        chosen = np.argsort(-total, kind="stable")[:n]
-        chosen = chosen[total[chosen] > 0]
         rows = []
-        for call_path in chosen.tolist():
+        for call_path, total in self._largest(ones, n):
             mine = c.call_path == call_path
             changed = weight.copy()
             less = np.bincount(c.node[mine], (factor - 1) * ones[mine] * c.ticks[mine], len(self.graph.nodes))
@@ -308,14 +303,83 @@ class Replay:
             np.maximum(changed, 0, out=changed)
             saved = before - self.runtime(graph.sweep(changed, lag))
             largest = np.bincount(c.location[mine], ones[mine] * c.ticks[mine]).max()
-            rows.append((call_path, total[call_path] / resolution, largest / resolution, saved / resolution))
+            rows.append((call_path, total / resolution, largest / resolution, saved / resolution))
         frame = pd.DataFrame(rows, columns=["call_path", "computation", "largest", "saving"])
+        self._with_paths(frame)
+        frame["share"] = frame["saving"] / (before / resolution) if before > 0 else math.nan
+        return frame.sort_values("saving", ascending=False, kind="stable").reset_index(drop=True)
+
+    def _scales(self, changes: Changes) -> NDArray[np.float64]:
+        """Return the factors of the rows of `computation` after changes."""
+        c = self.computation
+        if not (changes.scale or changes.balanced):
+            return np.ones(c.ticks.size)
+        of_call_path, of_location = self.factors(changes)
+        return of_call_path[c.call_path] * of_location[c.location]
+
+    def _largest(self, scales: NDArray[np.float64], n: int) -> list[tuple[int, float]]:
+        """Return the call paths with most computation, and its ticks."""
+        total = np.bincount(self.computation.call_path, scales * self.computation.ticks, len(self.model.call_paths))
+        chosen = np.argsort(-total, kind="stable")[:n]
+        return [(int(i), float(total[i])) for i in chosen[total[chosen] > 0]]
+
+    def _with_paths(self, frame: pd.DataFrame) -> None:
+        """Add call paths as text."""
+        from tracecols.enhance.paths import path_names
+
+        model = self.model
         paths = path_names(
             model.call_paths.parent, list(model.regions.name[model.call_paths.region]), frame["call_path"].tolist()
         )
         frame.insert(1, "path", np.array([*paths, None], object)[:-1])
-        frame["share"] = frame["saving"] / (before / resolution) if before > 0 else math.nan
-        return frame.sort_values("saving", ascending=False, kind="stable").reset_index(drop=True)
+
+    def slack(self, changes: Changes, n: int = 20) -> pd.DataFrame:
+        """Return by how much call paths can shrink before another path takes over, for the `n` with most computation.
+
+        The saving is a concave function of how much shorter a call path is, made of straight lines: of how much of it lies on the
+        longest path. The first line ends where another path becomes the longest. That is found by up to 18 sweeps for each call path,
+        to 2^-16 of it; ticks are divided for that, so that a clock may be as coarse as it likes.
+
+        Returns
+        -------
+        DataFrame
+            call_path, path, critical (s), slack (s), limit (a factor), the largest slack first.
+        """
+        import pandas as pd
+
+        c, graph = self.computation, self.graph_of(changes)
+        weight, lag, start = self.weights(changes), self.lags(changes), graph.time - graph.time.min(initial=0)
+        span = int(max(start.max(initial=1), weight.max(initial=1), lag.max(initial=1)))
+        fine = max(1, (1 << 58) // max(span, 1))
+        weight, lag, start = weight * fine, lag * fine, start * fine
+        before = self.runtime(graph.sweep(weight, lag, start))
+        scales = self._scales(changes)
+        rows = []
+        for call_path, _ in self._largest(scales, n):
+            mine = c.call_path == call_path
+            ticks = np.bincount(c.node[mine], scales[mine] * c.ticks[mine] * float(fine), weight.size).astype(
+                np.float64
+            )
+
+            def saved(part: float, ticks: NDArray[np.float64] = ticks) -> float:
+                less = np.maximum(weight - np.rint(part * ticks).astype(np.int64), 0)
+                return float(before - self.runtime(graph.sweep(less, lag, start)))
+
+            low, high = 2.0**-16, 1.0
+            critical = saved(low) / low
+            if critical <= 0:
+                continue
+            if saved(high) >= critical * (1 - STRAIGHT):
+                low = high
+            while high - low > 2.0**-16:
+                middle = (low + high) / 2
+                is_straight = saved(middle) >= middle * critical * (1 - STRAIGHT)
+                low, high = (middle, high) if is_straight else (low, middle)
+            seconds = critical / fine / self.model.facts.resolution
+            rows.append((call_path, seconds, low * seconds, 1 - low))
+        frame = pd.DataFrame(rows, columns=["call_path", "critical", "slack", "limit"])
+        self._with_paths(frame)
+        return frame.sort_values("slack", ascending=False, kind="stable").reset_index(drop=True)
 
 
 def notes(counts: Mapping[str, int]) -> list[str]:

@@ -13,6 +13,7 @@ from tracecols.errors import RuleError
 from tracecols.parameters import Parameter
 from tracecols.rules import costs, waits
 from tracecols.rules.base import Evidence, Finding, Result, Rule, rules_in
+from tracecols.schema.severity import DEFAULT
 from tracecols.severity import SeverityCube
 from tracecols.severity.focus import below, set_apart
 
@@ -77,7 +78,7 @@ def evaluate(
     settings: Mapping[str, float | str] | None = None,
     *,
     call_path: str | None = None,
-    conventions: str = "scalasca",
+    conventions: str = DEFAULT,
     with_startup: bool = False,
 ) -> list[Finding]:
     """Evaluate rules.

@@ -6,19 +6,26 @@ from tracecols.schema.columns import Column, Table
 
 POINTS = (
     "late sender", "send", "late receiver", "receive posted", "collective", "MPI_Init", "MPI_Finalize", "fork",
-    "thread barrier", "end",
+    "thread barrier", "end", "lock", "release", "created", "creates", "join", "thread ends",
 )  # fmt: skip
 """What happens at a synchronisation point, by number."""
 
 N_P2P, N_MPI = 4, 7
-"""Kinds of points below these belong to point-to-point communication, and to MPI; others but the last to threads."""
+"""Kinds of points below these belong to point-to-point communication, and to MPI; others but the end of a location to threads."""
 
-DELAYS = ("late_sender", "late_receiver", "barrier", "n_to_n", "one_to_n", "n_to_one", "thread_barrier", "idle")
+DELAYS = (
+    "late_sender", "late_receiver", "barrier", "n_to_n", "one_to_n", "n_to_one", "thread_barrier", "idle", "startup", "scan", "lock",
+    "join",
+)  # fmt: skip
 """What a delay makes others wait in, by number."""
+
+UNKNOWN_DELAYS = ("startup", "scan", "lock", "join")
+"""Those that the reference does not know of."""
 
 DELAY_IDS = {
     "late_sender": "delay_latesender", "late_receiver": "delay_latereceiver", "barrier": "delay_barrier", "n_to_n": "delay_n2n",
     "one_to_n": "delay_12n", "n_to_one": "delay_n21", "thread_barrier": "delay_ompbarrier", "idle": "delay_ompidle",
+    "startup": "delay_startup", "scan": "delay_scan", "lock": "delay_lock", "join": "delay_join",
 }  # fmt: skip
 """By kind of delay: the property of its short-term costs; those in the long term end with `_longterm`."""
 

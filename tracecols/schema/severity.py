@@ -5,7 +5,14 @@ from __future__ import annotations
 from tracecols.schema.columns import Column, Table
 from tracecols.schema.versions import Version
 
-CONVENTIONS = {"scalasca": "Scalasca 2", "expert": "EXPERT 3.0"}
+DEFAULT = "scalasca"
+"""The conventions of an analysis unless others are asked for."""
+
+CONVENTIONS = {
+    "scalasca": "Scalasca 2",
+    "expert": "EXPERT 3.0",
+    "exact": "Scalasca 2 without its peculiarities in root causes, docs/root-causes.md",
+}
 """Whose rules can be followed: name, and the analyser that has them."""
 
 AGGREGATIONS = {

@@ -8,8 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-PLAIN = "scalasca"
-"""The conventions of a cube whose name does not tell them."""
+from tracecols.schema.severity import DEFAULT
 
 LONGEST = 80
 """Characters that the narrowing takes in the name of a file, at most."""
@@ -102,7 +101,7 @@ def in_a_name(conventions: str, facts: Mapping[str, Any]) -> str:
     checksum of the whole behind it.
     """
     found = _read(facts)
-    parts = [conventions] if conventions != PLAIN else []
+    parts = [conventions] if conventions != DEFAULT else []
     if "properties" in found:
         parts.append("+".join(found["properties"]) or "nothing")
     if "within" in found:

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.causes.delays import Delays, Intervals, OwnTimes
-from tracecols.enhance.causes.segments import Segments, Waits
+from tracecols.enhance.causes.pairs import has_openmp
+from tracecols.enhance.causes.points import ticks_per_unit
+from tracecols.enhance.causes.quirks import Quirks
+from tracecols.enhance.causes.segments import LIMIT, Segments, Waits
 from tracecols.enhance.causes.sweep import Factors, Path
-from tracecols.enhance.columns import CompoundTable
+from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import combine, number
+from tracecols.kernels import causes as kernels
 from tracecols.schema import Table
-from tracecols.schema.causes import CHARGED, DELAY_IDS, DELAYS, POINTS, ROOT_CAUSES, RUN_CAUSES
+from tracecols.schema.causes import (
+    CHARGED,
+    DELAY_IDS,
+    DELAYS,
+    POINTS,
+    ROOT_CAUSES,
+    RUN_CAUSES,
+    UNKNOWN_DELAYS,
+)
 
 ROUNDING = 2.0**-44
 """What rounding may change of a sum over all locations and call paths, in proportion."""
@@ -24,7 +36,7 @@ Rows = tuple[int | NDArray[np.int16], NDArray[np.int32], NDArray[np.int32], NDAr
 
 
 def charge_delays(
-    facts: Facts, members: NDArray[np.int64], points: CompoundTable, pairs: CompoundTable, spent: Segments, delays: Delays,
+    facts: Facts, quirks: Quirks, members: NDArray[np.int64], points: CompoundTable, pairs: CompoundTable, spent: Segments, delays: Delays,
     factors: Factors, path: Path,
 ) -> CompoundTable:  # fmt: skip
     """Charge some locations with what their delays cost and with their part of the critical path.
@@ -33,6 +45,8 @@ def charge_delays(
     ----------
     facts : Facts
         What every step knows of the whole trace.
+    quirks : Quirks
+        Peculiarities of the reference.
     members : (n_members,) int64
         Rows of the locations of the partition, ascending.
     points : CompoundTable
@@ -49,6 +63,10 @@ def charge_delays(
         The critical path.
     """
     rows: list[Rows] = []
+    if not quirks.rounds_seconds:
+        rows += _divided(facts, points, pairs, delays, factors)
+        rows += _critical_path(facts, quirks, members, points, spent, path)
+        return _table(ROOT_CAUSES, rows)
     creation = facts.call_paths.creation
     size = np.diff(delays.end, prepend=0)
     of = np.repeat(np.arange(delays.pair.size), size)
@@ -68,12 +86,49 @@ def charge_delays(
             rows.append(
                 (CHARGED.index(f"{DELAY_IDS[name]}_longterm"), call_path[kept], location[at], share[at] * time[kept])
             )
-    rows += _critical_path(facts, members, points, spent, path)
+    rows += _critical_path(facts, quirks, members, points, spent, path)
     return _table(ROOT_CAUSES, rows)
 
 
+def _divided(facts: Facts, points: CompoundTable, pairs: CompoundTable, delays: Delays, factors: Factors) -> list[Rows]:
+    """Divide what is charged to the causing sides of pairs among their call paths, in whole ticks.
+
+    Where a cause spent no more time on anything than those that waited, the call in which it comes is charged.
+    """
+    size = np.diff(delays.end, prepend=0)
+    pair = delays.pair
+    at = np.repeat(np.cumsum(np.maximum(size, 1)) - np.maximum(size, 1), size) + (
+        np.arange(int(size.sum())) - np.repeat(delays.end - size, size)
+    )
+    end = np.cumsum(np.maximum(size, 1))
+    n = int(end[-1]) if end.size else 0
+    weight, call_path = np.zeros(n), np.repeat(points.call_path[pairs.cause[pair]], np.maximum(size, 1))
+    weight[at] = delays.entries.column("time")
+    call_path[at] = facts.call_paths.creation[delays.entries.column("call_path")]
+    location = np.repeat(points.location[pairs.cause[pair]], np.maximum(size, 1))
+    scratch = int(size.max(initial=1))
+    rows: list[Rows] = []
+    short = np.array([CHARGED.index(DELAY_IDS[name]) for name in DELAYS], np.int16)[pairs.kind[pair]]
+    for k, name in enumerate((None, *DELAYS)):
+        amount = factors.scale[pair] if name is None else factors.shares[pair, k - 1]
+        if not amount.any():
+            continue
+        share = np.zeros(n)
+        kernels.divide_amounts(
+            amount, end, weight, share, np.zeros(scratch), np.zeros(scratch), np.zeros(scratch, np.int64)
+        )
+        kept = np.flatnonzero(share)
+        what = (
+            np.repeat(short, np.maximum(size, 1))[kept]
+            if name is None
+            else CHARGED.index(f"{DELAY_IDS[name]}_longterm")
+        )
+        rows.append((what, call_path[kept], location[kept], share[kept]))
+    return rows
+
+
 def _critical_path(
-    facts: Facts, members: NDArray[np.int64], points: CompoundTable, spent: Segments, path: Path
+    facts: Facts, quirks: Quirks, members: NDArray[np.int64], points: CompoundTable, spent: Segments, path: Path
 ) -> list[Rows]:
     """Add up the time of some locations on the critical path."""
     mine = np.zeros(facts.n_locations, bool)
@@ -82,9 +137,17 @@ def _critical_path(
     since, until = path.since[here], path.until[here]
     if not here.size:
         return []
-    maps = Intervals(facts, points, spent).spent(since, until)
+    maps = Intervals(facts, quirks, points, spent).spent(since, until)
     of = np.repeat(np.arange(here.size), maps.end - maps.start)
     call_path = facts.call_paths.creation[maps.call_path].astype(np.int32)
+    if not quirks.splits_path:
+        length = (path.end_time - path.begin_time)[here]
+        began = path.begin_time[here]
+        ended = path.end_time[here]
+        unit = ticks_per_unit(facts, quirks)
+        return [
+            _stretches(points, spent, since, until, began / unit, ended / unit, length / unit, of, call_path, maps.time)
+        ]
     # without what the location waited in the call at which it begins to be on the path
     stop = np.where(since >= 0, since, 0)
     wait = np.where(since >= 0, points.wait[stop], 0.0)
@@ -99,7 +162,39 @@ def _critical_path(
     ]  # fmt: skip
 
 
-def _table(table: Table, rows: Sequence[Rows]) -> CompoundTable:
+def _stretches(
+    points: CompoundTable, spent: Segments, since: NDArray[np.int64], until: NDArray[np.int64], began: NDArray[np.float64],
+    ended: NDArray[np.float64], length: NDArray[np.float64], of: NDArray[np.int64], call_path: NDArray[np.int32],
+    time: NDArray[np.float64],
+) -> Rows:  # fmt: skip
+    """Divide the length of each stretch of the critical path among the call paths it lies on.
+
+    Its ends lie inside of the calls of its points, behind the cuts: what the call at its begin waits is taken off, what the call at its end takes until
+    its location is waited for is added. If clocks disagree the sum is another one than the length.
+    """
+    n = since.size
+    begins = np.flatnonzero((since >= 0) & (pick(points.call_path, since) >= 0))
+    ends = np.flatnonzero(points.call_path[until] >= 0)
+    stretch = np.concatenate([ends, of, begins])
+    paths = np.concatenate([points.call_path[until[ends]], call_path, points.call_path[since[begins]]])
+    change = np.concatenate(
+        [ended[ends] - spent.cut_time[until[ends]], time, spent.cut_time[since[begins]] - began[begins]]
+    )
+    group, first = number(combine(stretch, paths))
+    order = np.lexsort((paths[first], stretch[first]))
+    weight = np.maximum(np.bincount(group, change, first.size)[order], 0.0)
+    stretch, paths = stretch[first][order], paths[first][order].astype(np.int32)
+    end = np.searchsorted(stretch, np.arange(n), "right")
+    scratch = int(np.bincount(stretch, minlength=1).max(initial=1))
+    share = np.zeros(weight.size)
+    kernels.divide_amounts(
+        length, end, weight, share, np.zeros(scratch), np.zeros(scratch), np.zeros(scratch, np.int64)
+    )
+    kept = np.flatnonzero(share)
+    return CHARGED.index("critical_path"), paths[kept], points.location[until[stretch[kept]]], share[kept]
+
+
+def _table(table: Table, rows: Sequence[Rows], counts: Mapping[str, int] | None = None) -> CompoundTable:
     """Add up rows by property, call path and location, in their order."""
     numbers = [np.broadcast_to(np.asarray(r[0], np.int16), r[1].size) for r in rows]
     what = np.concatenate([np.zeros(0, np.int16), *numbers])
@@ -113,11 +208,11 @@ def _table(table: Table, rows: Sequence[Rows]) -> CompoundTable:
     columns = {
         "property": what[first], "call_path": call_path[first], "location": location[first], "charged": sums[order],
     }  # fmt: skip
-    return CompoundTable(table, first.size, columns)
+    return CompoundTable(table, first.size, columns, dict(counts or {}))
 
 
 def charge_run(
-    facts: Facts, points: CompoundTable, pairs: CompoundTable, factors: Factors, charged: Sequence[CompoundTable],
+    facts: Facts, quirks: Quirks, points: CompoundTable, pairs: CompoundTable, factors: Factors, charged: Sequence[CompoundTable],
     own: Sequence[OwnTimes],
 ) -> CompoundTable:  # fmt: skip
     """Charge all locations with what their waits propagate and with what the critical path means for them.
@@ -126,6 +221,8 @@ def charge_run(
     ----------
     facts : Facts
         What every step knows of the whole trace.
+    quirks : Quirks
+        Peculiarities of the reference.
     points : CompoundTable
         `sync_points`: all of the trace.
     pairs : CompoundTable
@@ -162,12 +259,42 @@ def charge_run(
                 factors.propagated[kept],
             )
         )
-    rows += _impacts(facts, charged, own)
-    return _table(RUN_CAUSES, rows)
+    impacts, n_everywhere = _impacts(facts, quirks, charged, own)
+    counts = {} if quirks.rounds_seconds else _differences(facts, quirks, pairs, own, impacts, n_everywhere)
+    return _table(RUN_CAUSES, rows + impacts, counts)
 
 
-def _impacts(facts: Facts, charged: Sequence[CompoundTable], own: Sequence[OwnTimes]) -> list[Rows]:
-    """Compare the time of every location with that of the critical path."""
+def _differences(
+    facts: Facts,
+    quirks: Quirks,
+    pairs: CompoundTable,
+    own: Sequence[OwnTimes],
+    impacts: Sequence[Rows],
+    n_everywhere: int,
+) -> dict[str, int]:
+    """Count what root causes would not have with the peculiarities of the reference, as far as that is known without them."""
+    unit = facts.resolution / ticks_per_unit(facts, quirks)
+    waits = pairs.wait[np.isin(pairs.kind, [DELAYS.index(name) for name in UNKNOWN_DELAYS])]
+    location = np.concatenate([o.location for o in own])
+    many = int((np.bincount(location, minlength=1) > LIMIT).sum())
+    absent = sum(
+        float(value.sum()) for code, _, _, value in impacts if code == CHARGED.index("inter_partition_imbalance")
+    )
+    here = np.unique(location)
+    workers = int((facts.locations.master[here] != here).sum()) if has_openmp(facts) else 0
+    found = {
+        f"waits ({waits.sum() / unit:.6g} s) at start and end of MPI, in scans, for locks and threads whose causes conventions scalasca do not tell": waits.size,
+        "locations of whose call paths conventions scalasca lose some, because they have more than 128": many,
+        "worker threads of whose parallel regions conventions scalasca forget the ends": workers,
+        f"locations that visit all of the critical path, for which conventions scalasca find no inter-partition imbalance (here {absent / unit:.6g} s)": n_everywhere,
+    }
+    return {what: n for what, n in found.items() if n}
+
+
+def _impacts(
+    facts: Facts, quirks: Quirks, charged: Sequence[CompoundTable], own: Sequence[OwnTimes]
+) -> tuple[list[Rows], int]:
+    """Compare the time of every location with that of the critical path; count the locations that visit all of it."""
     code = CHARGED.index("critical_path")
     parts = [np.flatnonzero(c.property == code) for c in charged]
     path, on, value = (
@@ -175,7 +302,7 @@ def _impacts(facts: Facts, charged: Sequence[CompoundTable], own: Sequence[OwnTi
         for name in ("call_path", "location", "charged")
     )
     if not path.size:
-        return []
+        return [], 0
     order = np.lexsort((path, on))
     path, on, value = path[order], on[order], value[order]
     n = len(facts.call_paths)
@@ -187,17 +314,28 @@ def _impacts(facts: Facts, charged: Sequence[CompoundTable], own: Sequence[OwnTi
     order = np.lexsort((call_path, location))
     location, call_path, time = location[order], call_path[order], time[order]
     bounds = np.searchsorted(location, np.arange(facts.n_locations + 1))
-    lacking, absent = np.zeros(n), np.zeros(n)
+    lacking, absent, n_everywhere = np.zeros(n), np.zeros(n), 0
+
+    def scaled(total: float, parts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what is lacking by call path, as parts of what is in all."""
+        whole = parts.sum()
+        if not quirks.divides_by_zero and whole == 0:
+            return parts
+        scale = total / whole
+        result: NDArray[np.float64] = (scale if quirks.scales_below_zero else np.maximum(scale, 0.0)) * parts
+        return result
+
     with np.errstate(divide="ignore", invalid="ignore"):
         for i in np.flatnonzero(facts.locations.is_cpu).tolist():
             mine = slice(int(bounds[i]), int(bounds[i + 1]))
             spent = np.zeros(n)
             spent[call_path[mine]] = time[mine]
             less = np.maximum(on_path - spent, 0.0)
-            lacking += (length - spent.sum()) / less.sum() * less
+            lacking += scaled(length - spent.sum(), less)
             nowhere = np.where(spent <= 0, on_path, 0.0)
+            n_everywhere += int(not nowhere.any())
             visited = spent > 0
-            absent += (length - (spent[visited] + less[visited]).sum()) / nowhere.sum() * nowhere
+            absent += scaled(length - (spent[visited] + less[visited]).sum(), nowhere)
         share = np.where(value > 0, value / on_path[path], 0.0)
         # the reference divides by zero here: what is no number is not charged
         lost, to_absent = share * lacking[path], share * absent[path]
@@ -221,4 +359,4 @@ def _impacts(facts: Facts, charged: Sequence[CompoundTable], own: Sequence[OwnTi
     rows.append(
         (CHARGED.index("non_critical_path_activities"), call_path[beyond], location[beyond], (time - both)[beyond])
     )
-    return rows
+    return rows, n_everywhere

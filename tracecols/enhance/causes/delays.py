@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.causes.pairs import END, IDLE, location_starts
+from tracecols.enhance.causes.quirks import Quirks
 from tracecols.enhance.causes.segments import Segments, TimeMaps, Waits, sum_intervals
 from tracecols.enhance.columns import Columns, ColumnSource, CompoundTable, pick
 from tracecols.enhance.facts import Facts
@@ -18,26 +19,30 @@ from tracecols.enhance.partitions import Division
 from tracecols.enhance.spill import ColumnSpill, keep
 from tracecols.kernels import causes as kernels
 
+END_OF_EVENTS = np.iinfo(np.int64).max
+"""Beyond the rows of the last location."""
+
 
 class Intervals:
     """How much time is spent in the intervals between points of some locations.
 
     Parameters
     ----------
-    facts, points
+    facts, quirks, points
         Of the trace.
     spent : Segments
         Of the locations.
     """
 
-    def __init__(self, facts: Facts, points: CompoundTable, spent: Segments) -> None:
-        self._facts, self._points, self._spent = facts, points, spent
+    def __init__(self, facts: Facts, quirks: Quirks, points: CompoundTable, spent: Segments) -> None:
+        self._facts, self._quirks, self._points, self._spent = facts, quirks, points, spent
         self._waits = Waits(points)
         tree = facts.call_paths
         met = np.empty(len(tree), np.int64)
         met[tree.creation] = np.arange(len(tree))
         self._met = met.astype(np.int32)
         self._start = location_starts(facts, points.location)
+        self._last_row = np.append(facts.first_rows[1:], END_OF_EVENTS)
         of = self._waits.point
         self._wait = pick(self._met, points.call_path[of]), points.wait[of]
 
@@ -50,7 +55,14 @@ class Intervals:
         """Return the segments behind the first JOIN after points, those of the beginning for -1."""
         spent = self._spent
         if not spent.join_row.size:
-            return self.first(since, until)
+            return np.where(since >= 0, self.first(since, until), spent.begin[self._points.location[until]])
+        if not self._quirks.leaves_out_others:
+            # the last JOIN before the end, which nested regions inside of outer ones are not in front of
+            location = self._points.location[until]
+            row = np.minimum(self._points.row[until], pick(self._last_row, location))
+            at = np.searchsorted(spent.join_row, row, "left") - 1
+            is_here = (at >= 0) & (pick(spent.join_row, at) >= self._facts.first_rows[location])
+            return np.where(is_here, pick(spent.join_cut, at), spent.begin[location])
         at = np.searchsorted(spent.join_row, pick(self._points.row, since), "right")
         after = pick(spent.join_cut, np.minimum(at, spent.join_row.size - 1))
         stop = pick(spent.cut, until)
@@ -79,13 +91,13 @@ class Intervals:
             change = np.where(since >= 0, pick(points.completion, since, 0) - pick(points.total, since, 0), 0.0)
         begin = np.where(since >= 0, since + 1, self._start[points.location[until]])
         return sum_intervals(
-            self._facts, self._spent, self.first(since, until) if first is None else first, self._spent.cut[until],
+            self._facts, self._quirks, self._spent, self.first(since, until) if first is None else first, self._spent.cut[until],
             (waits.before[begin], waits.before[until], of_since, change, *self._wait),
         )  # fmt: skip
 
     def spent(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> TimeMaps:
         """Return all the time by call path between points."""
-        return sum_intervals(self._facts, self._spent, self.first(since, until), self._spent.cut[until])
+        return sum_intervals(self._facts, self._quirks, self._spent, self.first(since, until), self._spent.cut[until])
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +121,7 @@ class WaitingTimes:
 
 
 def waiting_times(
-    facts: Facts, members: NDArray[np.int64], division: Division, points: CompoundTable, pairs: CompoundTable, spent: Segments,
+    facts: Facts, quirks: Quirks, members: NDArray[np.int64], division: Division, points: CompoundTable, pairs: CompoundTable, spent: Segments,
     spill: ColumnSpill | None,
 ) -> WaitingTimes:  # fmt: skip
     """Find what the waiting sides of pairs did since they synchronised last with those who let them wait.
@@ -118,6 +130,8 @@ def waiting_times(
     ----------
     facts : Facts
         What every step knows of the whole trace.
+    quirks : Quirks
+        Peculiarities of the reference.
     members : (n_members,) int64
         Rows of the locations of the partition, ascending.
     division : Division
@@ -138,7 +152,7 @@ def waiting_times(
     to = division.of_process[facts.process[points.location[pairs.cause[chosen]]]] if chosen.size else chosen
     order = np.argsort(to, kind="stable")
     chosen, to = chosen[order], to[order]
-    maps = Intervals(facts, points, spent).pruned(pairs.waiting_since[chosen], pairs.waiting[chosen])
+    maps = Intervals(facts, quirks, points, spent).pruned(pairs.waiting_since[chosen], pairs.waiting[chosen])
     start = np.searchsorted(to, np.arange(len(division) + 1))
     return WaitingTimes(
         start, np.append(0, maps.end)[start],
@@ -170,7 +184,7 @@ class Delays:
 
 
 def find_delays(
-    facts: Facts, members: NDArray[np.int64], partition: int, points: CompoundTable, pairs: CompoundTable, spent: Segments,
+    facts: Facts, quirks: Quirks, members: NDArray[np.int64], partition: int, points: CompoundTable, pairs: CompoundTable, spent: Segments,
     waiting: Sequence[WaitingTimes], spill: ColumnSpill | None,
 ) -> Delays:  # fmt: skip
     """Find what the causing sides of pairs spent more time on than the waiting sides, by call path.
@@ -179,6 +193,8 @@ def find_delays(
     ----------
     facts : Facts
         What every step knows of the whole trace.
+    quirks : Quirks
+        Peculiarities of the reference.
     members : (n_members,) int64
         Rows of the locations of the partition, ascending.
     partition : int
@@ -210,13 +226,13 @@ def find_delays(
     maps_of = np.empty(key.size, np.int64)
     maps_of[key] = np.cumsum(new) - 1
     head = key[new]
-    intervals = Intervals(facts, points, spent)
+    intervals = Intervals(facts, quirks, points, spent)
     first = np.where(
         is_idle[head], intervals.behind_joins(begins[head], cause[head]), intervals.first(begins[head], cause[head])
     ).astype(np.int64)
     plain = is_idle[head]
     times = _alternating(intervals, begins[head], cause[head], first, plain)
-    has_own = np.flatnonzero(own >= 0)
+    has_own = np.flatnonzero((own >= 0) & quirks.needs_shared_call_paths)
     within = np.full(pair.size, -1, np.int64)
     if has_own.size:
         whole, first_of = np.unique(cause[has_own], return_index=True)
@@ -299,13 +315,17 @@ class OwnTimes:
     time: NDArray[np.float64]
 
 
-def own_times(facts: Facts, members: NDArray[np.int64], points: CompoundTable, spent: Segments) -> OwnTimes:
+def own_times(
+    facts: Facts, quirks: Quirks, members: NDArray[np.int64], points: CompoundTable, spent: Segments
+) -> OwnTimes:
     """Add up the time of some locations by call path without the waits at their synchronisation points.
 
     Parameters
     ----------
     facts : Facts
         What every step knows of the whole trace.
+    quirks : Quirks
+        Peculiarities of the reference.
     members : (n_members,) int64
         Rows of the locations of the partition, ascending.
     points : CompoundTable
@@ -316,6 +336,6 @@ def own_times(facts: Facts, members: NDArray[np.int64], points: CompoundTable, s
     mine = np.zeros(facts.n_locations, bool)
     mine[members] = True
     end = np.flatnonzero((points.kind == END) & mine[points.location])
-    maps = Intervals(facts, points, spent).pruned(np.full(end.size, -1, np.int64), end)
+    maps = Intervals(facts, quirks, points, spent).pruned(np.full(end.size, -1, np.int64), end)
     location = np.repeat(points.location[end], maps.end - maps.start)
     return OwnTimes(location, facts.call_paths.creation[maps.call_path].astype(np.int32), maps.time)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.causes.points import EVERYBODY, PAIR, POINT, Synchronisation, ThreadPoints
+from tracecols.enhance.causes.quirks import Quirks
 from tracecols.enhance.columns import Columns, CompoundTable, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import lookup, number
@@ -23,7 +24,7 @@ from tracecols.schema.causes import DELAY_PAIRS, DELAYS, POINTS, SYNC_POINTS
 AT_END = np.iinfo(np.int64).max
 """Row of the point at the end of a location."""
 
-FORK, THREAD_BARRIER, END = (POINTS.index(k) for k in ("fork", "thread barrier", "end"))
+FORK, THREAD_BARRIER, END, CREATED = (POINTS.index(k) for k in ("fork", "thread barrier", "end", "created"))
 IDLE = DELAYS.index("idle")
 
 
@@ -73,8 +74,8 @@ def has_mpi(facts: Facts) -> bool:
 
 
 def match_causes(
-    facts: Facts, scans: Sequence[LocationScan], senders: Sequence[Synchronisation], receivers: Sequence[Synchronisation], collective: Sequence[Synchronisation],
-    startup: Synchronisation, threads: Sequence[ThreadPoints],
+    facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], senders: Sequence[Synchronisation], receivers: Sequence[Synchronisation],
+    collective: Sequence[Synchronisation], startup: Synchronisation, threads: Sequence[ThreadPoints], locks: Sequence[Synchronisation],
 ) -> tuple[CompoundTable, CompoundTable]:  # fmt: skip
     """Build the tables of all synchronisation points and of the pairs of who causes a wait and who waits.
 
@@ -82,6 +83,8 @@ def match_causes(
     ----------
     facts : Facts
         What every step knows of the whole trace.
+    quirks : Quirks
+        Peculiarities of the reference.
     scans : sequence of LocationScan
         Results of the scan, by location.
     senders, receivers : sequence of Synchronisation
@@ -92,8 +95,10 @@ def match_causes(
         Of start and end of MPI.
     threads : sequence of ThreadPoints
         By partition.
+    locks : sequence of Synchronisation
+        Of locks and created threads, by partition.
     """
-    found = [*senders, *receivers, *collective, startup, *threads]
+    found = [*senders, *receivers, *collective, startup, *threads, *locks]
     columns = {c: np.concatenate([f.points.column(c) for f in found]) for c in POINT}
     # what no region is recorded around is charged nowhere
     known = columns["call_path"] >= 0
@@ -120,18 +125,90 @@ def match_causes(
     cause, waiting = (find_points(points, pairs[c]) for c in ("cause", "waiting"))
     both = (cause >= 0) & (waiting >= 0)
     pairs = {c: v[both] for c, v in pairs.items()} | {"cause": cause[both], "waiting": waiting[both]}
-    if has_openmp(facts):
+    idle_since = np.full(len(points), -1, np.int64)
+    if not quirks.leaves_out_others:
+        pairs = _with_causes(points, pairs)
+        if has_openmp(facts):
+            idle, idle_since = _idle_threads(facts, points, threads)
+            pairs = _with_idle(pairs, idle)
+    elif has_openmp(facts):
         # threads idle while their master is outside parallel regions
         is_master = facts.locations.master[points.location] == points.location
-        idle = np.flatnonzero(((kind == FORK) | (kind == END)) & is_master)
-        of_idle: dict[str, Any] = {"kind": IDLE, "cause": idle, "waiting": -1, "wait": 0.0, "communicator": -1}
-        pairs = {c: np.append(v, np.broadcast_to(of_idle[c], idle.size).astype(v.dtype)) for c, v in pairs.items()}
+        pairs = _with_idle(pairs, np.flatnonzero(((kind == FORK) | (kind == END)) & is_master))
     by_cause = np.lexsort((pairs["waiting"], pairs["cause"]))
     pairs = {c: v[by_cause] for c, v in pairs.items()}
 
     table = CompoundTable(SYNC_POINTS, len(points), {c: points[c] for c in (*SYNC_POINTS.names, "set")})
-    since = _intervals(facts, points, Columns(by_cause.size, pairs))
+    since = _intervals(facts, quirks, points, Columns(by_cause.size, pairs), idle_since)
     return table, CompoundTable(DELAY_PAIRS, by_cause.size, {**pairs, **since})
+
+
+def _with_causes(points: Columns, pairs: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Keep one pair of each waiting point, and let only those points wait whose cause is known."""
+    order = np.lexsort((pairs["cause"], -pairs["wait"], pairs["waiting"]))
+    waiting = pairs["waiting"][order]
+    order = order[np.append(True, waiting[1:] != waiting[:-1])[: order.size]]
+    order = order[pairs["cause"][order] != pairs["waiting"][order]]
+    pairs = {c: v[order] for c, v in pairs.items()}
+    wait = points.wait
+    wait[:] = 0.0
+    wait[pairs["waiting"]] = pairs["wait"]
+    return pairs
+
+
+def _with_idle(pairs: dict[str, NDArray[Any]], idle: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    """Add pairs of threads that idle until some points of their masters."""
+    of_idle: dict[str, Any] = {"kind": IDLE, "cause": idle, "waiting": -1, "wait": 0.0, "communicator": -1}
+    return {c: np.append(v, np.broadcast_to(of_idle[c], idle.size).astype(v.dtype)) for c, v in pairs.items()}
+
+
+def _idle_threads(
+    facts: Facts, points: Columns, threads: Sequence[ThreadPoints]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find until when threads idle because their master is outside the outermost parallel regions.
+
+    Returns
+    -------
+    idle : (n,) int64
+        Points: where masters fork, and where they end.
+    since : (n_points,) int64
+        The last point before the JOIN after which they idle until a point; -1 the beginning.
+    """
+    n_others = facts.locations.n_threads - 1
+    kind, location = points.kind, points.location
+    regions = {
+        c: np.concatenate([t.regions.column(c) for t in threads]) for c in ("location", "enter", "exit", "join_row")
+    }
+    is_master = (facts.locations.master == np.arange(facts.n_locations)) & (n_others > 0)
+    ends = np.flatnonzero((kind == END) & is_master[location])
+    order = np.lexsort((regions["enter"], regions["location"]))
+    order = order[is_master[regions["location"][order]]]
+    leaves = np.where(regions["exit"] >= 0, regions["exit"], AT_END)[order]
+    of, enter = regions["location"][order].astype(np.int64), regions["enter"][order]
+    # rows are numbered location by location, so that what is left last is known across them but for what never is
+    open_here = np.isin(of, of[leaves == AT_END])
+    left = np.maximum.accumulate(np.where(leaves == AT_END, -1, leaves)) if leaves.size else leaves
+    before = np.append(-1, left[:-1])
+    outer = enter > before[: enter.size]
+    for i in np.unique(of[open_here]).tolist():
+        # a region that is never left holds all that follow
+        mine = np.flatnonzero(of == i)
+        outer[mine[int(np.argmax(leaves[mine] == AT_END)) + 1 :]] = False
+    order, leaves, of, enter = order[outer], leaves[outer], of[outer], enter[outer]
+    stays_open = np.unique(of[(leaves == AT_END) | (regions["join_row"][order] < 0)])
+    ends = ends[~np.isin(location[ends], stays_open)]
+    idle = np.concatenate([find_points(points, enter), ends])
+    # the JOIN of the outermost region before, of the same location
+    until = np.concatenate([np.arange(of.size), np.searchsorted(of, location[ends], "right")]) - 1
+    until = np.where((until >= 0) & (pick(of, until) == np.append(of, location[ends])), until, -1)
+    join = pick(regions["join_row"][order], until)
+    real = np.flatnonzero(points.row != AT_END)
+    at = np.searchsorted(points.row[real], join) - 1
+    before = np.where(join >= 0, pick(real, at), -1)
+    since = np.full(len(points), -1, np.int64)
+    known = idle >= 0
+    since[idle[known]] = before[known]
+    return idle[known], since
 
 
 def find_points(points: Columns, row: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -166,7 +243,9 @@ def location_starts(facts: Facts, location: NDArray[np.int32]) -> NDArray[np.int
     return np.searchsorted(location, np.arange(facts.n_locations + 1))
 
 
-def _intervals(facts: Facts, points: Columns, pairs: Columns) -> dict[str, NDArray[np.int64]]:
+def _intervals(
+    facts: Facts, quirks: Quirks, points: Columns, pairs: Columns, idle_since: NDArray[np.int64]
+) -> dict[str, NDArray[np.int64]]:
     """Find where the intervals of pairs begin.
 
     Returns
@@ -181,19 +260,21 @@ def _intervals(facts: Facts, points: Columns, pairs: Columns) -> dict[str, NDArr
     start = location_starts(facts, location)
     cause, waiting = pairs.cause, pairs.waiting
     is_p2p = np.isin(pairs.kind, [DELAYS.index(k) for k in ("late_sender", "late_receiver")])
-    is_thread = pairs.kind == DELAYS.index("thread_barrier")
+    is_thread = np.isin(pairs.kind, [DELAYS.index(k) for k in ("thread_barrier", "lock", "join")])
     is_idle = pairs.kind == IDLE
     is_collective = ~is_p2p & ~is_thread & ~is_idle
-    cause_since, waiting_since, own_since = (np.full(cause.size, -1, np.int64) for _ in range(3))
+    cause_since, waiting_since, own_since, counts_from = (np.full(cause.size, -1, np.int64) for _ in range(4))
 
     # threads: the last point of threads before
-    of_threads = (kind == FORK) | (kind == THREAD_BARRIER)
+    of_threads = (kind == FORK) | (kind == THREAD_BARRIER) | (kind == CREATED)
     before = np.maximum.accumulate(np.where(of_threads, np.arange(n), -1)) if n else np.zeros(0, np.int64)
     before = np.append(-1, before[:-1])
     before = np.where(before >= start[location], before, -1) if n else before[:0]
     either = is_thread | is_idle
     cause_since[either] = before[cause[either]]
     waiting_since[is_thread] = before[waiting[is_thread]]
+    if not quirks.leaves_out_others:
+        cause_since[is_idle] = idle_since[cause[is_idle]]
 
     # processes: the last point with the other side; of the cause of a collective operation with each other member
     groups = _groups(facts, points, process, pairs.communicator)
@@ -222,18 +303,26 @@ def _intervals(facts: Facts, points: Columns, pairs: Columns) -> dict[str, NDArr
     waiting_since[mpi] = found[: mpi.size]
     cause_since[one] = found[mpi.size : mpi.size + one.size]
 
+    number_of = np.cumsum(np.append(False, cause[many][1:] != cause[many][:-1])) if many.size else many
+    n_all = n_processes + 1
+    if not (quirks.shifts_intervals or quirks.ignores_the_other_of_two or quirks.needs_shared_call_paths):
+        # each member by itself: what the cause did since it has synchronised with this one
+        at = lookup(instance * n_all + member, number_of * n_all + process[waiting[many]])
+        cause_since[many] = pick(found[mpi.size + one.size :], at)
+        return {
+            "cause_since": cause_since, "waiting_since": waiting_since, "own_since": own_since, "counts_from": counts_from,
+        }  # fmt: skip
+
     # the interval of a collective operation begins where the cause has synchronised with all others that have not later
-    counts_from = np.full(cause.size, -1, np.int64)
     is_other = member != process[cause[head]][instance]
     instance, member, since = instance[is_other], member[is_other], found[mpi.size + one.size :][is_other]
     whole = np.full(head.size, AT_END, np.int64)
     np.minimum.at(whole, instance, since)
     whole = np.where(whole == AT_END, -1, whole)
     own = np.where(since > whole[instance], since, -1)
-    if facts.locations.n_processes == 2:
+    if facts.locations.n_processes == 2 and quirks.ignores_the_other_of_two:
         # of two processes a point with the other one does not count as a point with the group
         own = np.where((since >= 0) & (pick(points.partner, since) >= 0), since, own)
-    number_of = np.cumsum(np.append(False, cause[many][1:] != cause[many][:-1])) if many.size else many
     cause_since[many] = whole[number_of]
     # of each waiting member its own point, and the next one that any other has
     by_point = np.lexsort((own, instance))
@@ -244,12 +333,14 @@ def _intervals(facts: Facts, points: Columns, pairs: Columns) -> dict[str, NDArr
     next_own = np.where(goes_on, np.append(owns[begins[1:]], AT_END)[: begins.size], AT_END)
     of_member = np.empty(keys.size, np.int64)
     of_member[by_point] = next_own[run]
-    n_all = n_processes + 1
     at = lookup(instance * n_all + member, number_of * n_all + process[waiting[many]])
     own_since[many] = pick(own, at)
     # where none follows it never counts
     later = np.minimum(pick(of_member, at, AT_END), cause[many])
-    counts_from[many] = np.where(own_since[many] >= 0, later, -1)
+    if quirks.shifts_intervals:
+        counts_from[many] = np.where(own_since[many] >= 0, later, -1)
+    else:
+        counts_from[many] = np.where(own_since[many] >= 0, own_since[many] + 1, -1)
     return {
         "cause_since": cause_since, "waiting_since": waiting_since, "own_since": own_since, "counts_from": counts_from,
     }  # fmt: skip

@@ -1,17 +1,19 @@
 """Where a location synchronises with others: one point per event that waits, or lets others wait, and the pairs of both.
 
 Every stage finds those of its tables. `causes.pairs` puts them together. Times are seconds since the first event of the trace, in
-float64, and waits differences of them: the reference computes like this, and what rounding leaves decides some costs.
+float64, and waits differences of them: the reference computes like this, and what rounding leaves decides some costs. Without this
+peculiarity (`quirks.Quirks.rounds_seconds`) they are whole ticks in float64, which sums and differences keep whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.causes.quirks import Quirks
 from tracecols.enhance.columns import Columns, CompoundTable, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import Segments, number
@@ -22,11 +24,15 @@ from tracecols.enhance.waits import (
     N_TO_N,
     N_TO_ONE,
     ONE_TO_N,
+    SCAN,
     Participants,
+    latest_of_lower_ranks,
     of_operations,
     synchronised,
+    wait_for_locks,
     wait_for_receivers,
     wait_for_senders,
+    wait_for_threads,
 )
 from tracecols.schema.causes import DELAYS, POINTS
 
@@ -85,41 +91,60 @@ def _joined(parts: Sequence[dict[str, Any]], of: dict[str, Any]) -> Columns:
     return Columns(sum(sizes), columns)
 
 
-def seconds(facts: Facts, ticks: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return clock readings as seconds since the first event of the trace; (n,) float64.
+def ticks_per_unit(facts: Facts, quirks: Quirks) -> int:
+    """Return how many ticks the unit of all times of root causes has: those of a second, or one.
 
     Parameters
     ----------
     facts : Facts
         What every step knows of the whole trace.
-    ticks : (n,) int64
-        Clock readings.
+    quirks : Quirks
+        Peculiarities of the reference.
     """
-    first = int(facts.store.manifest["first_time"] or 0)
-    return (ticks - first).astype(np.float64) / facts.resolution
+    return facts.resolution if quirks.rounds_seconds else 1
+
+
+def clock(facts: Facts, quirks: Quirks) -> Callable[[NDArray[np.int64]], NDArray[np.float64]]:
+    """Return a function that turns clock readings into times since the first event of the trace; (n,) float64.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    quirks : Quirks
+        Peculiarities of the reference.
+    """
+    first, unit = int(facts.store.manifest["first_time"] or 0), ticks_per_unit(facts, quirks)
+
+    def times(ticks: NDArray[np.int64]) -> NDArray[np.float64]:
+        return (ticks - first).astype(np.float64) / unit
+
+    return times
 
 
 def _positive(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.maximum(values, 0.0)
 
 
-def late_senders(facts: Facts, messages: CompoundTable, spill: ColumnSpill | None) -> Synchronisation:
+def late_senders(facts: Facts, quirks: Quirks, messages: CompoundTable, spill: ColumnSpill | None) -> Synchronisation:
     """Find the points of messages that are sent late: where they are received, and where they are sent.
 
     Parameters
     ----------
     facts : Facts
         What every step knows of the whole trace.
+    quirks : Quirks
+        Peculiarities of the reference.
     messages : CompoundTable
         That the partition receives.
     spill : ColumnSpill, optional
         Where the columns are kept; in memory if nowhere.
     """
-    m = messages
+    m, times = messages, clock(facts, quirks)
     _, waits = wait_for_senders(facts, m)
     of = np.flatnonzero(waits)
     recv_enter, recv_exit, send_enter, send_exit = (
-        seconds(facts, m[c][of]) for c in ("recv_enter_time", "recv_exit_time", "send_enter_time", "send_exit_time")
+        times(m[c][of]) for c in ("recv_enter_time", "recv_exit_time", "send_enter_time", "send_exit_time")
     )
     wait = np.minimum(send_enter, recv_exit) - recv_enter
     waiting = {
@@ -138,23 +163,27 @@ def late_senders(facts: Facts, messages: CompoundTable, spill: ColumnSpill | Non
     return Synchronisation([waiting, causing], [pairs], spill)
 
 
-def late_receivers(facts: Facts, sent_messages: CompoundTable, spill: ColumnSpill | None) -> Synchronisation:
+def late_receivers(
+    facts: Facts, quirks: Quirks, sent_messages: CompoundTable, spill: ColumnSpill | None
+) -> Synchronisation:
     """Find the points of messages that are received late: where their sends complete, and where their receives are posted.
 
     Parameters
     ----------
     facts : Facts
         What every step knows of the whole trace.
+    quirks : Quirks
+        Peculiarities of the reference.
     sent_messages : CompoundTable
         That the partition sends.
     spill : ColumnSpill, optional
         Where the columns are kept; in memory if nowhere.
     """
-    m = sent_messages
+    m, times = sent_messages, clock(facts, quirks)
     _, waits = wait_for_receivers(facts, m)
     of = np.flatnonzero(waits)
     done_enter, done_exit, post_enter, post_exit = (
-        seconds(facts, m[c][of])
+        times(m[c][of])
         for c in ("send_done_enter_time", "send_done_exit_time", "recv_post_enter_time", "recv_post_exit_time")
     )
     wait = post_enter - done_enter
@@ -162,7 +191,8 @@ def late_receivers(facts: Facts, sent_messages: CompoundTable, spill: ColumnSpil
         "location": m.send_location[of], "row": m.send_done[of], "kind": POINTS.index("late receiver"),
         "begin_time": m.send_done_enter_time[of], "wait": wait,
         # the reference takes the minimum where the maximum is meant
-        "total": done_exit - done_enter, "completion": np.minimum(done_exit - post_exit, 0.0),
+        "total": done_exit - done_enter,
+        "completion": np.minimum(done_exit - post_exit, 0.0) if quirks.negates_completion else _positive(done_exit - post_exit),
         "call_path": m.send_done_call_path[of], "partner": facts.process[m.recv_location[of]], "communicator": NOBODY, "set": -1,
     }  # fmt: skip
     causing = {
@@ -179,7 +209,7 @@ def late_receivers(facts: Facts, sent_messages: CompoundTable, spill: ColumnSpil
 
 
 def collective_points(
-    facts: Facts, collectives: CompoundTable, members: CompoundTable, spill: ColumnSpill | None
+    facts: Facts, quirks: Quirks, collectives: CompoundTable, members: CompoundTable, spill: ColumnSpill | None
 ) -> Synchronisation:
     """Find the points of collective operations, and who lets whom wait in them.
 
@@ -187,6 +217,8 @@ def collective_points(
     ----------
     facts : Facts
         What every step knows of the whole trace.
+    quirks : Quirks
+        Peculiarities of the reference.
     collectives : CompoundTable
         Of the bucket.
     members : CompoundTable
@@ -194,11 +226,13 @@ def collective_points(
     spill : ColumnSpill, optional
         Where the columns are kept; in memory if nowhere.
     """
-    m = members
+    m, times = members, clock(facts, quirks)
     points, pairs = [], []
     for kind, ops in (
-        ("barrier", BARRIER), ("n_to_n", N_TO_N), ("one_to_n", ONE_TO_N), ("n_to_one", N_TO_ONE),
+        ("barrier", BARRIER), ("n_to_n", N_TO_N), ("one_to_n", ONE_TO_N), ("n_to_one", N_TO_ONE), ("scan", SCAN),
     ):  # fmt: skip
+        if kind == "scan" and quirks.leaves_out_others:
+            continue
         row = np.flatnonzero(of_operations(collectives, m, ops))
         if not row.size:
             continue
@@ -215,6 +249,12 @@ def collective_points(
             cause = p.latest(p.is_root & (p.sent > 0))
             waits = ~p.is_root & (p.received > 0) & (p.begin < pick(p.begin, cause))
             takes_part, is_whole = waits, ~everyone
+        elif kind == "scan":
+            until, cause = latest_of_lower_ranks(p)
+            waits = ((p.sent > 0) | (p.received > 0)) & (p.begin < until)
+            lets_wait = np.zeros(row.size, bool)
+            lets_wait[cause[waits]] = True
+            takes_part, is_whole = waits | lets_wait, ~everyone
         else:
             cause = p.latest(p.sent > 0)
             waits = p.is_root & (p.received > 0) & (p.begin < pick(p.begin, cause))
@@ -226,11 +266,11 @@ def collective_points(
         elif kind == "n_to_n":
             # of a partial exchange the last sender, one of several that begin at the same time
             takes_part = takes_part & (is_whole | (p.begin < pick(p.begin, cause)) | (at == cause))
-        begin, end = seconds(facts, p.begin), seconds(facts, p.end)
+        begin, end = times(p.begin), times(p.end)
         until = np.minimum(pick(begin, cause), end)
         # of a broadcast the first receiver that waited
-        counts = takes_part & (at != cause) if kind == "one_to_n" else takes_part
-        earliest = seconds(facts, p.min(np.where(counts, p.end, np.iinfo(np.int64).max)))
+        counts = takes_part & (at != cause) if kind == "one_to_n" and quirks.completes_with_receivers else takes_part
+        earliest = times(p.min(np.where(counts, p.end, np.iinfo(np.int64).max)))
         waits = waits & takes_part & (at != cause)
         wait = np.where(waits, _positive(until - begin), 0.0)
         completion = _positive(end - np.maximum(earliest, until))
@@ -248,15 +288,16 @@ def collective_points(
             n_others = np.bincount(cause[others], minlength=row.size)
             partner = np.where(here != cause[here], process[cause[here]], pick(process, last[here]))
             partner = np.where(n_others[here] > 1, -1, partner)
-        is_set = ~is_whole[here] & ((kind == "n_to_n") | (kind == "one_to_n"))
+        # a rank that waits in a scan may let others wait: all who do either synchronise with each other
+        is_set = ~is_whole[here] & np.isin(kind, ["n_to_n", "one_to_n", "scan"])
         points.append(
             {
                 "location": location[here], "row": event[here], "kind": POINTS.index("collective"),
                 "begin_time": p.begin[here], "wait": wait[here],
-                "total": seconds(facts, m.exit_time[of]) - seconds(facts, m.enter_time[of]), "completion": completion[here],
+                "total": times(m.exit_time[of]) - times(m.enter_time[of]), "completion": completion[here],
                 "call_path": m.call_path[of], "partner": partner,
                 "communicator": np.where(is_whole[here], channel, NOBODY),
-                "set": np.where(is_set, event[cause[here]], -1),
+                "set": np.where(is_set, p.min(event)[here] if kind == "scan" else event[cause[here]], -1),
             }
         )  # fmt: skip
         e = np.flatnonzero(wait > 0)
@@ -269,35 +310,51 @@ def collective_points(
     return Synchronisation(points, pairs, spill)
 
 
-def startup_points(facts: Facts, startups: CompoundTable) -> Synchronisation:
-    """Find the points of MPI_Init and MPI_Finalize; nobody is told to let others wait there.
+def startup_points(facts: Facts, quirks: Quirks, startups: CompoundTable) -> Synchronisation:
+    """Find the points of MPI_Init and MPI_Finalize, and who lets whom wait there, which the reference does not tell.
 
     Parameters
     ----------
     facts : Facts
         What every step knows of the whole trace.
+    quirks : Quirks
+        Peculiarities of the reference.
     startups : CompoundTable
     """
-    m = startups
-    points = []
+    m, times = startups, clock(facts, quirks)
+    points: list[dict[str, Any]] = []
+    pairs: list[dict[str, Any]] = []
     for is_init, kind in ((True, "MPI_Init"), (False, "MPI_Finalize")):
         of = np.flatnonzero((m.is_init == is_init) & (m.exit >= 0))
         of = of[np.argsort(m.exit[of], kind="stable")]
         _, first = number(m.location[of].astype(np.int64))
         of = of[np.sort(first)]
         enter, leave, latest, earliest = (
-            seconds(facts, m[c][of]) for c in ("enter_time", "exit_time", "latest_enter_time", "earliest_exit_time")
+            times(m[c][of]) for c in ("enter_time", "exit_time", "latest_enter_time", "earliest_exit_time")
         )
         until = np.minimum(latest, leave)
+        wait = _positive(until - enter)
+        if is_init and quirks.leaves_out_startup:
+            wait = np.zeros(of.size)
         points.append(
             {
                 "location": m.location[of], "row": m.exit[of], "kind": POINTS.index(kind),
-                "begin_time": m.enter_time[of], "wait": np.zeros(of.size) if is_init else _positive(until - enter), "total": leave - enter,
+                "begin_time": m.enter_time[of], "wait": wait, "total": leave - enter,
                 "completion": _positive(leave - np.maximum(latest if is_init else until, earliest)),
                 "call_path": m.call_path[of], "partner": -1, "communicator": EVERYBODY, "set": -1,
             }
         )  # fmt: skip
-    return Synchronisation(points, [])
+        if not quirks.leaves_out_startup and of.size:
+            # who enters last, of several the first location
+            last = int(of[np.lexsort((m.location[of], -m.enter_time[of]))[0]])
+            e = np.flatnonzero((wait > 0) & (of != last))
+            pairs.append(
+                {
+                    "kind": DELAYS.index("startup"), "cause": np.full(e.size, m.exit[last]), "waiting": m.exit[of[e]],
+                    "wait": wait[e], "communicator": EVERYBODY,
+                }
+            )  # fmt: skip
+    return Synchronisation(points, pairs)
 
 
 class ThreadPoints(Synchronisation):
@@ -306,8 +363,8 @@ class ThreadPoints(Synchronisation):
     Attributes
     ----------
     regions : Columns
-        By thread and parallel region: location, rows of ENTER and EXIT, seconds from the FORK to the ENTER and from the EXIT to the
-        JOIN.
+        By thread and parallel region: location, rows of ENTER and EXIT, time from the FORK to the ENTER and from the EXIT to the
+        JOIN, call path, whether another thread has forked it, and else the row of the JOIN (-1 none).
     """
 
     def __init__(self, points: Sequence[dict[str, Any]], pairs: Sequence[dict[str, Any]], regions: Columns) -> None:
@@ -316,7 +373,7 @@ class ThreadPoints(Synchronisation):
 
 
 def thread_points(
-    facts: Facts, constructs: CompoundTable, members: CompoundTable, teams: CompoundTable
+    facts: Facts, quirks: Quirks, constructs: CompoundTable, members: CompoundTable, teams: CompoundTable
 ) -> ThreadPoints:
     """Find the points where threads begin in teams and meet at barriers, and who lets whom wait there.
 
@@ -324,6 +381,8 @@ def thread_points(
     ----------
     facts : Facts
         What every step knows of the whole trace.
+    quirks : Quirks
+        Peculiarities of the reference.
     constructs : CompoundTable
         Of the partition.
     members : CompoundTable
@@ -331,47 +390,52 @@ def thread_points(
     teams : CompoundTable
         Of the partition.
     """
-    m = members
+    m, times = members, clock(facts, quirks)
     team = constructs.team[m.construct] if len(constructs) else m.construct
     master = teams.master[team] if len(teams) else np.full(len(m), -1, np.int32)
     # parallel regions
     of = np.flatnonzero((m.role_number == ROLES.index("parallel")) & (master >= 0))
-    enter, leave = seconds(facts, m.enter_time[of]), seconds(facts, m.exit_time[of])
-    fork, join = (seconds(facts, teams[c][team[of]]) for c in ("fork_time", "join_time"))
+    enter, leave = times(m.enter_time[of]), times(m.exit_time[of])
+    fork, join = (times(teams[c][team[of]]) for c in ("fork_time", "join_time"))
     group, first = number(m.construct[of])
     earliest = Segments(group, first.size).min(m.enter_time[of])[group]
+    forks_it = m.location[of] == master[of]
     after_fork = _positive(enter - fork)
     regions = Columns(
         of.size,
         {
             "location": m.location[of], "enter": m.enter[of], "exit": m.exit[of], "fork": after_fork,
-            "join": _positive(join - leave), "call_path": m.call_path[of],
+            "join": _positive(join - leave), "call_path": m.call_path[of], "is_guest": ~forks_it,
+            "join_row": np.where(forks_it, teams.join[team[of]], -1),
         },
     )  # fmt: skip
     forks = {
         "location": m.location[of], "row": m.enter[of], "kind": POINTS.index("fork"), "begin_time": m.enter_time[of], "wait": 0.0, "total": after_fork,
-        "completion": enter - seconds(facts, earliest), "call_path": m.call_path[of], "partner": -1, "communicator": NOBODY,
-        "set": _masters(m.construct[of], m.enter[of], m.location[of] == master[of]),
+        "completion": enter - times(earliest), "call_path": m.call_path[of], "partner": -1, "communicator": NOBODY,
+        "set": _masters(m.construct[of], m.enter[of], forks_it),
     }  # fmt: skip
     # barriers
     barriers = [ROLES.index(role) for role in ("barrier", "implicit_barrier")]
     of = np.flatnonzero(np.isin(m.role_number, barriers) & (master >= 0) & (m.exit >= 0))
-    enter, leave = seconds(facts, m.enter_time[of]), seconds(facts, m.exit_time[of])
-    latest = seconds(facts, m.latest_enter_time[of])
+    enter, leave = times(m.enter_time[of]), times(m.exit_time[of])
+    latest = times(m.latest_enter_time[of])
     whole = latest - enter
     group, first = number(m.construct[of])
     last = np.where(m.enter_time[of] == m.latest_enter_time[of], np.arange(of.size), of.size)
     cause = Segments(group, first.size).min(last)[group]
+    unit = ticks_per_unit(facts, quirks)
+    waited = _positive(np.where(m.task_time[of] > 0, whole - m.task_time[of] / unit, whole))
+    charged = whole if quirks.ignores_tasks else waited
     points = {
         "location": m.location[of], "row": m.exit[of], "kind": POINTS.index("thread barrier"),
         "begin_time": m.enter_time[of],
-        "wait": _positive(np.where(m.task_time[of] > 0, whole - m.task_time[of] / facts.resolution, whole)),
+        "wait": waited,
         "total": leave - enter, "completion": 0.0, "call_path": m.call_path[of], "partner": -1, "communicator": NOBODY,
         "set": _masters(m.construct[of], m.exit[of], m.location[of] == master[of]),
     }  # fmt: skip
-    e = np.flatnonzero((whole > 0) & (cause < of.size))
+    e = np.flatnonzero((charged > 0) & (cause < of.size))
     pairs = {
-        "kind": DELAYS.index("thread_barrier"), "cause": m.exit[of][cause[e]], "waiting": m.exit[of][e], "wait": whole[e],
+        "kind": DELAYS.index("thread_barrier"), "cause": m.exit[of][cause[e]], "waiting": m.exit[of][e], "wait": charged[e],
         "communicator": NOBODY,
     }  # fmt: skip
     return ThreadPoints([forks, points], [pairs], regions)
@@ -387,3 +451,75 @@ def _masters(construct: NDArray[np.int64], row: NDArray[np.int64], is_master: ND
     masters = segments.min(np.where(is_master, row, nothing))
     found: NDArray[np.int64] = np.where(masters < nothing, masters, segments.min(row))[group]
     return found
+
+
+def lock_points(
+    facts: Facts, quirks: Quirks, locks: CompoundTable, created: CompoundTable, spill: ColumnSpill | None
+) -> Synchronisation:
+    """Find the points where threads wait for locks and for threads that they have created, and who lets them wait.
+
+    The reference knows of neither.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    quirks : Quirks
+        Peculiarities of the reference.
+    locks : CompoundTable
+        `lock_acquisitions` of the partition.
+    created : CompoundTable
+        `created_threads` of the partition.
+    spill : ColumnSpill, optional
+        Where the columns are kept; in memory if nowhere.
+    """
+    if quirks.leaves_out_others:
+        return Synchronisation([], [], spill)
+    m, times = locks, clock(facts, quirks)
+    _, waits = wait_for_locks(facts, m)
+    of = np.flatnonzero(
+        waits & (m.previous_owner >= 0) & (m.previous_owner != m.location) & (m.previous_call_path >= 0)
+    )
+    wait = times(m.previous_release_time[of]) - times(m.enter_time[of])
+    nobody = {"partner": -1, "communicator": NOBODY, "set": -1}
+    acquires = {
+        "location": m.location[of], "row": m.acquire[of], "kind": POINTS.index("lock"), "begin_time": m.enter_time[of], "wait": wait,
+        "total": times(m.acquire_time[of]) - times(m.enter_time[of]), "completion": 0.0, "call_path": m.call_path[of], **nobody,
+    }  # fmt: skip
+    releases = {
+        "location": m.previous_owner[of], "row": m.previous_release[of], "kind": POINTS.index("release"),
+        "begin_time": m.previous_release_time[of], "wait": 0.0, "total": 0.0, "completion": 0.0,
+        "call_path": m.previous_call_path[of], **nobody,
+    }  # fmt: skip
+    of_locks = {
+        "kind": DELAYS.index("lock"), "cause": m.previous_release[of], "waiting": m.acquire[of], "wait": wait, "communicator": NOBODY,
+    }  # fmt: skip
+    c = created
+    # where a thread begins its creator goes on beside it: the path goes back to the creator
+    born = np.flatnonzero(c.create_exit >= 0)
+    begins = {
+        "location": c.location[born], "row": c.begin[born], "kind": POINTS.index("created"), "begin_time": c.begin_time[born],
+        "wait": 0.0, "total": 0.0, "completion": 0.0, "call_path": c.create_call_path[born], "partner": -1,
+        "communicator": NOBODY, "set": c.create_exit[born],
+    }  # fmt: skip
+    creates = {
+        "location": c.create_location[born], "row": c.create_exit[born], "kind": POINTS.index("creates"),
+        "begin_time": c.create_enter_time[born], "wait": 0.0, "total": 0.0, "completion": 0.0,
+        "call_path": c.create_call_path[born], **nobody,
+    }  # fmt: skip
+    until, waits = wait_for_threads(c)
+    of = np.flatnonzero(waits & (c.join_location >= 0) & (c.join_exit >= 0))
+    enter, leave = times(c.join_enter_time[of]), times(c.join_exit_time[of])
+    wait = times(until[of]) - enter
+    joins = {
+        "location": c.join_location[of], "row": c.join_exit[of], "kind": POINTS.index("join"), "begin_time": c.join_enter_time[of],
+        "wait": wait, "total": leave - enter, "completion": 0.0, "call_path": c.join_call_path[of], **nobody,
+    }  # fmt: skip
+    ends = {
+        "location": c.location[of], "row": c.end[of], "kind": POINTS.index("thread ends"), "begin_time": c.end_time[of], "wait": 0.0,
+        "total": 0.0, "completion": 0.0, "call_path": c.create_call_path[of], **nobody,
+    }  # fmt: skip
+    of_threads = {
+        "kind": DELAYS.index("join"), "cause": c.end[of], "waiting": c.join_exit[of], "wait": wait, "communicator": NOBODY,
+    }  # fmt: skip
+    return Synchronisation([acquires, releases, begins, creates, joins, ends], [of_locks, of_threads], spill)

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.causes.pairs import END, FORK, location_starts
-from tracecols.enhance.causes.points import ThreadPoints
+from tracecols.enhance.causes.points import ThreadPoints, clock, ticks_per_unit
+from tracecols.enhance.causes.quirks import Quirks
 from tracecols.enhance.columns import Columns, ColumnSource, CompoundTable, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import lookup
@@ -40,11 +41,15 @@ class Segments:
     end : (n_segments,) int64
         One past the last entry of each segment, location by location.
     entries : ColumnSource
-        `call_path` int32, `time` float64 (seconds).
+        `call_path` int32, `time` float64 (`points.ticks_per_unit`).
     cut : (n_points,) int64
         Of all points of the trace that of the partition's points: the number of the segment that begins there. -1 elsewhere.
+    cut_time : (n_points,) float64
+        Until when the time before each cut is counted.
     first : (n_locations,) int64
         First segment of each location; -1 where it has none here.
+    begin : (n_locations,) int64
+        The segment behind what lies before the first event, which counts for the call path that it enters if nothing is forgotten.
     stop : (n_locations,) int64
         One past the last.
     join_row, join_cut : (n_joins,) int64
@@ -54,7 +59,9 @@ class Segments:
     end: NDArray[np.int64]
     entries: ColumnSource
     cut: NDArray[np.int64]
+    cut_time: NDArray[np.float64]
     first: NDArray[np.int64]
+    begin: NDArray[np.int64]
     stop: NDArray[np.int64]
     join_row: NDArray[np.int64]
     join_cut: NDArray[np.int64]
@@ -63,26 +70,37 @@ class Segments:
 class _Collector:
     """What `collect_segments` fills for one location."""
 
-    def __init__(self, n_call_paths: int, n_marks: int, n_joins: int) -> None:
+    def __init__(self, n_call_paths: int, limit: int, n_marks: int, n_joins: int) -> None:
+        self.limit = limit
         self.state = np.zeros(kernels.N_STATE, np.int64)
+        self.state[kernels.IN] = -1
         self.last = np.zeros(1)
-        self.slot = np.full(n_call_paths, -1, np.int16)
-        self.path, self.value = np.zeros(LIMIT, np.int32), np.zeros(LIMIT)
-        self.entries: list[NDArray[Any]] = [np.zeros(1 << 12, np.int32), np.zeros(1 << 12)]
+        self.slot = np.full(n_call_paths, -1, np.int32)
+        self.path, self.value = np.zeros(limit, np.int32), np.zeros(limit)
+        room = max(1 << 12, 4 * limit)
+        self.entries: list[NDArray[Any]] = [np.zeros(room, np.int32), np.zeros(room)]
         self.end = np.zeros(1 << 10, np.int64)
-        self.mark_cut = np.zeros(n_marks, np.int64)
+        self.mark_cut, self.mark_time = np.zeros(n_marks, np.int64), np.zeros(n_marks)
         self.joins = np.full(n_joins, -1, np.int64), np.zeros(n_joins, np.int64)
 
     def grow(self) -> None:
         """Make room for more entries or segments."""
-        if self.state[kernels.N_ENTRIES] + 2 * LIMIT > self.entries[0].size:
+        if self.state[kernels.N_ENTRIES] + 2 * self.limit > self.entries[0].size:
             self.entries = [np.concatenate([a, np.zeros_like(a)]) for a in self.entries]
         if self.state[kernels.N_SEGMENTS] + 4 > self.end.size:
             self.end = np.concatenate([self.end, np.zeros_like(self.end)])
 
-    def finish(self, forgets: bool) -> None:
-        """Close the last segment; of a worker what it has done since the last cut is forgotten."""
+    def finish(self, forgets: bool, until: float) -> None:
+        """Close the last segment; of a worker what it has done since the last cut may be forgotten.
+
+        Without that what is left of the time until the end counts for the call path that is open there, or was left last.
+        """
         self.grow()
+        n = int(self.state[kernels.N_LISTED])
+        if not forgets and not self.state[kernels.IDLES] and self.state[kernels.IN] >= 0 and until > self.last[0]:
+            n = kernels.add(int(self.state[kernels.IN]), until - self.last[0], n, self.slot, self.path, self.value)
+            self.state[kernels.N_LISTED] = n
+            self.last[0] = until
         n, at = int(self.state[kernels.N_LISTED]), int(self.state[kernels.N_ENTRIES])
         if not forgets:
             kernels.take_out(n, self.slot, self.path, self.value, *self.entries, at)
@@ -93,7 +111,7 @@ class _Collector:
 
 
 def segments(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], teams: Teams, points: CompoundTable,
+    facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], members: NDArray[np.int64], teams: Teams, points: CompoundTable,
     threads: ThreadPoints, spill: ColumnSpill | None,
 ) -> Segments:  # fmt: skip
     """Add up the time of some locations by call path between the cuts at their synchronisation points.
@@ -102,6 +120,8 @@ def segments(
     ----------
     facts : Facts
         What every step knows of the whole trace.
+    quirks : Quirks
+        Peculiarities of the reference.
     scans : sequence of LocationScan
         Results of the scan, by location.
     members : (n_members,) int64
@@ -122,8 +142,10 @@ def segments(
     parent = pick(met, tree.parent.astype(np.int64))[tree.creation] if len(tree) else met
     first_time = int(facts.store.manifest["first_time"] or 0)
     starts = location_starts(facts, points.location)
-    cut = np.full(len(points), -1, np.int64)
-    first, stop = np.full(n_locations, -1, np.int64), np.full(n_locations, -1, np.int64)
+    cut, cut_time = np.full(len(points), -1, np.int64), np.zeros(len(points))
+    times = clock(facts, quirks)
+    fills = not quirks.forgets_workers
+    first, begin, stop = (np.full(n_locations, -1, np.int64) for _ in range(3))
     regions = threads.regions
     of_location = np.argsort(regions.location, kind="stable")
     region_start = np.searchsorted(regions.location[of_location], np.arange(n_locations + 1))
@@ -140,16 +162,25 @@ def segments(
         what = np.full(rows.size, kernels.CUT, np.int8)
         value = np.zeros(rows.size)
         is_fork = points.kind[real] == FORK
-        what[: real.size][is_fork] = kernels.FORK
-        what[real.size :] = kernels.LEAVE_TEAM
-        value[: real.size][is_fork] = regions.fork[mine][lookup(regions.enter[mine], points.row[real][is_fork])]
+        # a thread that another one has forked idles outside, unless the time of its team counts in the call path around
+        is_guest = regions.is_guest & (not quirks.forgets_workers)
+        entered = mine[lookup(regions.enter[mine], points.row[real][is_fork])]
+        what[: real.size][is_fork] = np.where(is_guest[entered], kernels.JOIN_TEAM, kernels.FORK)
+        what[real.size :] = np.where(is_guest[leaves], kernels.END_IN_TEAM, kernels.LEAVE_TEAM)
+        value[: real.size][is_fork] = regions.fork[entered]
         value[real.size :] = regions.join[leaves]
+        is_worker = bool(facts.locations.master[i] != i)
+        forgets = is_worker and quirks.forgets_workers
+        second = int(facts.first_rows[i]) + 1
+        if fills and not is_worker and scans[i].n > 1 and second not in rows:
+            rows, what, value = np.append(rows, second), np.append(what, np.int8(kernels.CUT)), np.append(value, 0.0)
         order = np.argsort(rows, kind="stable")
         thread_rows = teams.events[i]
-        collector = _Collector(len(tree), rows.size, int(IS_JOIN[thread_rows.kind].sum()))
-        is_worker = bool(facts.locations.master[i] != i)
+        limit = LIMIT if quirks.limits_maps else max(len(tree), 1)
+        collector = _Collector(len(tree), limit, rows.size, int(IS_JOIN[thread_rows.kind].sum()))
         _collect(
             facts,
+            quirks,
             scans,
             teams,
             i,
@@ -157,21 +188,26 @@ def segments(
             met,
             parent,
             first_time,
-            is_worker,
+            forgets,
+            fills and not is_worker,
             rows[order],
             what[order],
             value[order],
         )
-        collector.finish(is_worker)
-        mark_cut = np.empty(rows.size, np.int64)
-        mark_cut[order] = collector.mark_cut
-        cut[real] = n_segments + mark_cut[: real.size]
-        first[i] = n_segments
+        last = float(times(np.array([scans[i].last_time]))[0]) if fills and scans[i].n else -np.inf
+        collector.finish(forgets, last)
+        mark_cut, mark_time = np.empty(rows.size, np.int64), np.empty(rows.size)
+        mark_cut[order], mark_time[order] = collector.mark_cut, collector.mark_time
+        cut[real], cut_time[real] = n_segments + mark_cut[: real.size], mark_time[: real.size]
+        first[i] = begin[i] = n_segments
+        if (rows == second).any() and fills and not is_worker:
+            begin[i] += mark_cut[rows == second][0]
         ends.append(collector.end + n_entries)
         n_segments += collector.end.size
         n_entries += collector.entries[0].size
         stop[i] = n_segments
-        cut[here[points.kind[here] == END]] = n_segments
+        end = here[points.kind[here] == END]
+        cut[end], cut_time[end] = n_segments, collector.last[0]
         found = collector.joins[0] >= 0
         joins.append((collector.joins[0][found], collector.joins[1][found] + first[i]))
         done.append(collector)
@@ -184,14 +220,14 @@ def segments(
         },
     )
     return Segments(
-        np.concatenate([nothing, *ends]), keep(entries, spill), cut, first, stop,
+        np.concatenate([nothing, *ends]), keep(entries, spill), cut, cut_time, first, begin, stop,
         np.concatenate([nothing, *(r for r, _ in joins)]), np.concatenate([nothing, *(c for _, c in joins)]),
     )  # fmt: skip
 
 
 def _collect(
-    facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int, c: _Collector, met: NDArray[np.int64],
-    parent: NDArray[np.int64], first_time: int, is_worker: bool, rows: NDArray[np.int64], what: NDArray[np.int8],
+    facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], teams: Teams, location: int, c: _Collector, met: NDArray[np.int64],
+    parent: NDArray[np.int64], first_time: int, forgets: bool, fills: bool, rows: NDArray[np.int64], what: NDArray[np.int8],
     value: NDArray[np.float64],
 ) -> None:  # fmt: skip
     """Go through the events of one location."""
@@ -217,8 +253,8 @@ def _collect(
             at = int(
                 kernels.collect_segments(
                     columns["time"], columns["kind"], columns["region"], node, at, base, ACTION, number, parent, first_time,
-                    facts.resolution, is_worker, stops, flush_paths, rows, what, value, c.mark_cut, *c.joins, c.state, c.last,
-                    c.slot, c.path, c.value, *c.entries, c.end,
+                    ticks_per_unit(facts, quirks), forgets, fills, stops, flush_paths, rows, what, value, c.mark_cut, c.mark_time,
+                    *c.joins, c.state, c.last, c.slot, c.path, c.value, *c.entries, c.end,
                 )
             )  # fmt: skip
             if at == n:
@@ -265,7 +301,7 @@ class TimeMaps:
 
 
 def sum_intervals(
-    facts: Facts, spent: Segments, first: NDArray[np.int64], stop: NDArray[np.int64],
+    facts: Facts, quirks: Quirks, spent: Segments, first: NDArray[np.int64], stop: NDArray[np.int64],
     pruned: tuple[Any, ...] | None = None,
 ) -> TimeMaps:  # fmt: skip
     """Add up segments by call path.
@@ -274,6 +310,8 @@ def sum_intervals(
     ----------
     facts : Facts
         What every step knows of the whole trace.
+    quirks : Quirks
+        Peculiarities of the reference.
     spent : Segments
     first, stop : (n,) int64
         First segment of each interval, and one past its last.
@@ -287,10 +325,11 @@ def sum_intervals(
         nothing, nothing, np.full(n, -1, np.int32), np.zeros(n), np.zeros(0, np.int32), np.zeros(0),
     )  # fmt: skip
     n_call_paths = len(facts.call_paths)
-    slot, waited = np.full(n_call_paths, -1, np.int16), np.zeros(LIMIT)
-    path, value = np.zeros(LIMIT, np.int32), np.zeros(LIMIT)
+    limit = LIMIT if quirks.limits_maps else max(n_call_paths, 1)
+    slot, waited = np.full(n_call_paths, -1, np.int32), np.zeros(limit)
+    path, value = np.zeros(limit, np.int32), np.zeros(limit)
     end = np.zeros(n, np.int64)
-    room = max(1 << 12, 8 * n)
+    room = max(1 << 12, 8 * n, 2 * limit)
     out: list[NDArray[Any]] = [np.zeros(room, np.int32), np.zeros(room)]
     entry_path, entry_time = spent.entries.column("call_path"), spent.entries.column("time")
     at = 0

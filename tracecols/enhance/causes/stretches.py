@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from tracecols.enhance.causes.pairs import FORK
+from tracecols.enhance.causes.points import ticks_per_unit
+from tracecols.enhance.causes.quirks import Quirks
 from tracecols.enhance.causes.sweep import Path
 from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.facts import Facts
@@ -14,7 +16,9 @@ from tracecols.enhance.scan import LocationScan
 from tracecols.schema.causes import CRITICAL_PATH
 
 
-def list_stretches(facts: Facts, scans: Sequence[LocationScan], points: CompoundTable, path: Path) -> CompoundTable:
+def list_stretches(
+    facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], points: CompoundTable, path: Path
+) -> CompoundTable:
     """Build the table of the stretches of the critical path.
 
     A stretch begins where its location has waited long enough, in the call of the point that the walk stopped at, and ends with the
@@ -23,6 +27,8 @@ def list_stretches(facts: Facts, scans: Sequence[LocationScan], points: Compound
     Parameters
     ----------
     facts : Facts
+    quirks : Quirks
+        Peculiarities of the reference.
     scans : sequence of LocationScan
         Of all locations.
     points : CompoundTable
@@ -37,12 +43,17 @@ def list_stretches(facts: Facts, scans: Sequence[LocationScan], points: Compound
     since, until = path.since, path.until
     location = points.location[until]
     first_time = np.array([scan.first_time for scan in scans], np.int64)[location]
-    # seconds are differences of times in seconds, so that ticks are met by rounding
-    waited, total = (np.rint(points[c] * facts.resolution).astype(np.int64) for c in ("wait", "total"))
-    # a thread is in a parallel region from the FORK on
-    time = points.begin_time - np.where(points.kind == FORK, total, 0)
-    begin = np.where(since >= 0, pick(time + waited, since, 0), first_time)
-    end = time[until]
+    if quirks.splits_path:
+        # seconds are differences of times in seconds, so that ticks are met by rounding
+        unit = ticks_per_unit(facts, quirks)
+        waited, total = (np.rint(points[c] * unit).astype(np.int64) for c in ("wait", "total"))
+        # a thread is in a parallel region from the FORK on
+        time = points.begin_time - np.where(points.kind == FORK, total, 0)
+        begin = np.where(since >= 0, pick(time + waited, since, 0), first_time)
+        end = time[until]
+    else:
+        first = int(facts.store.manifest["first_time"] or 0)
+        begin, end = (np.rint(t).astype(np.int64) + first for t in (path.begin_time, path.end_time))
     order = np.lexsort((location, end, begin))
     columns = {
         "location": location,

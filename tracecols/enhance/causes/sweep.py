@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.causes.delays import Delays
 from tracecols.enhance.causes.pairs import (
+    CREATED,
     END,
     FORK,
     IDLE,
@@ -19,8 +20,10 @@ from tracecols.enhance.causes.pairs import (
     has_openmp,
     location_starts,
 )
+from tracecols.enhance.causes.points import clock, ticks_per_unit
+from tracecols.enhance.causes.quirks import Quirks
 from tracecols.enhance.causes.segments import Waits
-from tracecols.enhance.columns import CompoundTable
+from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.facts import Facts
 from tracecols.kernels import causes as kernels
 from tracecols.schema.causes import DELAYS, N_MPI, POINTS
@@ -36,9 +39,9 @@ class Factors:
     Attributes
     ----------
     scale : (n_pairs,) float64
-        Seconds of waiting per second of delay.
+        Seconds of waiting per second of delay; without rounding (`quirks.rounds_seconds`) the ticks of waiting charged to the delay.
     shares : (n_pairs, n_delays) float64
-        Seconds of later waits, by kind, per second of delay.
+        Seconds of later waits, by kind, per second of delay; without rounding the ticks charged to the delay.
     indirect : (n_pairs,) float64
         Seconds of the wait that go back to waits of the causing side.
     propagated : (n_waits,) float64
@@ -54,13 +57,17 @@ class Factors:
     n_forced: int
 
 
-def sweep_costs(facts: Facts, points: CompoundTable, pairs: CompoundTable, delays: Sequence[Delays]) -> Factors:
+def sweep_costs(
+    facts: Facts, quirks: Quirks, points: CompoundTable, pairs: CompoundTable, delays: Sequence[Delays]
+) -> Factors:
     """Carry the costs of waits back through time to those that they go back to.
 
     Parameters
     ----------
     facts : Facts
         What every step knows of the whole trace.
+    quirks : Quirks
+        Peculiarities of the reference.
     points : CompoundTable
         `sync_points`: all of the trace.
     pairs : CompoundTable
@@ -83,13 +90,17 @@ def sweep_costs(facts: Facts, points: CompoundTable, pairs: CompoundTable, delay
     with np.errstate(divide="ignore", invalid="ignore"):
         scale = pairs.wait / whole
     p2p = kind < N_P2P_KINDS
-    scale = np.where(p2p, np.minimum(scale, 1.0), scale)
+    if quirks.limits_scales:
+        scale = np.where(p2p, np.minimum(scale, 1.0), scale)
     others = facts.locations.n_threads[points.location[cause]] - 1
     scale = np.where(whole > 0, np.where(kind == IDLE, others, scale), 0.0)
 
     shares, propagated = np.zeros((n, len(DELAYS))), np.zeros(wait.size)
     n_forced = 0
-    if has_mpi(facts):
+    divides = not quirks.rounds_seconds
+    amount = np.where(kind == IDLE, others * whole, pairs.wait)
+    charged = np.zeros(n)
+    if has_mpi(facts) or not quirks.leaves_out_others or divides:
         has_waiting = np.flatnonzero(waiting >= 0)
         cause_of = np.full(n_points, -1, np.int64)
         cause_of[waiting[has_waiting]] = cause[has_waiting]
@@ -104,11 +115,15 @@ def sweep_costs(facts: Facts, points: CompoundTable, pairs: CompoundTable, delay
             kernels.sweep_costs(
                 nodes, at, np.searchsorted(cause, np.arange(n_points + 1)), waiting, kind, scale, whole, waited,
                 np.where(pairs.cause_since >= 0, pairs.cause_since, beginning), pairs.counts_from, waits.before, wait, cause_of,
-                points.location.astype(np.int64), N_P2P_KINDS, DELAYS.index("thread_barrier"),
+                points.location.astype(np.int64), N_P2P_KINDS,
+                DELAYS.index("thread_barrier") if quirks.ends_costs_at_barriers else -1,
                 np.bincount(cause[has_waiting], minlength=n_points), at[:-1].copy(), np.zeros(at.size - 1, np.int64), np.zeros(at.size - 1, bool),
-                np.zeros((wait.size, len(DELAYS))), shares, propagated,
+                np.zeros((wait.size, len(DELAYS))), shares, propagated, divides, total, amount, charged, np.zeros(wait.size + 1),
+                np.zeros(wait.size + 1), np.zeros(wait.size + 1), np.zeros(wait.size + 1, np.int64),
             )
         )  # fmt: skip
+    if divides:
+        return Factors(charged, shares, np.where(p2p, pairs.wait - charged, 0.0), propagated, n_forced)
     return Factors(scale, shares, np.where(p2p, scale * waited, 0.0), propagated, n_forced)
 
 
@@ -131,19 +146,25 @@ class Path:
         Points at which the location on the path begins to be on it; -1 where that is from its beginning.
     until : (n,) int64
         Until which point of the same location it is.
+    begin_time, end_time : (n,) float64
+        From when until when, in ticks since the first event of the trace; of one path only (`quirks.splits_path`), else nothing.
     """
 
     since: NDArray[np.int64]
     until: NDArray[np.int64]
+    begin_time: NDArray[np.float64]
+    end_time: NDArray[np.float64]
 
 
-def find_critical_path(facts: Facts, points: CompoundTable, pairs: CompoundTable) -> Path:
+def find_critical_path(facts: Facts, quirks: Quirks, points: CompoundTable, pairs: CompoundTable) -> Path:
     """Walk back from what ended last to what it waited for, until the start of MPI or the beginning of the trace.
 
     Parameters
     ----------
     facts : Facts
         What every step knows of the whole trace.
+    quirks : Quirks
+        Peculiarities of the reference.
     points : CompoundTable
         `sync_points`: all of the trace.
     pairs : CompoundTable
@@ -156,42 +177,60 @@ def find_critical_path(facts: Facts, points: CompoundTable, pairs: CompoundTable
     waits = pairs.waiting >= 0
     cause_of[pairs.waiting[waits]] = pairs.cause[waits]
     is_team = (kind == FORK) | (kind == THREAD_BARRIER)
-    stops = is_init | is_team | ((kind < N_MPI) & (wait > 0) & (cause_of >= 0))
+    waits_for_others = (wait > 0) & (cause_of >= 0)
+    if quirks.splits_path:
+        stops = (is_init & quirks.leaves_out_startup) | is_team | ((kind < N_MPI) & waits_for_others)
+    else:
+        stops = waits_for_others
     # barriers of threads go on with all who did not wait, forks with the thread that forked
     goes_on = cause_of.copy()
-    barriers = np.flatnonzero(kind == THREAD_BARRIER)
+    barriers = np.flatnonzero((kind == THREAD_BARRIER) & quirks.splits_path)
     # the set of a barrier is numbered by one of its rows
     team = find_points(points, points.set[barriers])
     team = np.where(team >= 0, team, barriers)
     goes_on[barriers] = -2 - team
     by_team = np.argsort(team, kind="stable")
-    forks = np.flatnonzero(kind == FORK)
+    forks = np.flatnonzero((kind == FORK) | (kind == CREATED))
     goes_on[forks] = find_points(points, points.set[forks])
+    if not quirks.splits_path:
+        stops[forks] = (goes_on[forks] >= 0) & (goes_on[forks] != forks)
+    # a thread is in a parallel region from the FORK on; one that is created exists as soon as that begins
+    time = clock(facts, quirks)(points.begin_time) - np.where(kind == FORK, points.total, 0.0)
+    resumes = time + np.where(waits_for_others, points.total, 0.0)
+    resumes = np.where(goes_on >= 0, np.minimum(resumes, pick(time, np.maximum(goes_on, -1))), resumes)
+    resumes[forks] = pick(time, goes_on[forks])
     team_start = np.concatenate([[0], np.cumsum(np.bincount(team, minlength=n))]).astype(np.int64)
     at = np.maximum.accumulate(np.where(stops, np.arange(n), -1)) if n else np.zeros(0, np.int64)
     before = np.append(-1, at[:-1])
     start_of = location_starts(facts, location)
     before = np.where(before >= start_of[location], before, -1) if n else before[:0]
-    begin = _start(facts, points, is_finalize)
-    nothing = np.zeros(0, np.int64)
+    begin = _start(facts, quirks, points, is_finalize)
+    nothing, no_times = np.zeros(0, np.int64), np.zeros(0)
     if begin < 0:
-        return Path(nothing, nothing)
+        return Path(nothing, nothing, no_times, no_times)
     until = np.full(n, -1, np.int64)
+    reached, left = np.zeros(n + 1), np.zeros(n + 1)
     beginning = int(
         kernels.walk_critical_path(
-            begin, before, goes_on, is_init, team_start, barriers[by_team], wait, np.zeros(n, bool), np.zeros(n + 1, np.int64),
-            until,
+            begin, before, goes_on, is_init & quirks.leaves_out_startup, team_start, barriers[by_team], wait, np.zeros(n, bool), np.zeros(n + 1, np.int64),
+            until, not quirks.splits_path, time, resumes, reached, left,
         )
     )  # fmt: skip
     since = np.flatnonzero(until >= 0)
     until = until[since]
     if beginning >= 0:
         since, until = np.append(-1, since), np.append(beginning, until)
-    return Path(since, until)
+    if quirks.splits_path:
+        return Path(since, until, no_times, no_times)
+    unit = ticks_per_unit(facts, quirks)
+    return Path(since, until, reached[since] * unit, left[since] * unit)
 
 
-def _start(facts: Facts, points: CompoundTable, is_finalize: NDArray[np.bool_]) -> int:
+def _start(facts: Facts, quirks: Quirks, points: CompoundTable, is_finalize: NDArray[np.bool_]) -> int:
     """Return the point from which the critical path is walked back: of who enters MPI_Finalize last, else of who ends last."""
+    if not quirks.leaves_out_startup:
+        chosen = np.flatnonzero(points.kind == END)
+        return int(chosen[np.argmax(points.begin_time[chosen])]) if chosen.size else -1
     if not (has_mpi(facts) or has_openmp(facts)):
         return -1
     chosen = np.flatnonzero(is_finalize)

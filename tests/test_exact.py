@@ -1,0 +1,373 @@
+"""Root causes without the peculiarities of the reference (conventions `exact`): what must hold for every trace, to the tick."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from conftest import DATA
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from random_programs import RandomProgram
+from test_root_causes import FINALIZE, INIT, RECV, SEND, A, B, late_twice
+
+import tracecols
+from tracecols.enhance.causes.quirks import NONE, OF_SCALASCA, Quirks
+from tracecols.enhance.model import enhance
+from tracecols.kernels import causes, segments
+from tracecols.patterns.engine import analyze_model
+from tracecols.patterns.registry import CONVENTIONS
+from tracecols.schema.causes import DELAY_IDS, DELAYS, POINTS
+from tracecols.store import Store
+from tracecols.testing import Program, severities
+
+KEPT = sorted(p.parent for p in DATA.glob("*/traces.otf2"))
+
+WAITS = {
+    "late_sender": ["mpi_latesender"], "late_receiver": ["mpi_latereceiver"], "barrier": ["mpi_barrier_wait"],
+    "n_to_n": ["mpi_wait_nxn"], "one_to_n": ["mpi_latebroadcast"], "n_to_one": ["mpi_earlyreduce"], "scan": ["mpi_earlyscan"],
+    "thread_barrier": ["omp_ebarrier_wait", "omp_ibarrier_wait"], "startup": ["mpi_init_wait", "mpi_finalize_wait"],
+    "lock": ["omp_lock_contention_critical", "omp_lock_contention_api", "pthread_lock_contention_mutex_lock",
+             "pthread_lock_contention_conditional"],
+    "join": ["pthread_join_wait"],
+}  # fmt: skip
+"""By kind of delay the wait states whose time it costs."""
+
+
+def ticks(cube, name):
+    """Return all of a property, exactly; 0 where it does not exist."""
+    values = cube.cells[name].value if name in cube.cells else np.zeros(0)
+    assert (values == np.rint(values)).all(), name
+    return int(values.sum())
+
+
+def check_laws(model, cube):
+    """Check everything that holds for root causes, to the tick."""
+    of = model.with_quirks(NONE)
+    points = of.sync_points
+    # costs are waits
+    for kind, states in WAITS.items():
+        costs = ticks(cube, f"{DELAY_IDS[kind]}_aggregate")
+        assert costs == sum(ticks(cube, state) for state in states), kind
+        assert costs == of.delay_pairs.wait[of.delay_pairs.kind == DELAYS.index(kind)].sum(), kind
+    # every wait is direct or indirect, and propagates or not
+    for name, short in (("latesender", "ls"), ("latereceiver", "lr")):
+        if f"mpi_wait_direct_{name}" in cube.cells:
+            wait = cube.cells[f"mpi_{name}"]
+            for one, other in ((f"direct_{name}", f"indirect_{name}"), (f"terminal_{short}", f"propagating_{short}")):
+                parts = cube.cells[f"mpi_wait_{one}"], cube.cells[f"mpi_wait_{other}"]
+                assert all((part.value > 0).all() for part in parts)
+                together = parts[0] + parts[1]
+                assert np.array_equal(together.key, wait.key) and np.array_equal(together.value, wait.value)
+    # the path is as long as the run, and what locations do and lack makes up the run for each of them
+    ends = points.begin_time[points.kind == POINTS.index("end")]
+    length = int(ends.max()) - int(model.store.manifest["first_time"]) if ends.size else 0
+    assert ticks(cube, "critical_path") == length
+    n = int(model.locations.is_cpu.sum())
+    if not any(s.bad_exits or s.open for s in model.scans) and not model.store.decreases:
+        assert cube.cells["performance_impact"].value.sum() == pytest.approx(n * length)
+    trees = ("delay", "critical", "wait_", "impact", "partition")
+    assert [line for line in cube.violations() if any(word in line.split()[0] for word in trees)] == []
+
+
+def same(cube, other):
+    """Whether two cubes have the same cells, bit for bit."""
+    assert cube.facts["counts"] == other.facts["counts"]
+    for name, of in cube.cells.items():
+        assert np.array_equal(of.key, other.cells[name].key), name
+        assert np.array_equal(of.value, other.cells[name].value), name
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory):
+    """The kept traces as stores, by name."""
+    folder = tmp_path_factory.mktemp("exact")
+    return {p.name: Store(tracecols.convert(p, folder / f"{p.name}.trace")) for p in KEPT}
+
+
+WORKED_OUT = {
+    # of the 10 ticks that rank 2 waits, 6 go back to the wait of rank 1
+    "delay_latesender": {(A, 0): 6, (A, 1): 1, (RECV, 1): 1, (B, 1): 2},
+    "delay_latesender_longterm": {(A, 0): 6},
+    # rank 0 waits in MPI_Finalize for rank 1, which has done B and MPI_Send since both have communicated
+    "delay_startup": {(B, 1): 2, (SEND, 1): 1},
+    "mpi_wait_indirect_latesender": {(RECV, 2): 6},
+    "mpi_wait_propagating_ls": {(RECV, 1): 6},
+    # from the end of the first location that ends last, which has waited for rank 1 in MPI_Finalize
+    "critical_path": {(FINALIZE, 0): 5, (RECV, 1): 1, (B, 1): 2, (SEND, 1): 1, (A, 0): 10, (INIT, 0): 1},
+    # each location lacks to the path what it does less on it: A 6 and 7, B 2 and 2, MPI_Recv 1, MPI_Send 1
+    "critical_imbalance_impact": {(A, 0): 13, (RECV, 1): 1, (B, 1): 4, (SEND, 1): 1},
+    # rank 0 never comes to MPI_Recv and B, rank 2 not to B and MPI_Send; rank 1 has been everywhere, and lacks nothing by that
+    "inter_partition_imbalance": {(RECV, 1): 1, (B, 1): 4, (SEND, 1): 1},
+    "intra_partition_imbalance": {(A, 0): 13},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("divided", [False, True])
+def test_exact__root_causes_are_those_worked_out_by_hand(divided, monkeypatch):
+    if divided:
+        monkeypatch.setattr("tracecols.enhance.partitions.PARTITION_ROWS", 1)
+    with late_twice().trace() as trace:
+        cube = trace.analyze("exact")
+        check_laws(trace.model, cube)
+    for name, cells in WORKED_OUT.items():
+        assert severities(cube, name) == cells, name
+
+
+@pytest.mark.parametrize("name", [p.name for p in KEPT])
+def test_exact__laws_hold_on_recorded_traces_however_they_are_divided(name, stores, monkeypatch):
+    model = enhance(stores[name], 2)
+    whole = analyze_model(model, "exact")
+    check_laws(model, whole)
+    for module, constant, value in (
+        ("enhance.partitions", "PARTITION_ROWS", 1), ("enhance.collectives", "BUCKET_ROWS", 5), ("enhance.spill", "BUDGET", 0),
+        ("enhance.scan", "BATCH", 97), ("enhance.scan", "WAVE", 97),
+    ):  # fmt: skip
+        monkeypatch.setattr(f"tracecols.{module}.{constant}", value)
+    same(whole, analyze_model(enhance(stores[name], 1), "exact"))
+
+
+REFUSED = ("omp_nested", "omp_two", "hybrid_multi", "pthreads_mutex", "std_thread")
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_exact__laws_hold_on_traces_that_the_reference_refuses(name, shared_traces, tmp_path):
+    """Nested teams, teams of several sizes, MPI on any thread, threads that a program creates."""
+    model = enhance(Store(tracecols.convert(shared_traces / "otf2" / name, tmp_path / "x.trace")), 1)
+    check_laws(model, analyze_model(model, "exact"))
+
+
+@settings(
+    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
+@given(seed=st.integers(0, 1 << 32), size=st.integers(0, 40))
+def test_exact__laws_hold_on_random_programs_however_they_are_divided(tmp_path_factory, seed, size):
+    """Some end in the middle, communicate across communicators, execute tasks, fork outside of all regions."""
+    folder = tmp_path_factory.mktemp("p")
+    store = RandomProgram(seed, folder / "traces.otf2", size).store(folder)
+    model = enhance(store, 1)
+    cube = analyze_model(model, "exact")
+    check_laws(model, cube)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tracecols.enhance.partitions.PARTITION_ROWS", 1)
+        same(cube, analyze_model(enhance(store, 1), "exact"))
+
+
+def chain(roles=(0, 1, 2), at=0):
+    """Return three processes of which the first lets the second wait, and both the third; who is which rank, and when they start."""
+    program = Program(processes=3)
+    first, second, third = (program.masters[rank] for rank in roles)
+    for of, name in ((first, "MPI_Init"), (second, "MPI_Init"), (third, "MPI_Init")):
+        of.enter(at, "main").enter(at, name).leave(at + 1)
+    first.enter(at + 1, "f").leave(at + 11).enter(at + 11, "MPI_Send").send(at + 11, to=roles[1]).leave(at + 12)
+    first.enter(at + 12, "MPI_Finalize").leave(at + 21).leave(at + 21)
+    second.enter(at + 1, "f").leave(at + 5).enter(at + 5, "MPI_Recv").receive(at + 12, source=roles[0]).leave(at + 13)
+    second.enter(at + 13, "g").leave(at + 15).enter(at + 15, "MPI_Send").send(at + 15, to=roles[2]).leave(at + 16)
+    second.enter(at + 16, "MPI_Finalize").leave(at + 22).leave(at + 22)
+    third.enter(at + 1, "f").leave(at + 4).enter(at + 4, "MPI_Recv").receive(at + 16, source=roles[1]).leave(at + 17)
+    third.enter(at + 17, "MPI_Finalize").leave(at + 23).leave(at + 23)
+    return program
+
+
+def cells_by_role(cube, roles):
+    """Return the cells of all root causes, with the roles of processes instead of their ranks."""
+    role = {rank: i for i, rank in enumerate(roles)}
+    return {
+        name: {(path, role[location]): value for (path, location), value in severities(cube, name).items()}
+        for name in cube.properties.id
+        if cube.properties.root_of(name) in ("delay", "critical_path", "performance_impact")
+    }
+
+
+@pytest.mark.parametrize(("roles", "at"), [((0, 1, 2), 1000), ((2, 0, 1), 0), ((1, 2, 0), -7), ((2, 1, 0), 5)])
+def test_exact__does_not_depend_on_when_a_run_starts_and_how_its_locations_are_numbered(roles, at):
+    with chain().trace() as trace:
+        expected = cells_by_role(trace.analyze("exact"), (0, 1, 2))
+    with chain(roles, at).trace() as trace:
+        assert cells_by_role(trace.analyze("exact"), roles) == expected
+
+
+# -- what single peculiarities lose -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("quirk", [f.name for f in fields(Quirks)])
+def test_quirks__can_be_switched_on_one_by_one(quirk, stores, monkeypatch):
+    only = replace(NONE, **{quirk: True})
+    monkeypatch.setitem(CONVENTIONS, "exact", replace(CONVENTIONS["exact"], quirks=only))
+    cube = analyze_model(enhance(stores["hybrid_2x3"], 1), "exact")
+    assert cube.cells["critical_path"].value.sum() > 0
+
+
+def test_quirks__are_all_on_for_the_reference_and_all_off_for_exact():
+    assert CONVENTIONS["scalasca"].quirks == CONVENTIONS["expert"].quirks == OF_SCALASCA
+    assert CONVENTIONS["exact"].quirks == NONE
+    assert set(vars(OF_SCALASCA).values()) == {True} and set(vars(NONE).values()) == {False}
+
+
+def test_exact__shares_what_does_not_depend_on_the_peculiarities():
+    with late_twice().trace() as trace:
+        trace.analyze("scalasca")
+        messages, points = trace.model.messages, trace.model.sync_points
+        of = trace.model.with_quirks(NONE)
+        assert of.messages is messages
+        assert of.sync_points is not points
+        # seconds there, ticks here
+        assert of.sync_points.wait.sum() == points.wait.sum()
+        assert trace.model.with_quirks(NONE) is of
+
+
+def many_call_paths(n):
+    """Return two ranks: one calls n functions and lets the other wait."""
+    program = Program(processes=2)
+    first, second = program.masters
+    for rank in program.masters:
+        rank.enter(0, "main").enter(0, "MPI_Init").leave(1)
+    for i in range(n):
+        first.enter(1 + 2 * i, f"f{i}").leave(3 + 2 * i)
+    end = 1 + 2 * n
+    first.enter(end, "MPI_Send").send(end, to=1).leave(end + 1).enter(end + 1, "MPI_Finalize").leave(end + 3).leave(
+        end + 3
+    )
+    second.enter(1, "MPI_Recv").receive(end + 1, source=0).leave(end + 1).enter(end + 1, "MPI_Finalize").leave(end + 3)
+    second.leave(end + 3)
+    return program
+
+
+def test_exact__charges_any_number_of_call_paths():
+    """The reference tells 128 apart."""
+    with many_call_paths(200).trace() as trace:
+        exact, scalasca = trace.analyze("exact"), trace.analyze("scalasca")
+        check_laws(trace.model, exact)
+    assert severities(exact, "delay_latesender") == {(f"main/f{i}", 0): 2 for i in range(200)}
+    assert len(severities(scalasca, "delay_latesender")) == 128
+    assert any("more than 128" in what for what in exact.facts["counts"])
+
+
+def test_exact__charges_waits_for_locks_to_those_who_hold_them():
+    program = Program(processes=1, threads=2)
+    master, worker = program.locations
+    master.enter(0, "main").fork(0)
+    for thread in program.locations:
+        thread.begin_team(0).enter(0, "!$omp parallel @a.c:1")
+    worker.enter(1, "!$omp critical @a.c:2").acquire(1, 5, 1).enter(1, "!$omp critical sblock @a.c:2").enter(
+        1, "work"
+    ).leave(9)
+    worker.release(9, 5, 1).leave(9).leave(9)
+    master.enter(4, "!$omp critical @a.c:2").acquire(10, 5, 2).enter(10, "!$omp critical sblock @a.c:2")
+    master.release(11, 5, 2).leave(11).leave(11)
+    for thread in program.locations:
+        thread.enter(12, "!$omp implicit barrier @a.c:3").leave(12).leave(12).end_team(12)
+    master.join(12).leave(13)
+    with program.trace() as trace:
+        cube = trace.analyze("exact")
+        check_laws(trace.model, cube)
+    parallel = "main/!$omp parallel @a.c:1"
+    work = f"{parallel}/!$omp critical @a.c:2/!$omp critical sblock @a.c:2/work"
+    assert severities(cube, "omp_lock_contention_critical") == {(f"{parallel}/!$omp critical @a.c:2", 0): 5}
+    assert severities(cube, "delay_lock") == {(work, 0, 1): 5}
+    # the path was with the owner of the lock while the master waited
+    assert severities(cube, "critical_path")[work, 0, 1] == 8
+
+
+def test_exact__charges_who_comes_last_where_nobody_spent_more_time_on_anything():
+    """Rank 1 is recorded from 4 on, in no region before: until then it has started late."""
+    program = Program(processes=2)
+    early, late = program.masters
+    early.enter(0, "main").enter(0, "MPI_Init").leave(5).enter(5, "MPI_Finalize").leave(6).leave(6)
+    late.enter(4, "main").enter(4, "MPI_Init").leave(5).enter(5, "MPI_Finalize").leave(6).leave(6)
+    with program.trace() as trace:
+        cube = trace.analyze("exact")
+        check_laws(trace.model, cube)
+    assert severities(cube, "mpi_init_wait") == {(INIT, 0): 4}
+    assert severities(cube, "delay_startup") == {("main", 1): 4}
+
+
+def test_exact__truncated_traces_have_a_path_to_their_last_event():
+    """No MPI_Finalize, and regions that never end."""
+    program = Program(processes=2)
+    first, second = program.masters
+    for rank in program.masters:
+        rank.enter(0, "main").enter(0, "MPI_Init").leave(1)
+    first.enter(1, "f").leave(6).enter(6, "MPI_Send").send(6, to=1).leave(7).enter(8, "g")
+    second.enter(2, "MPI_Recv").receive(7, source=0).leave(7).enter(9, "h").enter(12, "MPI_Recv")
+    with program.trace() as trace:
+        cube, path = trace.analyze("exact"), trace.critical_path("exact")
+        check_laws(trace.model, cube)
+    assert "region instances that never end" in cube.facts["counts"]
+    assert (path.end_time - path.begin_time).sum() == 12
+    assert (path.begin_time.to_numpy()[1:] == path.end_time.to_numpy()[:-1]).all()
+
+
+def test_exact__programs_without_mpi_and_openmp_have_a_critical_path():
+    program = Program(processes=1)
+    program.masters[0].enter(3, "main").enter(4, "f").leave(9).leave(10)
+    with program.trace() as trace:
+        cube = trace.analyze("exact")
+        check_laws(trace.model, cube)
+        assert "critical_path" not in trace.analyze("scalasca").cells
+    assert severities(cube, "critical_path") == {("main", 0): 2, ("main/f", 0): 5}
+
+
+def test_exact__says_what_differs_from_scalasca(stores):
+    notes = " ".join(analyze_model(enhance(stores["hybrid_2x3"], 1), "exact").facts["counts"])
+    for words in ("start and end of MPI", "worker threads of whose parallel regions", "inter-partition imbalance"):
+        assert words in notes
+
+
+def test_exact__workers_are_reserved_as_long_as_their_master(stores):
+    """Limited parallelism goes by the call tree: in the list of the reference call paths that only workers visit count for others."""
+    model = enhance(stores["omp_basic"], 1)
+    by_list, by_tree = (analyze_model(model, c).cells["time"] for c in ("scalasca", "exact"))
+    run = model.scans[0].last_time - model.scans[0].first_time
+    assert (np.bincount(by_tree.location, by_tree.value) == run).all()
+    assert (np.bincount(by_list.location, by_list.value) > run).any()
+
+
+# -- kernels ----------------------------------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 1 << 40), st.lists(st.integers(0, 1 << 40), min_size=1, max_size=9)), max_size=6)
+)
+@settings(deadline=None, max_examples=60)
+def test_divide_amounts__gives_whole_shares_by_the_largest_remainder(amounts):
+    weights = [w for _, of in amounts for w in of]
+    end = np.cumsum([len(of) for _, of in amounts]).astype(np.int64)
+    results = []
+    for kernel in (causes.divide_amounts, causes.divide_amounts.py_func):
+        share = np.zeros(len(weights))
+        amount = np.array([float(a) for a, _ in amounts])
+        kernel(amount, end, np.array(weights, float), share, np.zeros(9), np.zeros(9), np.zeros(9, np.int64))
+        results.append(share.tolist())
+    assert results[0] == results[1]
+    start = 0
+    for amount, of in amounts:
+        share = results[0][start : start + len(of)]
+        start += len(of)
+        assert sum(share) == amount
+        total = sum(of)
+        if total == 0:
+            assert share[0] == amount
+            continue
+        # within one of the exact share, and nobody gets one more than another one with a larger remainder
+        assert all(abs(s * total - amount * w) < total * (1 + 1e-3) for s, w in zip(share, of, strict=True))
+
+
+def test_divide_amounts__equal_remainders_go_to_the_first():
+    share = np.zeros(3)
+    causes.divide_amounts(
+        np.array([5.0]), np.array([3]), np.ones(3), share, np.zeros(3), np.zeros(3), np.zeros(3, np.int64)
+    )
+    assert share.tolist() == [2, 2, 1]
+
+
+@pytest.mark.parametrize("n", [0, 1, 64, 65, 500])
+def test_take_out__orders_maps_of_any_size(n):
+    path = np.random.default_rng(n).permutation(n).astype(np.int32)
+    for kernel in (segments.take_out, segments.take_out.py_func):
+        slot = np.zeros(n, np.int32)
+        out = np.zeros(n + 3, np.int32), np.zeros(n + 3)
+        kernel(n, slot, path.copy(), path.astype(float), *out, 3)
+        assert out[0][3:].tolist() == out[1][3:].tolist() == list(range(n))
+        assert (slot == -1).all()
