@@ -15,6 +15,7 @@ import pandas as pd
 
 from tracecols.arguments import as_seconds, as_texts, clock_reading, is_whole_number, show
 from tracecols.catalog import Catalog
+from tracecols.cluster import default_scratch, working_on
 from tracecols.enhance.columns import CompoundTable
 from tracecols.enhance.event_rows import EVENT_COLUMNS, bytes_of, find_spans, read_event_columns
 from tracecols.enhance.instances import region_instances
@@ -38,6 +39,8 @@ from tracecols.slices.source import chosen_locations
 from tracecols.store import Store
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from tracecols.severity import SeverityCube
 
 FRAME_SHARE = 2
@@ -515,6 +518,8 @@ class Trace:
         start: float | None = None,
         stop: float | None = None,
         topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
+        cluster: Client | None = None,
+        scratch: str | Path | None = None,
     ) -> SeverityCube:
         """Search for all patterns, or for some.
 
@@ -539,6 +544,10 @@ class Trace:
             Grids the trace does not know of: `{"name": "grid", "sizes": [4, 2], "coordinates": [[0, 0], [1, 0], ...]}`, one list per
             rank, or `"order": "F"` instead of coordinates (see `tracecols.enhance.topologies.given_topology`). Wavefronts are looked
             for on the first two-dimensional grid a location stands on, those given by hand before those of the trace.
+        cluster : distributed.Client, optional
+            Let the workers of a Dask cluster do the work (extra `dask`, docs/cluster.md). The result is the same.
+        scratch : str or Path, optional
+            On a cluster, the folder in which a scratch folder is made that client and workers see; by default that of the store.
 
         Returns
         -------
@@ -548,6 +557,10 @@ class Trace:
         ------
         AnalysisError
             If something named does not exist or fits several, a topology does not fit, or a pattern fails.
+        ClusterError
+            If the cluster cannot be used: workers lack the store, the scratch folder or this version of tracecols, or are lost.
+        MissingExtraError
+            If a cluster is given and Dask is not installed.
 
         Examples
         --------
@@ -556,6 +569,14 @@ class Trace:
         """
         choice = choose(properties, parameters, within, locations, start, stop)
         families = load_all(patterns)
+        if cluster is not None:
+            parent = default_scratch(scratch, self.path)
+            with (
+                working_on(cluster, parent, {"the store": self.path}, self._jobs) as workers,
+                open_slice(self.store, choice.start, choice.stop, self._jobs, folder=workers.folder) as store,
+            ):
+                model = enhance(store, self._jobs, self._progress, workers)
+                return analyze_model(model, conventions, families, choice, topologies)
         if choice.start is None and choice.stop is None:
             return analyze_model(self.model, conventions, families, choice, topologies)
         with self.piece(choice.start, choice.stop) as piece:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
+from typing import Any
 
 import click
 
+from tracecols.cli.cluster import GivenCluster, cluster_options
 from tracecols.cli.options import finite, numbers, parameters
 from tracecols.schema.severity import CONVENTIONS
 
@@ -74,6 +76,7 @@ from tracecols.schema.severity import CONVENTIONS
     is_flag=True,
     help="Print the steps this analysis consists of, and what they keep, instead of running it.",
 )
+@cluster_options
 @click.option("--force", is_flag=True, help="Replace an output that was made in another way.")
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
 def analyze(
@@ -91,6 +94,7 @@ def analyze(
     explain: bool,
     force: bool,
     jobs: int | None,
+    **cluster: Any,
 ) -> None:
     """Find wait states in SOURCE, a store or a trace archive, and write the severity cube.
 
@@ -100,6 +104,9 @@ def analyze(
     The name of a cube tells how it was made: NAME.severity of the whole trace, NAME.expert.severity by the rules of EXPERT,
     NAME.mpi_latesender.within-solve.severity of one property in one region. An older cube of that name is replaced if it was made
     in the same way; else --force does.
+
+    With --workers, --scheduler or --scheduler-file (extra dask) processes of their own do the work, also on other machines; the cube is
+    the same.
 
     \b
     A topology given by hand says where ranks stand, all of them in an order or each by itself:
@@ -119,7 +126,10 @@ def analyze(
     from tracecols.patterns.registry import ids_of
     from tracecols.severity.narrowed import in_a_name
     from tracecols.slices.opened import open_slice
+    from tracecols.store import Store
 
+    asked = GivenCluster(**cluster)
+    asked.check()
     families = load_all(patterns)
     known = ids_of(conventions, (*installed(), *families))
     given = {known(name): values for name, values in given.items()}
@@ -136,13 +146,17 @@ def analyze(
         name = source if is_store(source) else store_name(source)
         output = Path(".".join(filter(None, (name.with_suffix("").name, in_a_name(conventions, facts), "severity"))))
     check_output(output, facts, force=force)
-    with opened(source, jobs) as store, ExitStack() as stack:
+    sees = {"the store": Store(source).path} if is_store(source) else {}
+    with ExitStack() as stack:
+        workers = stack.enter_context(asked.opened(jobs, source if sees else output, sees))
+        store = stack.enter_context(opened(source, jobs, workers))
         is_slice = choice.start is not None or choice.stop is not None
+        folder = None if workers is None else workers.folder
         with progress("cutting") if is_slice else nullcontext() as report:
-            analyzed = stack.enter_context(open_slice(store, choice.start, choice.stop, n_jobs(jobs), report))
+            analyzed = stack.enter_context(open_slice(store, choice.start, choice.stop, n_jobs(jobs), report, folder))
         with progress("analyzing") as report:
             scanning, searching = phases(report, analyzed.manifest["n_events"], SCAN, 1 - SCAN)
-            model = enhance(analyzed, n_jobs(jobs), scanning)
+            model = enhance(analyzed, n_jobs(jobs), scanning, workers)
             cube = analyze_model(model, conventions, families, choice, described, searching)
     cube.save(output)
     click.echo(f"{output}: {cube.summary()}")

@@ -8,7 +8,6 @@ for what is found.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -175,7 +174,7 @@ def find_violations(model: Model, first: int = 3, progress: Progress | None = No
 
     counts: dict[str, int] = {}
     told: dict[str, list[tuple[int, int, str]]] = {}
-    with model.divided() as run, ThreadPoolExecutor(model.jobs) as pool:
+    with model.divided() as run, model.executor.pool() as pool:
         everywhere = run.stages(check, STAGES, pool, progress)
         for violations in [check(model, ALONE), *everywhere]:
             for name, count, here in violations:

@@ -16,7 +16,7 @@ from tracecols.enhance.columns import Columns, CompoundTable, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import Segments, number
 from tracecols.enhance.regions import CONSTRUCTS as ROLES
-from tracecols.enhance.spill import ColumnSpill, keep
+from tracecols.enhance.spill import Spill, keep
 from tracecols.enhance.waits import (
     BARRIER,
     N_TO_N,
@@ -54,7 +54,7 @@ class Synchronisation:
     ----------
     points, pairs : sequence of mapping
         Columns, one after the other; scalars hold for all rows.
-    spill : ColumnSpill, optional
+    spill : Spill, optional
         Where they are kept.
 
     Attributes
@@ -69,7 +69,7 @@ class Synchronisation:
     """
 
     def __init__(
-        self, points: Sequence[dict[str, Any]], pairs: Sequence[dict[str, Any]], spill: ColumnSpill | None = None
+        self, points: Sequence[dict[str, Any]], pairs: Sequence[dict[str, Any]], spill: Spill | None = None
     ) -> None:
         self.points = keep(_joined(points, OF_POINT), spill)
         self.pairs = keep(_joined(pairs, OF_PAIR), spill)
@@ -103,7 +103,7 @@ def _positive(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.maximum(values, 0.0)
 
 
-def late_senders(facts: Facts, messages: CompoundTable, spill: ColumnSpill | None) -> Synchronisation:
+def late_senders(facts: Facts, messages: CompoundTable, spill: Spill | None) -> Synchronisation:
     """Find the points of messages that are sent late: where they are received, and where they are sent.
 
     Parameters
@@ -112,7 +112,7 @@ def late_senders(facts: Facts, messages: CompoundTable, spill: ColumnSpill | Non
         What every step knows of the whole trace.
     messages : CompoundTable
         That the partition receives.
-    spill : ColumnSpill, optional
+    spill : Spill, optional
         Where the columns are kept; in memory if nowhere.
     """
     m = messages
@@ -138,7 +138,7 @@ def late_senders(facts: Facts, messages: CompoundTable, spill: ColumnSpill | Non
     return Synchronisation([waiting, causing], [pairs], spill)
 
 
-def late_receivers(facts: Facts, sent_messages: CompoundTable, spill: ColumnSpill | None) -> Synchronisation:
+def late_receivers(facts: Facts, sent_messages: CompoundTable, spill: Spill | None) -> Synchronisation:
     """Find the points of messages that are received late: where their sends complete, and where their receives are posted.
 
     Parameters
@@ -147,7 +147,7 @@ def late_receivers(facts: Facts, sent_messages: CompoundTable, spill: ColumnSpil
         What every step knows of the whole trace.
     sent_messages : CompoundTable
         That the partition sends.
-    spill : ColumnSpill, optional
+    spill : Spill, optional
         Where the columns are kept; in memory if nowhere.
     """
     m = sent_messages
@@ -179,7 +179,7 @@ def late_receivers(facts: Facts, sent_messages: CompoundTable, spill: ColumnSpil
 
 
 def collective_points(
-    facts: Facts, collectives: CompoundTable, members: CompoundTable, spill: ColumnSpill | None
+    facts: Facts, collectives: CompoundTable, members: CompoundTable, spill: Spill | None
 ) -> Synchronisation:
     """Find the points of collective operations, and who lets whom wait in them.
 
@@ -191,7 +191,7 @@ def collective_points(
         Of the bucket.
     members : CompoundTable
         `collective_members`.
-    spill : ColumnSpill, optional
+    spill : Spill, optional
         Where the columns are kept; in memory if nowhere.
     """
     m = members

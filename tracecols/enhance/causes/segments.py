@@ -16,7 +16,7 @@ from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import lookup
 from tracecols.enhance.instances import walk_stacks
 from tracecols.enhance.scan import LocationScan
-from tracecols.enhance.spill import ColumnSpill, keep
+from tracecols.enhance.spill import Spill, keep
 from tracecols.enhance.teams import IS_JOIN, Teams
 from tracecols.kernels import segments as kernels
 from tracecols.kernels.actions import FLUSH, JOIN, ON_OFF, POP, PUSH, action_table
@@ -94,7 +94,7 @@ class _Collector:
 
 def segments(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], teams: Teams, points: CompoundTable,
-    threads: ThreadPoints, spill: ColumnSpill | None,
+    threads: ThreadPoints, spill: Spill | None,
 ) -> Segments:  # fmt: skip
     """Add up the time of some locations by call path between the cuts at their synchronisation points.
 
@@ -112,7 +112,7 @@ def segments(
         `sync_points`: all of the trace.
     threads : ThreadPoints
         Points of the partition's threads, and their parallel regions.
-    spill : ColumnSpill, optional
+    spill : Spill, optional
         Where the columns are kept; in memory if nowhere.
     """
     tree = facts.call_paths
