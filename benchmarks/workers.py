@@ -22,6 +22,7 @@ from threading import Event, Thread
 from typing import Any
 
 import numpy as np
+from distributed import Status
 
 from benchmarks.kill import content
 
@@ -35,7 +36,9 @@ def differences(one: Any, other: Any) -> list[str]:
         found.append("properties")
     for name in one.properties.id:
         a, b = one.cells[name], other.cells[name]
-        if not (np.array_equal(a.key, b.key) and a.value.dtype == b.value.dtype and a.value.tobytes() == b.value.tobytes()):
+        if not (
+            np.array_equal(a.key, b.key) and a.value.dtype == b.value.dtype and a.value.tobytes() == b.value.tobytes()
+        ):
             found.append(f"cells of {name}")
     for axis in ("parent", "region", "call_site"):
         a, b = (getattr(c.call_paths, axis, None) for c in (one, other))
@@ -81,8 +84,9 @@ def equal(archives: list[Path], workers: list[int]) -> list[str]:
 
 def kill_one(client: Any, work: Callable[[], Any], after: float, chance: random.Random) -> tuple[Any, bool]:
     """Do some work and kill a worker after some seconds; returns what was made, and whether the work was not done before."""
-    pids = sorted(client.run(os.getpid).values())
-    victim, done, hit = chance.choice(pids), Event(), Event()
+    # a nanny that is just starting a worker does not start another one
+    nannies = [n for n in client.cluster.workers.values() if n.status == Status.running]
+    victim, done, hit = chance.choice(sorted(n.pid for n in nannies)), Event(), Event()
 
     def shoot() -> None:
         if not done.wait(after):
@@ -100,6 +104,16 @@ def kill_one(client: Any, work: Callable[[], Any], after: float, chance: random.
     return made, hit.is_set()
 
 
+def wait_for_nannies(client: Any, n: int) -> None:
+    """Wait until all workers of a local cluster have been started again."""
+    until = time.monotonic() + 120
+    while sum(nanny.status == Status.running for nanny in client.cluster.workers.values()) < n:
+        if time.monotonic() > until:
+            raise TimeoutError(f"{n} workers are not there again after 120 s")
+        time.sleep(0.1)
+    client.wait_for_workers(n, timeout=120)
+
+
 def campaign(archive: Path, folder: Path, client: Any, kills: int, seed: int) -> tuple[int, list[str]]:
     """Kill a worker in each of some analyses and conversions; returns how many met one at work, and what went wrong."""
     import tracecols
@@ -114,7 +128,11 @@ def campaign(archive: Path, folder: Path, client: Any, kills: int, seed: int) ->
         return differences(cube, trace.analyze(cluster=client, scratch=folder))
 
     def convert() -> list[str]:
-        return [] if content(tracecols.convert(archive, folder / "found.trace", cluster=client)) == expected else ["stores differ"]
+        return (
+            []
+            if content(tracecols.convert(archive, folder / "found.trace", cluster=client)) == expected
+            else ["stores differ"]
+        )
 
     works = (analyze, convert)
     seconds, wrong, met = [], [], 0
@@ -125,14 +143,14 @@ def campaign(archive: Path, folder: Path, client: Any, kills: int, seed: int) ->
         wrong += work()
         seconds.append(time.monotonic() - begin)
     for number in range(kills):
-        # two analyses, then a conversion
-        k = int(number % 3 == 2)
+        # of three one is a conversion
+        k = int(number % 3 == 1)
         found, hit = kill_one(client, works[k], chance.uniform(0, seconds[k]), chance)
         met += hit
         wrong += [f"kill {number} ({works[k].__name__}): {w}" for w in found]
         left = list(folder.glob(".*"))
         wrong += [f"kill {number}: left {left}"] if left else []
-        client.wait_for_workers(n_workers, timeout=60)
+        wait_for_nannies(client, n_workers)
     return met, wrong
 
 

@@ -107,7 +107,12 @@ def test_analyze__pieces_patterns_and_topologies_go_along(trace, client, several
         "def found(model, m, parent):\n    return parent.where(m.length > 0, severity=twice(m.length))\n"
     )
     middle = float(trace.seconds((trace.manifest["first_time"] + trace.manifest["last_time"]) // 2))
-    given = {"patterns": [file], "start": 0.0, "stop": middle, "topologies": [{"name": "grid", "sizes": [3, 2], "order": "C"}]}
+    given = {
+        "patterns": [file],
+        "start": 0.0,
+        "stop": middle,
+        "topologies": [{"name": "grid", "sizes": [3, 2], "order": "C"}],
+    }
     found = trace.analyze(**given, cluster=client, scratch=tmp_path)
     assert differences(trace.analyze(**given), found) == []
     assert found.total("twice") > 0
@@ -127,16 +132,26 @@ def test_divide__memory_and_slots_bound_partitions():
 
 
 def test_workers__killed_at_random_moments(archive, client, tmp_path, several):
-    met, wrong = campaign(archive, tmp_path, client, kills=3, seed=1)
+    met, wrong = campaign(archive, tmp_path, client, kills=2, seed=1)
     assert wrong == []
     assert met > 0
 
 
-def test_client__that_dies_leaves_scratch_for_the_next_run_to_remove(trace, tmp_path):
-    words = [sys.executable, "-m", "tracecols", "analyze", str(trace.path), "--workers", "2", "--jobs", "2"]
-    words += ["--scratch", str(tmp_path / "s"), "-o", "x.severity"]
+def test_client__that_dies_leaves_scratch_for_the_next_run_to_remove(trace, client, tmp_path):
+    words = [
+        sys.executable,
+        "-m",
+        "tracecols",
+        "analyze",
+        str(trace.path),
+        "--scratch",
+        str(tmp_path / "s"),
+        "-o",
+        "x.severity",
+    ]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(words, cwd=tmp_path, env=env, start_new_session=True, stderr=subprocess.PIPE)
+    there = [*words, "--scheduler", client.scheduler.address]
+    process = subprocess.Popen(there, cwd=tmp_path, env=env, stderr=subprocess.PIPE)
     until = time.monotonic() + 60
     while not list(tmp_path.glob(f"s/{SCRATCH}*/work/scan-*")):
         assert process.poll() is None, process.communicate()
@@ -147,7 +162,7 @@ def test_client__that_dies_leaves_scratch_for_the_next_run_to_remove(trace, tmp_
     left = list((tmp_path / "s").iterdir())
     assert len(left) == 1
     assert not (tmp_path / "x.severity").exists()
-    again = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True)
+    again = subprocess.run([*words, "--workers", "1"], cwd=tmp_path, env=env, capture_output=True, text=True)
     assert again.returncode == 0, again.stderr
     assert not list((tmp_path / "s").iterdir())
     found = tracecols.SeverityCube.load(tmp_path / "x.severity")
@@ -188,7 +203,9 @@ def test_store__that_workers_do_not_see(trace, client, monkeypatch):
     client.run(os.chdir, "/")
     monkeypatch.chdir(trace.path.parent)
     here = Path("/proc/self/cwd") / trace.path.name
-    with pytest.raises(ClusterError, match=r"(?s)workers .* cannot see the store /proc/self/cwd/x.trace\n  put it into"):
+    with pytest.raises(
+        ClusterError, match=r"(?s)workers .* cannot see the store /proc/self/cwd/x.trace\n  put it into"
+    ):
         tracecols.open(here).analyze(cluster=client, scratch=trace.path.parent)
     with pytest.raises(ClusterError, match="cannot see the archive"):
         tracecols.convert(Path("/proc/self/cwd/traces.otf2"), trace.path.parent / "y.trace", cluster=client)
@@ -232,7 +249,9 @@ def test_version__of_workers_is_another_one(trace, client):
     one = sorted(client.nthreads())[0]
     client.run(_version, "0.0.1", workers=[one])
     try:
-        with pytest.raises(ClusterError, match=r"worker tcp://\S+ has tracecols 0.0.1, this is tracecols \d\S+\n  install the same"):
+        with pytest.raises(
+            ClusterError, match=r"worker tcp://\S+ has tracecols 0.0.1, this is tracecols \d\S+\n  install the same"
+        ):
             trace.analyze(cluster=client)
     finally:
         client.run(_version, tracecols.__version__)
@@ -251,10 +270,12 @@ def test_scheduler__without_workers_and_a_client_that_is_closed(trace, monkeypat
     from distributed import Client, LocalCluster
 
     monkeypatch.setattr(clusters, "PATIENCE", 5)
-    with LocalCluster(n_workers=0, dashboard_address=None) as empty:
-        with Client(empty) as none:
-            with pytest.raises(ClusterError, match=r"has had no worker for 0 s\n  start some: dask worker tcp://"):
-                trace.analyze(cluster=none)
+    with LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as empty:
+        with (
+            Client(empty) as none,
+            pytest.raises(ClusterError, match=r"has had no worker for 0 s\n  start some: dask worker"),
+        ):
+            trace.analyze(cluster=none)
         with pytest.raises(ClusterError, match="is closed"):
             trace.analyze(cluster=none)
     with pytest.raises(ClusterError, match="not as LocalCluster"):
@@ -316,5 +337,5 @@ def test_pattern__that_fails_on_a_worker_is_told_as_on_a_thread(trace, client):
     def bad(model, m, parent):
         return parent.where(m.nothing > 0)
 
-    with pytest.raises(AnalysisError, match="the pattern of property 'bad' .* failed: AttributeError"):
+    with pytest.raises(AnalysisError, match=r"the pattern of property 'bad' .* failed: AttributeError"):
         trace.analyze(patterns=bad, cluster=client)

@@ -10,6 +10,7 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from threading import RLock
 from typing import Any, Generic, TypeVar
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -243,6 +244,8 @@ class Run:
         several = self.whole is None
         keeps = {s: kept_for(chosen & set(STAGES[i + 1 :]), s) if several else [] for i, s in enumerate(STAGES)}
         needed = [s for s in STAGES if s in chosen or keeps[s]]
+        if self.folder is not None:
+            visit = StoredVisit.of(visit, self.folder)
         for i, stage in enumerate(needed):
             n = 1 if stage in ONCE else len(self.buckets) if stage == BUCKET else len(self.division)
             task = SliceTask(self, stage, tuple(keeps[stage]), visit if stage in chosen else None)
@@ -250,6 +253,29 @@ class Run:
                 if progress is not None:
                     progress(1000 * i + 1000 * k // n, 1000 * len(needed))
                 yield from found
+
+
+@dataclass(frozen=True)
+class StoredVisit(Generic[Result]):
+    """What looks at slices (`Run.stages`), in a file: the functions of patterns are pickled once, not for every stage.
+
+    Attributes
+    ----------
+    path : Path
+    """
+
+    path: Path
+
+    @classmethod
+    def of(cls, visit: Callable[[Model, str], Result], folder: Path) -> StoredVisit[Result]:
+        """Write it to a folder."""
+        path = folder / f"visit-{uuid4().hex[:8]}"
+        save(path, visit)
+        return cls(path)
+
+    def __call__(self, model: Model, stage: str) -> Result:
+        visit: Callable[[Model, str], Result] = loaded.get(self.path, always=True)
+        return visit(model, stage)
 
 
 @dataclass(frozen=True, eq=False)
