@@ -146,6 +146,12 @@ class Loaded:
             for path in [p for p in self._values if not p.parent.exists()]:
                 self._size -= self._values.pop(path)[1]
 
+    def forget(self, root: Path) -> None:
+        """Forget what belongs to an analysis."""
+        with self._lock:
+            for path in [p for p in self._values if p.is_relative_to(root)]:
+                self._size -= self._values.pop(path)[1]
+
     def get(self, path: Path, *, always: bool = False) -> Any:
         """Return a value; it is read if it is not held.
 
@@ -227,7 +233,7 @@ def _state(root: str, paths: dict[str, str], token: str) -> dict[str, Any]:
 
         found["version"] = tracecols.__version__
         code = hashlib.blake2b(digest_size=8)
-        folder = os.path.dirname(tracecols.__file__)
+        folder = os.path.dirname(str(tracecols.__file__))
         for where, _, names in sorted(os.walk(folder, followlinks=True)):
             for name in sorted(n for n in names if n.endswith(".py")):
                 with open(os.path.join(where, name), "rb") as file:
@@ -534,6 +540,7 @@ def working_on(client: Any, parent: Path, sees: Mapping[str, Path], jobs: int) -
             # tasks that still run find no folder any more to write to, so that nothing comes while it is removed
             with suppress(OSError):
                 folder.rename(outer / "left")
+            loaded.forget(folder)
 
 
 def default_scratch(given: str | Path | None, beside: Path) -> Path:

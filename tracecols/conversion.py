@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import platform
-import shutil
 import uuid
 from collections import Counter
 from collections.abc import Callable
@@ -179,19 +177,11 @@ def write_store(
     counts = locations["n_events"]
     first_rows = np.concatenate([[0], np.cumsum(np.array(counts, np.int64))])
     locations["first_row"] = first_rows[:-1].tolist()
-    total = int(first_rows[-1])
     plan = plan_parts(counts)
     if workers is None:
         parts = _write_parts(source, folder, plan, first_rows, damaged, jobs, progress)
     else:
-        parts = []
-        done = 0
-        with workers.pool() as pool:
-            for written in pool.map(PartTask(source.path, folder, tuple(plan), first_rows, damaged), range(len(plan))):
-                parts.append(written)
-                done += int(written.part.counts.sum())
-                if progress is not None:
-                    progress(done, total)
+        parts = _parts_of_workers(source, folder, plan, first_rows, damaged, workers, progress)
     unknown = Counter[str]()
     for written in parts:
         unknown.update(written.unknown)
@@ -223,7 +213,15 @@ def write_store(
 
 @dataclass
 class WrittenPart:
-    """A part of a store, and how many records of it were not understood, by type."""
+    """A part of a store that is written.
+
+    Attributes
+    ----------
+    part : Part
+        What it says about itself.
+    unknown : dict of str to int
+        Number of records that were not understood, by type.
+    """
 
     part: Part
     unknown: dict[str, int]
@@ -296,6 +294,32 @@ def _write_parts(
     return [parts[k] for k in sorted(parts)]
 
 
+def _parts_of_workers(
+    source: Source, folder: Path, plan: list[range], first_rows: NDArray[np.int64], damaged: frozenset[int], workers: Cluster,
+    progress: Progress | None,
+) -> list[WrittenPart]:  # fmt: skip
+    """Let workers write all parts, each in a folder of its own, and move their files to the store."""
+    total, done = int(first_rows[-1]), 0
+    parts: list[WrittenPart] = []
+    made = folder.parent / "parts"
+    made.mkdir()
+    try:
+        task = PartTask(source.path, made, tuple(plan), first_rows, damaged)
+        with workers.pool() as pool:
+            for name, written in pool.map(task, range(len(plan))):
+                for file in (made / name).glob("*/*.parquet"):
+                    (folder / file.parent.name).mkdir(exist_ok=True)
+                    file.rename(folder / file.parent.name / file.name)
+                parts.append(written)
+                done += int(written.part.counts.sum())
+                if progress is not None:
+                    progress(done, total)
+    finally:
+        # tasks that still run find no folder any more to write to, so that nothing comes while it is removed
+        made.rename(folder.parent / "left")
+    return parts
+
+
 @lru_cache(maxsize=2)
 def _opened_on_worker(path: Path, _identity: tuple[int, int]) -> Source:
     """Open an archive once in a process for all tasks."""
@@ -316,7 +340,7 @@ class PartTask:
     source : Path
         Anchor file of the archive.
     folder : Path
-        The store that is being made.
+        Where it gets a folder of its own.
     plan : tuple of range
         Locations of every part.
     first_rows : (n_locations + 1,) int64
@@ -332,27 +356,23 @@ class PartTask:
     damaged: frozenset[int]
     name = "convert"
 
-    def __call__(self, number: int) -> WrittenPart:
+    def __call__(self, number: int) -> tuple[str, WrittenPart]:
         source = _open_on_worker(self.source)
-        # a task that runs twice, since its worker seemed lost, writes files of its own; the last to be complete stay
-        own = self.folder.parent / f"part-{number}-{uuid.uuid4().hex[:8]}"
+        # a task that runs twice, since its worker seemed lost, writes another folder; that of the result counts
+        own = self.folder / f"part-{number}-{uuid.uuid4().hex[:8]}"
         try:
             own.mkdir()
             writer = StoreWriter(own, source.metric_types).part(number)
-            written = write_part(source, writer, self.plan[number], self.first_rows, self.damaged, lambda n: True)
-            for file in own.glob("*/*.parquet"):
-                (self.folder / file.parent.name).mkdir(exist_ok=True)
-                os.replace(file, self.folder / file.parent.name / file.name)
+            return own.name, write_part(
+                source, writer, self.plan[number], self.first_rows, self.damaged, lambda n: True
+            )
         except OSError as error:
-            if error.filename is not None and not str(error.filename).startswith(str(self.folder.parent)):
+            if error.filename is not None and not str(error.filename).startswith(str(self.folder)):
                 raise
             raise StoreError(
                 f"cannot write {self.folder.parent} on {platform.node()}: {error.strerror or error}\n"
                 "  nothing was left behind; make room or choose another folder"
             ) from error
-        finally:
-            shutil.rmtree(own, ignore_errors=True)
-        return written
 
 
 @dataclass(frozen=True)
