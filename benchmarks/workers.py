@@ -56,7 +56,7 @@ def finer() -> None:
     model.SMALLEST_SCAN = 1000
 
 
-def equal(archives: list[Path], workers: list[int]) -> list[str]:
+def equal(archives: list[Path], workers: list[int], conventions: list[str]) -> list[str]:
     """Compare what workers make of archives, and of stores, with what threads do; returns what differs."""
     import tracecols
     from tracecols.cluster import local_workers
@@ -73,9 +73,9 @@ def equal(archives: list[Path], workers: list[int]) -> list[str]:
                     if content(expected) != content(found):
                         wrong.append(f"{archive}, {n} workers: stores differ")
                     trace = tracecols.open(expected)
-                    for conventions in ("scalasca", "expert"):
-                        cubes = trace.analyze(conventions), trace.analyze(conventions, cluster=client)
-                        wrong += [f"{archive}, {n} workers, {conventions}: {d}" for d in differences(*cubes)]
+                    for rules in conventions:
+                        cubes = trace.analyze(rules), trace.analyze(rules, cluster=client)
+                        wrong += [f"{archive}, {n} workers, {rules}: {d}" for d in differences(*cubes)]
                     left = list(folder.glob(".*"))
                     wrong += [f"{archive}: left {left}"] if left else []
                     print(f"{n} workers: {archive}: {len(wrong)} differences so far", flush=True)
@@ -223,6 +223,7 @@ def main() -> None:
     add = commands.add_parser("equal")
     add.add_argument("archives", nargs="+", type=Path)
     add.add_argument("--workers", nargs="+", type=int, default=[2, 4])
+    add.add_argument("--conventions", nargs="+", default=["scalasca", "expert"])
     add = commands.add_parser("kill")
     add.add_argument("--kills", type=int, default=30)
     add.add_argument("--events", type=int, default=2_000_000)
@@ -235,7 +236,7 @@ def main() -> None:
     given = parser.parse_args()
     wrong: list[str] = []
     if given.command == "equal":
-        wrong = equal(given.archives, given.workers)
+        wrong = equal(given.archives, given.workers, given.conventions)
     elif given.command == "kill":
         from benchmarks.generate import make, write
         from tracecols.cluster import local_workers

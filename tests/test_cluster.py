@@ -232,7 +232,7 @@ def _limit_files(n):
 def test_disk__of_a_worker_is_full(trace, archive, client, several, tmp_path):
     client.run(_limit_files, 20_000)
     try:
-        with pytest.raises(ClusterError, match=r"cannot write .*columns on .*: File too large\n  make room there"):
+        with pytest.raises(ClusterError, match=r"cannot write .* on .*: File too large\n  make room there"):
             trace.analyze(cluster=client, scratch=tmp_path)
         with pytest.raises(errors.StoreError, match=r"cannot write .* on .*\n  nothing was left behind; make room"):
             tracecols.convert(archive, tmp_path / "x.trace", cluster=client)
