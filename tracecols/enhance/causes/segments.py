@@ -59,6 +59,17 @@ class Segments:
     join_row: NDArray[np.int64]
     join_cut: NDArray[np.int64]
 
+    def __getstate__(self) -> dict[str, Any]:
+        # of all points of the trace few are the partition's
+        mine = np.flatnonzero(self.cut >= 0)
+        return {**vars(self), "cut": (self.cut.size, mine, self.cut[mine])}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        n, mine, values = state["cut"]
+        cut = np.full(n, -1, np.int64)
+        cut[mine] = values
+        self.__dict__.update(state, cut=cut)
+
 
 class _Collector:
     """What `collect_segments` fills for one location."""
