@@ -326,6 +326,29 @@ def analyze(subject: Subject, watch: Watch) -> Items:
     return "cells", sum(len(c) for c in cube.cells.values())
 
 
+def _no_dask(archive: Path) -> str:
+    from importlib.util import find_spec
+
+    return "" if find_spec("distributed") else "dask is not installed"
+
+
+@step("analyze_workers", "analyze a store, two worker processes", "analysis", missing=_no_dask)
+def analyze_workers(subject: Subject, watch: Watch) -> Items:
+    """Go from a store to severities with worker processes, which have been started and have imported the engine."""
+    from importlib import import_module
+
+    import tracecols
+    from tracecols.cluster import local_workers
+
+    with local_workers(2) as client:
+        client.run(import_module, "tracecols.patterns.engine")
+        with watch:
+            cube = tracecols.open(subject.store, jobs=1).analyze(
+                subject.conventions, cluster=client, scratch=subject.scratch
+            )
+    return "cells", sum(len(c) for c in cube.cells.values())
+
+
 @step("analyze_archive", "archive to severities, all threads", "analysis", in_series=True)
 def analyze_archive(subject: Subject, watch: Watch) -> Items:
     """Go from an archive to severities."""

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import platform
+import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from functools import lru_cache, partial
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tracecols.cluster import Cluster, default_scratch, working_on
 from tracecols.converters.base import Report, Source
 from tracecols.converters.registry import find_anchor, open_source, trace_name
 from tracecols.converters.threads import UNKNOWN, number_threads
+from tracecols.errors import StoreError
+from tracecols.executors import Threads
 from tracecols.jobs import n_jobs
 from tracecols.store.layout import new_folder
-from tracecols.store.writer import PartWriter, StoreWriter
+from tracecols.store.writer import Part, PartWriter, StoreWriter
 from tracecols.version import __version__
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 Progress = Callable[[int, int], None]
 """Called with the number of events done and the number of all."""
@@ -41,6 +52,8 @@ def convert(
     jobs: int | None = None,
     salvage: bool = False,
     progress: Progress | None = None,
+    cluster: Client | None = None,
+    scratch: str | Path | None = None,
 ) -> Path:
     """Convert a trace archive to a store.
 
@@ -56,6 +69,10 @@ def convert(
         Of damaged locations keep what precedes the damage, and say in the manifest what was lost.
     progress : callable, optional
         Called with the number of events done and the number of all.
+    cluster : distributed.Client, optional
+        Let the workers of a Dask cluster read and write (extra `dask`, docs/cluster.md). The store is the same.
+    scratch : str or Path, optional
+        On a cluster, the folder in which a scratch folder is made that client and workers see; by default that of the store.
 
     Returns
     -------
@@ -68,16 +85,45 @@ def convert(
         If the archive is damaged or not understood; names file, chunk and byte.
     StoreError
         If the store cannot be written.
+    ClusterError
+        If the cluster cannot be used: workers lack the archive, the scratch folder or this version of tracecols, or are lost.
+    MissingExtraError
+        If a cluster is given and Dask is not installed.
 
     Examples
     --------
     >>> import tracecols
     >>> path = tracecols.convert("tests/data/hybrid_2x3", "hybrid.trace")  # doctest: +SKIP
     """
-    archive = open_source(source)
     path = Path(output) if output is not None else store_name(source)
-    with new_folder(path, "a store of a trace") as folder:
-        write_store(archive, folder, jobs=n_jobs(jobs), salvage=salvage, progress=progress)
+    if cluster is None:
+        with new_folder(path, "a store of a trace") as folder:
+            write_store(open_source(source), folder, jobs=n_jobs(jobs), salvage=salvage, progress=progress)
+        return path
+    sees = {"the archive": find_anchor(source)}
+    with working_on(cluster, default_scratch(scratch, path), sees, n_jobs(jobs)) as workers:
+        return convert_with(workers, source, path, salvage=salvage, progress=progress)
+
+
+def convert_with(
+    workers: Cluster, source: str | Path, path: Path, *, salvage: bool = False, progress: Progress | None = None
+) -> Path:
+    """Convert a trace archive on a cluster that is there already.
+
+    Parameters
+    ----------
+    workers : Cluster
+    source : str or Path
+        The archive's anchor file, or the folder that holds it.
+    path : Path
+        The store to make; the workers see its folder.
+    salvage, progress
+        As for `convert`.
+    """
+    archive = open_source(source)
+    with new_folder(path.absolute(), "a store of a trace") as folder:
+        workers.check({"the archive": archive.path, "the folder of the new store": folder})
+        write_store(archive, folder, jobs=workers.jobs, salvage=salvage, progress=progress, workers=workers)
     return path
 
 
@@ -103,14 +149,9 @@ def plan_parts(n_events: list[int]) -> list[range]:
 
 
 def write_store(
-    source: Source,
-    folder: Path,
-    *,
-    jobs: int,
-    salvage: bool,
-    progress: Progress | None,
-    before: Mapping[str, Any] | None = None,
-) -> None:
+    source: Source, folder: Path, *, jobs: int, salvage: bool, progress: Progress | None,
+    before: Mapping[str, Any] | None = None, workers: Cluster | None = None,
+) -> None:  # fmt: skip
     """Write all of a source into an empty folder.
 
     Parameters
@@ -127,63 +168,33 @@ def write_store(
         Called with the number of events done and the number of all.
     before : mapping, optional
         Manifest of the store that the source is: what had been lost or not understood when it was made still is.
+    workers : Cluster, optional
+        Who reads and writes, instead of threads; they open the source again.
     """
     locations = source.definitions["locations"]
     n_locations = len(locations["id"])
     report = Report()
     if salvage:
-        survey(source, report, jobs)
-    damaged = {loss.location for loss in report.lost}
+        survey(source, report, jobs, workers)
+    damaged = frozenset(loss.location for loss in report.lost)
     counts = locations["n_events"]
     first_rows = np.concatenate([[0], np.cumsum(np.array(counts, np.int64))])
     locations["first_row"] = first_rows[:-1].tolist()
-    total = int(first_rows[-1])
-    writer = StoreWriter(folder, source.metric_types)
-    done = 0
-    stopped = Event()
-
-    def write_part(number: int, members: range) -> tuple[PartWriter, Report]:
-        nonlocal done
-        mine = Report()
-        with writer.part(number) as part:
-            for location in members:
-                part.begin()
-                for batch in source.read(location, mine, salvage=location in damaged):
-                    if stopped.is_set():
-                        return part, mine
-                    part.add(location, int(first_rows[location]), batch.events, batch.sides)
-                    if progress is not None:
-                        done += batch.events["time"].size
-                        progress(done, total)
-        return part, mine
-
     plan = plan_parts(counts)
-    size = [sum(counts[i] for i in p) for p in plan]
-    parts: dict[int, PartWriter] = {}
-    unknown: dict[str, int] = dict(before["not_understood"]) if before is not None else {}
-    with ThreadPoolExecutor(jobs) as pool:
-        futures = {pool.submit(write_part, k, plan[k]): k for k in sorted(range(len(plan)), key=lambda k: -size[k])}
-        try:
-            for future in as_completed(futures):
-                part, mine = future.result()
-                parts[futures[future]] = part
-                for name, n in mine.unknown.items():
-                    unknown[name] = unknown.get(name, 0) + n
-        except BaseException:
-            stopped.set()
-            for future in futures:
-                future.cancel()
-            # the error holds this frame and so the futures, which hold the error and with it the buffers of its thread
-            futures.clear()
-            del future
-            raise
+    if workers is None:
+        parts = _write_parts(source, folder, plan, first_rows, damaged, jobs, progress)
+    else:
+        parts = _parts_of_workers(source, folder, plan, first_rows, damaged, workers, progress)
+    unknown = Counter[str](before["not_understood"] if before is not None else {})
+    for written in parts:
+        unknown.update(written.unknown)
     if UNKNOWN in locations["thread"]:
         # the definitions do not say which thread is the master of its process: the one that forks
-        forks = {location: time for part in parts.values() for location, time in part.forks.items()}
+        forks = {location: time for written in parts for location, time in written.part.forks.items()}
         locations["thread"] = number_threads(source.definitions, forks)
-    writer.finish(
+    StoreWriter(folder, source.metric_types).finish(
         source.definitions,
-        [parts[k] for k in sorted(parts)],
+        [written.part for written in parts],
         {
             "written_by": f"tracecols {__version__}",
             "source": {
@@ -206,7 +217,200 @@ def write_store(
     )
 
 
-def survey(source: Source, report: Report, jobs: int) -> None:
+@dataclass
+class WrittenPart:
+    """A part of a store that is written.
+
+    Attributes
+    ----------
+    part : Part
+        What it says about itself.
+    unknown : dict of str to int
+        Number of records that were not understood, by type.
+    """
+
+    part: Part
+    unknown: dict[str, int]
+
+
+def write_part(
+    source: Source, writer: PartWriter, members: range, first_rows: NDArray[np.int64], damaged: frozenset[int],
+    wrote: Callable[[int], bool],
+) -> WrittenPart:  # fmt: skip
+    """Write the part of a store with some locations.
+
+    Parameters
+    ----------
+    source : Source
+    writer : PartWriter
+    members : range
+        The locations.
+    first_rows : (n_locations + 1,) int64
+        Row of the first event of each location.
+    damaged : frozenset of int
+        Locations of which to keep what precedes the damage.
+    wrote : callable
+        Called with the number of events of every batch; says whether to go on.
+    """
+    mine = Report()
+    with writer as part:
+        for location in members:
+            part.begin()
+            for batch in source.read(location, mine, salvage=location in damaged):
+                part.add(location, int(first_rows[location]), batch.events, batch.sides)
+                if not wrote(batch.events["time"].size):
+                    return WrittenPart(part.part, mine.unknown)
+    return WrittenPart(part.part, mine.unknown)
+
+
+def _write_parts(
+    source: Source, folder: Path, plan: list[range], first_rows: NDArray[np.int64], damaged: frozenset[int], jobs: int,
+    progress: Progress | None,
+) -> list[WrittenPart]:  # fmt: skip
+    """Write all parts with the threads of this process, the largest first."""
+    writer = StoreWriter(folder, source.metric_types)
+    total, done = int(first_rows[-1]), 0
+    stopped = Event()
+
+    def wrote(n: int) -> bool:
+        nonlocal done
+        if progress is not None:
+            done += n
+            progress(done, total)
+        return not stopped.is_set()
+
+    def write(number: int) -> WrittenPart:
+        return write_part(source, writer.part(number), plan[number], first_rows, damaged, wrote)
+
+    size = [int(first_rows[p.stop] - first_rows[p.start]) for p in plan]
+    parts: dict[int, WrittenPart] = {}
+    with ThreadPoolExecutor(jobs) as pool:
+        futures = {pool.submit(write, k): k for k in sorted(range(len(plan)), key=lambda k: -size[k])}
+        try:
+            for future in as_completed(futures):
+                parts[futures[future]] = future.result()
+        except BaseException:
+            stopped.set()
+            for future in futures:
+                future.cancel()
+            # the error holds this frame and so the futures, which hold the error and with it the buffers of its thread
+            futures.clear()
+            del future
+            raise
+    return [parts[k] for k in sorted(parts)]
+
+
+def _parts_of_workers(
+    source: Source, folder: Path, plan: list[range], first_rows: NDArray[np.int64], damaged: frozenset[int], workers: Cluster,
+    progress: Progress | None,
+) -> list[WrittenPart]:  # fmt: skip
+    """Let workers write all parts, each in a folder of its own, and move their files to the store."""
+    total, done = int(first_rows[-1]), 0
+    parts: list[WrittenPart] = []
+    made = folder.parent / "parts"
+    made.mkdir()
+    try:
+        task = PartTask(source.path, made, tuple(plan), first_rows, damaged)
+        with workers.pool() as pool:
+            for name, written in pool.map(task, range(len(plan))):
+                for file in (made / name).glob("*/*.parquet"):
+                    (folder / file.parent.name).mkdir(exist_ok=True)
+                    file.rename(folder / file.parent.name / file.name)
+                parts.append(written)
+                done += int(written.part.counts.sum())
+                if progress is not None:
+                    progress(done, total)
+    finally:
+        # tasks that still run find no folder any more to write to, so that nothing comes while it is removed
+        made.rename(folder.parent / "left")
+    return parts
+
+
+@lru_cache(maxsize=2)
+def _opened_on_worker(path: Path, _identity: tuple[int, int]) -> Source:
+    """Open an archive once in a process for all tasks."""
+    return open_source(path)
+
+
+def _open_on_worker(path: Path) -> Source:
+    found = path.stat()
+    return _opened_on_worker(path, (found.st_mtime_ns, found.st_size))
+
+
+@dataclass(frozen=True, eq=False)
+class PartTask:
+    """The task of a cluster that writes a part of a store, given its number.
+
+    Attributes
+    ----------
+    source : Path
+        Anchor file of the archive.
+    folder : Path
+        Where it gets a folder of its own.
+    plan : tuple of range
+        Locations of every part.
+    first_rows : (n_locations + 1,) int64
+        Row of the first event of each location.
+    damaged : frozenset of int
+        Locations of which to keep what precedes the damage.
+    """
+
+    source: Path
+    folder: Path
+    plan: tuple[range, ...]
+    first_rows: NDArray[np.int64]
+    damaged: frozenset[int]
+    name = "convert"
+
+    def __call__(self, number: int) -> tuple[str, WrittenPart]:
+        source = _open_on_worker(self.source)
+        # a task that runs twice, since its worker seemed lost, writes another folder; that of the result counts
+        own = self.folder / f"part-{number}-{uuid.uuid4().hex[:8]}"
+        try:
+            own.mkdir()
+            writer = StoreWriter(own, source.metric_types).part(number)
+            return own.name, write_part(
+                source, writer, self.plan[number], self.first_rows, self.damaged, lambda n: True
+            )
+        except OSError as error:
+            if error.filename is not None and not str(error.filename).startswith(str(self.folder)):
+                raise
+            raise StoreError(
+                f"cannot write {self.folder.parent} on {platform.node()}: {error.strerror or error}\n"
+                "  nothing was left behind; make room or choose another folder"
+            ) from error
+
+
+@dataclass(frozen=True)
+class SurveyTask:
+    """The task of a cluster that finds out what can be read of a location, given its row.
+
+    Attributes
+    ----------
+    source : Path
+        Anchor file of the archive.
+    """
+
+    source: Path
+    name = "survey"
+
+    def __call__(self, location: int) -> tuple[int, int, Report]:
+        return count_events(_open_on_worker(self.source), location)
+
+
+def count_events(source: Source, location: int) -> tuple[int, int, Report]:
+    """Read a location as far as it is sound; returns its row, the number of its events, and what is lost.
+
+    Parameters
+    ----------
+    source : Source
+    location : int
+    """
+    mine = Report()
+    return location, sum(b.events["time"].size for b in source.read(location, mine, salvage=True)), mine
+
+
+def survey(source: Source, report: Report, jobs: int, workers: Cluster | None = None) -> None:
     """Find out what can be read of every location, and correct the numbers of events accordingly.
 
     Parameters
@@ -217,14 +421,12 @@ def survey(source: Source, report: Report, jobs: int) -> None:
         Gets what is lost.
     jobs : int
         Threads.
+    workers : Cluster, optional
+        Who reads, instead of threads.
     """
     locations = source.definitions["locations"]
-
-    def count(location: int) -> tuple[int, int, Report]:
-        mine = Report()
-        return location, sum(b.events["time"].size for b in source.read(location, mine, salvage=True)), mine
-
-    with ThreadPoolExecutor(jobs) as pool:
+    count = partial(count_events, source) if workers is None else SurveyTask(source.path)
+    with (Threads(jobs) if workers is None else workers).pool() as pool:
         results = list(pool.map(count, range(len(locations["id"]))))
     for location, n, mine in results:
         report.lost += mine.lost

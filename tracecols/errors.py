@@ -9,6 +9,7 @@
     ├── SeverityError        a .severity cube is missing, damaged or of another version
     ├── AnalysisError        the events contradict each other in a way that stops the analysis
     ├── RuleError            there is no such rule or parameter, or a value does not fit
+    ├── ClusterError         a cluster cannot be reached, its workers do not see what they need, or they are lost
     └── MissingExtraError    an optional package is needed (also an ImportError)
 
     ForeignCubeWarning       a cube of another tool holds something that was left out
@@ -67,6 +68,10 @@ class RuleError(TracecolsError):
     """A rule or one of its parameters does not exist, or a value is none for it."""
 
 
+class ClusterError(TracecolsError):
+    """A cluster cannot be used: nobody answers, workers do not see the same folders or have another tracecols, or they are lost."""
+
+
 class MissingExtraError(TracecolsError, ImportError):
     """An optional package is not installed.
 
@@ -84,6 +89,11 @@ class MissingExtraError(TracecolsError, ImportError):
         super().__init__(
             f"{purpose} needs the package '{package}'\n  install it with: pip install 'tracecols[{extra}]'"
         )
+        self._given = package, extra, purpose
+
+    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str, str]]:
+        # what an exception is made from again is its text otherwise
+        return type(self), self._given
 
 
 class ForeignCubeWarning(UserWarning):

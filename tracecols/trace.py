@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tracecols.arguments import as_seconds, as_texts, clock_reading, did_you_mean, is_whole_number, show
 from tracecols.catalog import Catalog
 from tracecols.clocks.correction import SHRINK, STRETCH, Bounds, Correction
+from tracecols.cluster import default_scratch, working_on
 from tracecols.enhance.event_rows import EVENT_COLUMNS, bytes_of, find_spans, read_event_columns
 from tracecols.enhance.instances import region_instances
 from tracecols.enhance.locations import find_locations
@@ -50,6 +51,8 @@ from tracecols.verbs.times import flat_profile, idle_time, iterations, load_imba
 from tracecols.verbs.waiting import late_senders, top_instances
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from tracecols.severity import SeverityCube
 
 Selection = int | str | Iterable[int | str] | None
@@ -719,6 +722,8 @@ class Trace:
         phases: str | None = None,
         bins: int | None = None,
         bin_width: float | None = None,
+        cluster: Client | None = None,
+        scratch: str | Path | None = None,
     ) -> SeverityCube:
         """Search for all patterns, or for some.
 
@@ -752,6 +757,10 @@ class Trace:
             Divide all severities by so many bins of time of the same width; not together with phases.
         bin_width : float, optional
             The width of the bins in seconds instead.
+        cluster : distributed.Client, optional
+            Let the workers of a Dask cluster do the work (extra `dask`, docs/cluster.md). The result is the same.
+        scratch : str or Path, optional
+            On a cluster, the folder in which a scratch folder is made that client and workers see; by default that of the store.
 
         Returns
         -------
@@ -762,6 +771,10 @@ class Trace:
         ------
         AnalysisError
             If something named does not exist or fits several, a topology does not fit, bins have no width, or a pattern fails.
+        ClusterError
+            If the cluster cannot be used: workers lack the store, the scratch folder or this version of tracecols, or are lost.
+        MissingExtraError
+            If a cluster is given and Dask is not installed.
 
         Examples
         --------
@@ -772,6 +785,14 @@ class Trace:
         chosen = self._narrowed(locations, rank, thread)
         choice = choose(properties, parameters, within, chosen, start, stop, periods)
         families = load_all(patterns)
+        if cluster is not None:
+            parent = default_scratch(scratch, self.path)
+            with (
+                working_on(cluster, parent, {"the store": self.path}, self._jobs) as workers,
+                open_slice(self.store, choice.start, choice.stop, self._jobs, folder=workers.folder) as store,
+            ):
+                model = enhance(store, self._jobs, self._progress, periods, workers)
+                return analyze_model(model, conventions, families, choice, topologies)
         if choice.start is None and choice.stop is None:
             return analyze_model(self._divided(periods), conventions, families, choice, topologies)
         with self.piece(choice.start, choice.stop) as piece:

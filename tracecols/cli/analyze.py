@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
+from typing import Any
 
 import click
 
+from tracecols.cli.cluster import GivenCluster, cluster_options
 from tracecols.cli.options import duration, finite, numbers, parameters
 from tracecols.schema.severity import CONVENTIONS, DEFAULT
 
@@ -82,6 +84,7 @@ from tracecols.schema.severity import CONVENTIONS, DEFAULT
     is_flag=True,
     help="Print the steps this analysis consists of, and what they keep, instead of running it.",
 )
+@cluster_options
 @click.option("--force", is_flag=True, help="Replace an output that was made in another way.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no diagnosis.")
 @click.option(
@@ -108,6 +111,7 @@ def analyze(
     quiet: bool,
     with_startup: bool,
     jobs: int | None,
+    **cluster: Any,
 ) -> None:
     """Find wait states in SOURCE, a store or a trace archive, write the severity cube, and say what is wrong with the run.
 
@@ -120,6 +124,9 @@ def analyze(
 
     With --phases or --bins severities are told by phase or by time as well (tracecols show --over-time); sums over phases or bins are the
     severities of the analysis without. tracecols phases SOURCE proposes phases.
+
+    With --workers, --scheduler or --scheduler-file (extra dask) processes of their own do the work, also on other machines; the cube is
+    the same.
 
     At the end there is the diagnosis that `tracecols diagnose CUBE` prints. It goes to the standard output if that is a terminal, else to
     standard error: scripts find one line there, the cube's name and size.
@@ -145,7 +152,10 @@ def analyze(
     from tracecols.patterns.registry import ids_of
     from tracecols.severity.narrowed import in_a_name
     from tracecols.slices.opened import open_slice
+    from tracecols.store import Store
 
+    asked = GivenCluster(**cluster)
+    asked.check()
     families = load_all(patterns)
     known = ids_of(conventions, (*installed(), *families))
     given = {known(name): values for name, values in given.items()}
@@ -163,13 +173,17 @@ def analyze(
         name = source if is_store(source) else store_name(source)
         output = Path(".".join(filter(None, (name.with_suffix("").name, in_a_name(conventions, facts), "severity"))))
     check_output(output, facts, force=force)
-    with opened(source, jobs) as store, ExitStack() as stack:
+    sees = {"the store": Store(source).path} if is_store(source) else {}
+    with ExitStack() as stack:
+        workers = stack.enter_context(asked.opened(jobs, source if sees else output, sees))
+        store = stack.enter_context(opened(source, jobs, workers))
         is_slice = choice.start is not None or choice.stop is not None
+        folder = None if workers is None else workers.folder
         with progress("cutting") if is_slice else nullcontext() as report:
-            analyzed = stack.enter_context(open_slice(store, choice.start, choice.stop, n_jobs(jobs), report))
+            analyzed = stack.enter_context(open_slice(store, choice.start, choice.stop, n_jobs(jobs), report, folder))
         with progress("analyzing") as report:
             scanning, searching = parts_of(report, analyzed.manifest["n_events"], SCAN, 1 - SCAN)
-            model = enhance(analyzed, n_jobs(jobs), scanning, periods)
+            model = enhance(analyzed, n_jobs(jobs), scanning, periods, workers)
             cube = analyze_model(model, conventions, families, choice, described, searching)
     cube.save(output)
     click.echo(f"{output}: {cube.summary()}")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import click
 
+from tracecols.cli.cluster import GivenCluster, cluster_options
 from tracecols.cli.correct import correction_options, write_corrected
 
 
@@ -25,6 +28,7 @@ from tracecols.cli.correct import correction_options, write_corrected
 )  # fmt: skip
 @correction_options
 @click.option("--salvage", is_flag=True, help="Of a damaged archive keep what can be read, and say what was lost.")
+@cluster_options
 def convert(
     source: Path,
     output: Path | None,
@@ -34,31 +38,40 @@ def convert(
     shrink: float | None,
     stretch: float | None,
     salvage: bool,
+    **cluster: Any,
 ) -> None:
-    """Convert the trace archive SOURCE (its anchor file or folder) to a store."""
+    """Convert the trace archive SOURCE (its anchor file or folder) to a store.
+
+    With --workers, --scheduler or --scheduler-file (extra dask) processes of their own do the work, also on other machines.
+    """
     from tracecols.cli.progress import progress
     from tracecols.clocks.correction import as_bounds
     from tracecols.conversion import convert as run
-    from tracecols.conversion import store_name
+    from tracecols.conversion import convert_with, store_name
+    from tracecols.converters.registry import find_anchor
     from tracecols.report.info import fate
     from tracecols.scratch import temporary_folder
     from tracecols.store import Store
 
     given = {"latency": latency, "shrink": shrink, "stretch": stretch}
-    if correct_clocks:
-        bounds = as_bounds(**given)
-        path = output if output is not None else store_name(source)
-        with temporary_folder() as scratch:
-            with progress("converting") as report:
-                recorded = run(source, scratch / "recorded.trace", jobs=jobs, salvage=salvage, progress=report)
+    unused = [f"--{name}" for name, value in given.items() if value is not None]
+    if unused and not correct_clocks:
+        raise click.UsageError(f"{', '.join(unused)} without --correct-clocks: clocks are not corrected")
+    bounds = as_bounds(**given)
+    asked = GivenCluster(**cluster)
+    asked.check()
+    anchor = find_anchor(source)
+    path = store_name(source) if output is None else output
+    with ExitStack() as stack:
+        recorded = stack.enter_context(temporary_folder()) / "recorded.trace" if correct_clocks else path
+        with asked.opened(jobs, recorded, {"the archive": anchor}) as workers, progress("converting") as report:
+            if workers is None:
+                run(source, recorded, jobs=jobs, salvage=salvage, progress=report)
+            else:
+                convert_with(workers, source, recorded, salvage=salvage, progress=report)
+        if correct_clocks:
             store = Store(recorded)
             write_corrected(store, path, bounds, jobs, Path(store.manifest["source"]["path"]), replaces=True)
-    else:
-        unused = [f"--{name}" for name, value in given.items() if value is not None]
-        if unused:
-            raise click.UsageError(f"{', '.join(unused)} without --correct-clocks: clocks are not corrected")
-        with progress("converting") as report:
-            path = run(source, output, jobs=jobs, salvage=salvage, progress=report)
     manifest = Store(path).manifest
     click.echo(f"{path}: {manifest['n_events']:,} events, {manifest['n_locations']:,} locations")
     for what, n in manifest["not_understood"].items():

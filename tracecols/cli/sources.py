@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tracecols.cluster import Cluster
     from tracecols.store import Store
 
 
@@ -19,8 +20,8 @@ def is_store(source: Path) -> bool:
 
 
 @contextmanager
-def opened(source: Path, jobs: int | None) -> Iterator[Store]:
-    """Open a store, or an archive as a temporary store that exists until the context ends.
+def opened(source: Path, jobs: int | None, cluster: Cluster | None = None) -> Iterator[Store]:
+    """Open a store, or an archive as a temporary store that exists until the context ends; workers of a cluster convert it.
 
     Raises
     ------
@@ -28,7 +29,7 @@ def opened(source: Path, jobs: int | None) -> Iterator[Store]:
         If it is neither, is damaged, or there is no room for the temporary store.
     """
     from tracecols.cli.progress import progress
-    from tracecols.conversion import convert
+    from tracecols.conversion import convert, convert_with
     from tracecols.errors import StoreError
     from tracecols.scratch import temporary_folder
     from tracecols.store import Store
@@ -36,10 +37,14 @@ def opened(source: Path, jobs: int | None) -> Iterator[Store]:
     if is_store(source):
         yield Store(source)
         return
-    with temporary_folder() as scratch:
+    with temporary_folder() if cluster is None else nullcontext(cluster.folder) as scratch:
+        store = scratch / "converted.trace"
         try:
             with progress("converting") as report:
-                store = convert(source, scratch / "converted.trace", jobs=jobs, progress=report)
+                if cluster is None:
+                    convert(source, store, jobs=jobs, progress=report)
+                else:
+                    convert_with(cluster, source, store, progress=report)
         except StoreError as error:
             raise StoreError(
                 f"{str(error).splitlines()[0]}\n"

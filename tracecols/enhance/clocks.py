@@ -20,7 +20,7 @@ from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import Segments, combine, number, pair_nested
 from tracecols.enhance.locks import lock_order
 from tracecols.enhance.regions import CONSTRUCTS
-from tracecols.enhance.spill import ColumnSpill, keep
+from tracecols.enhance.spill import Spill, keep
 from tracecols.enhance.teams import LATE, Teams, events_in_teams
 from tracecols.enhance.waits import BARRIER, EARLY, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN
 from tracecols.schema import EventKind
@@ -53,7 +53,7 @@ class ClockConditions:
     n_hubs : int
     """
 
-    def __init__(self, facts: Facts, spill: ColumnSpill | None) -> None:
+    def __init__(self, facts: Facts, spill: Spill | None) -> None:
         self._spill = spill
         self._n_events = int(facts.store.manifest["n_events"])
         self._collector = EdgeCollector(self._n_events)
@@ -124,7 +124,7 @@ def add_pairs(parts: Sequence[dict[str, Rows]]) -> Columns:
     return Columns(first.size, {**columns, "slack": segments.min(c["slack"])[order]})
 
 
-def message_conditions(facts: Facts, messages: CompoundTable, spill: ColumnSpill | None) -> ClockConditions:
+def message_conditions(facts: Facts, messages: CompoundTable, spill: Spill | None) -> ClockConditions:
     """Find the clock conditions of messages: a SEND precedes its RECV.
 
     Parameters
@@ -133,7 +133,7 @@ def message_conditions(facts: Facts, messages: CompoundTable, spill: ColumnSpill
         What every step knows of the whole trace.
     messages : CompoundTable
         That the partition receives.
-    spill : ColumnSpill, optional
+    spill : Spill, optional
         Where the edges are kept; in memory if nowhere.
     """
     m = messages
@@ -211,7 +211,7 @@ def _latest_before(group: Rows, rank: Rows, begin: Rows, sends: NDArray[np.bool_
 
 
 def collective_conditions(
-    facts: Facts, collectives: CompoundTable, members: CompoundTable, spill: ColumnSpill | None
+    facts: Facts, collectives: CompoundTable, members: CompoundTable, spill: Spill | None
 ) -> ClockConditions:
     """Find the clock conditions of collective operations: who depends on others does not end before they begin.
 
@@ -223,7 +223,7 @@ def collective_conditions(
         Of the bucket.
     members : CompoundTable
         `collective_members`.
-    spill : ColumnSpill, optional
+    spill : Spill, optional
         Where the edges are kept; in memory if nowhere.
     """
     m = members
@@ -279,7 +279,7 @@ def startup_conditions(facts: Facts, startups: CompoundTable) -> ClockConditions
 
 def thread_conditions(
     facts: Facts, members: NDArray[np.int64], team_instances: Teams, teams: CompoundTable, constructs: CompoundTable,
-    construct_members: CompoundTable, locks: CompoundTable, created_threads: CompoundTable, spill: ColumnSpill | None,
+    construct_members: CompoundTable, locks: CompoundTable, created_threads: CompoundTable, spill: Spill | None,
 ) -> ClockConditions:  # fmt: skip
     """Find the clock conditions within processes: forks and joins of teams, barriers of threads, locks, threads that are created.
 
@@ -293,7 +293,7 @@ def thread_conditions(
         Team instances of the partition.
     teams, constructs, construct_members, locks, created_threads : CompoundTable
         Of the partition.
-    spill : ColumnSpill, optional
+    spill : Spill, optional
         Where the edges are kept; in memory if nowhere.
     """
     found = ClockConditions(facts, spill)

@@ -21,7 +21,7 @@ from tracecols.enhance.instances import CallInstances, attributed_events
 from tracecols.enhance.outgoing import OutgoingRows
 from tracecols.enhance.partitions import BUCKET_ROWS, EVERYTHING, Bucket, Division
 from tracecols.enhance.scan import LocationScan
-from tracecols.enhance.spill import ColumnSpill
+from tracecols.enhance.spill import Spill
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import COLLECTIVE_MEMBERS, COLLECTIVES, STARTUPS
 
@@ -52,7 +52,7 @@ class OutgoingMembers:
 
     def __init__(
         self, facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances,
-        division: Division, spill: ColumnSpill | None,
+        division: Division, spill: Spill | None,
     ) -> None:  # fmt: skip
         comm = facts.communicators
         columns = ["op", "communicator", "root", "sent", "received"]
@@ -125,7 +125,7 @@ class OutgoingMembers:
 
 def outgoing_members(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances, division: Division,
-    spill: ColumnSpill | None,
+    spill: Spill | None,
 ) -> OutgoingMembers:  # fmt: skip
     """Find the participants of collective operations in a partition, and put them in the order of the operations.
 
@@ -141,7 +141,7 @@ def outgoing_members(
         Call instances of the partition.
     division : Division
         The partitions of the trace.
-    spill : ColumnSpill or None
+    spill : Spill or None
         Where columns go that are kept for other partitions; None keeps them in memory.
     """
     return OutgoingMembers(facts, scans, members, calls, division, spill)

@@ -37,7 +37,7 @@ def match_teams(facts: Facts, scans: Sequence[LocationScan], teams: Teams) -> Co
     call_path = np.full(n, -1, np.int32)
     for location in np.unique(master[master >= 0]).tolist():
         of = np.flatnonzero(master == location)
-        spans = scans[location].fork_spans()
+        spans = scans[location].fork_spans(facts.order)
         fork = teams.fork[of]
         fork_row[of], join_row[of] = spans.fork_row[fork], spans.join_row[fork]
         fork_time[of], join_time[of] = spans.fork_time[fork], spans.join_time[fork]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -167,6 +166,6 @@ def _fill_pointers(
                     for name, values in found.columns(low, high).items():
                         result[name][at + low - span.low : at + high - span.low] = values
 
-    with model.divided() as run, ThreadPoolExecutor(model.jobs) as pool:
+    with model.divided() as run, model.executor.pool() as pool:
         for _ in run.stages(visit, [RECEIVE if "sendptr" in result else WITHIN], pool):
             pass

@@ -22,7 +22,7 @@ from tracecols.enhance.instances import CallInstances, attributed_events
 from tracecols.enhance.outgoing import OutgoingRows
 from tracecols.enhance.partitions import Division
 from tracecols.enhance.scan import LocationScan
-from tracecols.enhance.spill import ColumnSpill
+from tracecols.enhance.spill import Spill
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import MESSAGES, SENT_MESSAGES
 from tracecols.schema.compound import RECEIVES as RECEIVES_TABLE
@@ -195,7 +195,7 @@ class OutgoingMessages:
 
 
 def outgoing_messages(
-    facts: Facts, division: Division, spill: ColumnSpill | None, p2p: PointToPoint, calls: CallInstances
+    facts: Facts, division: Division, spill: Spill | None, p2p: PointToPoint, calls: CallInstances
 ) -> OutgoingMessages:
     """Put the sends of a partition in the order of the partitions that receive them, and its receives in that of their posts.
 
@@ -205,7 +205,7 @@ def outgoing_messages(
         What every step knows of the whole trace.
     division : Division
         The partitions of the trace.
-    spill : ColumnSpill or None
+    spill : Spill or None
         Where columns go that are kept for other partitions; None keeps them in memory.
     p2p : PointToPoint
         Point-to-point events of the partition.
@@ -287,12 +287,12 @@ class MatchResult:
         For each send its receive, -1 if it was never received.
     start : (n_partitions + 1,) int64
         First of the sends of each partition.
-    spill : ColumnSpill, optional
+    spill : Spill, optional
         Keeps the columns, for senders that ask when the receives are no longer there.
     """
 
     def __init__(
-        self, receives: OutgoingRows, matched: NDArray[np.int64], start: NDArray[np.int64], spill: ColumnSpill | None
+        self, receives: OutgoingRows, matched: NDArray[np.int64], start: NDArray[np.int64], spill: Spill | None
     ) -> None:
         def column(name: str) -> NDArray[Any]:
             return pick(receives.rows(name), matched)
@@ -360,7 +360,7 @@ def _one_before_is_lacking(
 
 
 def match_messages(
-    facts: Facts, partition: int, outgoing: Sequence[OutgoingMessages], spill: ColumnSpill | None
+    facts: Facts, partition: int, outgoing: Sequence[OutgoingMessages], spill: Spill | None
 ) -> tuple[CompoundTable, CompoundTable, MatchResult]:
     """Build the tables of the messages a partition receives and of all its receives, and find what every send matched.
 
@@ -372,7 +372,7 @@ def match_messages(
         Number of the partition that receives.
     outgoing : sequence of OutgoingMessages
         Sends and receives, by partition.
-    spill : ColumnSpill or None
+    spill : Spill or None
         Where columns go that are kept for other partitions; None keeps them in memory.
     """
     own = outgoing[partition]

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from threading import Lock, RLock
-from typing import Any, TypeVar
+from copy import copy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+from threading import RLock
+from typing import Any, Generic, TypeVar
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.cluster import loaded, save
 from tracecols.enhance.call_paths import CallPaths, PeriodCallPaths, merge_call_paths
 from tracecols.enhance.causes.quirks import OF_SCALASCA, Quirks
 from tracecols.enhance.collectives import plan_buckets
 from tracecols.enhance.facts import Definitions, Facts
+from tracecols.enhance.kept import InFiles, InMemory, Kept, KeptScans
 from tracecols.enhance.partitions import EVERYTHING, Bucket, divide, undivided
-from tracecols.enhance.periods import NO_PERIODS, Periods
-from tracecols.enhance.scan import LocationScan, scan_locations
-from tracecols.enhance.spill import ColumnSpill
+from tracecols.enhance.periods import NO_PERIODS, Divider, Periods
+from tracecols.enhance.scan import WAVE, LocationScan, plan_processes, scan_locations
+from tracecols.enhance.spill import ColumnSpill, SharedSpill, Spill
 from tracecols.enhance.steps import BUCKET, GIVEN, GLOBAL, ONCE, STAGES, Every
 from tracecols.enhance.tables import STEP_OF, STEPS
 from tracecols.enhance.topologies import Topology
-from tracecols.once import once
+from tracecols.executors import Executor, Pool, Threads
 from tracecols.store import Store
 
 Result = TypeVar("Result")
@@ -49,6 +55,8 @@ class Model:
         Where values of other stages and partitions come from, unless the trace is in one partition.
     scan_spill : ColumnSpill, optional
         Where the columns of the scans are kept.
+    executor : Executor, optional
+        Who does the work of analyses; by default so many threads.
 
     Attributes
     ----------
@@ -66,8 +74,10 @@ class Model:
         stage: str = "",
         run: Run | None = None,
         scan_spill: ColumnSpill | None = None,
+        executor: Executor | None = None,
     ) -> None:
         self.jobs, self._stage, self._run, self.scan_spill = jobs, stage, run, scan_spill
+        self.executor: Executor = Threads(jobs) if executor is None else executor
         self.facts: Facts = given["facts"]
         self.scans: Sequence[LocationScan] = given["scans"]
         self.members: NDArray[np.int64] = given["members"]
@@ -122,7 +132,7 @@ class Model:
     def with_topologies(self, more: Sequence[Topology]) -> Model:
         """Return a model of the same trace that knows further topologies, before its own; it shares what has been computed."""
         facts = replace(self.facts, topologies=(*more, *self.facts.topologies))
-        return Model(self.jobs, {**self._values, "facts": facts}, scan_spill=self.scan_spill)
+        return Model(self.jobs, {**self._values, "facts": facts}, scan_spill=self.scan_spill, executor=self.executor)
 
     def with_quirks(self, quirks: Quirks) -> Model:
         """Return a model of the same trace with other peculiarities of root causes; it shares what does not depend on them."""
@@ -131,7 +141,9 @@ class Model:
         with self._lock:
             if quirks not in self._others:
                 given = {name: self._values[name] for name in GIVEN} | {"quirks": quirks}
-                other = self._others[quirks] = Model(self.jobs, given, scan_spill=self.scan_spill)
+                other = self._others[quirks] = Model(
+                    self.jobs, given, scan_spill=self.scan_spill, executor=self.executor
+                )
                 other._shared, other._own = self, made_from("quirks")
             return self._others[quirks]
 
@@ -140,21 +152,10 @@ class Model:
         return Run(self)
 
 
-class _Once:
-    """A value that is made once, whichever thread asks for it first."""
-
-    def __init__(self) -> None:
-        self._lock, self._done, self._value = Lock(), False, None
-
-    def get(self, make: Callable[[], Any]) -> Any:
-        with self._lock:
-            if not self._done:
-                self._value, self._done = make(), True
-            return self._value
-
-
 class Run:
     """The partitions of a trace during one analysis, and what they keep for each other; what it has in scratch files ends with it.
+
+    On a cluster every worker has one: it is pickled as the place of the file with what all tasks need.
 
     Parameters
     ----------
@@ -164,64 +165,93 @@ class Run:
     Attributes
     ----------
     division : Division
+    whole : Model or None
+        The trace itself if it is not divided.
+    kept : Kept
     """
 
     def __init__(self, model: Model) -> None:
-        self._model = model
+        self.facts, self.scans, self.jobs, self.quirks = model.facts, model.scans, model.jobs, model.get("quirks")
         sizes = np.array([scan.n_calls + scan.n_attributed for scan in model.scans], np.int64)
-        self.division = divide(model.facts.process, sizes)
-        self._spill = ColumnSpill(beside=model.scan_spill)
-        self._kept: dict[tuple[str, int], _Once] = {}
-        self._lock = Lock()
+        executor = model.executor
+        self.kept: Kept = InMemory(model.scan_spill)
+        self.folder: Path | None = None
+        if executor.folder is None:
+            self.division = divide(model.facts.process, sizes)
+            self.whole = model if len(self.division) == 1 else None
+        else:
+            self.division = divide(model.facts.process, sizes, executor.slots, executor.memory)
+            self.whole = None
+            self.folder = Path(mkdtemp(prefix="run-", dir=executor.folder))
+            self.kept = InFiles(self.folder)
+            save(self.folder / "run", (self.facts, self.scans, self.division, self.quirks))
+
+    def __reduce__(self) -> tuple[Callable[[Path], Run], tuple[Path]]:
+        assert self.folder is not None  # threads share it
+        return _run_on_worker, (self.folder,)
 
     def __enter__(self) -> Run:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._kept.clear()
-        self._spill.__exit__()
+        self.kept.close()
+        if self.folder is not None:
+            rmtree(self.folder, ignore_errors=True)
+
+    def of_task(self, task: str) -> Run:
+        """Return the run as one task sees it: on a worker it keeps columns in a file of its own."""
+        kept = self.kept.of_task(task)
+        if kept is self.kept:
+            return self
+        found = copy(self)
+        found.kept = kept
+        return found
 
     def model(self, stage: str, partition: int = -1, bucket: Bucket = EVERYTHING) -> Model:
         """Return what a stage sees: a partition, a bucket or, in stage `global`, all calls that join processes; the trace itself if it is not divided."""
-        if len(self.division) == 1:
-            return self._model
+        if self.whole is not None:
+            return self.whole
         members = self.division.partitions[partition].members if partition >= 0 else np.arange(0)
         given = {
-            "facts": self._model.facts, "scans": self._model.scans, "only_global": stage == GLOBAL, "partition": partition,
-            "members": np.arange(self._model.facts.n_locations) if stage == GLOBAL else members,
-            "division": self.division, "bucket": bucket, "spill": self._spill, "quirks": self._model.get("quirks"),
+            "facts": self.facts, "scans": self.scans, "only_global": stage == GLOBAL, "partition": partition,
+            "members": np.arange(self.facts.n_locations) if stage == GLOBAL else members,
+            "division": self.division, "bucket": bucket, "spill": self.kept.spill, "quirks": self.quirks,
         }  # fmt: skip
-        return Model(self._model.jobs, given, stage, self)
+        return Model(self.jobs, given, stage, self)
+
+    def slice(self, stage: str, number: int) -> Model:
+        """Return the slice of a stage with a number: a partition, a bucket, or all (-1)."""
+        return self.model(stage, bucket=self.buckets[number]) if stage == BUCKET else self.model(stage, number)
 
     def value(self, name: str, partition: int, model: Model | None = None) -> Any:
         """Return a value that a partition, or bucket, keeps for others; it is made once, by `model` or where it is asked for."""
         stage = STEP_OF[name].stage
 
         def make() -> Any:
-            if model is not None:
-                return model.get(name)
-            at = self.model(stage, bucket=self.buckets[partition]) if stage == BUCKET else self.model(stage, partition)
-            return at.get(name)
+            return (self.slice(stage, partition) if model is None else model).get(name)
 
-        with self._lock:
-            once = self._kept.setdefault((name, partition), _Once())
-        return once.get(make)
+        return self.kept.get(name, partition, make, always=stage in ONCE)
 
     def every(self, name: str) -> list[Any]:
         """Return a value of all partitions, or buckets, in the order of their numbers."""
         n = len(self.buckets) if STEP_OF[name].stage == BUCKET else len(self.division)
         return [self.value(name, number) for number in range(n)]
 
-    @once
+    @property
     def buckets(self) -> list[Bucket]:
         """Ranges of collective operations that are matched together."""
-        return [EVERYTHING] if len(self.division) == 1 else plan_buckets(self.every("outgoing_members"))
+        if self.whole is not None:
+            return [EVERYTHING]
+        found: list[Bucket] = self.kept.get(
+            "buckets", -1, lambda: plan_buckets(self.every("outgoing_members")), always=True
+        )
+        return found
 
     def stages(
         self,
         visit: Callable[[Model, str], Result],
         wanted: Iterable[str],
-        pool: ThreadPoolExecutor,
+        pool: Pool,
         progress: Progress | None = None,
     ) -> Iterator[Result]:
         """Go through the stages of an analysis: in each visit all slices of the trace, side by side.
@@ -229,10 +259,10 @@ class Run:
         Parameters
         ----------
         visit : callable
-            `visit(model, stage)` gets a slice of the trace, in which the values of the stage are complete.
+            `visit(model, stage)` gets a slice of the trace, in which the values of the stage are complete. On a cluster it is pickled.
         wanted : iterable of str
             The stages to visit.
-        pool : ThreadPoolExecutor
+        pool : Pool
         progress : callable, optional
             Called with what is done and what is to be done, in thousandths of stages.
 
@@ -242,32 +272,82 @@ class Run:
             In the same order for every number of threads.
         """
         chosen = set(wanted)
-        several = len(self.division) > 1
+        several = self.whole is None
         keeps = {s: kept_for(chosen & set(STAGES[i + 1 :]), s) if several else [] for i, s in enumerate(STAGES)}
         needed = [s for s in STAGES if s in chosen or keeps[s]]
-
-        def one(stage: str, number: int, model: Model) -> list[Result]:
-            result = [visit(model, stage)] if stage in chosen else []
-            for name in keeps[stage]:
-                self.value(name, number, model)
-            return result
-
-        def results(stage: str) -> tuple[int, Iterator[list[Result]]]:
-            """Return how many slices a stage has, and their results."""
-            if stage in ONCE:
-                return 1, iter([one(stage, -1, self.model(stage))])
-            if stage == BUCKET:
-                buckets = self.buckets
-                return len(buckets), pool.map(lambda b: one(BUCKET, b.number, self.model(BUCKET, bucket=b)), buckets)
-            numbers = [partition.number for partition in self.division.partitions]
-            return len(numbers), pool.map(lambda number: one(stage, number, self.model(stage, number)), numbers)
-
+        if self.folder is not None:
+            visit = StoredVisit.of(visit, self.folder)
         for i, stage in enumerate(needed):
-            n, found = results(stage)
-            for k, result in enumerate(found, 1):
+            n = 1 if stage in ONCE else len(self.buckets) if stage == BUCKET else len(self.division)
+            task = SliceTask(self, stage, tuple(keeps[stage]), visit if stage in chosen else None)
+            for k, found in enumerate(pool.map(task, [-1] if stage in ONCE else range(n)), 1):
                 if progress is not None:
                     progress(1000 * i + 1000 * k // n, 1000 * len(needed))
-                yield from result
+                yield from found
+
+
+@dataclass(frozen=True)
+class StoredVisit(Generic[Result]):
+    """What looks at slices (`Run.stages`), in a file: the functions of patterns are pickled once, not for every stage.
+
+    Attributes
+    ----------
+    path : Path
+    """
+
+    path: Path
+
+    @classmethod
+    def of(cls, visit: Callable[[Model, str], Result], folder: Path) -> StoredVisit[Result]:
+        """Write it to a folder."""
+        path = folder / f"visit-{uuid4().hex[:8]}"
+        save(path, visit)
+        return cls(path)
+
+    def __call__(self, model: Model, stage: str) -> Result:
+        visit: Callable[[Model, str], Result] = loaded.get(self.path, always=True)
+        return visit(model, stage)
+
+
+@dataclass(frozen=True, eq=False)
+class SliceTask(Generic[Result]):
+    """What is done with every slice of a stage, given its number; on a cluster it is pickled.
+
+    Attributes
+    ----------
+    run : Run
+    stage : str
+    keeps : tuple of str
+        Values that later stages need.
+    visit : callable, optional
+        What looks at the slice (`Run.stages`).
+    """
+
+    run: Run
+    stage: str
+    keeps: tuple[str, ...]
+    visit: Callable[[Model, str], Result] | None
+
+    @property
+    def name(self) -> str:
+        """The stage, for people who watch a cluster."""
+        return self.stage
+
+    def __call__(self, number: int) -> list[Result]:
+        run = self.run.of_task(f"{self.stage}-{number}")
+        model = run.slice(self.stage, number)
+        result = [] if self.visit is None else [self.visit(model, self.stage)]
+        for name in self.keeps:
+            run.value(name, number, model)
+        return result
+
+
+def _run_on_worker(folder: Path) -> Run:
+    """Return the run of an analysis on a worker."""
+    run: Run = object.__new__(Run)
+    run.facts, run.scans, run.division, run.quirks = loaded.get(folder / "run", always=True)
+    run.jobs, run.whole, run.folder, run.kept = 1, None, folder, InFiles(folder)
+    return run
 
 
 def made_from(name: str) -> set[str]:
@@ -312,7 +392,66 @@ def kept_for(later: Iterable[str], stage: str) -> list[str]:
     return sorted(needed)
 
 
-def enhance(store: Store, jobs: int, progress: Progress | None = None, periods: Periods | None = None) -> Model:
+SCANS_PER_SLOT, SMALLEST_SCAN = 4, 1 << 20
+"""Tasks of a scan on a cluster for each that runs at a time, so that none waits long for the last; events of one, at least."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScanTask:
+    """What is done with the locations of some processes when a trace is scanned on a cluster, given the number of the group.
+
+    Attributes
+    ----------
+    folder : Path
+        All workers see it; what all tasks need stands in it.
+    """
+
+    folder: Path
+    name = "scan"
+
+    def __call__(self, number: int) -> int:
+        definitions: Definitions
+        definitions, groups, divider = loaded.get(self.folder / "definitions", always=True)
+        members = groups[number]
+        scans = _scan(definitions, divider, 1, SharedSpill(self.folder, f"scan-{number}"), None, members)
+        save(self.folder / f"scan-{number}.values", dict(zip(members.tolist(), scans, strict=True)))
+        return int(sum(scan.n for scan in scans))
+
+
+def _scan(
+    d: Definitions, divider: Divider, jobs: int, spill: Spill, progress: Progress | None,
+    members: NDArray[np.int64] | None = None,
+) -> list[LocationScan]:  # fmt: skip
+    return scan_locations(
+        d.store, d.regions, d.locations, d.order, d.first_rows, jobs, spill, progress, divider, members
+    )
+
+
+def _scan_on_workers(d: Definitions, divider: Divider, executor: Executor, progress: Progress | None) -> KeptScans:
+    """Scan groups of whole processes, a task for each; the scans stay in files."""
+    assert executor.folder is not None
+    n_events = d.store.n_events.tolist()
+    total = sum(n_events)
+    size = max(SMALLEST_SCAN, min(WAVE, total // (SCANS_PER_SLOT * executor.slots)))
+    groups = [np.sort(group) for group in plan_processes(np.arange(d.n_locations), n_events, d.process, size)]
+    folder = Path(mkdtemp(prefix="scan-", dir=executor.folder))
+    save(folder / "definitions", (d, groups, divider))
+    done = 0
+    with executor.pool() as pool:
+        for n in pool.map(ScanTask(folder), range(len(groups))):
+            done += n
+            if progress is not None:
+                progress(done, total)
+    group = np.zeros(d.n_locations, np.int64)
+    for number, members in enumerate(groups):
+        group[members] = number
+    return KeptScans([folder / f"scan-{number}.values" for number in range(len(groups))], group)
+
+
+def enhance(
+    store: Store, jobs: int, progress: Progress | None = None, periods: Periods | None = None,
+    executor: Executor | None = None,
+) -> Model:  # fmt: skip
     """Scan all locations of a trace and merge their call trees.
 
     Parameters
@@ -325,6 +464,8 @@ def enhance(store: Store, jobs: int, progress: Progress | None = None, periods: 
         Called with the number of events scanned and of all.
     periods : Periods, optional
         What to divide the time into.
+    executor : Executor, optional
+        Who does the work, also that of analyses; by default so many threads.
 
     Returns
     -------
@@ -337,9 +478,14 @@ def enhance(store: Store, jobs: int, progress: Progress | None = None, periods: 
         If the trace cannot be divided like that.
     """
     d = Definitions.of(store)
-    spill = ColumnSpill()
     by = (periods or NO_PERIODS).divider(d.regions, store.manifest)
-    scans = scan_locations(store, d.regions, d.locations, d.order, d.first_rows, jobs, spill, progress, by)
+    spill = None
+    scans: Sequence[LocationScan]
+    if executor is None or executor.folder is None:
+        spill = ColumnSpill()
+        scans = _scan(d, by, jobs, spill, progress)
+    else:
+        scans = _scan_on_workers(d, by, executor, progress)
     call_paths: CallPaths = merge_call_paths(scans, d.regions, d.order, d.process)
     if by.kind:
         call_paths = PeriodCallPaths.of(call_paths, scans, d.regions, by)
@@ -348,4 +494,4 @@ def enhance(store: Store, jobs: int, progress: Progress | None = None, periods: 
         "facts": facts, "scans": scans, "members": np.arange(facts.n_locations), "only_global": False, "partition": 0,
         "division": undivided(facts.process), "bucket": EVERYTHING, "spill": None, "quirks": OF_SCALASCA,
     }  # fmt: skip
-    return Model(jobs, given, scan_spill=spill)
+    return Model(jobs, given, scan_spill=spill, executor=executor)

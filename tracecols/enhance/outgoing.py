@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tracecols.enhance.columns import Columns, ColumnSource
-from tracecols.enhance.spill import ColumnSpill
+from tracecols.enhance.spill import Spill
 
 
 class OutgoingRows:
@@ -20,7 +20,7 @@ class OutgoingRows:
         The rows.
     names : sequence of str
         Which columns others get.
-    spill : ColumnSpill, optional
+    spill : Spill, optional
         Keeps them; without it they are computed when they are asked for.
     relative : mapping, optional
         Columns that are close to another one (see `ColumnSpill.keep`).
@@ -30,7 +30,7 @@ class OutgoingRows:
         self,
         columns: Columns,
         names: Sequence[str],
-        spill: ColumnSpill | None,
+        spill: Spill | None,
         relative: Mapping[str, str] | None = None,
     ) -> None:
         self.n = len(columns)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from tracecols.enhance.locations import Locations
 from tracecols.enhance.order import EventOrder
 from tracecols.enhance.periods import WHOLE, Divider
 from tracecols.enhance.regions import Regions
-from tracecols.enhance.spill import ColumnSpill
+from tracecols.enhance.spill import ColumnSpill, Spill
 from tracecols.enhance.tasks import TaskEvents
 from tracecols.enhance.teams import FORKS, IS_FORK, IS_JOIN, JOINS, Teams
 from tracecols.errors import StoreError
@@ -187,6 +188,14 @@ def flush_stops_of(store: Store, locations: NDArray[np.int64]) -> list[NDArray[n
     return np.split(control["stop_time"][is_flush], before)
 
 
+RESULTS = (
+    "store", "location", "n", "done", "first_row", "published", "first_time", "last_time", "program", "node_parent", "node_entry",
+    "node_row", "node_time", "exclusive", "visits", "n_calls", "n_attributed", "has_tasks", "calls", "events", "global_numbers",
+    "global_calls", "bad_exits", "open", "disordered", "_thread_events", "divider", "node_period", "phase_begin", "phase_end", "nested",
+)  # fmt: skip
+"""Attributes of a `LocationScan` that later steps read."""
+
+
 class LocationScan:
     """The pass over one location: `enter_threads`, then `advance` until `done`.
 
@@ -224,7 +233,7 @@ class LocationScan:
 
     def __init__(
         self, store: Store, regions: Regions, teams: Teams, order: EventOrder, location: int, first_row: int,
-        spill: ColumnSpill | None = None, pool: BufferPool | None = None, flush_stops: NDArray[np.int64] | None = None,
+        spill: Spill | None = None, pool: BufferPool | None = None, flush_stops: NDArray[np.int64] | None = None,
         is_device: bool = False, divider: Divider = WHOLE,
     ) -> None:  # fmt: skip
         self.divider = divider
@@ -265,6 +274,12 @@ class LocationScan:
         flags = flags | divider.fits[0].astype(np.uint8) * np.uint8(stacks.IS_PHASE) if divider.fits.size else flags
         self._meanings = stacks.Meanings(self._action, regions.of_entry, flags, np.int32(regions.tasks))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep what the pass found; what it worked with stays where it was."""
+        if not self.done:
+            raise TypeError("a scan that is not done cannot be pickled")
+        return {name: getattr(self, name) for name in RESULTS}
+
     def enter_threads(self) -> None:
         """Let a thread that the program creates begin below THREADS, which stands below the program, as the reference has it.
 
@@ -299,8 +314,8 @@ class LocationScan:
         """A number that grows with every step."""
         return self.at + self._known + self.done
 
-    def fork_spans(self) -> ForkSpans:
-        """Return the FORKs of this location and their JOINs, after the pass."""
+    def fork_spans(self, order: EventOrder) -> ForkSpans:
+        """Return the FORKs of this location and their JOINs, after the pass; `order` is that of the trace."""
         kind = self.events.column("kind")
         mine = np.flatnonzero((IS_FORK | IS_JOIN)[kind])
         is_fork = IS_FORK[kind[mine]]
@@ -310,7 +325,7 @@ class LocationScan:
         row = events.row[of_team]
         if not np.array_equal(IS_FORK[events.kind[of_team]], is_fork):
             raise self._damaged("its forks and joins do not follow each other as in the table threads")
-        time = self.order.time(row, self.events.column("time")[mine])
+        time = order.time(row, self.events.column("time")[mine])
         return ForkSpans(
             row[is_fork],
             pick(row, join),
@@ -354,7 +369,7 @@ class LocationScan:
         """Look up the call paths of teams whose masters have come far enough by now."""
         if self._forker not in (-1, self.location):
             if self._spans is None and others[self._forker].done:
-                self._spans = others[self._forker].fork_spans()
+                self._spans = others[self._forker].fork_spans(self.order)
                 self._last_join = np.maximum.accumulate(self._spans.join_time)
                 n = self._spans.fork_row.size
                 self._interval_start, self._interval_stop = (np.full(n, np.iinfo(np.int64).max) for _ in range(2))
@@ -610,6 +625,25 @@ def plan_waves(n_events: list[int], process: NDArray[np.int32], size: int) -> li
     return [*waves, np.concatenate(members)] if members else waves
 
 
+def plan_processes(
+    members: NDArray[np.int64], n_events: list[int], process: NDArray[np.int32], size: int
+) -> list[NDArray[np.int64]]:
+    """Divide some locations as `plan_waves` does all of them.
+
+    Parameters
+    ----------
+    members : (n,) int64
+        Rows of locations.
+    n_events : list of int
+        Number of events of every location of the trace.
+    process : (n_locations,) int32
+        Process of each.
+    size : int
+        Events.
+    """
+    return [members[group] for group in plan_waves([n_events[i] for i in members.tolist()], process[members], size)]
+
+
 def group_scans(scans: list[LocationScan]) -> list[list[LocationScan]]:
     """Put neighbours with few events together for one thread, and those with most events first.
 
@@ -637,11 +671,12 @@ def scan_locations(
     order: EventOrder,
     first_rows: NDArray[np.int64],
     jobs: int,
-    spill: ColumnSpill,
+    spill: Spill,
     progress: Callable[[int, int], None] | None = None,
     divider: Divider = WHOLE,
+    members: NDArray[np.int64] | None = None,
 ) -> list[LocationScan]:
-    """Scan all locations, wave by wave; those that inherit from others after them.
+    """Scan locations, wave by wave; those that inherit from others after them.
 
     Parameters
     ----------
@@ -656,12 +691,14 @@ def scan_locations(
         Row of the first event of each location.
     jobs : int
         Threads.
-    spill : ColumnSpill
+    spill : Spill
         Where call instances and attributed events go that exceed the buffer pool.
     progress : callable, optional
         Called with the number of events done and the number of all.
     divider : Divider, optional
         What divides the time of the locations into periods.
+    members : (n,) int64, optional
+        Rows of the locations of whole processes, ascending; all by default.
 
     Returns
     -------
@@ -669,7 +706,8 @@ def scan_locations(
         In the order of the locations; the same for every number of jobs and division into waves.
     """
     n_events = store.n_events.tolist()
-    total, done = sum(n_events), 0
+    chosen = np.arange(first_rows.size) if members is None else members
+    total, done = sum(n_events[i] for i in chosen.tolist()), 0
     found: dict[int, LocationScan] = {}
     buffers = BufferPool()
 
@@ -697,13 +735,13 @@ def scan_locations(
 
     with ThreadPoolExecutor(jobs) as pool:
         # a wave is prepared while the one before it is scanned
-        waves = iter(plan_waves(n_events, locations.process, WAVE))
+        waves = iter(plan_processes(chosen, n_events, locations.process, WAVE))
 
         def prepare_next() -> list[Future[dict[int, LocationScan]]]:
             return [
-                pool.submit(prepare, members[group])
-                for members in islice(waves, 1)
-                for group in plan_waves([n_events[i] for i in members.tolist()], locations.process[members], TEAMS)
+                pool.submit(prepare, group)
+                for wave in islice(waves, 1)
+                for group in plan_processes(wave, n_events, locations.process, TEAMS)
             ]
 
         following = prepare_next()
@@ -718,7 +756,7 @@ def scan_locations(
 
             _scan_wave(list(wave.values()), found, pool, report)
             done += sum(n_events[i] for i in wave)
-    return [found[i] for i in range(first_rows.size)]
+    return [found[i] for i in chosen.tolist()]
 
 
 def _scan_wave(

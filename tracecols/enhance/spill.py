@@ -1,16 +1,18 @@
-"""Where columns stay that only later steps need: in memory, and beyond a budget in scratch files."""
+"""Where columns stay that only later steps need: in memory, beyond a budget in scratch files, or where all processes of a cluster see them."""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.cluster import cannot_write
 from tracecols.enhance.columns import Columns, ColumnSource
 from tracecols.errors import AnalysisError
 from tracecols.kernels import packing
@@ -62,7 +64,7 @@ class SpilledColumns:
     relative : mapping
         Columns whose values are close to those of another one.
     path : Path
-        The file.
+        The file; they are written behind what stands there.
 
     Raises
     ------
@@ -73,7 +75,7 @@ class SpilledColumns:
     def __init__(self, columns: Columns, relative: Mapping[str, str], path: Path) -> None:
         self._path, self._n, self.names = path, len(columns), columns.names
         self._stored: dict[str, StoredColumn] = {}
-        with path.open("wb") as file:
+        with path.open("ab") as file:
             for name in columns.names:
                 array = columns[name]
                 self._stored[name] = column = StoredColumn(file.tell(), array.size, array.dtype, array.dtype)
@@ -127,13 +129,20 @@ class SpilledColumns:
         return np.searchsorted(mapped, np.array(codes, np.int64))
 
 
-def keep(columns: Columns, spill: ColumnSpill | None) -> ColumnSource:
+class Spill(Protocol):
+    """What `ColumnSpill` and `SharedSpill` have in common."""
+
+    def keep(self, columns: Columns, relative: Mapping[str, str] | None = None, borrowed: bool = False) -> ColumnSource:
+        """Return the same columns, in memory or in a file."""
+
+
+def keep(columns: Columns, spill: Spill | None) -> ColumnSource:
     """Keep columns where a step is told to: in memory if nowhere.
 
     Parameters
     ----------
     columns : Columns
-    spill : ColumnSpill, optional
+    spill : Spill, optional
         Where they are kept; None where the whole trace is one partition.
     """
     return columns.computed() if spill is None else spill.keep(columns)
@@ -220,3 +229,49 @@ class ColumnSpill:
                 f"cannot write the temporary file {path}: {error.strerror or error}\n"
                 "  make room there, or set TMPDIR to a folder with more"
             ) from error
+
+
+SMALLEST = 1 << 12
+"""Bytes of columns below which they go with the values that hold them: to open a file costs more."""
+
+
+class SharedSpill:
+    """Keep the columns of one task of a cluster: all in one file of a folder that every process sees.
+
+    What it keeps can be pickled: it names its file, which stays as long as the folder.
+
+    Parameters
+    ----------
+    folder : Path
+    task : str
+        Name of the task. One that runs twice, since a worker is lost, writes another file each time.
+    """
+
+    def __init__(self, folder: Path, task: str) -> None:
+        self._path = folder / f"{task}-{uuid.uuid4().hex[:8]}.columns"
+        self._lock = Lock()
+
+    def keep(self, columns: Columns, relative: Mapping[str, str] | None = None, borrowed: bool = False) -> ColumnSource:
+        """Return the same columns, in the file or, if they are few, in memory.
+
+        Parameters
+        ----------
+        columns : Columns
+            All are computed; -1 is null.
+        relative : mapping, optional
+            Columns whose values are close to those of another one: they take fewer bytes.
+        borrowed : bool, optional
+            The arrays will be written to again: what stays in memory is copied.
+
+        Raises
+        ------
+        ClusterError
+            If the file cannot be written.
+        """
+        if sum(columns[name].nbytes for name in columns.names) < SMALLEST:
+            return columns.copy() if borrowed else columns.computed()
+        try:
+            with self._lock:
+                return SpilledColumns(columns, relative or {}, self._path)
+        except OSError as error:
+            raise cannot_write(self._path, error) from error

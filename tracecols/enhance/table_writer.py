@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -455,7 +454,7 @@ def write_tables(
         separable = frozenset(name for name in wanted if name not in TABLES or is_separable(TABLES[name], run.division))
         pos = write_positions(model.facts, building) if "events" in wanted else (None, "")
         stages = {TABLES[name].stage if name in TABLES else RECEIVE for name in wanted if name != "call_paths"} - {""}
-        pool = stack.enter_context(ThreadPoolExecutor(model.jobs))
+        pool = stack.enter_context(model.executor.pool())
         for _ in run.stages(SliceWriter(building, wanted, separable, *pos), stages, pool, progress):
             pass
         finish_tables(model, wanted, separable, building)

@@ -8,7 +8,6 @@ for what is found.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -175,7 +174,7 @@ def find_violations(model: Model, first: int = 3, progress: Progress | None = No
 
     counts: dict[str, int] = {}
     told: dict[str, list[tuple[int, int, str]]] = {}
-    with model.divided() as run, ThreadPoolExecutor(model.jobs) as pool:
+    with model.divided() as run, model.executor.pool() as pool:
         stages = [stage for stage in STAGES if stage in SCOPES.values()]
         everywhere = run.stages(check, stages, pool, progress)
         for violations in [check(model, ALONE), *everywhere]:

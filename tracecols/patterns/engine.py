@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
@@ -233,6 +232,171 @@ def _named(p: Property) -> Iterator[None]:
         raise AnalysisError(f"property {p.id!r}: {error}, or leave the property out") from error
 
 
+class SliceSearch:
+    """The search for patterns in slices of a trace, each by itself; it can be pickled.
+
+    Parameters
+    ----------
+    declared : list of Property
+        In depth-first order.
+    nested : bool
+        Whether a match counts only on call paths that the properties above allow.
+    given : mapping
+        By property id what its function is given by name.
+    """
+
+    def __init__(self, declared: list[Property], nested: bool, given: Mapping[str, Mapping[str, Any]]) -> None:
+        # what makes cells of the whole trace is not needed here
+        self.declared = [replace(p, cells=None, derived=None) for p in declared]
+        self.by_id = {p.id: p for p in self.declared}
+        self._nested, self._given = nested, given
+
+    def __call__(self, of_slice: Model, stage: str) -> Found:
+        """Search a slice; what `Run.stages` calls."""
+        found = self.matches(of_slice, stage)
+        return Found(
+            {
+                **{name: cells_of(self.by_id[name], self.by_id, m, of_slice) for name, m in found.items()},
+                **self._charged(of_slice, stage),
+            },
+            TeamTimes.of(of_slice) if stage == WITHIN else TeamTimes.none(),
+            DeviceTimes.of(of_slice) if stage == WITHIN and "device_time" in self.by_id else DeviceTimes.none(of_slice),
+            {**counts_of(of_slice, stage), **self._differences(of_slice, stage)},
+        )
+
+    def matches(self, of_slice: Model, stage: str) -> dict[str, Matches]:
+        """Match the patterns on the tables of a stage in a slice of the trace."""
+        matches: dict[str, Matches] = {}
+        masks = of_slice.facts.memo.setdefault(self, {})
+        for p in self.declared:
+            if p.match is None or TABLES[p.table].stage != stage:
+                continue
+            table: CompoundTable = of_slice.get(p.table)
+            parent = self.by_id.get(p.parent)
+            inherited = parent is not None and parent.match is not None and parent.table == p.table
+            start = matches[p.parent] if inherited else every_row(table).read_only()
+            constituents = {
+                name: Instances(of_slice.get(c.table), lookup(of_slice.get(c.table)[c.column], table[c.pointer]))
+                for name, c in p.constituents.items()
+            }
+            used = [matches[u] for u in p.uses]
+            try:
+                if p.frame:
+                    # imports pandas, which other analyses do without
+                    from tracecols.patterns.framed import match_frame
+
+                    found = match_frame(p, of_slice, table, start, inherited, constituents, self._given[p.id])
+                else:
+                    found = p.match(of_slice, table.read_only(), start, *used, **constituents, **self._given[p.id])
+                check_matches(found, table, of_slice)
+            except TracecolsError:
+                raise
+            except Exception as error:
+                raise AnalysisError(
+                    f"the pattern of property {p.id!r} ({p.family}) failed: {type(error).__name__}: {error}"
+                ) from error
+            mask = region_mask(p, self.by_id, self._nested, of_slice, masks)
+            allowed = np.append(mask[of_slice.call_paths.region], False)[found.call_path]
+            matches[p.id] = found.where(allowed).read_only()
+        return matches
+
+    def _charged(self, of_slice: Model, stage: str) -> dict[str, Cells]:
+        """Return the cells of the properties that a stage charges, in ticks with fractions."""
+        cells: dict[str, Cells] = {}
+        for p in self.declared:
+            if p.charged and TABLES[p.table].stage == stage:
+                table: CompoundTable = of_slice.get(p.table)
+                mine = np.flatnonzero(table.property == CHARGED.index(p.id))
+                value = table.charged[mine] * ticks_per_unit(of_slice.facts, of_slice.get("quirks"))
+                cells[p.id] = Cells.sum(table.call_path[mine], table.location[mine], value)
+        return cells
+
+    def _differences(self, of_slice: Model, stage: str) -> dict[str, int]:
+        """Return what tells root causes from those of the reference, where a stage knows."""
+        name = RUN_CAUSES.name
+        computes = stage == TABLES[name].stage and any(p.charged and p.table == name for p in self.declared)
+        return dict(of_slice.get(name).counts) if computes else {}
+
+
+def region_mask(
+    p: Property, by_id: Mapping[str, Property], nested: bool, model: Model, masks: dict[str, NDArray[np.bool_]]
+) -> NDArray[np.bool_]:
+    """Say which regions a property can be charged to: what its own rule and those above allow; `masks` are those found so far."""
+    if p.id not in masks:
+        regions = model.regions
+        above = (
+            region_mask(by_id[p.parent], by_id, nested, model, masks)
+            if p.parent and nested
+            else np.ones(len(regions), bool)
+        )
+        masks[p.id] = above & p.regions(regions) if p.regions is not None else above
+    return masks[p.id]
+
+
+def cells_of(p: Property, by_id: Mapping[str, Property], matches: Matches, of_slice: Model) -> Cells:
+    """Add up the matches of a property."""
+    with _named(p):
+        if of_slice.call_paths.divider is None or not of_slice.call_paths.divider.by_time:
+            return matches.cells()
+        return _in_bins(p, by_id, matches, of_slice).cells()
+
+
+def _in_bins(p: Property, by_id: Mapping[str, Property], matches: Matches, of_slice: Model) -> Matches:
+    """Divide the times of matches at the edges of bins, and put what is counted into the bin of its event.
+
+    What does not say when it begins stays in the bin in which its call path is entered.
+    """
+    labels = of_slice.call_paths
+    # a null call path has no severity
+    found = matches.where((matches.call_path >= 0) & (matches.severity != 0))
+    if not has_interval(p, by_id):
+        return found
+    begin, end = times_of(p, by_id, of_slice.get(p.table), found)
+    if p.unit != "sec":
+        return replace(found, call_path=labels.at(found.call_path, begin))
+    row, call_path, ticks = labels.divide(found.call_path, begin, end)
+    return Matches(found.row[row], ticks, call_path, found.location[row])
+
+
+def check_matches(found: Matches, table: CompoundTable, model: Model) -> None:
+    """Refuse what is no answer, so that a mistake in a pattern is told where it is made."""
+    if not isinstance(found, Matches):
+        raise TypeError(f"it returns {type(found).__name__}, not Matches (parent.where(...))")
+    sizes = {c.size for c in (found.row, found.severity, found.call_path, found.location)}
+    if len(sizes) != 1:
+        raise ValueError("row, severity, call_path and location have different lengths")
+    if found.severity.dtype.kind not in "iub":
+        raise TypeError(f"severities are whole ticks, occurrences or bytes, not {found.severity.dtype}")
+    if len(found) and found.severity.min() < 0:
+        raise ValueError(
+            "severities must not be negative; leave out the rows that do not match: parent.where(severity > 0, ...)"
+        )
+    if len(found) and (
+        found.row.min() < 0 or found.row.max() >= len(table) or found.location.min() < 0
+        or found.location.max() >= model.n_locations or found.call_path.max() >= len(model.call_paths)
+    ):  # fmt: skip
+        raise IndexError(f"rows, locations or call paths lie beyond {table}")
+
+
+@dataclass(frozen=True)
+class MatchesOf:
+    """The matches of one pattern in slices of a trace.
+
+    Attributes
+    ----------
+    search : SliceSearch
+    name : str
+        Id of the property.
+    """
+
+    search: SliceSearch
+    name: str
+
+    def __call__(self, of_slice: Model, stage: str) -> Matches:
+        """Match it in a slice; what `Run.stages` calls."""
+        return self.search.matches(of_slice, stage)[self.name]
+
+
 class Search:
     """The search for properties in a model.
 
@@ -255,8 +419,6 @@ class Search:
     ) -> None:
         self.model, self.declared, self.nested = model, declared, conventions.nested
         self.by_id = {p.id: p for p in declared}
-        divider = model.call_paths.divider
-        self.bins = divider if divider is not None and divider.by_time else None
         self._masks: dict[str, NDArray[np.bool_]] = {}
         self.findings = Findings(model, conventions, TeamTimes.none())
         self.device_times = DeviceTimes.none(model)
@@ -268,6 +430,7 @@ class Search:
         self._given = {p.id: arguments(p, parameters or {}, model.resolution) for p in declared}
         for p in declared:
             self._check(p)
+        self.of_slices = SliceSearch(declared, conventions.nested, self._given)
 
     @staticmethod
     def _check(p: Property) -> None:
@@ -293,89 +456,9 @@ class Search:
                     f"  together with {p.table} there are {', '.join(together)}"
                 )
 
-    def _mask(self, p: Property) -> NDArray[np.bool_]:
-        """Which regions a property can be charged to: what its own rule and those above allow."""
-        if p.id not in self._masks:
-            above = (
-                self._mask(self.by_id[p.parent]) if p.parent and self.nested else np.ones(len(self.model.regions), bool)
-            )
-            self._masks[p.id] = above & p.regions(self.model.regions) if p.regions is not None else above
-        return self._masks[p.id]
-
     def matches(self, of_slice: Model, stage: str) -> dict[str, Matches]:
         """Match the patterns on the tables of a stage in a slice of the trace."""
-        matches: dict[str, Matches] = {}
-        for p in self.declared:
-            if p.match is None or TABLES[p.table].stage != stage:
-                continue
-            table: CompoundTable = of_slice.get(p.table)
-            parent = self.by_id.get(p.parent)
-            inherited = parent is not None and parent.match is not None and parent.table == p.table
-            start = matches[p.parent] if inherited else every_row(table).read_only()
-            constituents = {
-                name: Instances(of_slice.get(c.table), lookup(of_slice.get(c.table)[c.column], table[c.pointer]))
-                for name, c in p.constituents.items()
-            }
-            used = [matches[u] for u in p.uses]
-            try:
-                if p.frame:
-                    # imports pandas, which other analyses do without
-                    from tracecols.patterns.framed import match_frame
-
-                    found = match_frame(p, of_slice, table, start, inherited, constituents, self._given[p.id])
-                else:
-                    found = p.match(of_slice, table.read_only(), start, *used, **constituents, **self._given[p.id])
-                self._check_matches(found, table)
-            except TracecolsError:
-                raise
-            except Exception as error:
-                raise AnalysisError(
-                    f"the pattern of property {p.id!r} ({p.family}) failed: {type(error).__name__}: {error}"
-                ) from error
-            allowed = np.append(self._mask(p)[self.model.call_paths.region], False)[found.call_path]
-            matches[p.id] = found.where(allowed).read_only()
-        return matches
-
-    def _cells_of(self, p: Property, matches: Matches, of_slice: Model) -> Cells:
-        with _named(p):
-            if self.bins is None:
-                return matches.cells()
-            return self._cells_in_bins(p, matches, of_slice.get(p.table)).cells()
-
-    def _cells_in_bins(self, p: Property, matches: Matches, table: CompoundTable) -> Matches:
-        """Divide the times of matches at the edges of bins, and put what is counted into the bin of its event.
-
-        What does not say when it begins stays in the bin in which its call path is entered.
-        """
-        labels = self.model.call_paths
-        # a null call path has no severity
-        found = matches.where((matches.call_path >= 0) & (matches.severity != 0))
-        if not has_interval(p, self.by_id):
-            return found
-        begin, end = times_of(p, self.by_id, table, found)
-        if p.unit != "sec":
-            return replace(found, call_path=labels.at(found.call_path, begin))
-        row, call_path, ticks = labels.divide(found.call_path, begin, end)
-        return Matches(found.row[row], ticks, call_path, found.location[row])
-
-    def _check_matches(self, found: Matches, table: CompoundTable) -> None:
-        """Refuse what is no answer, so that a mistake in a pattern is told where it is made."""
-        if not isinstance(found, Matches):
-            raise TypeError(f"it returns {type(found).__name__}, not Matches (parent.where(...))")
-        sizes = {c.size for c in (found.row, found.severity, found.call_path, found.location)}
-        if len(sizes) != 1:
-            raise ValueError("row, severity, call_path and location have different lengths")
-        if found.severity.dtype.kind not in "iub":
-            raise TypeError(f"severities are whole ticks, occurrences or bytes, not {found.severity.dtype}")
-        if len(found) and found.severity.min() < 0:
-            raise ValueError(
-                "severities must not be negative; leave out the rows that do not match: parent.where(severity > 0, ...)"
-            )
-        if len(found) and (
-            found.row.min() < 0 or found.row.max() >= len(table) or found.location.min() < 0
-            or found.location.max() >= self.model.n_locations or found.call_path.max() >= len(self.model.call_paths)
-        ):  # fmt: skip
-            raise IndexError(f"rows, locations or call paths lie beyond {table}")
+        return self.of_slices.matches(of_slice, stage)
 
     def run(self, progress: Progress | None = None) -> tuple[dict[str, Cells], dict[str, int]]:
         """Search the whole trace.
@@ -395,24 +478,9 @@ class Search:
         tables = {p.table for p in self.declared if p.match is not None or p.charged}
         stages = {WITHIN, *(TABLES[name].stage for name in tables)}
         counts: Counter[str] = Counter()
-
-        def search(of_slice: Model, stage: str) -> Found:
-            found = self.matches(of_slice, stage)
-            return Found(
-                {
-                    **{name: self._cells_of(self.by_id[name], m, of_slice) for name, m in found.items()},
-                    **self._charged(of_slice, stage),
-                },
-                TeamTimes.of(of_slice) if stage == WITHIN else TeamTimes.none(),
-                DeviceTimes.of(of_slice)
-                if stage == WITHIN and "device_time" in self.by_id
-                else DeviceTimes.none(of_slice),
-                {**counts_of(of_slice, stage), **self._differences(of_slice, stage)},
-            )
-
         cells = self.findings.cells
-        with self.model.divided() as run, ThreadPoolExecutor(self.model.jobs) as pool:
-            for found in run.stages(search, stages, pool, progress):
+        with self.model.divided() as run, self.model.executor.pool() as pool:
+            for found in run.stages(self.of_slices, stages, pool, progress):
                 self.findings.teams += found.teams
                 self.device_times += found.devices
                 counts.update(found.counts)
@@ -420,29 +488,12 @@ class Search:
                     cells[name] = cells[name] + more if name in cells else more
         return self._all_cells(), dict(counts)
 
-    def _charged(self, of_slice: Model, stage: str) -> dict[str, Cells]:
-        """Return the cells of the properties that a stage charges, in ticks with fractions."""
-        cells: dict[str, Cells] = {}
-        for p in self.declared:
-            if p.charged and TABLES[p.table].stage == stage:
-                table: CompoundTable = of_slice.get(p.table)
-                mine = np.flatnonzero(table.property == CHARGED.index(p.id))
-                value = table.charged[mine] * ticks_per_unit(self.model.facts, self.model.get("quirks"))
-                cells[p.id] = Cells.sum(table.call_path[mine], table.location[mine], value)
-        return cells
-
-    def _differences(self, of_slice: Model, stage: str) -> dict[str, int]:
-        """Return what tells root causes from those of the reference, where a stage knows."""
-        name = RUN_CAUSES.name
-        computes = stage == TABLES[name].stage and any(p.charged and p.table == name for p in self.declared)
-        return dict(of_slice.get(name).counts) if computes else {}
-
     def largest(self, p: Property, cells: Cells) -> NDArray[np.int64]:
         """Search once more for the largest match of a pattern in each of some cells of the whole time; (n_cells,) int64."""
         labels = self.model.call_paths
         result = np.zeros(len(cells), np.int64)
-        with self.model.divided() as run, ThreadPoolExecutor(self.model.jobs) as pool:
-            for found in run.stages(lambda v, s: self.matches(v, s)[p.id], [TABLES[p.table].stage], pool):
+        with self.model.divided() as run, self.model.executor.pool() as pool:
+            for found in run.stages(MatchesOf(self.of_slices, p.id), [TABLES[p.table].stage], pool):
                 at = lookup(cells.key, (labels.path_of(found.call_path) << 32) | found.location)
                 np.maximum.at(result, at[at >= 0], found.severity[at >= 0])
         return result
@@ -453,7 +504,8 @@ class Search:
         for p in declared:
             if p.regions is not None:
                 basis = findings.execution if p.measure == "execution" else findings.cells["visits"]
-                findings.cells[p.id] = basis.on(self._mask(p)[model.call_paths.region])
+                allowed = region_mask(p, self.by_id, self.nested, model, self._masks)
+                findings.cells[p.id] = basis.on(allowed[model.call_paths.region])
             elif p.cells is not None:
                 with _named(p):
                     findings.cells[p.id] = p.cells(model, findings, **self._given[p.id])
@@ -806,7 +858,7 @@ def over_matches(
         found = search.matches(of_slice, stage)[p.id]
         return visit(of_slice, p, search.by_id, of_slice.get(p.table), found.where(found.call_path >= 0))
 
-    with model.divided() as run, ThreadPoolExecutor(model.jobs) as pool:
+    with model.divided() as run, model.executor.pool() as pool:
         return p, list(run.stages(one, [TABLES[p.table].stage], pool))
 
 
@@ -917,7 +969,7 @@ def counts_of(of_slice: Model, stage: str) -> dict[str, int]:
 def counts(model: Model) -> dict[str, int]:
     """Count what could not be matched or contradicts itself; zeros are left out."""
     found = Counter(counts_by_location(model))
-    with model.divided() as run, ThreadPoolExecutor(model.jobs) as pool:
+    with model.divided() as run, model.executor.pool() as pool:
         for more in run.stages(counts_of, {spec.stage for spec in TABLES.values() if spec.counts}, pool):
             found.update(more)
     return {k: int(v) for k, v in found.items() if v}

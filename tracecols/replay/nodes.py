@@ -145,7 +145,9 @@ def find_nodes(model: Model) -> Nodes:
     calls: dict[str, list[NDArray[np.int64]]] = {name: [np.zeros(0, np.int64)] for name in ("region", "row", "stop")}
     firsts: list[NDArray[np.bool_]] = [np.zeros(0, bool)]
     begin_rows = np.full(teams.location.size, -1, np.int64)
-    spans = {i: model.scans[i].fork_spans() for i in np.unique(teams.forker[teams.forker >= 0]).tolist()}
+    spans = {
+        i: model.scans[i].fork_spans(model.facts.order) for i in np.unique(teams.forker[teams.forker >= 0]).tolist()
+    }
     for location in range(facts.n_locations):
         n = store.n_rows("events", location)
         if not n:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,7 @@ def tell_clocks(model: Model, first: int) -> Iterator[str]:
     first : int
         How many pairs of locations to tell of.
     """
-    with model.divided() as run, ThreadPoolExecutor(model.jobs) as pool:
+    with model.divided() as run, model.executor.pool() as pool:
         (pairs,) = run.stages(lambda at, _stage: at.clock_violations, [CLOCKS], pool)
     if not len(pairs):
         return

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 
 from tracecols.conversion import Progress, write_store
 from tracecols.errors import AnalysisError
@@ -14,8 +15,9 @@ from tracecols.store import Store
 
 @contextmanager
 def open_slice(
-    store: Store, start: float | None, stop: float | None, jobs: int, progress: Progress | None = None
-) -> Iterator[Store]:
+    store: Store, start: float | None, stop: float | None, jobs: int, progress: Progress | None = None,
+    folder: Path | None = None,
+) -> Iterator[Store]:  # fmt: skip
     """Open what lies between two times as a store that exists until the context ends; the store itself if neither is given.
 
     Parameters
@@ -28,6 +30,8 @@ def open_slice(
         Threads.
     progress : callable, optional
         Called with the number of events done and the number of all.
+    folder : Path, optional
+        Where the store of the slice is made, which the caller removes; by default where temporary files are.
 
     Raises
     ------
@@ -39,7 +43,9 @@ def open_slice(
         return
     clock = store.manifest["clock"]
     time_range = time_range_ticks(store, start, stop)
-    with temporary_folder() as folder:
+    with temporary_folder() if folder is None else nullcontext(folder) as parent:
+        folder = parent / "piece.trace"
+        folder.mkdir()
         source = StoreSource(store, None, *time_range, jobs=jobs, keeps_unmatched=True)
         write_store(source, folder, jobs=jobs, salvage=False, progress=progress)
         opened = Store(folder)

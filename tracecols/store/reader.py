@@ -10,6 +10,7 @@ from itertools import accumulate
 from pathlib import Path
 from threading import Lock, local
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -168,6 +169,10 @@ class Store:
             raise self.damaged(
                 f"definitions locations has {n_locations} rows, but the manifest counts {self.manifest['n_locations']}"
             )
+
+    def __reduce__(self) -> tuple[Any, tuple[Path, str]]:
+        """Pickle the store as its path: where it arrives it is opened again, once in a process."""
+        return _open_again, (self.path.absolute(), self.digest)
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -550,3 +555,27 @@ class Store:
                     while len(self._recent) > N_SHARED:
                         self._recent.popitem(last=False)
         return {c: values[start - base : stop - base] for c, values in found.items()}
+
+
+_OPENED: WeakValueDictionary[tuple[Path, str], Store] = WeakValueDictionary()
+"""Stores that came to this process in a pickle: by path and digest."""
+
+_OPENING = Lock()
+
+
+def _open_again(path: Path, digest: str) -> Store:
+    """Open a store that was pickled elsewhere.
+
+    Raises
+    ------
+    StoreError
+        If it is not there, or another one stands in its place.
+    """
+    with _OPENING:
+        store = _OPENED.get((path, digest))
+        if store is None:
+            store = Store(path)
+            if store.digest != digest:
+                raise StoreError(f"{path} was replaced while it was being read\n  open it again")
+            _OPENED[path, digest] = store
+        return store

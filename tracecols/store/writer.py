@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,35 @@ EVENT_ROWS = 1 << 16
 FORKS = [int(EventKind.THREAD_FORK), int(EventKind.OMP_FORK)]
 
 
+@dataclass
+class Part:
+    """What a part of a store says about itself.
+
+    Attributes
+    ----------
+    segments : list of tuple
+        Rows of `segments`: table, location, part, offset, number of rows.
+    counts : (256,) int64
+        Events by kind.
+    forks : dict of int to int
+        Time of the first FORK of every location that forks.
+    n_attributes : int
+        Rows of the side table `attributes`.
+    first_time, last_time : int
+        Ticks of the earliest and the latest event; the first is the larger one where there is none.
+    decreases : dict of int to int
+        By location how many events are earlier than the one before.
+    """
+
+    segments: list[tuple[str, int, int, int, int]] = field(default_factory=list)
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(256, np.int64))
+    forks: dict[int, int] = field(default_factory=dict)
+    n_attributes: int = 0
+    first_time: int = np.iinfo(np.int64).max
+    last_time: int = np.iinfo(np.int64).min
+    decreases: dict[int, int] = field(default_factory=dict)
+
+
 class PartWriter:
     """One part file per table, for a range of whole locations.
 
@@ -33,6 +63,11 @@ class PartWriter:
         Number of the part.
     tables : dict of str to Table
         The side tables there may be.
+
+    Attributes
+    ----------
+    part : Part
+        What has been written so far.
     """
 
     def __init__(self, folder: Path, number: int, tables: dict[str, Table]) -> None:
@@ -41,15 +76,8 @@ class PartWriter:
         self._schemas: dict[str, pa.Schema] = {}
         self._waiting: dict[str, list[dict[str, NDArray[Any]]]] = {}
         self._written: dict[str, int] = {}
-        self.segments: list[tuple[str, int, int, int, int]] = []
         self._n_waiting: dict[str, int] = {}
-        self.counts = np.zeros(256, np.int64)
-        self.forks: dict[int, int] = {}
-        """Time of the first FORK of every location that forks."""
-        self.n_attributes = 0
-        self.first_time = np.iinfo(np.int64).max
-        self.last_time = np.iinfo(np.int64).min
-        self.decreases: dict[int, int] = {}
+        self.part = Part()
         self._time_before = np.iinfo(np.int64).min
 
     def __enter__(self) -> PartWriter:
@@ -90,12 +118,12 @@ class PartWriter:
         offset = self._written.get(table, 0)
         self._written[table] = offset + n
         last = self._last.get(table)
-        if last is not None and self.segments[last][1] == location:
-            t, of, part, start, m = self.segments[last]
-            self.segments[last] = (t, of, part, start, m + n)
+        if last is not None and self.part.segments[last][1] == location:
+            t, of, part, start, m = self.part.segments[last]
+            self.part.segments[last] = (t, of, part, start, m + n)
         else:
-            self._last[table] = len(self.segments)
-            self.segments.append((table, location, self.number, offset, n))
+            self._last[table] = len(self.part.segments)
+            self.part.segments.append((table, location, self.number, offset, n))
 
     _last: dict[str, int]
 
@@ -126,14 +154,14 @@ class PartWriter:
             decreases = int(first < self._time_before) + int(np.count_nonzero(time[1:] < time[:-1]))
             self._time_before = last
             if decreases:
-                self.decreases[location] = self.decreases.get(location, 0) + decreases
+                self.part.decreases[location] = self.part.decreases.get(location, 0) + decreases
                 first, last = int(time.min()), int(time.max())
-            self.first_time = min(self.first_time, first)
-            self.last_time = max(self.last_time, last)
+            self.part.first_time = min(self.part.first_time, first)
+            self.part.last_time = max(self.part.last_time, last)
             counts = np.bincount(events["kind"], minlength=256)
-            self.counts += counts
-            if counts[FORKS].any() and location not in self.forks:
-                self.forks[location] = int(time[np.isin(events["kind"], FORKS)][0])
+            self.part.counts += counts
+            if counts[FORKS].any() and location not in self.part.forks:
+                self.part.forks[location] = int(time[np.isin(events["kind"], FORKS)][0])
             if time.size >= EVENT_ROWS:
                 self._flush("events")
                 self._write("events", events)
@@ -146,7 +174,7 @@ class PartWriter:
                 continue
             self._collect(table, {c: v + first_row if c == "row" else v.copy() for c, v in columns.items()}, SIDE_ROWS)
             self._extend(table, location, n)
-            self.n_attributes += n if table == "attributes" else 0
+            self.part.n_attributes += n if table == "attributes" else 0
 
 
 class StoreWriter:
@@ -169,7 +197,7 @@ class StoreWriter:
         """Open a part; parts may be written by different threads."""
         return PartWriter(self.folder, number, self.tables)
 
-    def finish(self, definitions: dict[str, dict[str, Any]], parts: list[PartWriter], manifest: dict[str, Any]) -> None:
+    def finish(self, definitions: dict[str, dict[str, Any]], parts: list[Part], manifest: dict[str, Any]) -> None:
         """Write definitions and manifest; the store is complete then."""
         segments = sorted((s for p in parts for s in p.segments), key=lambda s: (s[0], s[1]))
         names = DEFINITIONS["segments"].names

@@ -16,7 +16,7 @@ from tracecols.enhance.columns import Columns, ColumnSource, CompoundTable, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import lookup
 from tracecols.enhance.partitions import Division
-from tracecols.enhance.spill import ColumnSpill, keep
+from tracecols.enhance.spill import Spill, keep
 from tracecols.kernels import causes as kernels
 
 END_OF_EVENTS = np.iinfo(np.int64).max
@@ -122,7 +122,7 @@ class WaitingTimes:
 
 def waiting_times(
     facts: Facts, quirks: Quirks, members: NDArray[np.int64], division: Division, points: CompoundTable, pairs: CompoundTable, spent: Segments,
-    spill: ColumnSpill | None,
+    spill: Spill | None,
 ) -> WaitingTimes:  # fmt: skip
     """Find what the waiting sides of pairs did since they synchronised last with those who let them wait.
 
@@ -142,7 +142,7 @@ def waiting_times(
         `delay_pairs`: all of the trace.
     spent : Segments
         Time of the partition by call path, from point to point.
-    spill : ColumnSpill, optional
+    spill : Spill, optional
         Where the columns are kept; in memory if nowhere.
     """
     mine = np.zeros(facts.n_locations, bool)
@@ -185,7 +185,7 @@ class Delays:
 
 def find_delays(
     facts: Facts, quirks: Quirks, members: NDArray[np.int64], partition: int, points: CompoundTable, pairs: CompoundTable, spent: Segments,
-    waiting: Sequence[WaitingTimes], spill: ColumnSpill | None,
+    waiting: Sequence[WaitingTimes], spill: Spill | None,
 ) -> Delays:  # fmt: skip
     """Find what the causing sides of pairs spent more time on than the waiting sides, by call path.
 
@@ -207,7 +207,7 @@ def find_delays(
         Time of the partition by call path, from point to point.
     waiting : sequence of WaitingTimes
         What the waiting sides did, by their partition.
-    spill : ColumnSpill, optional
+    spill : Spill, optional
         Where the columns are kept; in memory if nowhere.
     """
     mine = np.zeros(facts.n_locations, bool)

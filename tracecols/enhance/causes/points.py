@@ -18,7 +18,7 @@ from tracecols.enhance.columns import Columns, CompoundTable, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import Segments, number
 from tracecols.enhance.regions import CONSTRUCTS as ROLES
-from tracecols.enhance.spill import ColumnSpill, keep
+from tracecols.enhance.spill import Spill, keep
 from tracecols.enhance.waits import (
     BARRIER,
     N_TO_N,
@@ -60,7 +60,7 @@ class Synchronisation:
     ----------
     points, pairs : sequence of mapping
         Columns, one after the other; scalars hold for all rows.
-    spill : ColumnSpill, optional
+    spill : Spill, optional
         Where they are kept.
 
     Attributes
@@ -75,7 +75,7 @@ class Synchronisation:
     """
 
     def __init__(
-        self, points: Sequence[dict[str, Any]], pairs: Sequence[dict[str, Any]], spill: ColumnSpill | None = None
+        self, points: Sequence[dict[str, Any]], pairs: Sequence[dict[str, Any]], spill: Spill | None = None
     ) -> None:
         self.points = keep(_joined(points, OF_POINT), spill)
         self.pairs = keep(_joined(pairs, OF_PAIR), spill)
@@ -126,7 +126,7 @@ def _positive(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.maximum(values, 0.0)
 
 
-def late_senders(facts: Facts, quirks: Quirks, messages: CompoundTable, spill: ColumnSpill | None) -> Synchronisation:
+def late_senders(facts: Facts, quirks: Quirks, messages: CompoundTable, spill: Spill | None) -> Synchronisation:
     """Find the points of messages that are sent late: where they are received, and where they are sent.
 
     Parameters
@@ -137,7 +137,7 @@ def late_senders(facts: Facts, quirks: Quirks, messages: CompoundTable, spill: C
         Peculiarities of the reference.
     messages : CompoundTable
         That the partition receives.
-    spill : ColumnSpill, optional
+    spill : Spill, optional
         Where the columns are kept; in memory if nowhere.
     """
     m, times = messages, clock(facts, quirks)
@@ -163,9 +163,7 @@ def late_senders(facts: Facts, quirks: Quirks, messages: CompoundTable, spill: C
     return Synchronisation([waiting, causing], [pairs], spill)
 
 
-def late_receivers(
-    facts: Facts, quirks: Quirks, sent_messages: CompoundTable, spill: ColumnSpill | None
-) -> Synchronisation:
+def late_receivers(facts: Facts, quirks: Quirks, sent_messages: CompoundTable, spill: Spill | None) -> Synchronisation:
     """Find the points of messages that are received late: where their sends complete, and where their receives are posted.
 
     Parameters
@@ -176,7 +174,7 @@ def late_receivers(
         Peculiarities of the reference.
     sent_messages : CompoundTable
         That the partition sends.
-    spill : ColumnSpill, optional
+    spill : Spill, optional
         Where the columns are kept; in memory if nowhere.
     """
     m, times = sent_messages, clock(facts, quirks)
@@ -209,7 +207,7 @@ def late_receivers(
 
 
 def collective_points(
-    facts: Facts, quirks: Quirks, collectives: CompoundTable, members: CompoundTable, spill: ColumnSpill | None
+    facts: Facts, quirks: Quirks, collectives: CompoundTable, members: CompoundTable, spill: Spill | None
 ) -> Synchronisation:
     """Find the points of collective operations, and who lets whom wait in them.
 
@@ -223,7 +221,7 @@ def collective_points(
         Of the bucket.
     members : CompoundTable
         `collective_members`.
-    spill : ColumnSpill, optional
+    spill : Spill, optional
         Where the columns are kept; in memory if nowhere.
     """
     m, times = members, clock(facts, quirks)
@@ -454,7 +452,7 @@ def _masters(construct: NDArray[np.int64], row: NDArray[np.int64], is_master: ND
 
 
 def lock_points(
-    facts: Facts, quirks: Quirks, locks: CompoundTable, created: CompoundTable, spill: ColumnSpill | None
+    facts: Facts, quirks: Quirks, locks: CompoundTable, created: CompoundTable, spill: Spill | None
 ) -> Synchronisation:
     """Find the points where threads wait for locks and for threads that they have created, and who lets them wait.
 
@@ -470,7 +468,7 @@ def lock_points(
         `lock_acquisitions` of the partition.
     created : CompoundTable
         `created_threads` of the partition.
-    spill : ColumnSpill, optional
+    spill : Spill, optional
         Where the columns are kept; in memory if nowhere.
     """
     if quirks.leaves_out_others:

@@ -17,7 +17,7 @@ from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import lookup
 from tracecols.enhance.instances import walk_stacks
 from tracecols.enhance.scan import LocationScan, flush_stops_of
-from tracecols.enhance.spill import ColumnSpill, keep
+from tracecols.enhance.spill import Spill, keep
 from tracecols.enhance.teams import IS_JOIN, Teams
 from tracecols.kernels import segments as kernels
 from tracecols.kernels.actions import FLUSH, JOIN, ON_OFF, POP, PUSH, action_table
@@ -66,6 +66,17 @@ class Segments:
     join_row: NDArray[np.int64]
     join_cut: NDArray[np.int64]
 
+    def __getstate__(self) -> dict[str, Any]:
+        # of all points of the trace few are the partition's
+        mine = np.flatnonzero(self.cut >= 0)
+        return {**vars(self), "cut": (self.cut.size, mine, self.cut[mine])}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        n, mine, values = state["cut"]
+        cut = np.full(n, -1, np.int64)
+        cut[mine] = values
+        self.__dict__.update(state, cut=cut)
+
 
 class _Collector:
     """What `collect_segments` fills for one location."""
@@ -112,7 +123,7 @@ class _Collector:
 
 def segments(
     facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], members: NDArray[np.int64], teams: Teams, points: CompoundTable,
-    threads: ThreadPoints, spill: ColumnSpill | None,
+    threads: ThreadPoints, spill: Spill | None,
 ) -> Segments:  # fmt: skip
     """Add up the time of some locations by call path between the cuts at their synchronisation points.
 
@@ -132,7 +143,7 @@ def segments(
         `sync_points`: all of the trace.
     threads : ThreadPoints
         Points of the partition's threads, and their parallel regions.
-    spill : ColumnSpill, optional
+    spill : Spill, optional
         Where the columns are kept; in memory if nowhere.
     """
     tree = facts.call_paths

@@ -1,0 +1,258 @@
+"""Analyse on worker processes: compare with threads, and kill workers at random moments.
+
+`python -m benchmarks.workers equal ARCHIVE ...` compares cubes and stores, bit for bit, with those of threads.
+`python -m benchmarks.workers kill --kills 30` kills a worker in each of so many analyses and conversions, and compares what comes of it.
+`python -m benchmarks.workers cost STORE` prints processor time, memory and bytes of scratch beside those of threads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import resource
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import numpy as np
+from distributed import Status
+
+from benchmarks.kill import content
+
+
+def differences(one: Any, other: Any) -> list[str]:
+    """Return in what two cubes differ: facts, axes, or cells, bit by bit."""
+    found = []
+    if one.facts != other.facts:
+        found.append(f"facts: {one.facts} and {other.facts}")
+    if one.properties.id != other.properties.id:
+        found.append("properties")
+    for name in one.properties.id:
+        a, b = one.cells[name], other.cells[name]
+        if not (
+            np.array_equal(a.key, b.key) and a.value.dtype == b.value.dtype and a.value.tobytes() == b.value.tobytes()
+        ):
+            found.append(f"cells of {name}")
+    for axis in ("parent", "region", "call_site"):
+        a, b = (getattr(c.call_paths, axis, None) for c in (one, other))
+        if a is not None and not np.array_equal(a, b):
+            found.append(f"{axis} of call paths")
+    return found
+
+
+def finer() -> None:
+    """Let small traces have several partitions, ranges of collective operations, and groups of a scan."""
+    from tracecols.enhance import collectives, model, partitions
+
+    partitions.PARTITION_ROWS = 64
+    collectives.BUCKET_ROWS = 50
+    model.SMALLEST_SCAN = 1000
+
+
+def equal(archives: list[Path], workers: list[int], conventions: list[str]) -> list[str]:
+    """Compare what workers make of archives, and of stores, with what threads do; returns what differs."""
+    import tracecols
+    from tracecols.cluster import local_workers
+
+    finer()
+    wrong = []
+    with tempfile.TemporaryDirectory(prefix="tracecols-equal-") as name:
+        folder = Path(name)
+        for n in workers:
+            with local_workers(n) as client:
+                for k, archive in enumerate(archives):
+                    expected = tracecols.convert(archive, folder / f"{k}.trace")
+                    found = tracecols.convert(archive, folder / "found.trace", cluster=client)
+                    if content(expected) != content(found):
+                        wrong.append(f"{archive}, {n} workers: stores differ")
+                    trace = tracecols.open(expected)
+                    for rules in conventions:
+                        cubes = trace.analyze(rules), trace.analyze(rules, cluster=client)
+                        wrong += [f"{archive}, {n} workers, {rules}: {d}" for d in differences(*cubes)]
+                    left = list(folder.glob(".*"))
+                    wrong += [f"{archive}: left {left}"] if left else []
+                    print(f"{n} workers: {archive}: {len(wrong)} differences so far", flush=True)
+    return wrong
+
+
+def kill_one(client: Any, work: Callable[[], Any], after: float, chance: random.Random) -> tuple[Any, bool]:
+    """Do some work and kill a worker after some seconds; returns what was made, and whether the work was not done before."""
+    # a nanny that is just starting a worker does not start another one
+    nannies = [n for n in client.cluster.workers.values() if n.status == Status.running]
+    victim, done, hit = chance.choice(sorted(n.pid for n in nannies)), Event(), Event()
+
+    def shoot() -> None:
+        if not done.wait(after):
+            hit.set()
+            with suppress(ProcessLookupError):
+                os.kill(victim, signal.SIGKILL)
+
+    thread = Thread(target=shoot)
+    thread.start()
+    try:
+        made = work()
+    finally:
+        done.set()
+        thread.join()
+    return made, hit.is_set()
+
+
+def wait_for_nannies(client: Any, n: int) -> None:
+    """Wait until the workers of a local cluster are there again; for one that its nanny does not start again there is another one."""
+    try:
+        client.wait_for_workers(n, timeout=30)
+    except TimeoutError:
+        client.cluster.scale(len(client.cluster.workers) + 1)
+        client.wait_for_workers(1, timeout=120)
+
+
+def campaign(archive: Path, folder: Path, client: Any, kills: int, seed: int) -> tuple[int, list[str]]:
+    """Kill a worker in each of some analyses and conversions; returns how many met one at work, and what went wrong."""
+    import tracecols
+
+    n_workers = len(client.nthreads())
+    chance = random.Random(seed)
+    store = tracecols.convert(archive, folder / "expected.trace")
+    trace, expected = tracecols.open(store), content(store)
+    cube = trace.analyze()
+
+    def analyze() -> list[str]:
+        return differences(cube, trace.analyze(cluster=client, scratch=folder))
+
+    def convert() -> list[str]:
+        return (
+            []
+            if content(tracecols.convert(archive, folder / "found.trace", cluster=client)) == expected
+            else ["stores differ"]
+        )
+
+    works = (analyze, convert)
+    seconds, wrong, met = [], [], 0
+    for work in works:
+        # the first time processes have to import and kernels to be read
+        work()
+        begin = time.monotonic()
+        wrong += work()
+        seconds.append(time.monotonic() - begin)
+    for number in range(kills):
+        # of three one is a conversion
+        k = int(number % 3 == 1)
+        found, hit = kill_one(client, works[k], chance.uniform(0, seconds[k]), chance)
+        met += hit
+        wrong += [f"kill {number} ({works[k].__name__}): {w}" for w in found]
+        left = list(folder.glob(".*"))
+        wrong += [f"kill {number}: left {left}"] if left else []
+        wait_for_nannies(client, n_workers)
+    return met, wrong
+
+
+def scratch_bytes(folder: Path, stop: Event, most: list[int]) -> None:
+    """Note the most bytes that stand in a folder, until told to stop."""
+    while not stop.wait(0.2):
+        n = 0
+        for where, _, names in os.walk(folder):
+            for name in names:
+                with suppress(OSError):
+                    n += os.stat(os.path.join(where, name)).st_size
+        most[0] = max(most[0], n)
+
+
+def _usage() -> tuple[float, int]:
+    """Return the processor time of this process (s), and the most memory it held (bytes)."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime, used.ru_maxrss * 1024
+
+
+def cost_of_workers(store: Path, conventions: str, client: Any, folder: Path) -> dict[str, float]:
+    """Analyse on workers that are warm; returns elapsed and processor time (s), memory and scratch (bytes), and the sum of all cells."""
+    import tracecols
+
+    stop, most = Event(), [0]
+    watch = Thread(target=scratch_bytes, args=(folder, stop, most))
+    before = sum(t for t, _ in client.run(_usage).values()) + _usage()[0]
+    begin = time.monotonic()
+    watch.start()
+    try:
+        cube = tracecols.open(store, jobs=1).analyze(conventions, cluster=client, scratch=folder)
+    finally:
+        stop.set()
+        watch.join()
+    elapsed = time.monotonic() - begin
+    after = client.run(_usage)
+    return {
+        "elapsed_seconds": elapsed,
+        "processor_seconds": sum(t for t, _ in after.values()) + _usage()[0] - before,
+        "memory_of_a_worker": max(m for _, m in after.values()),
+        "memory_of_the_client": _usage()[1],
+        "scratch_bytes": most[0],
+        "sum": float(sum(c.value.sum() for c in cube.cells.values())),
+    }
+
+
+def cost(store: Path, conventions: str, n: int) -> None:
+    """Print what an analysis costs with threads and with workers."""
+    import tracecols
+    from tracecols.cluster import local_workers
+
+    def threads() -> dict[str, float]:
+        before, begin = _usage()[0], time.monotonic()
+        cube = tracecols.open(store, jobs=n).analyze(conventions)
+        return {
+            "elapsed_seconds": time.monotonic() - begin, "processor_seconds": _usage()[0] - before,
+            "memory": _usage()[1], "sum": float(sum(c.value.sum() for c in cube.cells.values())),
+        }  # fmt: skip
+
+    with tempfile.TemporaryDirectory(prefix="tracecols-cost-") as folder:
+        with local_workers(n) as client:
+            print("workers", cost_of_workers(store, conventions, client, Path(folder)), flush=True)
+        print("threads", threads(), flush=True)
+
+
+def main() -> None:
+    """Do what is asked for; exit 1 if anything is wrong."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.workers", description=__doc__)
+    commands = parser.add_subparsers(required=True, dest="command")
+    add = commands.add_parser("equal")
+    add.add_argument("archives", nargs="+", type=Path)
+    add.add_argument("--workers", nargs="+", type=int, default=[2, 4])
+    add.add_argument("--conventions", nargs="+", default=["scalasca", "expert"])
+    add = commands.add_parser("kill")
+    add.add_argument("--kills", type=int, default=30)
+    add.add_argument("--events", type=int, default=2_000_000)
+    add.add_argument("--workers", type=int, default=2)
+    add.add_argument("--seed", type=int, default=0)
+    add = commands.add_parser("cost")
+    add.add_argument("store", type=Path)
+    add.add_argument("--conventions", default="scalasca")
+    add.add_argument("--workers", type=int, default=2)
+    given = parser.parse_args()
+    wrong: list[str] = []
+    if given.command == "equal":
+        wrong = equal(given.archives, given.workers, given.conventions)
+    elif given.command == "kill":
+        from benchmarks.generate import make, write
+        from tracecols.cluster import local_workers
+
+        with tempfile.TemporaryDirectory(prefix="tracecols-kill-") as name:
+            archive = write(make("multizone", 16, 4, given.events, 0, depth=4), Path(name) / "archive")
+            (Path(name) / "work").mkdir()
+            with local_workers(given.workers) as client:
+                met, wrong = campaign(archive, Path(name) / "work", client, given.kills, given.seed)
+        print(f"{given.kills} kills, {met} of them while there was work; {len(wrong)} failures")
+    else:
+        cost(given.store, given.conventions, given.workers)
+    for line in wrong:
+        print(f"  {line}")
+    if wrong:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

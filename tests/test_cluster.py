@@ -1,0 +1,341 @@
+"""Worker processes make what threads make, bit by bit; workers and clients may die; what cannot work is told."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("distributed")
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import tracecols
+from benchmarks.generate import make, write
+from benchmarks.kill import content
+from benchmarks.workers import campaign, differences
+from tracecols import cluster as clusters
+from tracecols import errors
+from tracecols.cluster import SCRATCH, local_workers
+from tracecols.enhance import collectives, model, partitions
+from tracecols.enhance.partitions import divide
+from tracecols.errors import AnalysisError, ClusterError, MissingExtraError
+
+ROOT = Path(__file__).parents[1]
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+
+
+@pytest.fixture(scope="module")
+def client():
+    """The client of two worker processes that all tests share."""
+    with local_workers(2) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
+    """A generated hybrid program: messages, collective operations, teams, locks."""
+    return write(make("multizone", 6, 3, 20_000, 1, depth=3), tmp_path_factory.mktemp("archive"))
+
+
+@pytest.fixture(scope="module")
+def trace(archive):
+    return tracecols.open(tracecols.convert(archive, archive.parent / "x.trace"), jobs=2)
+
+
+@pytest.fixture
+def several(monkeypatch):
+    """Small traces have several partitions, ranges of collective operations and groups of a scan."""
+    monkeypatch.setattr(partitions, "PARTITION_ROWS", 2000)
+    monkeypatch.setattr(collectives, "BUCKET_ROWS", 400)
+    monkeypatch.setattr(model, "SMALLEST_SCAN", 5000)
+
+
+# -- the same result -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("conventions", ["scalasca", "expert"])
+def test_analyze__workers_find_what_threads_find(conventions, trace, client, several):
+    cube = trace.analyze(conventions, cluster=client)
+    assert differences(trace.analyze(conventions), cube) == []
+    assert not list(trace.path.parent.glob(f"{SCRATCH}*"))
+
+
+@pytest.mark.parametrize("name", ["coll", "hybrid_2x3", "late_sender", "omp_basic"])
+def test_small_traces__cubes_and_stores_are_those_of_threads(name, data, client, tmp_path):
+    expected = tracecols.convert(data / name, tmp_path / "expected.trace")
+    found = tracecols.convert(data / name, tmp_path / "found.trace", cluster=client)
+    assert content(found) == content(expected)
+    # one partition, which threads do not divide
+    trace = tracecols.open(expected)
+    assert differences(trace.analyze(), trace.analyze(cluster=client)) == []
+
+
+def test_convert__salvages_what_threads_salvage(data, client, tmp_path, several):
+    import shutil
+
+    shutil.copytree(data / "hybrid_2x3", tmp_path / "damaged")
+    damaged = sorted((tmp_path / "damaged").rglob("*.evt"))[2]
+    damaged.write_bytes(damaged.read_bytes()[: damaged.stat().st_size // 2])
+    with pytest.raises(errors.SourceError, match=damaged.name):
+        tracecols.convert(tmp_path / "damaged", tmp_path / "x.trace", cluster=client)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["damaged"]
+    made = [
+        tracecols.convert(tmp_path / "damaged", tmp_path / f"{i}.trace", salvage=True, **given)
+        for i, given in enumerate(({}, {"cluster": client}))
+    ]
+    assert content(made[0]) == content(made[1])
+    assert tracecols.open(made[1]).manifest["lost"]
+
+
+def test_analyze__pieces_patterns_and_topologies_go_along(trace, client, several, tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "import tracecols\n"
+        "FACTOR = 2\n"
+        "def twice(values):\n    return FACTOR * values\n"
+        "@tracecols.pattern('twice', '', 'Twice', table='messages', unit='bytes', summary='Bytes, twice.')\n"
+        "def found(model, m, parent):\n    return parent.where(m.length > 0, severity=twice(m.length))\n"
+    )
+    middle = float(trace.seconds((trace.manifest["first_time"] + trace.manifest["last_time"]) // 2))
+    given = {
+        "patterns": [file],
+        "start": 0.0,
+        "stop": middle,
+        "topologies": [{"name": "grid", "sizes": [3, 2], "order": "C"}],
+    }
+    found = trace.analyze(**given, cluster=client, scratch=tmp_path)
+    assert differences(trace.analyze(**given), found) == []
+    assert found.total("twice") > 0
+    assert [p.name for p in tmp_path.iterdir()] == ["mine.py"]
+
+
+def test_divide__memory_and_slots_bound_partitions():
+    process, sizes = np.repeat(np.arange(1000, dtype=np.int32), 2), np.full(2000, 1 << 20)
+    assert len(divide(process, sizes)) == 67
+    assert len(divide(process, sizes, slots=50)) > 180
+    within = divide(process, sizes, memory=partitions.ROW_BYTES << 22)
+    assert max(sizes[p.members].sum() for p in within.partitions) <= 1 << 22
+    assert sorted(np.concatenate([p.members for p in within.partitions]).tolist()) == list(range(2000))
+
+
+# -- who dies ------------------------------------------------------------------------------------------------------------
+
+
+def test_workers__killed_at_random_moments(archive, client, tmp_path, several):
+    met, wrong = campaign(archive, tmp_path, client, kills=2, seed=1)
+    assert wrong == []
+    assert met > 0
+
+
+def test_client__that_dies_leaves_scratch_for_the_next_run_to_remove(trace, client, tmp_path):
+    words = [
+        sys.executable,
+        "-m",
+        "tracecols",
+        "analyze",
+        str(trace.path),
+        "--scratch",
+        str(tmp_path / "s"),
+        "-o",
+        "x.severity",
+    ]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    there = [*words, "--scheduler", client.scheduler.address]
+    process = subprocess.Popen(there, cwd=tmp_path, env=env, stderr=subprocess.PIPE)
+    until = time.monotonic() + 60
+    while not list(tmp_path.glob(f"s/{SCRATCH}*/work/scan-*")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    left = list((tmp_path / "s").iterdir())
+    assert len(left) == 1
+    assert not (tmp_path / "x.severity").exists()
+    again = subprocess.run([*words, "--workers", "1"], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    assert not list((tmp_path / "s").iterdir())
+    found = tracecols.SeverityCube.load(tmp_path / "x.severity")
+    assert differences(trace.analyze(), found) == []
+
+
+def test_interrupt__removes_scratch_and_cancels_tasks(trace, client, several, tmp_path):
+    def interrupt(done, total):
+        raise KeyboardInterrupt
+
+    watched = tracecols.Trace(trace.path, progress=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        watched.analyze(cluster=client, scratch=tmp_path)
+    assert not list(tmp_path.iterdir())
+    until = time.monotonic() + 30
+    while any(client.processing().values()):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    # the cluster can be used on, and tasks that were running have left nothing
+    assert differences(trace.analyze(), trace.analyze(cluster=client, scratch=tmp_path)) == []
+    assert not list(tmp_path.iterdir())
+
+
+def test_progress__goes_over_scan_and_search(trace, client, several):
+    told = []
+    watched = tracecols.Trace(trace.path, progress=lambda *now: told.append(now))
+    watched.analyze(cluster=client)
+    assert len(told) > 1
+    assert told == sorted(told)
+    assert told[-1] == (trace.manifest["n_events"],) * 2
+
+
+# -- what cannot work ----------------------------------------------------------------------------------------------------
+
+
+def test_store__that_workers_do_not_see(trace, client, monkeypatch):
+    """Every process has folders of its own below /proc/self."""
+    client.run(os.chdir, "/")
+    monkeypatch.chdir(trace.path.parent)
+    here = Path("/proc/self/cwd") / trace.path.name
+    with pytest.raises(
+        ClusterError, match=r"(?s)workers .* cannot see the store /proc/self/cwd/x.trace\n  put it into"
+    ):
+        tracecols.open(here).analyze(cluster=client, scratch=trace.path.parent)
+    with pytest.raises(ClusterError, match="cannot see the archive"):
+        tracecols.convert(Path("/proc/self/cwd/traces.otf2"), trace.path.parent / "y.trace", cluster=client)
+
+
+def test_scratch__that_workers_do_not_see(trace, client, monkeypatch, tmp_path):
+    client.run(os.chdir, "/")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ClusterError, match="cannot see the scratch folder") as error:
+        trace.analyze(cluster=client, scratch="/proc/self/cwd")
+    assert "--scratch FOLDER" in error.value.for_shell
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ClusterError, match="cannot make a scratch folder"):
+        trace.analyze(cluster=client, scratch=tmp_path / "file")
+
+
+def _limit_files(n):
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n, before[1]))
+
+
+def test_disk__of_a_worker_is_full(trace, archive, client, several, tmp_path):
+    client.run(_limit_files, 20_000)
+    try:
+        with pytest.raises(ClusterError, match=r"cannot write .* on .*: File too large\n  make room there"):
+            trace.analyze(cluster=client, scratch=tmp_path)
+        with pytest.raises(errors.StoreError, match=r"cannot write .* on .*\n  nothing was left behind; make room"):
+            tracecols.convert(archive, tmp_path / "x.trace", cluster=client)
+    finally:
+        client.run(_limit_files, resource.RLIM_INFINITY)
+    assert not list(tmp_path.iterdir())
+
+
+def _version(version):
+    tracecols.__version__ = version
+
+
+def test_version__of_workers_is_another_one(trace, client):
+    one = sorted(client.nthreads())[0]
+    client.run(_version, "0.0.1", workers=[one])
+    try:
+        with pytest.raises(
+            ClusterError, match=r"worker tcp://\S+ has tracecols 0.0.1, this is tracecols \d\S+\n  install the same"
+        ):
+            trace.analyze(cluster=client)
+    finally:
+        client.run(_version, tracecols.__version__)
+
+
+def test_scheduler__does_not_answer(trace, tmp_path):
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "1s"}
+    words = [sys.executable, "-m", "tracecols", "analyze", str(trace.path), "--scheduler"]
+    found = subprocess.run([*words, "tcp://127.0.0.1:9"], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert found.returncode == 1
+    assert found.stderr.startswith("error: the scheduler tcp://127.0.0.1:9 does not answer\n  see whether")
+    assert not list(tmp_path.iterdir())
+
+
+def test_scheduler__without_workers_and_a_client_that_is_closed(trace, monkeypatch):
+    from distributed import Client, LocalCluster
+
+    monkeypatch.setattr(clusters, "PATIENCE", 5)
+    with LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as empty:
+        with (
+            Client(empty) as none,
+            pytest.raises(ClusterError, match=r"has had no worker for 0 s\n  start some: dask worker"),
+        ):
+            trace.analyze(cluster=none)
+        with pytest.raises(ClusterError, match="is closed"):
+            trace.analyze(cluster=none)
+    with pytest.raises(ClusterError, match="not as LocalCluster"):
+        trace.analyze(cluster=empty)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--workers", "2", "--scheduler", "tcp://x:1"], "give one of --workers"),
+        (["--scratch", "s"], "--scratch is where workers"),
+        (["--workers", "0"], "0 is not in the range"),
+    ],
+)
+def test_options__that_do_not_go_together(words, message, trace):
+    from click.testing import CliRunner
+
+    from tracecols.cli import group
+
+    for command in ("analyze", "convert"):
+        found = CliRunner().invoke(group, [command, str(trace.path), *words])
+        assert found.exit_code == 2
+        assert message in found.output
+
+
+def test_scheduler_file__that_is_not_there(trace, tmp_path):
+    from click.testing import CliRunner
+
+    from tracecols.cli import group
+
+    found = CliRunner().invoke(group, ["analyze", str(trace.path), "--scheduler-file", str(tmp_path / "none.json")])
+    assert found.exit_code == 1
+    assert "error: no such file" in found.output
+
+
+def test_extra__is_named_where_it_is_missing(trace, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'tracecols\[dask\]'"):
+        trace.analyze(cluster=object())
+
+
+def test_dask__is_not_imported_without_a_cluster(trace):
+    code = f"import sys, tracecols; tracecols.open({str(trace.path)!r}).analyze(); print([m for m in ('dask', 'distributed') if m in sys.modules])"
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    assert subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_errors__can_be_pickled():
+    """They come back from workers; that of a missing package could not."""
+    for kind in vars(errors).values():
+        if isinstance(kind, type) and issubclass(kind, errors.TracecolsError):
+            error = kind("a", "b", "c") if kind is MissingExtraError else kind("what\n  do", in_shell="do that")
+            again = pickle.loads(pickle.dumps(error))
+            assert (type(again), str(again), again.for_shell) == (kind, str(error), error.for_shell)
+
+
+def test_pattern__that_fails_on_a_worker_is_told_as_on_a_thread(trace, client):
+    @tracecols.pattern("bad", "", "Bad", table="messages", summary="Bad.")
+    def bad(model, m, parent):
+        return parent.where(m.nothing > 0)
+
+    with pytest.raises(AnalysisError, match=r"the pattern of property 'bad' .* failed: AttributeError"):
+        trace.analyze(patterns=bad, cluster=client)

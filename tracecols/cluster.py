@@ -1,0 +1,614 @@
+"""Workers in processes and on machines of their own: a Dask cluster (extra `dask`), imported only when it is used.
+
+Scheduler and network carry the names of tasks. What tasks are given and what they find stands in a scratch folder that the client
+and all workers see: one file for each function, result and kept value, written aside and renamed when it is complete. A task that
+runs again, since its worker was lost, finds what is done.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import platform
+import shutil
+import tempfile
+import time
+import types
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from queue import Empty, Queue
+from threading import RLock
+from typing import Any, TypeVar
+
+from tracecols.errors import ClusterError, MissingExtraError, TracecolsError
+from tracecols.scratch import ScratchFolder
+from tracecols.version import __version__
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+SCRATCH = ".tracecols-cluster-"
+"""What the names of scratch folders begin with."""
+
+PATIENCE = 300.0
+"""Seconds without any worker, or without the scheduler, after which an analysis gives up."""
+
+RETRIES = 2
+"""How often a task is run again that failed for a reason that may pass (a file system that does not answer, no memory)."""
+
+LOADED = 1 << 29
+"""Bytes of values that a worker holds because it may need them again."""
+
+MALLOC = {
+    "MALLOC_TOP_PAD_": str(64 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
+}  # fmt: skip
+"""Environment in which the C library keeps memory that is freed, as the command line lets it."""
+
+
+def import_distributed() -> Any:
+    """Import Dask's scheduler.
+
+    Raises
+    ------
+    MissingExtraError
+        If it is not installed.
+    """
+    try:
+        import distributed
+    except ImportError as error:
+        raise MissingExtraError("distributed", "dask", "Work on a cluster or on worker processes") from error
+    return distributed
+
+
+# -- files that all see ------------------------------------------------------------------------------------------------
+
+
+def cannot_write(path: Path, error: OSError) -> ClusterError:
+    """Make the error about a file in the scratch folder that cannot be written.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    error : OSError
+        Why.
+    """
+    where = f"on {platform.node()}"
+    if isinstance(error, FileNotFoundError):
+        return ClusterError(
+            f"the scratch folder {path.parent} is no longer there {where}\n  it was removed while it was in use; start again"
+        )
+    return ClusterError(
+        f"cannot write {path} {where}: {error.strerror or error}\n"
+        "  make room there, or give another folder that all workers see: scratch=FOLDER",
+        in_shell="make room there, or give another folder that all workers see: --scratch FOLDER",
+    )
+
+
+def save(path: Path, value: object) -> None:
+    """Write a value to a file that appears complete or not at all; what two write at a time is the same.
+
+    Parameters
+    ----------
+    path : Path
+    value : object
+        Anything that can be pickled; functions that no module has go along (cloudpickle).
+
+    Raises
+    ------
+    ClusterError
+        If it cannot be written.
+    """
+    import cloudpickle
+
+    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
+    try:
+        with beside.open("wb") as file:
+            cloudpickle.dump(value, file, protocol=5)
+        os.replace(beside, path)
+    except OSError as error:
+        with suppress(OSError):
+            beside.unlink()
+        raise cannot_write(path, error) from error
+
+
+def load(path: Path) -> Any:
+    """Read a value.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is none.
+    """
+    with path.open("rb") as file:
+        return pickle.load(file)
+
+
+class Loaded:
+    """The values that this process has read: those that every task needs, and of the others the most recent ones."""
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._values: OrderedDict[Path, tuple[Any, int]] = OrderedDict()
+        self._size = 0
+        self._root = Path()
+
+    def begin(self, root: Path) -> None:
+        """Forget what belongs to analyses that are over, when a task of another one begins."""
+        with self._lock:
+            if root == self._root:
+                return
+            self._root = root
+            for path in [p for p in self._values if not p.parent.exists()]:
+                self._size -= self._values.pop(path)[1]
+
+    def forget(self, root: Path) -> None:
+        """Forget what belongs to an analysis."""
+        with self._lock:
+            for path in [p for p in self._values if p.is_relative_to(root)]:
+                self._size -= self._values.pop(path)[1]
+
+    def get(self, path: Path, *, always: bool = False) -> Any:
+        """Return a value; it is read if it is not held.
+
+        Parameters
+        ----------
+        path : Path
+        always : bool, optional
+            Hold it in any case: every task needs it.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is none.
+        """
+        with self._lock:
+            found = self._values.get(path)
+            if found is None:
+                value = load(path)
+                size = 0 if always else path.stat().st_size
+                self._values[path] = found = value, size
+                self._size += size
+                while self._size > LOADED:
+                    old = next(p for p, (_, n) in self._values.items() if n)
+                    self._size -= self._values.pop(old)[1]
+            elif found[1]:
+                self._values.move_to_end(path)
+            return found[0]
+
+
+loaded = Loaded()
+"""Those of this process."""
+
+
+# -- tasks -------------------------------------------------------------------------------------------------------------
+
+
+class Failure:
+    """An error that is the result of a task, and would be so again."""
+
+    def __init__(self, error: TracecolsError) -> None:
+        self.error = error
+
+
+def perform(root: Path, folder: Path, number: int, item: object) -> None:
+    """Do one task, on a worker: apply the function that stands in a folder to an item, and leave the result there.
+
+    Parameters
+    ----------
+    root : Path
+        Scratch folder of the analysis.
+    folder : Path
+        Of the tasks with this function.
+    number : int
+        Of the task.
+    item : object
+    """
+    path = folder / f"{number}.result"
+    if path.exists():
+        return
+    loaded.begin(root)
+    try:
+        function = loaded.get(folder / "function", always=True)
+        found = function(item)
+    except TracecolsError as error:
+        found = Failure(error)
+    save(path, found)
+
+
+def _state(root: str, paths: dict[str, str], token: str) -> dict[str, Any]:
+    """Say what a worker has and sees; it is sent as it stands here, since the worker may have another tracecols or none."""
+    import hashlib
+    import importlib
+    import os
+    import sys
+
+    found: dict[str, Any] = {"python": list(sys.version_info[:2]), "version": "", "code": ""}
+    try:
+        tracecols = importlib.import_module("tracecols")
+
+        found["version"] = tracecols.__version__
+        code = hashlib.blake2b(digest_size=8)
+        folder = os.path.dirname(str(tracecols.__file__))
+        for where, _, names in sorted(os.walk(folder, followlinks=True)):
+            for name in sorted(n for n in names if n.endswith(".py")):
+                with open(os.path.join(where, name), "rb") as file:
+                    code.update(os.path.relpath(file.name, folder).encode() + file.read())
+        found["code"] = code.hexdigest()
+    except ImportError:
+        pass
+    found["lacks"] = [name for name, path in paths.items() if not os.path.exists(path)]
+    found["sees_scratch"] = os.path.exists(os.path.join(root, token))
+    try:
+        where = os.path.join(root, token + "-" + str(os.getpid()))
+        with open(where, "wb") as file:
+            file.write(b"x" * 4096)
+        os.remove(where)
+        found["cannot_write"] = ""
+    except OSError as error:
+        found["cannot_write"] = error.strerror or str(error)
+    return found
+
+
+def _by_value(function: types.FunctionType) -> Callable[..., Any]:
+    """Return a function that is pickled with its code instead of the name of its module."""
+    copy = types.FunctionType(function.__code__, {"__builtins__": __builtins__}, function.__name__)
+    copy.__module__ = "__main__"
+    return copy
+
+
+def _some(workers: list[str]) -> str:
+    """Name some workers."""
+    rest = f" and {len(workers) - 3} more" if len(workers) > 3 else ""
+    return ("worker " if len(workers) == 1 else "workers ") + ", ".join(workers[:3]) + rest
+
+
+class Cluster:
+    """The workers of a Dask cluster (`executors.Executor`).
+
+    Parameters
+    ----------
+    client : distributed.Client
+    folder : Path
+        A scratch folder that client and workers see.
+    jobs : int
+        Threads of this process, for what it does itself.
+
+    Attributes
+    ----------
+    slots, memory : int
+        Tasks that run at the same time, and the bytes for each of them.
+    """
+
+    def __init__(self, client: Any, folder: Path, jobs: int) -> None:
+        self.client, self.folder, self.jobs = client, folder, jobs
+        workers = client.scheduler_info(n_workers=-1)["workers"].values()
+        self.slots = max(1, sum(w["nthreads"] for w in workers))
+        limits = [w["memory_limit"] // max(1, w["nthreads"]) for w in workers if w["memory_limit"]]
+        self.memory: int | None = min(limits, default=None)  # type: ignore[type-var]
+        self._numbers = count()
+
+    def new_folder(self, name: str) -> Path:
+        """Make a folder in the scratch folder."""
+        path = self.folder / f"{name}-{next(self._numbers)}"
+        try:
+            path.mkdir()
+        except OSError as error:
+            raise cannot_write(path, error) from error
+        return path
+
+    def pool(self) -> Cluster:
+        """Return itself: workers are there already."""
+        return self
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def check(self, sees: Mapping[str, Path]) -> None:
+        """Refuse workers that have another tracecols, or do not see what they need.
+
+        Parameters
+        ----------
+        sees : mapping of str to Path
+            What they have to read: what it is called, and where it stands.
+
+        Raises
+        ------
+        ClusterError
+        """
+        token = uuid.uuid4().hex
+        (self.folder / token).write_bytes(b"")
+        given = str(self.folder), {name: str(path) for name, path in sees.items()}, token
+        mine = _state(*given)
+        found = self.client.run(_by_value(_state), *given, on_error="return")  # type: ignore[arg-type]
+        asked = {w: s for w, s in found.items() if isinstance(s, dict)}
+        if not asked:
+            why = next(iter(found.values()), "no worker is there")
+            raise ClusterError(f"no worker of the cluster answers: {why}\n  start workers, or look at their logs")
+
+        def those(wrong: Callable[[dict[str, Any]], bool]) -> list[str]:
+            return sorted(w for w, s in asked.items() if wrong(s))
+
+        for bad, text in (
+            (those(lambda s: s["python"] != mine["python"]), "another Python than here ({python[0]}.{python[1]})"),
+            (those(lambda s: not s["version"]), "no tracecols"),
+            (those(lambda s: s["version"] != __version__), "tracecols {version}"),
+            (those(lambda s: s["code"] != mine["code"]), "other code of tracecols {version} than here"),
+        ):
+            if bad:
+                has = "has " if len(bad) == 1 else "have "
+                raise ClusterError(
+                    f"{_some(bad)} {has}{text.format(**asked[bad[0]])}, this is tracecols {__version__}\n"
+                    "  install the same environment on all machines and start the workers again"
+                )
+        for name, path in sees.items():
+            bad = those(lambda s, name=name: name in s["lacks"])  # type: ignore[misc]
+            if bad:
+                raise ClusterError(
+                    f"{_some(bad)} cannot see {name} {path}\n  put it into a folder that all machines have under the same name"
+                )
+        hint = "give a folder that all machines have under the same name and may write to: {}"
+        for bad, what in (
+            (those(lambda s: not s["sees_scratch"]), "cannot see the scratch folder"),
+            (those(lambda s: bool(s["cannot_write"])), "cannot write to the scratch folder"),
+        ):
+            if bad:
+                why = asked[bad[0]]["cannot_write"] if "write" in what else ""
+                raise ClusterError(
+                    f"{_some(bad)} {what} {self.folder.parent}{': ' * bool(why)}{why}\n  {hint.format('scratch=FOLDER')}",
+                    in_shell=hint.format("--scratch FOLDER"),
+                )
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item], /) -> Iterator[Result]:
+        """Yield what a function makes of items, in their order.
+
+        Parameters
+        ----------
+        function : callable
+            Can be pickled.
+        items : iterable
+            Small; can be pickled.
+
+        Raises
+        ------
+        ClusterError
+            If workers, or the scheduler, are lost for good.
+        """
+        given = list(items)
+        folder = self.new_folder("tasks")
+        save(folder / "function", function)
+        arrived: Queue[Any] = Queue()
+        waiting: dict[str, tuple[int, Any]] = {}
+        name = f"tracecols-{getattr(function, 'name', type(function).__name__)}"
+        try:
+            for number, item in enumerate(given):
+                future = self.client.submit(
+                    perform, self.folder, folder, number, item, key=f"{name}-{number}-{uuid.uuid4().hex[:8]}", pure=False,
+                    retries=RETRIES,
+                )  # fmt: skip
+                waiting[future.key] = number, future
+                future.add_done_callback(arrived.put)
+            done: set[int] = set()
+            following = 0
+            while following < len(given):
+                future = self._next(arrived)
+                if future.key not in waiting:
+                    continue
+                self._check(future)
+                done.add(waiting.pop(future.key)[0])
+                while following in done:
+                    path = folder / f"{following}.result"
+                    found = self._result(path)
+                    path.unlink(missing_ok=True)
+                    following += 1
+                    yield found
+        finally:
+            if waiting:
+                with suppress(Exception):
+                    self.client.cancel([f for _, f in waiting.values()], force=True)
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _result(self, path: Path) -> Any:
+        try:
+            found = load(path)
+        except FileNotFoundError as error:
+            raise ClusterError(
+                f"a worker has written {path}, which is not here\n"
+                "  give a folder that all machines have under the same name: scratch=FOLDER",
+                in_shell="give a folder that all machines have under the same name: --scratch FOLDER",
+            ) from error
+        if isinstance(found, Failure):
+            raise found.error
+        return found
+
+    def _next(self, arrived: Queue[Any]) -> Any:
+        """Wait for the next task that is done."""
+        alone_since = None
+        while True:
+            try:
+                return arrived.get(timeout=5.0)
+            except Empty:
+                is_alone = True
+                with suppress(Exception):
+                    is_alone = not self.client.nthreads()
+                if not is_alone:
+                    alone_since = None
+                    continue
+                now = time.monotonic()
+                alone_since = now if alone_since is None else alone_since
+                if now - alone_since > PATIENCE:
+                    raise ClusterError(
+                        f"the cluster had no worker, or no scheduler, for {PATIENCE:.0f} s\n  look at their logs, and start again"
+                    ) from None
+
+    def _check(self, future: Any) -> None:
+        """Raise the error of a task."""
+        if future.status == "finished":
+            future.release()
+            return
+        error = future.exception() if future.status == "error" else None
+        if error is None:
+            raise ClusterError(
+                "the scheduler has lost or cancelled what it was asked to do\n  look at its log, and start again"
+            )
+        if isinstance(error, import_distributed().KilledWorker):
+            raise ClusterError(
+                f"workers died again and again while they did the same task: {future.key}\n"
+                "  most often the memory does not suffice: give workers more of it (--memory-limit), or fewer threads each; see their logs"
+            ) from error
+        raise error
+
+
+def check_client(client: Any) -> None:
+    """Refuse what is no client that works.
+
+    Parameters
+    ----------
+    client : distributed.Client
+
+    Raises
+    ------
+    ClusterError
+    """
+    distributed = import_distributed()
+    if not isinstance(client, distributed.Client) or client.asynchronous:
+        raise ClusterError(
+            f"a cluster is given by its client, not as {type(client).__name__}\n  give a distributed.Client that is not asynchronous"
+        )
+    if client.status != "running":
+        raise ClusterError(
+            f"the client of the cluster is {client.status}\n  connect again: distributed.Client(ADDRESS)"
+        )
+    try:
+        client.wait_for_workers(1, timeout=PATIENCE / 10)
+    except TimeoutError as error:
+        raise ClusterError(
+            f"the scheduler {client.scheduler.address} has had no worker for {PATIENCE / 10:.0f} s\n"
+            f"  start some: dask worker {client.scheduler.address}"
+        ) from error
+
+
+@contextmanager
+def working_on(client: Any, parent: Path, sees: Mapping[str, Path], jobs: int) -> Iterator[Cluster]:
+    """Work on a cluster for a while; the scratch folder is removed in the end.
+
+    A client that is killed leaves its scratch folder; the next one on the same machine with the same `parent` removes it.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    parent : Path
+        Where the scratch folder stands; all machines have it under this name.
+    sees : mapping of str to Path
+        What else they have to see: what it is called, and where it stands.
+    jobs : int
+        Threads of this process.
+
+    Raises
+    ------
+    ClusterError
+        If the cluster cannot be used.
+    MissingExtraError
+        If Dask is not installed.
+    """
+    check_client(client)
+    hint = "give a folder that all machines see and may write to: {}"
+    try:
+        parent = parent.absolute()
+        parent.mkdir(parents=True, exist_ok=True)
+        scratch = ScratchFolder(parent, SCRATCH)
+    except OSError as error:
+        raise ClusterError(
+            f"cannot make a scratch folder in {parent}: {error.strerror or error}\n  {hint.format('scratch=FOLDER')}",
+            in_shell=hint.format("--scratch FOLDER"),
+        ) from error
+    with scratch as outer:
+        folder = outer / "work"
+        folder.mkdir()
+        try:
+            cluster = Cluster(client, folder, jobs)
+            cluster.check({name: path.absolute() for name, path in sees.items()})
+            yield cluster
+        finally:
+            # tasks that still run find no folder any more to write to, so that nothing comes while it is removed
+            with suppress(OSError):
+                folder.rename(outer / "left")
+            loaded.forget(folder)
+
+
+def default_scratch(given: str | Path | None, beside: Path) -> Path:
+    """Return where scratch folders stand: as asked for, or beside something that all machines see."""
+    return Path(given) if given is not None else beside.absolute().parent
+
+
+@contextmanager
+def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
+    """Start worker processes on this machine and return their client; they end with the context.
+
+    Parameters
+    ----------
+    n : int
+        How many.
+    threads : int, optional
+        Threads of each.
+
+    Raises
+    ------
+    MissingExtraError
+        If Dask is not installed.
+    """
+    distributed = import_distributed()
+    import dask
+    from distributed.deploy.local import LocalCluster
+
+    with tempfile.TemporaryDirectory(prefix="tracecols-workers-") as folder, dask.config.set(
+        {"distributed.nanny.pre-spawn-environ": MALLOC, "temporary-directory": folder}
+    ), LocalCluster(
+        n_workers=n, threads_per_worker=threads, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50, local_directory=folder,
+    ) as cluster, distributed.Client(cluster) as client:  # fmt: skip
+        yield client
+
+
+@contextmanager
+def connected_to(address: str | None, scheduler_file: Path | None = None) -> Iterator[Any]:
+    """Connect to a scheduler.
+
+    Parameters
+    ----------
+    address : str, optional
+        Such as tcp://host:8786.
+    scheduler_file : Path, optional
+        What `dask scheduler --scheduler-file` writes.
+
+    Raises
+    ------
+    ClusterError
+        If it does not answer.
+    MissingExtraError
+        If Dask is not installed.
+    """
+    distributed = import_distributed()
+    where = address or f"of the file {scheduler_file}"
+    if scheduler_file is not None and not scheduler_file.is_file():
+        raise ClusterError(
+            f"no such file: {scheduler_file}\n  'dask scheduler --scheduler-file {scheduler_file}' writes it"
+        )
+    try:
+        client = (
+            distributed.Client(address)
+            if scheduler_file is None
+            else distributed.Client(scheduler_file=str(scheduler_file))
+        )
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ClusterError(
+            f"the scheduler {where} does not answer\n  see whether it runs and can be reached: dask scheduler"
+        ) from error
+    with client:
+        yield client
