@@ -254,7 +254,7 @@ def test_violations__by_pair_with_the_offset_that_mends_them(archive, opened):
         b.enter(t, "MPI_Recv").recv(t, 0, mpi.world, 1, 8).leave(t, "MPI_Recv")
     b.enter(5_000, "MPI_Send").send(5_000, 0, mpi.world, 1, 8).leave(5_000, "MPI_Send")
     trace = opened(archive)
-    (row,) = trace.clock_violations.to_dict("records")
+    (row,) = trace.frame("clock_violations", raw=True).to_dict("records")
     assert row == {
         "condition": CONDITIONS.index("message"), "earlier_location": 0, "later_location": 1, "n_conditions": 3, "n_violations": 2,
         "largest": 300, "offset_at_least": 300, "offset_at_most": 4_000, "offset": 300, "is_mended": True,
@@ -505,7 +505,7 @@ def test_partitions_and_workers__do_not_change_the_times(tmp_path, monkeypatch):
     model = RandomProgram(3, tmp_path / "traces.otf2", 60, ranks=4).model(tmp_path)
     path = shifted(model.store.path, {0: 0, 1: 300, 2: 150, 3: 700}, tmp_path / "shifted.trace")
     one = tracecols.open(path, jobs=1)
-    violations, wanted = one.clock_violations, times(one.correct().save(tmp_path / "one.trace"))
+    violations, wanted = one.frame("clock_violations", raw=True), times(one.correct().save(tmp_path / "one.trace"))
     for module, name, value in (
         ("enhance.partitions", "PARTITION_ROWS", 50), ("enhance.collectives", "BUCKET_ROWS", 5), ("slices.source", "ROWS", 7),
         ("clocks.corrected", "ROWS", 7), ("enhance.spill", "BUDGET", 0),
