@@ -374,17 +374,13 @@ def _candidates(cube: Severities) -> Iterator[str]:
     """Yield the properties of the tree of times that are a loss, and that a narrowed cube was asked for."""
     axis = cube.properties
     asked = (cube.facts.get("narrowed") or {}).get("properties")
-    useful = {"time", "comp"} | ({"execution"} if "comp" not in axis.number or not _is_split(cube) else set())
+    # without a property for computation it is what execution has of its own
+    useful = {"time", "comp"} if "comp" in axis.number else {"time", "execution"}
     for name in axis.id:
         if name in useful or axis.root_of(name) != "time" or axis.overlaps[axis.number[name]] or not axis.adds_up(name):
             continue
         if asked is None or any(_is_below(cube, name, top) for top in asked):
             yield name
-
-
-def _is_split(cube: Severities) -> bool:
-    """Say whether computation is a property of its own; else it is what execution has of its own."""
-    return "comp" in cube.properties.number
 
 
 def _is_below(cube: Severities, name: str, top: str) -> bool:
