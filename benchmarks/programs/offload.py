@@ -105,7 +105,7 @@ class Host:
         to_host = bool(self.random.integers(2))
         stream = 0 if blocking else int(self.random.integers(len(self.streams)))
         n = int(self.random.integers(1, 500_000))
-        last = self._pending(None)
+        pending = [w for w in map(self._pending, range(len(self.streams))) if w is not None]
         name = f"cuMemcpy{'DtoH' if to_host else 'HtoD'}{'' if blocking else 'Async'}_v2"
         begin = self.now
         work = self._begins(stream, begin, begin + COPY_LATENCY, n // BYTES_PER_TICK + 1)
@@ -114,8 +114,10 @@ class Host:
         location, own = self.number + 1 + stream, work.end - work.begin
         if blocking:
             self.out.add("device_blocking_copy", self.number, own)
+            # the call does not say for which stream it waits: what ends in it comes first
+            last = max((w.end <= self.now, w.end, w.begin) for w in pending) if pending else None
             if last is not None:
-                self.out.add("device_copy_wait", self.number, min(self.now, last.end) - max(begin, last.begin))
+                self.out.add("device_copy_wait", self.number, min(self.now, last[1]) - max(begin, last[2]))
         for name, value in (("device_copies", own), ("device_copy_ops", 1), ("device_bytes", n)):
             self.out.add(name, location, value)
             direction = "to_host" if to_host else "to_device"

@@ -13,11 +13,12 @@ from tracecols.enhance.columns import pick
 from tracecols.enhance.instances import scan_location
 from tracecols.enhance.model import Model
 from tracecols.enhance.paths import named
+from tracecols.enhance.scan import flush_stops_of
 from tracecols.errors import AnalysisError
 from tracecols.kernels.actions import FLUSH, ON_OFF, POP, PUSH, TASK_COMPLETE, TASK_SWITCH, action_table
 from tracecols.patterns.engine import analyze_model, choose, declared_for
 from tracecols.readable import Readable
-from tracecols.schema import EventKind, answers
+from tracecols.schema import answers
 from tracecols.verbs.answers import Answer, answer, sorted_by
 from tracecols.verbs.passes import add_up, add_up_all, check_choice, interval_edges, over_locations
 
@@ -210,8 +211,7 @@ def charged_intervals(model: Model, location: int) -> tuple[NDArray[np.int64], .
     is_flush = np.flatnonzero(what == FLUSH)
     if is_flush.size:
         # what is written at a flush counts for its region, and what is recorded meanwhile from its end on
-        control = facts.store.read("control", location, ["kind", "stop_time"])
-        stop = control["stop_time"][control["kind"] == EventKind.BUFFER_FLUSH]
+        stop = flush_stops_of(facts.store, np.array([location]))[0]
         stop = np.maximum.accumulate(np.maximum(stop, time[is_flush]))
         held = np.zeros(at.size, np.int64)
         held[is_flush[is_flush + 1 < at.size] + 1] = stop[is_flush + 1 < at.size]
