@@ -202,7 +202,7 @@ class OneLocation:
 def new_scan(store, tiny):
     regions = SimpleNamespace(
         flags=read_only([0, stacks.IS_CALL, 0, stacks.IS_ARTIFICIAL], np.uint8), of_entry=read_only(range(4), np.int32), tasks=TASKS,
-        is_init=np.zeros(4, bool), is_finalize=np.zeros(4, bool),
+        is_init=np.zeros(4, bool), is_finalize=np.zeros(4, bool), is_file=np.zeros(4, bool),
     )  # fmt: skip
     nobody = np.zeros(0, np.int64)
     teams = SimpleNamespace(
