@@ -255,8 +255,10 @@ class StoreSource:
             self.properties |= facts_of_slice(store) | {
                 PIECE_CALLS: str(sum(planned.n_calls for planned in self._slices)),
                 PIECE_LEFT_OUT: str(n_left_out),
-                PIECE_PENDING: pending_work(store, self._slices),
             }
+            # the format's own library refuses properties without a value
+            if pending := pending_work(store, self._slices):
+                self.properties[PIECE_PENDING] = pending
         self.definitions["locations"]["n_events"] = [planned.n_events for planned in self._slices]
 
     def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
