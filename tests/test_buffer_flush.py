@@ -119,6 +119,7 @@ def test_flush__stays_in_front_of_all_others(tmp_path, between):
     assert at == (2 if between == "nothing" else 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [4, 5, 6, 7, 8, 9, 1 << 20])
 @pytest.mark.parametrize("chunk", [64, 100, 1 << 20])
 def test_flush__goes_behind_the_enter_wherever_chunks_and_batches_end(tmp_path, monkeypatch, rows, chunk):

@@ -560,6 +560,7 @@ def test_epilog__scans_are_no_conditions_since_the_order_of_ranks_is_not_recorde
 # -- true times --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("program", "threads"), [("halo", 1), ("multizone", 2)])
 def test_generated__clocks_that_nobody_compared_come_together(tmp_path, program, threads):
     skew = 1e-3

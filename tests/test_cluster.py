@@ -70,6 +70,7 @@ def test_analyze__workers_find_what_threads_find(conventions, trace, client, sev
     assert not list(trace.path.parent.glob(f"{SCRATCH}*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["coll", "hybrid_2x3", "late_sender", "omp_basic"])
 def test_small_traces__cubes_and_stores_are_those_of_threads(name, data, client, tmp_path):
     expected = tracecols.convert(data / name, tmp_path / "expected.trace")
@@ -131,12 +132,14 @@ def test_divide__memory_and_slots_bound_partitions():
 # -- who dies ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_workers__killed_at_random_moments(archive, client, tmp_path, several):
     met, wrong = campaign(archive, tmp_path, client, kills=2, seed=1)
     assert wrong == []
     assert met > 0
 
 
+@pytest.mark.slow
 def test_client__that_dies_leaves_scratch_for_the_next_run_to_remove(trace, client, tmp_path):
     words = [
         sys.executable,
@@ -257,6 +260,7 @@ def test_version__of_workers_is_another_one(trace, client):
         client.run(_version, tracecols.__version__)
 
 
+@pytest.mark.slow
 def test_scheduler__does_not_answer(trace, tmp_path):
     env = {**os.environ, "PYTHONPATH": str(ROOT), "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "1s"}
     words = [sys.executable, "-m", "tracecols", "analyze", str(trace.path), "--scheduler"]
@@ -317,6 +321,7 @@ def test_extra__is_named_where_it_is_missing(trace, monkeypatch):
         trace.analyze(cluster=object())
 
 
+@pytest.mark.slow
 def test_dask__is_not_imported_without_a_cluster(trace):
     code = f"import sys, tracecols; tracecols.open({str(trace.path)!r}).analyze(); print([m for m in ('dask', 'distributed') if m in sys.modules])"
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -332,6 +337,7 @@ def test_errors__can_be_pickled():
             assert (type(again), str(again), again.for_shell) == (kind, str(error), error.for_shell)
 
 
+@pytest.mark.slow
 def test_pattern__that_fails_on_a_worker_is_told_as_on_a_thread(trace, client):
     @tracecols.pattern("bad", "", "Bad", table="messages", summary="Bad.")
     def bad(model, m, parent):

@@ -589,6 +589,7 @@ def test_round_trip__of_an_empty_cube(what, ending, tmp_path):
             assert result.exit_code == 0, result.output
 
 
+@pytest.mark.slow
 def test_one_location_without_events__is_read_back(shared_traces, tmp_path):
     store = tracecols.convert(shared_traces / "otf2_small" / "one_location_no_events", tmp_path / "x.trace")
     cube = tracecols.open(store).analyze()
@@ -600,6 +601,7 @@ def test_one_location_without_events__is_read_back(shared_traces, tmp_path):
 # -- what CubeLib unites (issue 13, item 26) ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["cubex", "cube"])
 def test_regions__have_first_and_last_line(ending, analyzed, tmp_path):
     # CubeLib: regions are the same if name, module, begin and end line are

@@ -58,6 +58,7 @@ def seconds(cube, name):
     }
 
 
+@pytest.mark.slow
 def test_epilog__keeps_order_and_times_and_counts_decreases(small):
     events = small.read_events(columns=["location", "time", "pos"])
     mine = events[events.location == 0]

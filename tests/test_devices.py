@@ -709,6 +709,7 @@ def launched_ahead(archive):
     return p
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [2, 5, 15, 20, 22, 30, 45, 47, 50, 55, 65, 68, 73, 90])
 def test_pieces__have_kernels_and_copies_that_were_asked_for_before(archive, enhance, cut):
     from test_slices import analyze_piece

@@ -172,6 +172,7 @@ def in_python(monkeypatch) -> list[int]:
     return calls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_kernels__do_the_same_as_plain_python(name, traces, request):
     compiled = columns_of(traces / name)

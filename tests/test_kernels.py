@@ -345,6 +345,7 @@ def plain(monkeypatch):
         yield
 
 
+@pytest.mark.slow
 def test_scan__as_plain_python_is_what_the_definitions_say(plain):
     @settings(max_examples=60, deadline=None)
     @given(script=locations(), tiny=st.booleans())
@@ -362,6 +363,7 @@ def everything(one):
     return [a.tolist() for a in arrays], one.bad_exits, one.open, one.last_time
 
 
+@pytest.mark.slow
 def test_scan__is_the_same_for_every_split_into_batches(monkeypatch):
     @moderate
     @given(script=locations(), batch=st.integers(1, 6))

@@ -142,6 +142,7 @@ def test_intervals__more_lanes_and_depth_than_there_is_room_for_at_first():
 # -- nanoseconds ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("resolution", [1, 1000, 10**6, 10**9, 10**12, 2_596_145_201, 24_000_000, 2**33, 3 * 10**9 + 1])
 @moderate
 @given(ticks=st.lists(st.integers(0, 10**12), min_size=1), origin=st.integers(-(10**6), 10**6))

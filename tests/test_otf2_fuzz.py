@@ -99,6 +99,7 @@ def test_damage__never_leads_an_index_out_of_its_array(tmp_path):
     assert min(read, refused) > 100
 
 
+@pytest.mark.slow
 def test_kernels__do_the_same_as_plain_python(tmp_path, monkeypatch):
     """On read-only input, with bounds checked by NumPy."""
     anchor = everything(tmp_path / "traces.otf2", rounds=3, event_chunk=4000).write()

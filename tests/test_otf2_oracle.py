@@ -108,6 +108,7 @@ def test_all_record_types__written_by_the_library(tmp_path):
     assert compare(by_library / "traces.otf2", tmp_path / "x.trace") == sum(map(len, work.events.values()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 8))
 def test_all_record_types__other_seeds(seed, tmp_path):
     work = everything(tmp_path / "traces.otf2", rounds=6, seed=seed, big=seed % 2 == 0)

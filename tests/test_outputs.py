@@ -167,6 +167,7 @@ def test_temporary_files__of_the_analysis_find_no_room(made, tmp_path, monkeypat
         tracecols.open(made["store"]).analyze()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits of files there")
 def test_temporary_store__of_analyze_finds_no_room(made, tmp_path, monkeypatch):
     (tmp_path / "temporary").mkdir()

@@ -323,6 +323,7 @@ def test_small_files__have_a_limit(tmp_path):
         tracecols.convert(tmp_path / "x.otf2", tmp_path / "x.trace")
 
 
+@pytest.mark.slow
 def test_epilog__that_unpacks_without_measure(tmp_path):
     # 31 kB became 31 MB, in which 16 million empty records were gone through one by one: 19 s and more
     start = time.perf_counter()

@@ -60,6 +60,7 @@ def by_period(cube, name, **how):
 # -- sums ----------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @quick
 @given(seed=st.integers(0, 1 << 32), size=st.integers(5, 40))
 def test_periods__sums_over_them_are_the_analysis_without(tmp_path_factory, seed, size):
@@ -77,6 +78,7 @@ def test_periods__sums_over_them_are_the_analysis_without(tmp_path_factory, seed
         assert_same(plain, cube)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_periods__sums_over_them_are_the_analysis_without_on_real_traces(shared_traces, tmp_path, name):
     store = tracecols.open(tracecols.convert(shared_traces / "otf2" / name / "traces.otf2", tmp_path / "x.trace")).store

@@ -101,6 +101,7 @@ def commands(page):
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("tracecols ")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["README.md", "tracecols/docs/commands.md"])
 def test_commands__run_in_their_order(page, clone):
     """None takes the place of what another has made, and each is all right."""

@@ -95,6 +95,7 @@ def test_fifty_analyses__of_one_trace_hold_and_leave_nothing(budget, store, scra
     assert severities(trace.analyze()) == expected
 
 
+@pytest.mark.slow
 def test_narrowed_analyses__leave_nothing(store, scratch):
     trace = tracecols.open(store, jobs=2)
     for _ in range(5):
@@ -223,6 +224,7 @@ def test_threads__ask_one_trace_for_everything(store):
             assert first.equals(expected[0]) if n % 3 else severities(first) == expected[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [1, 1 << 18])
 def test_narrowed_analyses__are_the_same_for_any_number_of_threads(part, store, monkeypatch):
     monkeypatch.setattr("tracecols.enhance.partitions.PARTITION_ROWS", part)

@@ -112,6 +112,7 @@ def sweep(run, first, edges, weight, start):
     return done, time.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", [kernels.sweep_nodes, kernels.sweep_nodes.py_func], ids=["compiled", "plain"])
 @settings(max_examples=150, deadline=None)
 @given(graph=graphs())

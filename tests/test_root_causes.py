@@ -144,6 +144,7 @@ def test_critical_path__goes_on_where_it_ends_and_is_as_long_as_its_cells(folder
     assert on == pytest.approx(np.bincount(cells.location, cells.value, on.size), rel=1e-9, abs=1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", KEPT, ids=lambda p: p.name)
 def test_root_causes__do_not_depend_on_partitions_threads_and_memory(folder, tmp_path, monkeypatch):
     store = tracecols.convert(folder, tmp_path / "x.trace")

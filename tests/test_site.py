@@ -106,6 +106,7 @@ WITHOUT = {
     "mpi_latesender_wavefront_se": "needs a grid of processes and several blocks of a sweep: too much for a small picture",
     "device_copies_to_device": "as device_copies_to_host, in the other direction",
     "device_copies_within": "as device_copies_to_host, in another direction",
+    "mpi_init_wait": "as mpi_finalize_wait, which has a picture",
     "mpi_mgmt_file_wait": "as mpi_rma_wait_at_create, which has a picture",
     "mpi_io_collective_wait": "as mpi_wait_nxn, which has a picture",
     "shmem_barrier_wait": "as mpi_barrier_wait, which has a picture",
@@ -137,6 +138,7 @@ def by_location(program, values):
     return sums
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", BY_PROGRAM.values(), ids="-".join)
 def test_examples__severity_is_where_the_picture_marks_it(names):
     shown = EXAMPLES[names[0]]

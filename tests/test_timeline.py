@@ -87,6 +87,7 @@ def recorded(request, tmp_path_factory):
 # -- recorded traces -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_recorded__slices_add_up_to_the_times_of_regions(recorded):
     trace, timeline, _ = recorded
     model = trace.model
@@ -197,6 +198,7 @@ def test_recorded__counters_have_their_values(recorded):
     assert sorted(float(v) for samples in timeline.samples.values() for _, v in samples) == sorted(expected)
 
 
+@pytest.mark.slow
 def test_recorded__chrome_says_the_same(recorded):
     trace, timeline, folder = recorded
     other = export(trace, folder / "x.trace.json")

@@ -84,6 +84,7 @@ def test_answers__are_declared_drawn_and_asked_here():
         assert picture.needs <= set(ANSWERS[name].names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_answers__have_the_declared_columns(name, trace):
     found = QUESTIONS[name](trace)
@@ -94,6 +95,7 @@ def test_answers__have_the_declared_columns(name, trace):
     assert {c: str(found[c].dtype) for c in found} == {c: table[c].dtype for c in found}
 
 
+@pytest.mark.slow
 def test_answers__are_the_same_for_any_partitioning_and_number_of_threads(trace, monkeypatch):
     whole = {name: ask(trace) for name, ask in QUESTIONS.items()}
     monkeypatch.setattr(partitions, "PARTITION_ROWS", 30)
@@ -103,6 +105,7 @@ def test_answers__are_the_same_for_any_partitioning_and_number_of_threads(trace,
         pd.testing.assert_frame_equal(ask(divided), whole[name], check_exact=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_answers__are_drawn(name, hybrid):
     plt = pytest.importorskip("matplotlib.pyplot")
@@ -306,6 +309,7 @@ def test_divide_intervals__of_intervals_that_run_backwards():
     assert length.tolist() == [5, 10, 5, -5, -10, -5, 0]
 
 
+@pytest.mark.slow
 def test_flat_profile__equals_sums_over_region_instances(trace):
     instances, regions = trace.frame("region_instances", raw=True), trace.regions
     paths = trace.call_paths

@@ -850,6 +850,7 @@ def test_keys__work_before_anything_was_clicked(report, cube):
     assert report.view("view.model.settings.mode") == "plain"
 
 
+@pytest.mark.slow
 def test_notes__can_be_read(browser, cube, tmp_path):
     noted = cube.replaced(facts={**cube.facts, "counts": {"messages received before they were sent": 2262}})
     report = Report(browser, noted.report(tmp_path / "n.html"))
