@@ -24,6 +24,7 @@ from tracecols.errors import MissingExtraError, SeverityError
 from tracecols.report.viewer import container, html_table, mimebundle, notebook, topologies_of
 from tracecols.severity import Cells, SeverityCube
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
+from tracecols.severity.periods import PeriodAxis, PeriodCells
 
 VIEWER = Path(container.__file__).parent
 
@@ -139,6 +140,66 @@ def test_pack__holds_every_cell(large):
         assert np.array_equal(value, cells.value)
         assert sums[2].sum() == pytest.approx(cells.value.sum())
         assert kind == "f" or int(stored["total"]) == int(cells.value.sum())
+
+
+def divide(cube, n_periods, seed=3, outside=True):
+    """Spread the cells of a cube over phases at random; the sums over phases are the cells."""
+    rng = np.random.default_rng(seed)
+    by_period = {}
+    for name, cells in cube.cells.items():
+        pieces = []
+        left = cells.value.copy()
+        for _ in range(3):
+            part = (left * rng.uniform(-0.5, 1, left.size)).astype(left.dtype)
+            pieces.append((part, rng.integers(-int(outside), n_periods, left.size)))
+            left = left - part
+        pieces.append((left, rng.integers(-int(outside), n_periods, left.size)))
+        by_period[name] = PeriodCells.ordered(
+            np.tile(cells.call_path, 4),
+            np.tile(cells.location, 4),
+            np.concatenate([at for _, at in pieces]),
+            np.concatenate([part for part, _ in pieces]),
+        )
+    times = np.arange(n_periods + 1, dtype=np.int64) * 1000
+    axis = PeriodAxis("phase", "step", times[:-1], times[1:], np.full(n_periods, cube.system.n_locations, np.int32))
+    return cube.replaced(periods=axis, period_cells=by_period)
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_pack__holds_every_cell_by_period(large):
+    cube = divide(random_cube(1, large=large), 7)
+    packed = container.pack(cube)
+    header = json.loads(zlib.decompress(packed.header, -15))
+    assert header["periods"]["begin"] == [0, 1000, 2000, 3000, 4000, 5000, 6000]
+    n = len(cube.properties.id)
+    for i, name in enumerate(cube.properties.id):
+        about, cells = header["properties"]["stored"][i]["periods"], cube.period_cells[name]
+        lengths = [about["runs"]] * 3 + [about["cells"]] * 2
+        kinds = "iiii" + cells.value.dtype.kind
+        columns = unpack(about["widths"], lengths, packed.blocks[2 * n + i], kinds)
+        runs = [np.repeat(column, columns[2]) for column in (np.cumsum(columns[0]), columns[1])]
+        period = np.concatenate([np.cumsum(part) - 1 for part in np.split(columns[3], np.cumsum(columns[2])[:-1])])
+        assert np.array_equal(runs[0], cells.call_path)
+        assert np.array_equal(runs[1], cells.location)
+        assert np.array_equal(period, cells.period)
+        assert np.array_equal(columns[4], cells.value)
+    assert sorted(packed.order) == list(range(3 * n))
+
+
+def test_pack__of_a_cube_without_periods_has_nothing_of_them():
+    """What periods add stands behind what is there without: a report of a cube that is not divided is what it was before them."""
+    cube = random_cube(1)
+    plain, divided = container.pack(cube), container.pack(divide(cube, 7))
+    n = len(cube.properties.id)
+    assert len(plain.blocks) == 2 * n
+    assert plain.blocks == divided.blocks[: 2 * n]
+    header = json.loads(zlib.decompress(divided.header, -15))
+    del header["periods"]
+    for about in header["properties"]["stored"]:
+        del about["periods"]
+    assert zlib.decompress(plain.header, -15) == json.dumps(header, separators=(",", ":")).encode()
+    first = [2 * plain.start, 2 * plain.start + 1]
+    assert plain.order == list(dict.fromkeys([*first, *range(0, 2 * n, 2), *range(1, 2 * n, 2)]))
 
 
 @pytest.mark.parametrize(
