@@ -848,6 +848,144 @@ def test_distribution__has_the_statistics_of_the_locations(report, cube):
     assert "2 processes" in report.page.locator(".tc-reading").inner_text()
 
 
+# -- time -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def divided(tmp_path_factory, data):
+    """The recorded cube by phases, of which there are six, and by twenty bins."""
+    trace = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("d") / "h.trace"))
+    return {"phase": trace.analyze(phases="from:h_region"), "bin": trace.analyze(bins=20)}
+
+
+def over_time(cube, properties, call_paths):
+    """Values of a selection by location and period, and what is outside of all periods, the obvious way."""
+    n = len(cube.periods)
+    counts = set(range(len(cube.call_paths)))
+    if call_paths:
+        counts = {i for c, opened in call_paths for i in ([c] if opened else range(c, int(cube.call_paths.end[c])))}
+    sums = {}
+    for name, opened in properties:
+        terms = [(name, 1), *((child, -1) for child in (cube.properties.parts(name) if opened else ()))]
+        for term, sign in terms:
+            cells = cube.period_cells[term]
+            columns = (cells.call_path, cells.location, cells.period, cells.value)
+            for call_path, location, period, value in zip(*(c.tolist() for c in columns), strict=True):
+                if call_path in counts:
+                    sums[location, period] = sums.get((location, period), 0) + sign * value
+    values = np.zeros((cube.system.n_locations, n + 1))
+    for (location, period), value in sums.items():
+        values[location, period + 1] = value * cube.scale(properties[0][0])
+    return values[:, 1:], values[:, 0].sum()
+
+
+def check_time(report, cube, properties, call_paths):
+    """The pane Time has the cube's values."""
+    values, outside = over_time(cube, properties, call_paths)
+    shown = report.view(
+        "({map: [...view.model.byPeriod.map], profile: [...view.model.byPeriod.profile],"
+        " outside: view.model.byPeriod.outside, group: view.model.byPeriod.group})"
+    )
+    assert shown["group"] == 1
+    # sums of floating-point numbers are rounded
+    tolerance = {"rtol": 1e-11, "atol": 1e-12 * max(1e-300, abs(cube.whole(properties[0][0])))}
+    np.testing.assert_allclose(np.reshape(shown["map"], values.shape), values, **tolerance)
+    np.testing.assert_allclose(shown["profile"], values.sum(axis=0), **tolerance)
+    np.testing.assert_allclose(shown["outside"], outside, **tolerance)
+
+
+@pytest.mark.parametrize("kind", ["phase", "bin"])
+def test_time__shows_what_over_time_tells(browser, divided, tmp_path, kind):
+    cube = divided[kind]
+    report = Report(browser, cube.report(tmp_path / "t.html"))
+    for name in ("mpi", "omp_idle_threads", "visits", "bytes"):
+        report.open(link(cube, [(name, False)]))
+        told = cube.over_time(name).to_numpy()
+        shown = np.reshape(report.view("[...view.model.byPeriod.map]"), told.T.shape)
+        np.testing.assert_allclose(shown, told.T, rtol=1e-12)
+        total = cube.over_time(name, by="total")[name]
+        if total.any():
+            assert f"worst: {kind} {total.abs().idxmax()}," in report.pane("time").inner_text()
+    rng = np.random.default_rng(4)
+    for _ in range(3):
+        properties, call_paths = random_selection(rng, cube)
+        report.open(link(cube, properties, call_paths))
+        check_time(report, cube, properties, call_paths)
+    assert report.trouble == []
+    report.context.close()
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_time__of_random_cubes_is_exact(browser, tmp_path, large):
+    cube = divide(random_cube(10, large=large), 9)
+    report = Report(browser, cube.report(tmp_path / "x.html"))
+    rng = np.random.default_rng(2)
+    for selection in [random_selection(rng, cube) for _ in range(4)] + [([("counter", False)], [])]:
+        report.open(link(cube, *selection))
+        check_time(report, cube, *selection)
+    assert report.trouble == []
+    report.context.close()
+
+
+def time_place(cube, column, row):
+    """Where a cell of the heat map lies in the canvas: a function of its size."""
+    left, right, top, under = 104, 14, 57, 18
+
+    def at(box):
+        width, height = box["width"] - left - right, box["height"] - top - under
+        x = left + (column + 0.5) * width / len(cube.periods)
+        y = 20 if row < 0 else top + (row + 0.5) * height / cube.system.n_locations
+        return box["x"] + x, box["y"] + y
+
+    return at
+
+
+def test_time__tells_what_is_under_the_mouse_and_can_be_put_away(browser, divided, tmp_path):
+    cube = divided["phase"]
+    report = Report(browser, cube.report(tmp_path / "t.html"), "#p=time")
+    pane = report.pane("time")
+    told = cube.over_time("time").to_numpy()
+    for column, row in ((0, 0), (5, 4), (2, -1)):
+        report.page.mouse.move(*time_place(cube, column, row)(pane.locator("canvas").bounding_box()))
+        tip = pane.locator(".tc-tip")
+        location = [at for at in cube.system.location if at >= 0][row]
+        wanted = told[column].sum() if row < 0 else told[column, location]
+        assert float(tip.get_attribute("data-value").split()[0]) == pytest.approx(wanted)
+        where = "all locations" if row < 0 else f"rank {location // 3} thread {location % 3}"
+        assert f"phase {column}, {where}" in tip.inner_text()
+    pane.locator("canvas").focus()
+    report.page.mouse.move(10, 10)
+    report.press("ArrowRight")
+    assert f"phase {told.sum(axis=1).argmax()}, all locations" in pane.locator(".tc-tip").inner_text()
+    report.press("ArrowLeft", "ArrowDown")
+    assert f"phase {told.sum(axis=1).argmax() - 1}, rank 0 thread 0" in pane.locator(".tc-tip").inner_text()
+    report.page.get_by_role("button", name="Time: when it happened").click()
+    assert pane.count() == 0
+    report.open("#p=mpi")
+    assert pane.count() == 0  # as it was left
+    assert report.trouble == []
+    report.context.close()
+
+
+def test_time__of_many_periods_has_columns_of_several(browser, tmp_path):
+    cube = divide(random_cube(11, n_calls=6, n_locations=4), 5000, outside=False)
+    report = Report(browser, cube.report(tmp_path / "m.html"), "#p=time")
+    group, columns = report.view("[view.model.byPeriod.group, view.model.byPeriod.columns]")
+    assert group > 1 and columns == -(-5000 // group)
+    told = cube.over_time("time").to_numpy()
+    np.testing.assert_allclose(report.view("[...view.model.byPeriod.profile]"), told.sum(axis=1), rtol=1e-12)
+    summed = np.add.reduceat(told, np.arange(0, 5000, group), axis=0)
+    shown = np.reshape(report.view("[...view.model.byPeriod.map]"), (4, columns))
+    np.testing.assert_allclose(shown, summed.T, rtol=1e-12, atol=1e-12)
+    assert report.trouble == []
+    report.context.close()
+
+
+def test_time__is_not_there_where_nothing_is_divided(report):
+    assert report.pane("time").count() == 0
+    assert report.page.get_by_role("button", name="Time: when it happened").count() == 0
+
+
 def test_names__are_text_and_nothing_else(browser, tmp_path):
     evil = "</script><script>window.harm=1</script><img src=x onerror=window.harm=2>{}"
     report = Report(browser, random_cube(9, name=evil).report(tmp_path / "e.html", title=evil))

@@ -9,6 +9,7 @@ import { count } from "./numbers.js";
 import { Overview } from "./overview.jsx";
 import { TreePane } from "./pane.jsx";
 import { Strip } from "./ranges.jsx";
+import { Time } from "./time.jsx";
 import { Topology } from "./topology.jsx";
 
 const THEMES = { auto: "Theme: as the system", light: "Theme: light", dark: "Theme: dark" };
@@ -219,6 +220,11 @@ export function App({ model, title, links, page }) {
   const [shares, setShares] = useState([1.05, 1.35, 1.15]);
   const [popup, setPopup] = useState("");
   const [overview, setOverview] = useState(() => page && remembered("overview") !== "hidden");
+  const [time, setTime] = useState(() => {
+    const on = Boolean(model.cube.periods && page) && remembered("time") !== "hidden";
+    model.showTime(on);
+    return on;
+  });
   const root = useRef();
   const columns = useRef();
   const { cube, settings } = model;
@@ -270,7 +276,7 @@ export function App({ model, title, links, page }) {
   return (
     <div
       ref={root}
-      class={`tracecols ${dark ? "tc-dark" : "tc-light"}${page ? " tc-page" : " tc-inline"}`}
+      class={`tracecols ${dark ? "tc-dark" : "tc-light"}${page ? " tc-page" : " tc-inline"}${time ? " tc-with-time" : ""}`}
       data-busy={model.busy ? "" : undefined}
       onKeyDown={keys}
       // notebooks have keys of their own, which must not act while this view has the focus
@@ -301,6 +307,18 @@ export function App({ model, title, links, page }) {
               onClick={() => {
                 remember("overview", overview ? "hidden" : "shown");
                 setOverview(!overview);
+              }}
+            />
+          )}
+          {header.periods && (
+            <Tool
+              icon="time"
+              title="Time: when it happened"
+              on={time}
+              onClick={() => {
+                remember("time", time ? "hidden" : "shown");
+                setTime(!time);
+                model.showTime(!time);
               }}
             />
           )}
@@ -343,6 +361,7 @@ export function App({ model, title, links, page }) {
           <SystemDetails model={model} />
         </div>
       </main>
+      {time && <Time model={model} />}
       <footer class="tc-footer">
         <span class="tc-legend">
           <span>{cube.isDifference ? "\u2212100 %" : "0"}</span>

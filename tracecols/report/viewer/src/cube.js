@@ -4,6 +4,9 @@ import { withoutResidue } from "./numbers.js";
 const VERSION = 1;
 const UPPER = 4294967296;
 
+/** Values per location and column of time that are held at once. */
+const MAP_CELLS = 1 << 22;
+
 /** Decode base64 of a data element. */
 export function fromBase64(text) {
   if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
@@ -93,7 +96,8 @@ class Cache {
 export class Cube {
   /**
    * @param {object} header what container.py writes
-   * @param {(block: number) => Promise<Uint8Array>} read a compressed block: 2 p sums, 2 p + 1 cells of property p
+   * @param {(block: number) => Promise<Uint8Array>} read a compressed block: 2 p sums, 2 p + 1 cells of property p; of n, 2 n + p
+   *   its cells by period
    */
   constructor(header, read) {
     if (header.version !== VERSION) throw new Error(`the data have format ${header.version}, this viewer reads ${VERSION}`);
@@ -128,6 +132,7 @@ export class Cube {
     // what 100 percent are, without sign: of a difference the total of what was subtracted
     this.whole = this.stored.map((s, i) => s.whole || Math.abs(this.total[this.properties.root(i)]));
     this.isDifference = Boolean(header.difference);
+    this.periods = header.periods ?? null;
     this.cache = new Cache(512 << 20);
     this.flat = this.flatten();
   }
@@ -166,7 +171,7 @@ export class Cube {
   }
 
   /** How a selection of properties adds up: each once, and where exclusive the children taken off that are parts of it. */
-  terms(selection) {
+  terms(selection, hasCells = (stored) => stored.rows) {
     const terms = [];
     for (const [property, exclusive] of selection) {
       terms.push([property, 1]);
@@ -175,7 +180,7 @@ export class Cube {
         if (!this.header.properties.overlaps[child]) terms.push([child, -1]);
       }
     }
-    return terms.filter(([p]) => this.stored[p]?.rows);
+    return terms.filter(([p]) => this.stored[p] && hasCells(this.stored[p]));
   }
 
   kind(terms) {
@@ -263,6 +268,85 @@ export class Cube {
     }
     if (sizes) withoutResidue(sums, sizes);
     return this.scaled(sums, terms);
+  }
+
+  /** The cells of a property by period: for every run its call path and location, for every cell its period, -1 outside of all. */
+  async periodCells(property, form) {
+    return this.cache.get(`t${property}${form}`, async () => {
+      const { runs: n, cells, widths } = this.stored[property].periods;
+      const bytes = await inflate(await this.read(2 * this.stored.length + property));
+      let at = 0;
+      const column = (k, length, decode) => {
+        const found = decode(bytes, at, length, widths[k], form);
+        at += length * widths[k];
+        return found;
+      };
+      const call = column(0, n, narrow);
+      for (let i = 1; i < n; i++) call[i] += call[i - 1];
+      const location = column(1, n, narrow);
+      const counts = column(2, n, narrow);
+      const starts = new Int32Array(n + 1);
+      for (let i = 0; i < n; i++) starts[i + 1] = starts[i] + counts[i];
+      const period = column(3, cells, narrow);
+      for (let r = 0; r < n; r++) {
+        period[starts[r]] -= 1;
+        for (let i = starts[r] + 1; i < starts[r + 1]; i++) period[i] += period[i - 1];
+      }
+      return { call, location, starts, period, value: column(4, cells, values) };
+    });
+  }
+
+  /** Add up cells by period of selected properties: `add` is given each run of a call path and location, and adds up its cells. */
+  async addPeriods(selection, add) {
+    const terms = this.terms(selection, (stored) => stored.periods.runs);
+    const kind = this.kind(terms);
+    for (const [property, sign] of terms) {
+      const cells = await this.periodCells(property, this.form(property, kind));
+      for (let r = 0; r < cells.call.length; r++) add(cells, r, sign);
+    }
+    return terms;
+  }
+
+  /** Numbers to add up cells of selected properties by period in; of those that are rounded also their sizes. */
+  periodSums(selection, n) {
+    const kind = this.kind(this.terms(selection, (stored) => stored.periods.runs));
+    return {
+      sums: kind === "large" ? new BigInt64Array(n) : new Float64Array(n),
+      sizes: kind === "float" ? new Float64Array(n) : null,
+    };
+  }
+
+  /**
+   * Values per location and period of selected properties on selected call paths.
+   *
+   * Of many periods several that follow each other are one column, so that all of it fits into memory.
+   * @param {[number, boolean][]} selection
+   * @param {Uint8Array} mask 1 for every call path that counts
+   */
+  async byPeriod(selection, mask) {
+    const n = this.periods.begin.length;
+    const group = Math.max(1, Math.ceil(n / Math.max(16, Math.min(2048, Math.floor(MAP_CELLS / Math.max(1, this.nLocations))))));
+    const columns = Math.ceil(n / group);
+    // first what is outside of all periods
+    const profile = this.periodSums(selection, n + 1);
+    const map = this.periodSums(selection, this.nLocations * columns);
+    const terms = await this.addPeriods(selection, ({ call, location, starts, period, value }, r, sign) => {
+      if (!mask[call[r]]) return;
+      const row = location[r] * columns;
+      for (let i = starts[r]; i < starts[r + 1]; i++) {
+        const v = sign > 0 ? value[i] : -value[i];
+        const k = period[i];
+        const at = row + Math.floor(k / group);
+        profile.sums[k + 1] += v;
+        if (k >= 0) map.sums[at] += v;
+        if (!profile.sizes) continue;
+        profile.sizes[k + 1] += Math.abs(v);
+        if (k >= 0) map.sizes[at] += Math.abs(v);
+      }
+    });
+    for (const { sums, sizes } of [profile, map]) if (sizes) withoutResidue(sums, sizes);
+    const all = this.scaled(profile.sums, terms);
+    return { group, columns, map: this.scaled(map.sums, terms), profile: all.subarray(1), outside: all[0] };
   }
 
   /** Spread values of locations over the system tree. */

@@ -50,6 +50,8 @@ export class Model {
     this.byLocation = new Float64Array(cube.nLocations);
     this.setCalls(new Float64Array(cube.calls.length), new Float64Array(cube.calls.length));
     this.setLocations(this.byLocation);
+    this.byPeriod = null;
+    this.showsTime = false;
     this.ready = Promise.resolve();
     const { properties, system } = cube.header;
     const of = (label, forest, more = {}) => new Tree(forest, { label, onChange: (what) => this.changed(what), ...more });
@@ -175,6 +177,13 @@ export class Model {
     this.onSettings?.(this.settings);
   }
 
+  /** Show the pane Time or not; what it shows is read only then. */
+  showTime(on) {
+    this.showsTime = on && Boolean(this.cube.periods);
+    this.update();
+    this.emit();
+  }
+
   changed(what) {
     if (!this.trees) return;
     if (what === "selection") this.update();
@@ -203,7 +212,7 @@ export class Model {
   }
 
   update() {
-    const key = JSON.stringify([this.selection(), this.settings.calls, this.callTree.selection()]);
+    const key = JSON.stringify([this.selection(), this.settings.calls, this.callTree.selection(), this.showsTime]);
     if (key === this.key) return;
     this.key = key;
     const generation = ++this.generation;
@@ -243,6 +252,11 @@ export class Model {
     if (generation !== this.generation) return;
     this.setLocations(byLocation);
     this.arrange();
+    if (this.showsTime) {
+      const byPeriod = await this.cube.byPeriod(selection, this.mask());
+      if (generation !== this.generation) return;
+      this.byPeriod = byPeriod;
+    }
     this.error = "";
     this.onSelection?.();
   }
