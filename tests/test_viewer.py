@@ -967,6 +967,91 @@ def test_time__tells_what_is_under_the_mouse_and_can_be_put_away(browser, divide
     report.context.close()
 
 
+def only(cube, first, last):
+    """The cube of some periods."""
+    cells = {}
+    for name, found in cube.period_cells.items():
+        part = found.where((found.period >= first) & (found.period <= last))
+        cells[name] = Cells.sum(part.call_path, part.location, part.value)
+    return cube.replaced(cells=cells, periods=None, period_cells=None)
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_time__scopes_the_trees_to_periods(browser, tmp_path, large):
+    cube = divide(random_cube(10, large=large), 9)
+    report = Report(browser, cube.report(tmp_path / "x.html"))
+    rng = np.random.default_rng(3)
+    for first, last in ((2, 2), (3, 7), (0, 8)):
+        properties, call_paths = random_selection(rng, cube)
+        report.open(link(cube, properties, call_paths, f"&t={first}-{last}"))
+        check_shown(report, only(cube, first, last), properties, call_paths)
+        check_time(report, cube, properties, call_paths)  # it goes on to show all of them
+    report.open(link(cube, properties, call_paths, "&t=3-9"))
+    assert "Not in this cube: periods 3-9" in report.page.locator(".tc-message").inner_text()
+    check_shown(report, cube, properties, call_paths)
+    assert report.trouble == []
+    report.context.close()
+
+
+def test_time__is_scoped_by_a_click_a_drag_and_keys(browser, divided, tmp_path):
+    cube = divided["phase"]
+    report = Report(browser, cube.report(tmp_path / "t.html"), "#p=time")
+    canvas = report.pane("time").locator("canvas")
+    mouse, time = report.page.mouse, cube.properties.number["time"]
+
+    def place(column):
+        return time_place(cube, column, 1)(canvas.bounding_box())
+
+    def check(first, last):
+        report.settle()
+        assert report.view("view.model.scope") == [first, last]
+        wanted = only(cube, first, last).total("time")
+        assert report.rows("properties")[time][1] == pytest.approx(wanted)
+        assert sum(value for _, value, *_ in report.rows("system").values()) == pytest.approx(wanted)
+        assert f"t={first}-{last}" in report.page.url
+
+    mouse.click(*place(1))
+    check(1, 1)
+    assert "only of phase 1" in report.page.locator(".tc-footer").inner_text()
+    mouse.move(*place(4))
+    mouse.down()
+    mouse.move(*place(3))
+    mouse.move(*place(2))
+    mouse.up()
+    check(2, 4)
+    mouse.click(*place(0))
+    check(0, 0)
+    mouse.click(*place(0))  # again: all of the time
+    report.settle()
+    assert report.view("view.model.scope") is None
+    canvas.focus()
+    mouse.move(10, 10)
+    report.press("ArrowRight", "ArrowLeft", "Enter")
+    check(4, 4)  # beside the worst
+    report.page.get_by_role("button", name="above: only phase 4").click()
+    report.settle()
+    assert report.rows("properties")[time][1] == pytest.approx(cube.total("time"))
+    report.press("Escape")
+    mouse.click(*place(5))
+    check(5, 5)
+    report.page.get_by_role("button", name="Time: when it happened").click()  # put away it scopes nothing
+    report.settle()
+    assert report.rows("properties")[time][1] == pytest.approx(cube.total("time"))
+    assert report.trouble == []
+    report.context.close()
+
+
+def test_properties__that_overlap_others_are_not_taken_off_what_is_above(browser, tmp_path):
+    """The number beside an open property is what the call tree shows of it."""
+    values = {"time": {("main", 0, 0): 100}, "a": {("main", 0, 0): 40}, "b": {("main", 0, 0): 30}}
+    cube = small_cube(values, parents={"a": "time", "b": "time"})
+    cube.properties.overlaps[2] = True
+    report = Report(browser, cube.report(tmp_path / "o.html"), "#p=~time")
+    assert report.rows("properties")[0][1] == pytest.approx(cube.own_total("time"))
+    assert report.rows("properties")[0][1] == report.rows("calls")[0][1] == 0.06
+    report.context.close()
+
+
 def test_time__of_many_periods_has_columns_of_several(browser, tmp_path):
     cube = divide(random_cube(11, n_calls=6, n_locations=4), 5000, outside=False)
     report = Report(browser, cube.report(tmp_path / "m.html"), "#p=time")

@@ -1,4 +1,4 @@
-import { useEffect, useLayoutEffect, useReducer, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import { SCALES } from "./colours.js";
 import { copyText } from "./copy.js";
 import { CallDetails, PropertyDetails, SystemDetails } from "./details.jsx";
@@ -220,11 +220,9 @@ export function App({ model, title, links, page }) {
   const [shares, setShares] = useState([1.05, 1.35, 1.15]);
   const [popup, setPopup] = useState("");
   const [overview, setOverview] = useState(() => page && remembered("overview") !== "hidden");
-  const [time, setTime] = useState(() => {
-    const on = Boolean(model.cube.periods && page) && remembered("time") !== "hidden";
-    model.showTime(on);
-    return on;
-  });
+  // a link that is scoped to periods shows them
+  useMemo(() => model.showTime(Boolean(model.scope) || (page && remembered("time") !== "hidden")), [model]);
+  const time = model.showsTime;
   const root = useRef();
   const columns = useRef();
   const { cube, settings } = model;
@@ -317,7 +315,6 @@ export function App({ model, title, links, page }) {
               on={time}
               onClick={() => {
                 remember("time", time ? "hidden" : "shown");
-                setTime(!time);
                 model.showTime(!time);
               }}
             />

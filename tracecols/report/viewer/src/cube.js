@@ -117,24 +117,35 @@ export class Cube {
       if (row >= 0) this.nodeOf[row] = node;
     });
     const integers = this.stored.map((s) => (s.kind === "float" ? Number(s.total) : BigInt(s.total)));
-    const own = integers.slice();
-    const sizes = integers.map((v) => Math.abs(Number(v)));
-    this.properties.parent.forEach((above, i) => {
-      if (above < 0) return;
-      own[above] = typeof own[above] === typeof integers[i] ? own[above] - integers[i] : Number(own[above]) - Number(integers[i]);
-      sizes[above] += Math.abs(Number(integers[i]));
-    });
-    own.forEach((v, i) => {
-      if (typeof v === "number") [own[i]] = withoutResidue([v], [sizes[i]]);
-    });
-    this.total = integers.map((v, i) => Number(v) / this.stored[i].scale);
-    this.ownTotal = own.map((v, i) => Number(v) / this.stored[i].scale);
-    // what 100 percent are, without sign: of a difference the total of what was subtracted
-    this.whole = this.stored.map((s, i) => s.whole || Math.abs(this.total[this.properties.root(i)]));
+    this.totals = this.totalsOf(integers);
+    // of a difference shares refer to the total of what was subtracted
+    this.totals.whole = this.totals.whole.map((whole, i) => this.stored[i].whole || whole);
     this.isDifference = Boolean(header.difference);
     this.periods = header.periods ?? null;
     this.cache = new Cache(512 << 20);
     this.flat = this.flatten();
+  }
+
+  /**
+   * Totals of all properties, with and without the properties below them, and what 100 percent are: without sign that of the root.
+   * @param {(number | bigint)[]} sums of each property, as they are stored
+   */
+  totalsOf(sums) {
+    const own = sums.slice();
+    const sizes = sums.map((v) => Math.abs(Number(v)));
+    this.properties.parent.forEach((above, i) => {
+      // as in `terms`
+      if (above < 0 || this.header.properties.overlaps[i]) return;
+      own[above] = typeof own[above] === typeof sums[i] ? own[above] - sums[i] : Number(own[above]) - Number(sums[i]);
+      sizes[above] += Math.abs(Number(sums[i]));
+    });
+    own.forEach((v, i) => {
+      if (typeof v === "number") [own[i]] = withoutResidue([v], [sizes[i]]);
+    });
+    const inUnits = (v, i) => Number(v) / this.stored[i].scale;
+    const inclusive = sums.map(inUnits);
+    const whole = inclusive.map((_, i) => Math.abs(inclusive[this.properties.root(i)]));
+    return { own: own.map(inUnits), inclusive, whole };
   }
 
   /** The flat view: regions of one name, file and line, and below each its call paths. */
@@ -227,9 +238,14 @@ export class Cube {
   /**
    * Values per call path of selected properties, over all locations.
    * @param {[number, boolean][]} selection properties, and whether without their children
+   * @param {[number, number] | null} scope the first and the last period that count; all of the time without
    * @returns {Promise<{own: Float64Array, inclusive: Float64Array}>} seconds, occurrences or bytes
    */
-  async byCallPath(selection) {
+  async byCallPath(selection, scope = null) {
+    if (scope) {
+      const { sums, terms, isRounded } = await this.within(selection, scope, this.calls.length, ({ call }, r) => call[r]);
+      return { own: this.scaled(sums, terms), inclusive: this.scaled(this.calls.inclusive(sums, isRounded), terms) };
+    }
     const terms = this.terms(selection);
     const kind = this.kind(terms);
     const own = kind === "large" ? new BigInt64Array(this.calls.length) : new Float64Array(this.calls.length);
@@ -248,8 +264,14 @@ export class Cube {
    * Values per location of selected properties on selected call paths.
    * @param {[number, boolean][]} selection
    * @param {Uint8Array} mask 1 for every call path that counts
+   * @param {[number, number] | null} scope the first and the last period that count; all of the time without
    */
-  async byLocation(selection, mask) {
+  async byLocation(selection, mask, scope = null) {
+    if (scope) {
+      const at = ({ call, location }, r) => (mask[call[r]] ? location[r] : -1);
+      const { sums, terms } = await this.within(selection, scope, this.nLocations, at);
+      return this.scaled(sums, terms);
+    }
     const terms = this.terms(selection);
     const kind = this.kind(terms);
     const sums = kind === "large" ? new BigInt64Array(this.nLocations) : new Float64Array(this.nLocations);
@@ -314,6 +336,34 @@ export class Cube {
       sums: kind === "large" ? new BigInt64Array(n) : new Float64Array(n),
       sizes: kind === "float" ? new Float64Array(n) : null,
     };
+  }
+
+  /** Sums of selected properties in some periods: `at` says where the cells of a run count, -1 nowhere. */
+  async within(selection, [from, to], n, at) {
+    const { sums, sizes } = this.periodSums(selection, n);
+    const terms = await this.addPeriods(selection, (cells, r, sign) => {
+      const k = at(cells, r);
+      if (k < 0) return;
+      const { starts, period, value } = cells;
+      for (let i = starts[r]; i < starts[r + 1]; i++) {
+        if (period[i] < from || period[i] > to) continue;
+        if (sign > 0) sums[k] += value[i];
+        else sums[k] -= value[i];
+        if (sizes) sizes[k] += Math.abs(value[i]);
+      }
+    });
+    if (sizes) withoutResidue(sums, sizes);
+    return { sums, terms, isRounded: Boolean(sizes) };
+  }
+
+  /** Totals of all properties in some periods; this reads all of them. */
+  async totalsWithin(scope) {
+    const sums = [];
+    for (let p = 0; p < this.stored.length; p++) {
+      const found = await this.within([[p, false]], scope, 1, () => 0);
+      sums.push(this.stored[p].kind === "float" ? Number(found.sums[0]) : BigInt(found.sums[0]));
+    }
+    return this.totalsOf(sums);
   }
 
   /**

@@ -2,7 +2,7 @@ import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { bisectRight, ticks } from "d3-array";
 import { scaleLinear } from "d3-scale";
 import { colour } from "./colours.js";
-import { full, percent, short, withUnit } from "./numbers.js";
+import { full, percent, periodText, short, withUnit } from "./numbers.js";
 import { Legend, useSize } from "./ranges.jsx";
 
 const LEFT = 104;
@@ -12,10 +12,6 @@ const PROFILE = 42;
 const GAP = 5;
 const AXIS = 18;
 const SHADES = 256;
-
-/** Periods in words: phase 3, or bins 3 to 5. */
-export const periodText = (periods, from, to = from) =>
-  from === to ? `${periods.kind} ${from}` : `${periods.kind}s ${from}\u2013${to}`;
 
 /** When periods begin and end, in seconds since the first event. */
 function whenText(periods, from, to = from) {
@@ -87,6 +83,8 @@ export function Time({ model }) {
   const canvas = useRef();
   const size = useSize(frame);
   const [cursor, setCursor] = useState(null);
+  // the first and the last column while they are being dragged over
+  const [drag, setDrag] = useState(null);
   const rows = useMemo(() => cube.header.system.location.filter((row) => row >= 0), [cube]);
   const unit = model.unit("system", 0);
   const group = byPeriod?.group ?? 1;
@@ -115,6 +113,15 @@ export function Time({ model }) {
     const [h, w] = [Math.min(rows.length, Math.max(1, Math.floor(height))), Math.min(columns, Math.max(1, Math.floor(width)))];
     return picture(pool(byPeriod.map, rows, columns, h, w), h, w, range.most, look);
   }, [byPeriod, columns, rows, Math.floor(height), Math.floor(width), lookKey]);
+
+  /** The periods of some columns, as a scope. */
+  const periodsOf = (a, b) => [Math.min(a, b) * group, Math.min(n, (Math.max(a, b) + 1) * group) - 1];
+  const brush = drag ? periodsOf(...drag) : model.scope;
+  /** Let the trees tell of some columns only; of those that they tell of already, of everything again. */
+  const choose = (a, b) => {
+    const scope = periodsOf(a, b);
+    model.setScope(model.scope?.join() === scope.join() ? null : scope);
+  };
 
   useLayoutEffect(() => {
     const ratio = window.devicePixelRatio || 1;
@@ -197,6 +204,17 @@ export function Time({ model }) {
       for (const k of numbers) if (k < n) mark(across(k + 0.5), String(k));
     }
 
+    if (brush) {
+      const [a, b] = [across(brush[0]), across(brush[1] + 1)];
+      pen.globalAlpha = 0.62;
+      pen.fillStyle = of("--tc-panel");
+      pen.fillRect(LEFT, TOP, a - LEFT, under - TOP);
+      pen.fillRect(b, TOP, LEFT + width - b, under - TOP);
+      pen.globalAlpha = 1;
+      pen.strokeStyle = of("--tc-accent");
+      pen.lineWidth = 1.5;
+      pen.strokeRect(a - 0.75, TOP - 0.75, b - a + 1.5, under - TOP + 1.5);
+    }
     if (cursor) {
       pen.strokeStyle = of("--tc-ink");
       pen.lineWidth = 1;
@@ -215,10 +233,18 @@ export function Time({ model }) {
     if (x < 0 || column >= columns || y < TOP || y >= top + height) return null;
     return { column, row: y < top ? -1 : Math.min(rows.length - 1, Math.floor(((y - top) / height) * rows.length)) };
   };
+  const nearest = (event) => {
+    const x = event.clientX - canvas.current.getBoundingClientRect().left - LEFT;
+    return Math.max(0, Math.min(columns - 1, Math.floor((x / width) * columns)));
+  };
   const keys = (event) => {
     const step = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
-    if (event.key === "Escape") setCursor(null);
-    else if (step && columns) {
+    if (event.key === "Escape") {
+      setCursor(null);
+      model.setScope(null);
+    } else if (event.key === "Enter" || event.key === " ") {
+      if (cursor) choose(cursor.column, cursor.column);
+    } else if (step && columns) {
       const at = cursor ?? { column: highest < 0 ? 0 : Math.floor(highest / group), row: -1 };
       const limit = (v, low, high) => Math.max(low, Math.min(high, v));
       if (!cursor) setCursor(at);
@@ -249,12 +275,7 @@ export function Time({ model }) {
   const what = selection.map(([p, open]) => properties.title[p] + (open ? " (rest)" : "")).join(" + ");
   const sum = byPeriod ? byPeriod.profile.reduce((a, b) => a + b, 0) : 0;
   return (
-    <section
-      class="tc-time"
-      aria-label="Time"
-      data-pane="time"
-      style={{ height: `${112 + Math.max(40, Math.min(112, 14 * rows.length))}px` }}
-    >
+    <section class="tc-time" aria-label="Time" data-pane="time">
       <div class="tc-tools">
         <h2>Time</h2>
         <span class="tc-time-what">
@@ -273,17 +294,38 @@ export function Time({ model }) {
         {byPeriod?.outside ? (
           <span class="tc-muted">outside of all {periods.kind}s: {withUnit(byPeriod.outside, unit)}</span>
         ) : null}
+        {model.scope ? (
+          <button type="button" class="tc-scope" title="Show all of the time again" onClick={() => model.setScope(null)}>
+            above: only {periodText(periods, ...model.scope)} {"\u00d7"}
+          </button>
+        ) : (
+          <span class="tc-muted">click or drag: only these periods above</span>
+        )}
         <span class="tc-gap" />
         <Legend model={model} range={range} unit={unit} note={group > 1 ? `a column is ${group} ${periods.kind}s` : ""} />
       </div>
-      <div class="tc-time-frame" ref={frame}>
+      <div class="tc-time-frame" ref={frame} style={{ height: `${80 + Math.max(40, Math.min(112, 14 * rows.length))}px` }}>
         <canvas
           ref={canvas}
           tabIndex={0}
           role="img"
           aria-label={`${what} by ${periods.kind} and location: ${n} ${periods.kind}s, ${rows.length} locations, up to ${short(range.high, unit)}. ${shown ? `${shown.title}: ${withUnit(shown.value, unit)}` : ""}`}
           style={{ width: `${size.width}px`, height: `${size.height}px` }}
-          onPointerMove={(event) => setCursor(find(event))}
+          onPointerDown={(event) => {
+            const at = find(event);
+            if (!at || event.button) return;
+            event.currentTarget.setPointerCapture(event.pointerId);
+            setDrag([at.column, at.column]);
+          }}
+          onPointerMove={(event) => {
+            setCursor(find(event));
+            if (drag) setDrag([drag[0], nearest(event)]);
+          }}
+          onPointerUp={() => {
+            if (drag) choose(...drag);
+            setDrag(null);
+          }}
+          onPointerCancel={() => setDrag(null)}
           onPointerLeave={() => setCursor(null)}
           onBlur={() => setCursor(null)}
           onKeyDown={keys}
