@@ -16,8 +16,7 @@ const SHADES = 256;
 /** When periods begin and end, in seconds since the first event. */
 function whenText(periods, from, to = from) {
   const [begin, end] = [periods.begin[from] / periods.resolution, periods.end[to] / periods.resolution];
-  const span = (periods.end[periods.end.length - 1] - periods.begin[0]) / periods.resolution;
-  const digits = Math.max(0, Math.min(9, 4 - Math.floor(Math.log10(Math.max(span, 1e-9)))));
+  const digits = Math.max(0, Math.min(9, 2 - Math.floor(Math.log10(Math.max(end - begin, 1e-9)))));
   return `${begin.toFixed(digits)}\u2013${end.toFixed(digits)} s`;
 }
 
