@@ -24,6 +24,7 @@ from tracecols.errors import MissingExtraError, SeverityError
 from tracecols.report.viewer import container, html_table, mimebundle, notebook, topologies_of
 from tracecols.severity import Cells, SeverityCube
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
+from tracecols.severity.periods import PeriodAxis, PeriodCells
 
 VIEWER = Path(container.__file__).parent
 
@@ -139,6 +140,66 @@ def test_pack__holds_every_cell(large):
         assert np.array_equal(value, cells.value)
         assert sums[2].sum() == pytest.approx(cells.value.sum())
         assert kind == "f" or int(stored["total"]) == int(cells.value.sum())
+
+
+def divide(cube, n_periods, seed=3, outside=True):
+    """Spread the cells of a cube over phases at random; the sums over phases are the cells."""
+    rng = np.random.default_rng(seed)
+    by_period = {}
+    for name, cells in cube.cells.items():
+        pieces = []
+        left = cells.value.copy()
+        for _ in range(3):
+            part = (left * rng.uniform(-0.5, 1, left.size)).astype(left.dtype)
+            pieces.append((part, rng.integers(-int(outside), n_periods, left.size)))
+            left = left - part
+        pieces.append((left, rng.integers(-int(outside), n_periods, left.size)))
+        by_period[name] = PeriodCells.ordered(
+            np.tile(cells.call_path, 4),
+            np.tile(cells.location, 4),
+            np.concatenate([at for _, at in pieces]),
+            np.concatenate([part for part, _ in pieces]),
+        )
+    times = np.arange(n_periods + 1, dtype=np.int64) * 1000
+    axis = PeriodAxis("phase", "step", times[:-1], times[1:], np.full(n_periods, cube.system.n_locations, np.int32))
+    return cube.replaced(periods=axis, period_cells=by_period)
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_pack__holds_every_cell_by_period(large):
+    cube = divide(random_cube(1, large=large), 7)
+    packed = container.pack(cube)
+    header = json.loads(zlib.decompress(packed.header, -15))
+    assert header["periods"]["begin"] == [0, 1000, 2000, 3000, 4000, 5000, 6000]
+    n = len(cube.properties.id)
+    for i, name in enumerate(cube.properties.id):
+        about, cells = header["properties"]["stored"][i]["periods"], cube.period_cells[name]
+        lengths = [about["runs"]] * 3 + [about["cells"]] * 2
+        kinds = "iiii" + cells.value.dtype.kind
+        columns = unpack(about["widths"], lengths, packed.blocks[2 * n + i], kinds)
+        runs = [np.repeat(column, columns[2]) for column in (np.cumsum(columns[0]), columns[1])]
+        period = np.concatenate([np.cumsum(part) - 1 for part in np.split(columns[3], np.cumsum(columns[2])[:-1])])
+        assert np.array_equal(runs[0], cells.call_path)
+        assert np.array_equal(runs[1], cells.location)
+        assert np.array_equal(period, cells.period)
+        assert np.array_equal(columns[4], cells.value)
+    assert sorted(packed.order) == list(range(3 * n))
+
+
+def test_pack__of_a_cube_without_periods_has_nothing_of_them():
+    """What periods add stands behind what is there without: a report of a cube that is not divided is what it was before them."""
+    cube = random_cube(1)
+    plain, divided = container.pack(cube), container.pack(divide(cube, 7))
+    n = len(cube.properties.id)
+    assert len(plain.blocks) == 2 * n
+    assert plain.blocks == divided.blocks[: 2 * n]
+    header = json.loads(zlib.decompress(divided.header, -15))
+    del header["periods"]
+    for about in header["properties"]["stored"]:
+        del about["periods"]
+    assert zlib.decompress(plain.header, -15) == json.dumps(header, separators=(",", ":")).encode()
+    first = [2 * plain.start, 2 * plain.start + 1]
+    assert plain.order == list(dict.fromkeys([*first, *range(0, 2 * n, 2), *range(1, 2 * n, 2)]))
 
 
 @pytest.mark.parametrize(
@@ -785,6 +846,229 @@ def test_distribution__has_the_statistics_of_the_locations(report, cube):
     )
     report.page.get_by_role("radio", name="Processes").click()
     assert "2 processes" in report.page.locator(".tc-reading").inner_text()
+
+
+# -- time -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def divided(tmp_path_factory, data):
+    """The recorded cube by phases, of which there are six, and by twenty bins."""
+    trace = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("d") / "h.trace"))
+    return {"phase": trace.analyze(phases="from:h_region"), "bin": trace.analyze(bins=20)}
+
+
+def over_time(cube, properties, call_paths):
+    """Values of a selection by location and period, and what is outside of all periods, the obvious way."""
+    n = len(cube.periods)
+    counts = set(range(len(cube.call_paths)))
+    if call_paths:
+        counts = {i for c, opened in call_paths for i in ([c] if opened else range(c, int(cube.call_paths.end[c])))}
+    sums = {}
+    for name, opened in properties:
+        terms = [(name, 1), *((child, -1) for child in (cube.properties.parts(name) if opened else ()))]
+        for term, sign in terms:
+            cells = cube.period_cells[term]
+            columns = (cells.call_path, cells.location, cells.period, cells.value)
+            for call_path, location, period, value in zip(*(c.tolist() for c in columns), strict=True):
+                if call_path in counts:
+                    sums[location, period] = sums.get((location, period), 0) + sign * value
+    values = np.zeros((cube.system.n_locations, n + 1))
+    for (location, period), value in sums.items():
+        values[location, period + 1] = value * cube.scale(properties[0][0])
+    return values[:, 1:], values[:, 0].sum()
+
+
+def check_time(report, cube, properties, call_paths):
+    """The pane Time has the cube's values."""
+    values, outside = over_time(cube, properties, call_paths)
+    shown = report.view(
+        "({map: [...view.model.byPeriod.map], profile: [...view.model.byPeriod.profile],"
+        " outside: view.model.byPeriod.outside, group: view.model.byPeriod.group})"
+    )
+    assert shown["group"] == 1
+    # sums of floating-point numbers are rounded
+    tolerance = {"rtol": 1e-11, "atol": 1e-12 * max(1e-300, abs(cube.whole(properties[0][0])))}
+    np.testing.assert_allclose(np.reshape(shown["map"], values.shape), values, **tolerance)
+    np.testing.assert_allclose(shown["profile"], values.sum(axis=0), **tolerance)
+    np.testing.assert_allclose(shown["outside"], outside, **tolerance)
+
+
+@pytest.mark.parametrize("kind", ["phase", "bin"])
+def test_time__shows_what_over_time_tells(browser, divided, tmp_path, kind):
+    cube = divided[kind]
+    report = Report(browser, cube.report(tmp_path / "t.html"))
+    for name in ("mpi", "omp_idle_threads", "visits", "bytes"):
+        report.open(link(cube, [(name, False)]))
+        told = cube.over_time(name).to_numpy()
+        shown = np.reshape(report.view("[...view.model.byPeriod.map]"), told.T.shape)
+        np.testing.assert_allclose(shown, told.T, rtol=1e-12)
+        total = cube.over_time(name, by="total")[name]
+        if total.any():
+            assert f"worst: {kind} {total.abs().idxmax()}," in report.pane("time").inner_text()
+    rng = np.random.default_rng(4)
+    for _ in range(3):
+        properties, call_paths = random_selection(rng, cube)
+        report.open(link(cube, properties, call_paths))
+        check_time(report, cube, properties, call_paths)
+    assert report.trouble == []
+    report.context.close()
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_time__of_random_cubes_is_exact(browser, tmp_path, large):
+    cube = divide(random_cube(10, large=large), 9)
+    report = Report(browser, cube.report(tmp_path / "x.html"))
+    rng = np.random.default_rng(2)
+    for selection in [random_selection(rng, cube) for _ in range(4)] + [([("counter", False)], [])]:
+        report.open(link(cube, *selection))
+        check_time(report, cube, *selection)
+    assert report.trouble == []
+    report.context.close()
+
+
+def time_place(cube, column, row):
+    """Where a cell of the heat map lies in the canvas: a function of its size."""
+    left, right, top, under = 104, 14, 57, 18
+
+    def at(box):
+        width, height = box["width"] - left - right, box["height"] - top - under
+        x = left + (column + 0.5) * width / len(cube.periods)
+        y = 20 if row < 0 else top + (row + 0.5) * height / cube.system.n_locations
+        return box["x"] + x, box["y"] + y
+
+    return at
+
+
+def test_time__tells_what_is_under_the_mouse_and_can_be_put_away(browser, divided, tmp_path):
+    cube = divided["phase"]
+    report = Report(browser, cube.report(tmp_path / "t.html"), "#p=time")
+    pane = report.pane("time")
+    told = cube.over_time("time").to_numpy()
+    for column, row in ((0, 0), (5, 4), (2, -1)):
+        report.page.mouse.move(*time_place(cube, column, row)(pane.locator("canvas").bounding_box()))
+        tip = pane.locator(".tc-tip")
+        location = [at for at in cube.system.location if at >= 0][row]
+        wanted = told[column].sum() if row < 0 else told[column, location]
+        assert float(tip.get_attribute("data-value").split()[0]) == pytest.approx(wanted)
+        where = "all locations" if row < 0 else f"rank {location // 3} thread {location % 3}"
+        assert f"phase {column}, {where}" in tip.inner_text()
+    pane.locator("canvas").focus()
+    report.page.mouse.move(10, 10)
+    report.press("ArrowRight")
+    assert f"phase {told.sum(axis=1).argmax()}, all locations" in pane.locator(".tc-tip").inner_text()
+    report.press("ArrowLeft", "ArrowDown")
+    assert f"phase {told.sum(axis=1).argmax() - 1}, rank 0 thread 0" in pane.locator(".tc-tip").inner_text()
+    report.page.get_by_role("button", name="Time: when it happened").click()
+    assert pane.count() == 0
+    report.open("#p=mpi")
+    assert pane.count() == 0  # as it was left
+    assert report.trouble == []
+    report.context.close()
+
+
+def only(cube, first, last):
+    """The cube of some periods."""
+    cells = {}
+    for name, found in cube.period_cells.items():
+        part = found.where((found.period >= first) & (found.period <= last))
+        cells[name] = Cells.sum(part.call_path, part.location, part.value)
+    return cube.replaced(cells=cells, periods=None, period_cells=None)
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_time__scopes_the_trees_to_periods(browser, tmp_path, large):
+    cube = divide(random_cube(10, large=large), 9)
+    report = Report(browser, cube.report(tmp_path / "x.html"))
+    rng = np.random.default_rng(3)
+    for first, last in ((2, 2), (3, 7), (0, 8)):
+        properties, call_paths = random_selection(rng, cube)
+        report.open(link(cube, properties, call_paths, f"&t={first}-{last}"))
+        check_shown(report, only(cube, first, last), properties, call_paths)
+        check_time(report, cube, properties, call_paths)  # it goes on to show all of them
+    report.open(link(cube, properties, call_paths, "&t=3-9"))
+    assert "Not in this cube: periods 3-9" in report.page.locator(".tc-message").inner_text()
+    check_shown(report, cube, properties, call_paths)
+    assert report.trouble == []
+    report.context.close()
+
+
+def test_time__is_scoped_by_a_click_a_drag_and_keys(browser, divided, tmp_path):
+    cube = divided["phase"]
+    report = Report(browser, cube.report(tmp_path / "t.html"), "#p=time")
+    canvas = report.pane("time").locator("canvas")
+    mouse, time = report.page.mouse, cube.properties.number["time"]
+
+    def place(column):
+        return time_place(cube, column, 1)(canvas.bounding_box())
+
+    def check(first, last):
+        report.settle()
+        assert report.view("view.model.scope") == [first, last]
+        wanted = only(cube, first, last).total("time")
+        assert report.rows("properties")[time][1] == pytest.approx(wanted)
+        assert sum(value for _, value, *_ in report.rows("system").values()) == pytest.approx(wanted)
+        assert f"t={first}-{last}" in report.page.url
+
+    mouse.click(*place(1))
+    check(1, 1)
+    assert "only of phase 1" in report.page.locator(".tc-footer").inner_text()
+    mouse.move(*place(4))
+    mouse.down()
+    mouse.move(*place(3))
+    mouse.move(*place(2))
+    mouse.up()
+    check(2, 4)
+    mouse.click(*place(0))
+    check(0, 0)
+    mouse.click(*place(0))  # again: all of the time
+    report.settle()
+    assert report.view("view.model.scope") is None
+    canvas.focus()
+    mouse.move(10, 10)
+    report.press("ArrowRight", "ArrowLeft", "Enter")
+    check(4, 4)  # beside the worst
+    report.page.get_by_role("button", name="above: only phase 4").click()
+    report.settle()
+    assert report.rows("properties")[time][1] == pytest.approx(cube.total("time"))
+    report.press("Escape")
+    mouse.click(*place(5))
+    check(5, 5)
+    report.page.get_by_role("button", name="Time: when it happened").click()  # put away it scopes nothing
+    report.settle()
+    assert report.rows("properties")[time][1] == pytest.approx(cube.total("time"))
+    assert report.trouble == []
+    report.context.close()
+
+
+def test_properties__that_overlap_others_are_not_taken_off_what_is_above(browser, tmp_path):
+    """The number beside an open property is what the call tree shows of it."""
+    values = {"time": {("main", 0, 0): 100}, "a": {("main", 0, 0): 40}, "b": {("main", 0, 0): 30}}
+    cube = small_cube(values, parents={"a": "time", "b": "time"})
+    cube.properties.overlaps[2] = True
+    report = Report(browser, cube.report(tmp_path / "o.html"), "#p=~time")
+    assert report.rows("properties")[0][1] == pytest.approx(cube.own_total("time"))
+    assert report.rows("properties")[0][1] == report.rows("calls")[0][1] == 0.06
+    report.context.close()
+
+
+def test_time__of_many_periods_has_columns_of_several(browser, tmp_path):
+    cube = divide(random_cube(11, n_calls=6, n_locations=4), 5000, outside=False)
+    report = Report(browser, cube.report(tmp_path / "m.html"), "#p=time")
+    group, columns = report.view("[view.model.byPeriod.group, view.model.byPeriod.columns]")
+    assert group > 1 and columns == -(-5000 // group)
+    told = cube.over_time("time").to_numpy()
+    np.testing.assert_allclose(report.view("[...view.model.byPeriod.profile]"), told.sum(axis=1), rtol=1e-12)
+    summed = np.add.reduceat(told, np.arange(0, 5000, group), axis=0)
+    shown = np.reshape(report.view("[...view.model.byPeriod.map]"), (4, columns))
+    np.testing.assert_allclose(shown, summed.T, rtol=1e-12, atol=1e-12)
+    assert report.trouble == []
+    report.context.close()
+
+
+def test_time__is_not_there_where_nothing_is_divided(report):
+    assert report.pane("time").count() == 0
+    assert report.page.get_by_role("button", name="Time: when it happened").count() == 0
 
 
 def test_names__are_text_and_nothing_else(browser, tmp_path):

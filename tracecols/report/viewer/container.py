@@ -9,6 +9,13 @@ when somebody selects it:
     For every cell, in order of call path and location: location (difference to the one before, the first of a call path to 0),
     value.
 
+A property of a cube that is divided by phases or bins has a third block, read when the time is looked at:
+
+``periods``
+    For every call path and location that have cells, in order: call path (difference to the one before), location, number of
+    cells; then for every cell, in order of call path, location and period: period (difference to the one before, the first of a
+    location to -1, which is what lies outside of all phases), value.
+
 Every column is an integer array of a fixed width of 1 to 8 bytes, two's complement, stored byte plane by byte plane: first
 the lowest byte of every number, then the next. Most upper bytes are alike, so `deflate` makes little of them. Values of a
 property that is not integer are the bits of float64. Blocks and header are raw deflate streams.
@@ -29,6 +36,7 @@ from tracecols.report.viewer.topologies import topologies_of
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.diagnosis import Diagnosis
 from tracecols.severity.narrowed import asked_for
+from tracecols.severity.periods import OUTSIDE, PeriodAxis, PeriodCells
 from tracecols.severity.reduction import widened
 from tracecols.version import __version__
 
@@ -46,14 +54,25 @@ class Container:
     ----------
     header : bytes
     blocks : list of bytes
-        `sums` and `cells` of each property in turn; empty where a property has no cells.
+        `sums` and `cells` of each property in turn; then, of a cube that is divided, `periods` of each. Empty where a property
+        has no cells.
     start : int
         The property that is selected at first.
+    n_properties : int
     """
 
     header: bytes
     blocks: list[bytes]
     start: int
+    n_properties: int
+
+    @property
+    def order(self) -> list[int]:
+        """The blocks in the order they are wanted: of what is shown first, then sums, which are small, cells, and periods."""
+        n = 2 * self.n_properties
+        first = [2 * self.start, 2 * self.start + 1, n + self.start] if self.start >= 0 else []
+        found = dict.fromkeys([*first, *range(0, n, 2), *range(1, n, 2), *range(n, len(self.blocks))])
+        return [i for i in found if i < len(self.blocks)]
 
 
 def deflate(data: bytes, level: int = 6) -> bytes:
@@ -98,13 +117,17 @@ def pack(cube: SeverityCube) -> Container:
     # the viewer adds up whatever it shows
     cube = cube.additive()
     blocks: list[bytes] = []
+    by_period: list[bytes] = []
     stored: list[dict[str, Any]] = []
     for name in cube.properties.id:
         cells = cube.cells[name]
         call_path, location, value = cells.call_path.astype(np.int64), cells.location.astype(np.int64), cells.value
-        if widened(value).dtype == object:
-            # sums would exceed the 64-bit integers that the page computes with
-            value = value.astype(np.float64)
+        divided = None if cube.periods is None else cube.period_cells[name]
+        values = [value] if divided is None else [value, divided.value]
+        if any(v.dtype.kind == "f" or widened(v).dtype == object for v in values):
+            # floating point, or sums would exceed the 64-bit integers that the page computes with
+            values = [v.astype(np.float64, copy=False) for v in values]
+        value = values[0]
         kind = "f" if value.dtype.kind == "f" else "i"
         first = np.flatnonzero(np.diff(call_path, prepend=-1))
         sums = np.add.reduceat(value, first) if first.size else value[:0]
@@ -115,7 +138,7 @@ def pack(cube: SeverityCube) -> Container:
         sum_widths, sum_block = _columns(np.diff(rows, prepend=0), count, sums)
         cell_widths, cell_block = _columns(step, value)
         blocks += [deflate(sum_block), deflate(cell_block)] if first.size else [b"", b""]
-        large = kind == "i" and float(np.abs(value.astype(np.float64)).sum()) >= EXACT
+        large = kind == "i" and any(float(np.abs(v.astype(np.float64)).sum()) >= EXACT for v in values)
         total = str(value.sum()).replace("inf", "Infinity")  # as text: JSON has neither 64-bit integers nor NaN
         stored.append(
             {
@@ -128,6 +151,10 @@ def pack(cube: SeverityCube) -> Container:
                 "widths": [sum_widths, cell_widths],
             }
         )
+        if divided is not None:
+            about, block = _periods(divided, values[1])
+            stored[-1]["periods"] = about
+            by_period.append(block)
     found = diagnosis_of(cube)
     start = start_of(cube, found)
     leading = found.findings[0] if found and found.findings else None
@@ -136,7 +163,36 @@ def pack(cube: SeverityCube) -> Container:
         "start_call": leading.call_path if leading and cube.properties.number[leading.property] == start else -1,
         "overview": overview(cube, found),
     }
-    return Container(deflate(json.dumps(header, separators=(",", ":"), allow_nan=False).encode()), blocks, start)
+    if cube.periods is not None:
+        header["periods"] = _axis(cube, cube.periods)
+    packed = deflate(json.dumps(header, separators=(",", ":"), allow_nan=False).encode())
+    return Container(packed, blocks + by_period, start, len(stored))
+
+
+def _periods(cells: PeriodCells, value: NDArray[Any]) -> tuple[dict[str, Any], bytes]:
+    """Return what the header tells of the cells of a property by period, and their block."""
+    if not len(cells):
+        return {"runs": 0, "cells": 0, "widths": []}, b""
+    call_path, location, period = (c.astype(np.int64) for c in (cells.call_path, cells.location, cells.period))
+    first = np.flatnonzero((np.diff(call_path, prepend=-1) != 0) | (np.diff(location, prepend=-1) != 0))
+    step = np.diff(period, prepend=OUTSIDE)
+    step[first] = period[first] - OUTSIDE
+    count = np.diff(first, append=period.size)
+    widths, block = _columns(np.diff(call_path[first], prepend=0), location[first], count, step, value)
+    return {"runs": int(first.size), "cells": int(period.size), "widths": widths}, deflate(block)
+
+
+def _axis(cube: SeverityCube, axis: PeriodAxis) -> dict[str, Any]:
+    """Return the phases or bins; times are ticks since the first event."""
+    first = int((cube.facts.get("trace") or {}).get("first_time") or 0)
+    return {
+        "kind": axis.kind,
+        "words": axis.words,
+        "resolution": cube.resolution,
+        "begin": (axis.begin_time - first).tolist(),
+        "end": (axis.end_time - first).tolist(),
+        "n_locations": axis.n_locations.tolist(),
+    }
 
 
 def start_of(cube: SeverityCube, found: Diagnosis | None = None) -> int:

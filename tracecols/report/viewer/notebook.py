@@ -78,7 +78,7 @@ def widget(cube: SeverityCube, height: int = 620) -> Any:
 def mimebundle(cube: SeverityCube) -> dict[str, Any]:
     """Return what a notebook shows for a cube: the widget if anywidget is there and the cube is not large, else a table."""
     plain = {"text/plain": repr(cube)}
-    if sum(map(len, cube.cells.values())) <= SHOWN_UNASKED:
+    if sum(map(len, cube.cells.values())) + sum(map(len, cube.period_cells.values())) <= SHOWN_UNASKED:
         try:
             return {**widget(cube)._repr_mimebundle_(), **plain}
         except MissingExtraError:

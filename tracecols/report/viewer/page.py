@@ -86,10 +86,7 @@ def write_page(cube: SeverityCube, path: str | Path, title: str | None = None) -
         # the viewer starts before the cells are there, however many follow
         out.write(element("tracecols-header", packed.header))
         out.write(f'<script type="module" async>{script}</script>\n')
-        # first what the viewer shows first, then sums, which are small, then cells
-        n = len(packed.blocks)
-        order = [2 * packed.start, 2 * packed.start + 1] if packed.start >= 0 else []
-        for i in dict.fromkeys([*order, *range(0, n, 2), *range(1, n, 2)]):
+        for i in packed.order:
             if packed.blocks[i]:
                 out.write(element(f"tracecols-block-{i}", packed.blocks[i]))
         out.write("</body>\n</html>\n")

@@ -1,4 +1,4 @@
-import { useEffect, useLayoutEffect, useReducer, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import { SCALES } from "./colours.js";
 import { copyText } from "./copy.js";
 import { CallDetails, PropertyDetails, SystemDetails } from "./details.jsx";
@@ -9,6 +9,7 @@ import { count } from "./numbers.js";
 import { Overview } from "./overview.jsx";
 import { TreePane } from "./pane.jsx";
 import { Strip } from "./ranges.jsx";
+import { Time } from "./time.jsx";
 import { Topology } from "./topology.jsx";
 
 const THEMES = { auto: "Theme: as the system", light: "Theme: light", dark: "Theme: dark" };
@@ -219,6 +220,9 @@ export function App({ model, title, links, page }) {
   const [shares, setShares] = useState([1.05, 1.35, 1.15]);
   const [popup, setPopup] = useState("");
   const [overview, setOverview] = useState(() => page && remembered("overview") !== "hidden");
+  // a link that is scoped to periods shows them
+  useMemo(() => model.showTime(Boolean(model.scope) || (page && remembered("time") !== "hidden")), [model]);
+  const time = model.showsTime;
   const root = useRef();
   const columns = useRef();
   const { cube, settings } = model;
@@ -270,7 +274,7 @@ export function App({ model, title, links, page }) {
   return (
     <div
       ref={root}
-      class={`tracecols ${dark ? "tc-dark" : "tc-light"}${page ? " tc-page" : " tc-inline"}`}
+      class={`tracecols ${dark ? "tc-dark" : "tc-light"}${page ? " tc-page" : " tc-inline"}${time ? " tc-with-time" : ""}`}
       data-busy={model.busy ? "" : undefined}
       onKeyDown={keys}
       // notebooks have keys of their own, which must not act while this view has the focus
@@ -301,6 +305,17 @@ export function App({ model, title, links, page }) {
               onClick={() => {
                 remember("overview", overview ? "hidden" : "shown");
                 setOverview(!overview);
+              }}
+            />
+          )}
+          {header.periods && (
+            <Tool
+              icon="time"
+              title="Time: when it happened"
+              on={time}
+              onClick={() => {
+                remember("time", time ? "hidden" : "shown");
+                model.showTime(!time);
               }}
             />
           )}
@@ -343,6 +358,7 @@ export function App({ model, title, links, page }) {
           <SystemDetails model={model} />
         </div>
       </main>
+      {time && <Time model={model} />}
       <footer class="tc-footer">
         <span class="tc-legend">
           <span>{cube.isDifference ? "\u2212100 %" : "0"}</span>

@@ -4,6 +4,9 @@ import { withoutResidue } from "./numbers.js";
 const VERSION = 1;
 const UPPER = 4294967296;
 
+/** Values per location and column of time that are held at once. */
+const MAP_CELLS = 1 << 22;
+
 /** Decode base64 of a data element. */
 export function fromBase64(text) {
   if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
@@ -93,7 +96,8 @@ class Cache {
 export class Cube {
   /**
    * @param {object} header what container.py writes
-   * @param {(block: number) => Promise<Uint8Array>} read a compressed block: 2 p sums, 2 p + 1 cells of property p
+   * @param {(block: number) => Promise<Uint8Array>} read a compressed block: 2 p sums, 2 p + 1 cells of property p; of n, 2 n + p
+   *   its cells by period
    */
   constructor(header, read) {
     if (header.version !== VERSION) throw new Error(`the data have format ${header.version}, this viewer reads ${VERSION}`);
@@ -113,23 +117,35 @@ export class Cube {
       if (row >= 0) this.nodeOf[row] = node;
     });
     const integers = this.stored.map((s) => (s.kind === "float" ? Number(s.total) : BigInt(s.total)));
-    const own = integers.slice();
-    const sizes = integers.map((v) => Math.abs(Number(v)));
+    this.totals = this.totalsOf(integers);
+    // of a difference shares refer to the total of what was subtracted
+    this.totals.whole = this.totals.whole.map((whole, i) => this.stored[i].whole || whole);
+    this.isDifference = Boolean(header.difference);
+    this.periods = header.periods ?? null;
+    this.cache = new Cache(512 << 20);
+    this.flat = this.flatten();
+  }
+
+  /**
+   * Totals of all properties, with and without the properties below them, and what 100 percent are: without sign that of the root.
+   * @param {(number | bigint)[]} sums of each property, as they are stored
+   */
+  totalsOf(sums) {
+    const own = sums.slice();
+    const sizes = sums.map((v) => Math.abs(Number(v)));
     this.properties.parent.forEach((above, i) => {
-      if (above < 0) return;
-      own[above] = typeof own[above] === typeof integers[i] ? own[above] - integers[i] : Number(own[above]) - Number(integers[i]);
-      sizes[above] += Math.abs(Number(integers[i]));
+      // as in `terms`
+      if (above < 0 || this.header.properties.overlaps[i]) return;
+      own[above] = typeof own[above] === typeof sums[i] ? own[above] - sums[i] : Number(own[above]) - Number(sums[i]);
+      sizes[above] += Math.abs(Number(sums[i]));
     });
     own.forEach((v, i) => {
       if (typeof v === "number") [own[i]] = withoutResidue([v], [sizes[i]]);
     });
-    this.total = integers.map((v, i) => Number(v) / this.stored[i].scale);
-    this.ownTotal = own.map((v, i) => Number(v) / this.stored[i].scale);
-    // what 100 percent are, without sign: of a difference the total of what was subtracted
-    this.whole = this.stored.map((s, i) => s.whole || Math.abs(this.total[this.properties.root(i)]));
-    this.isDifference = Boolean(header.difference);
-    this.cache = new Cache(512 << 20);
-    this.flat = this.flatten();
+    const inUnits = (v, i) => Number(v) / this.stored[i].scale;
+    const inclusive = sums.map(inUnits);
+    const whole = inclusive.map((_, i) => Math.abs(inclusive[this.properties.root(i)]));
+    return { own: own.map(inUnits), inclusive, whole };
   }
 
   /** The flat view: regions of one name, file and line, and below each its call paths. */
@@ -166,7 +182,7 @@ export class Cube {
   }
 
   /** How a selection of properties adds up: each once, and where exclusive the children taken off that are parts of it. */
-  terms(selection) {
+  terms(selection, hasCells = (stored) => stored.rows) {
     const terms = [];
     for (const [property, exclusive] of selection) {
       terms.push([property, 1]);
@@ -175,7 +191,7 @@ export class Cube {
         if (!this.header.properties.overlaps[child]) terms.push([child, -1]);
       }
     }
-    return terms.filter(([p]) => this.stored[p]?.rows);
+    return terms.filter(([p]) => this.stored[p] && hasCells(this.stored[p]));
   }
 
   kind(terms) {
@@ -222,9 +238,14 @@ export class Cube {
   /**
    * Values per call path of selected properties, over all locations.
    * @param {[number, boolean][]} selection properties, and whether without their children
+   * @param {[number, number] | null} scope the first and the last period that count; all of the time without
    * @returns {Promise<{own: Float64Array, inclusive: Float64Array}>} seconds, occurrences or bytes
    */
-  async byCallPath(selection) {
+  async byCallPath(selection, scope = null) {
+    if (scope) {
+      const { sums, terms, isRounded } = await this.within(selection, scope, this.calls.length, ({ call }, r) => call[r]);
+      return { own: this.scaled(sums, terms), inclusive: this.scaled(this.calls.inclusive(sums, isRounded), terms) };
+    }
     const terms = this.terms(selection);
     const kind = this.kind(terms);
     const own = kind === "large" ? new BigInt64Array(this.calls.length) : new Float64Array(this.calls.length);
@@ -243,8 +264,14 @@ export class Cube {
    * Values per location of selected properties on selected call paths.
    * @param {[number, boolean][]} selection
    * @param {Uint8Array} mask 1 for every call path that counts
+   * @param {[number, number] | null} scope the first and the last period that count; all of the time without
    */
-  async byLocation(selection, mask) {
+  async byLocation(selection, mask, scope = null) {
+    if (scope) {
+      const at = ({ call, location }, r) => (mask[call[r]] ? location[r] : -1);
+      const { sums, terms } = await this.within(selection, scope, this.nLocations, at);
+      return this.scaled(sums, terms);
+    }
     const terms = this.terms(selection);
     const kind = this.kind(terms);
     const sums = kind === "large" ? new BigInt64Array(this.nLocations) : new Float64Array(this.nLocations);
@@ -263,6 +290,113 @@ export class Cube {
     }
     if (sizes) withoutResidue(sums, sizes);
     return this.scaled(sums, terms);
+  }
+
+  /** The cells of a property by period: for every run its call path and location, for every cell its period, -1 outside of all. */
+  async periodCells(property, form) {
+    return this.cache.get(`t${property}${form}`, async () => {
+      const { runs: n, cells, widths } = this.stored[property].periods;
+      const bytes = await inflate(await this.read(2 * this.stored.length + property));
+      let at = 0;
+      const column = (k, length, decode) => {
+        const found = decode(bytes, at, length, widths[k], form);
+        at += length * widths[k];
+        return found;
+      };
+      const call = column(0, n, narrow);
+      for (let i = 1; i < n; i++) call[i] += call[i - 1];
+      const location = column(1, n, narrow);
+      const counts = column(2, n, narrow);
+      const starts = new Int32Array(n + 1);
+      for (let i = 0; i < n; i++) starts[i + 1] = starts[i] + counts[i];
+      const period = column(3, cells, narrow);
+      for (let r = 0; r < n; r++) {
+        period[starts[r]] -= 1;
+        for (let i = starts[r] + 1; i < starts[r + 1]; i++) period[i] += period[i - 1];
+      }
+      return { call, location, starts, period, value: column(4, cells, values) };
+    });
+  }
+
+  /** Add up cells by period of selected properties: `add` is given each run of a call path and location, and adds up its cells. */
+  async addPeriods(selection, add) {
+    const terms = this.terms(selection, (stored) => stored.periods.runs);
+    const kind = this.kind(terms);
+    for (const [property, sign] of terms) {
+      const cells = await this.periodCells(property, this.form(property, kind));
+      for (let r = 0; r < cells.call.length; r++) add(cells, r, sign);
+    }
+    return terms;
+  }
+
+  /** Numbers to add up cells of selected properties by period in; of those that are rounded also their sizes. */
+  periodSums(selection, n) {
+    const kind = this.kind(this.terms(selection, (stored) => stored.periods.runs));
+    return {
+      sums: kind === "large" ? new BigInt64Array(n) : new Float64Array(n),
+      sizes: kind === "float" ? new Float64Array(n) : null,
+    };
+  }
+
+  /** Sums of selected properties in some periods: `at` says where the cells of a run count, -1 nowhere. */
+  async within(selection, [from, to], n, at) {
+    const { sums, sizes } = this.periodSums(selection, n);
+    const terms = await this.addPeriods(selection, (cells, r, sign) => {
+      const k = at(cells, r);
+      if (k < 0) return;
+      const { starts, period, value } = cells;
+      for (let i = starts[r]; i < starts[r + 1]; i++) {
+        if (period[i] < from || period[i] > to) continue;
+        if (sign > 0) sums[k] += value[i];
+        else sums[k] -= value[i];
+        if (sizes) sizes[k] += Math.abs(value[i]);
+      }
+    });
+    if (sizes) withoutResidue(sums, sizes);
+    return { sums, terms, isRounded: Boolean(sizes) };
+  }
+
+  /** Totals of all properties in some periods; this reads all of them. */
+  async totalsWithin(scope) {
+    const sums = [];
+    for (let p = 0; p < this.stored.length; p++) {
+      const found = await this.within([[p, false]], scope, 1, () => 0);
+      sums.push(this.stored[p].kind === "float" ? Number(found.sums[0]) : BigInt(found.sums[0]));
+    }
+    return this.totalsOf(sums);
+  }
+
+  /**
+   * Values per location and period of selected properties on selected call paths.
+   *
+   * Of many periods several that follow each other are one column, so that all of it fits into memory.
+   * @param {[number, boolean][]} selection
+   * @param {Uint8Array} mask 1 for every call path that counts
+   */
+  async byPeriod(selection, mask) {
+    const n = this.periods.begin.length;
+    const group = Math.max(1, Math.ceil(n / Math.max(16, Math.min(2048, Math.floor(MAP_CELLS / Math.max(1, this.nLocations))))));
+    const columns = Math.ceil(n / group);
+    // first what is outside of all periods
+    const profile = this.periodSums(selection, n + 1);
+    const map = this.periodSums(selection, this.nLocations * columns);
+    const terms = await this.addPeriods(selection, ({ call, location, starts, period, value }, r, sign) => {
+      if (!mask[call[r]]) return;
+      const row = location[r] * columns;
+      for (let i = starts[r]; i < starts[r + 1]; i++) {
+        const v = sign > 0 ? value[i] : -value[i];
+        const k = period[i];
+        const at = row + Math.floor(k / group);
+        profile.sums[k + 1] += v;
+        if (k >= 0) map.sums[at] += v;
+        if (!profile.sizes) continue;
+        profile.sizes[k + 1] += Math.abs(v);
+        if (k >= 0) map.sizes[at] += Math.abs(v);
+      }
+    });
+    for (const { sums, sizes } of [profile, map]) if (sizes) withoutResidue(sums, sizes);
+    const all = this.scaled(profile.sums, terms);
+    return { group, columns, map: this.scaled(map.sums, terms), profile: all.subarray(1), outside: all[0] };
   }
 
   /** Spread values of locations over the system tree. */

@@ -29,7 +29,7 @@ export function PropertyDetails({ model }) {
   const whole = model.whole("properties", node);
   const base =
     properties.title[
-      whole === model.cube.whole[model.time(node)] && model.isTime(model.cube.properties.root(node))
+      whole === model.totals.whole[model.time(node)] && model.isTime(model.cube.properties.root(node))
         ? model.time(node)
         : model.cube.properties.root(node)
     ];

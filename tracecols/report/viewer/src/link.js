@@ -42,7 +42,7 @@ class Addresses {
 /**
  * The selection as the fragment of an address: names, so that a link holds for another report of the same program.
  *
- *   #p=omp_idle_threads&c=main/solve/MPI_Recv&s=..&mode=relative&calls=flat&system=topology
+ *   #p=omp_idle_threads&c=main/solve/MPI_Recv&s=..&t=3-5&mode=relative&calls=flat&system=topology
  *
  * A node that is open, and so stands for what is not below it, has a leading '~'.
  */
@@ -71,6 +71,7 @@ export class Links {
     list("p", model.trees.properties, addresses.properties);
     list("c", model.callTree, addresses[model.settings.calls === "flat" ? "flat" : "calls"]);
     list("s", model.trees.system, addresses.system);
+    if (model.scope) parts.push(`t=${model.scope.join("-")}`);
     for (const key in KEPT) if (model.settings[key] !== DEFAULTS[key]) parts.push(`${key}=${model.settings[key]}`);
     return `#${parts.join("&")}`;
   }
@@ -111,6 +112,10 @@ export class Links {
     if (given.p) follow(given.p, model.trees.properties, addresses.properties);
     follow(given.c, model.callTree, addresses[settings.calls === "flat" ? "flat" : "calls"]);
     follow(given.s, model.trees.system, addresses.system);
+    const scope = given.t?.match(/^(\d+)-(\d+)$/)?.slice(1).map(Number);
+    const fits = scope && scope[0] <= scope[1] && scope[1] < (model.cube.periods?.begin.length ?? 0);
+    if (given.t && !fits) missing.push(`periods ${given.t}`);
+    if (fits || model.scope) model.setScope(fits ? scope : null);
     if (missing.length) model.say(`Not in this cube: ${missing.join(", ")}`);
     return true;
   }

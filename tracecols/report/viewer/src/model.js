@@ -1,4 +1,4 @@
-import { signed } from "./numbers.js";
+import { periodText, signed } from "./numbers.js";
 import { Tree } from "./tree.js";
 
 export const MODES = {
@@ -50,6 +50,11 @@ export class Model {
     this.byLocation = new Float64Array(cube.nLocations);
     this.setCalls(new Float64Array(cube.calls.length), new Float64Array(cube.calls.length));
     this.setLocations(this.byLocation);
+    this.byPeriod = null;
+    this.showsTime = false;
+    // the first and the last period that the trees are of; null: all of the time
+    this.scope = null;
+    this.totals = cube.totals;
     this.ready = Promise.resolve();
     const { properties, system } = cube.header;
     const of = (label, forest, more = {}) => new Tree(forest, { label, onChange: (what) => this.changed(what), ...more });
@@ -90,10 +95,10 @@ export class Model {
     if (hot < 0) return;
     const first = cube.properties.root(hot);
     const expanded = new Set(cube.properties.ancestors(hot));
-    const limit = this.settings.threshold * cube.whole[first];
+    const limit = this.settings.threshold * cube.totals.whole[first];
     // what is worth a look is open, but not the selected property: closed, it stands for all of it
     for (let i = first; i < cube.properties.end[first]; i++)
-      if (Math.abs(cube.total[i]) >= limit && cube.properties.depth[i] < 3) expanded.add(i);
+      if (Math.abs(cube.totals.inclusive[i]) >= limit && cube.properties.depth[i] < 3) expanded.add(i);
     for (let i = hot; i < cube.properties.end[hot]; i++) expanded.delete(i);
     trees.properties.set({ expanded, selected: [hot] });
     const system = [];
@@ -175,6 +180,23 @@ export class Model {
     this.onSettings?.(this.settings);
   }
 
+  /** Show the pane Time or not; what it shows is read only then. */
+  showTime(on) {
+    this.showsTime = Boolean(on && this.cube.periods);
+    // a scope that cannot be seen would mislead
+    if (!this.showsTime) this.scope = null;
+    this.update();
+    this.emit();
+  }
+
+  /** Let the trees tell of some periods only, or with null of all of the time. */
+  setScope(scope) {
+    this.scope = scope;
+    if (scope) this.showsTime = true;
+    this.update();
+    this.emit();
+  }
+
   changed(what) {
     if (!this.trees) return;
     if (what === "selection") this.update();
@@ -203,7 +225,7 @@ export class Model {
   }
 
   update() {
-    const key = JSON.stringify([this.selection(), this.settings.calls, this.callTree.selection()]);
+    const key = JSON.stringify([this.selection(), this.settings.calls, this.callTree.selection(), this.showsTime, this.scope]);
     if (key === this.key) return;
     this.key = key;
     const generation = ++this.generation;
@@ -226,11 +248,16 @@ export class Model {
 
   async compute(generation) {
     const selection = this.selection();
-    const properties = JSON.stringify(selection);
+    const { scope } = this;
+    const properties = JSON.stringify([selection, scope]);
     if (properties !== this.callsOf) {
-      const { own, inclusive } = await this.cube.byCallPath(selection);
+      const inScope = JSON.stringify(scope);
+      const totals = inScope === this.totalsIn ? this.totals : scope ? await this.cube.totalsWithin(scope) : this.cube.totals;
+      const { own, inclusive } = await this.cube.byCallPath(selection, scope);
       if (generation !== this.generation) return;
       this.callsOf = properties;
+      this.totalsIn = inScope;
+      this.totals = totals;
       this.setCalls(own, inclusive);
       this.arrange();
       if (this.openHot) {
@@ -239,10 +266,15 @@ export class Model {
       }
       this.emit();
     }
-    const byLocation = await this.cube.byLocation(selection, this.mask());
+    const byLocation = await this.cube.byLocation(selection, this.mask(), scope);
     if (generation !== this.generation) return;
     this.setLocations(byLocation);
     this.arrange();
+    if (this.showsTime) {
+      const byPeriod = await this.cube.byPeriod(selection, this.mask());
+      if (generation !== this.generation) return;
+      this.byPeriod = byPeriod;
+    }
     this.error = "";
     this.onSelection?.();
   }
@@ -303,7 +335,7 @@ export class Model {
 
   /** The values of a pane's nodes: with their subtree and without. */
   values(pane) {
-    if (pane === "properties") return { own: this.cube.ownTotal, inclusive: this.cube.total };
+    if (pane === "properties") return this.totals;
     if (pane === "calls") return this.settings.calls === "flat" ? this.flat : this.calls;
     return this.system;
   }
@@ -328,7 +360,7 @@ export class Model {
 
   /** What the selected properties amount to. */
   selectedTotal() {
-    return this.selection().reduce((sum, [node, open]) => sum + (open ? this.cube.ownTotal : this.cube.total)[node], 0);
+    return this.selection().reduce((sum, [node, open]) => sum + (open ? this.totals.own : this.totals.inclusive)[node], 0);
   }
 
   /** What 100 percent are for a node; without sign, so that shares have that of their values. */
@@ -336,10 +368,11 @@ export class Model {
     const { cube } = this;
     const property = pane === "properties" ? node : this.property();
     const root = cube.properties.root(property);
-    if (pane === "properties") return cube.whole[mode === "root" || mode === "relative" || !this.isTime(root) ? root : this.time(root)];
+    const { whole } = this.totals;
+    if (pane === "properties") return whole[mode === "root" || mode === "relative" || !this.isTime(root) ? root : this.time(root)];
     if (mode === "relative") return Math.abs(pane === "calls" ? this.selectedTotal() : this.selectedValue());
     if (mode === "root") return Math.abs(this.values(pane).inclusive[this.tree(pane).forest.root(node)]);
-    return cube.whole[this.isTime(root) ? this.time(root) : root];
+    return whole[this.isTime(root) ? this.time(root) : root];
   }
 
   isTime(root) {
@@ -370,7 +403,8 @@ export class Model {
   hint() {
     const { mode } = this.settings;
     if (mode === "plain") return "colours: percent of the total";
-    return MODES[mode].hint + (this.cube.isDifference && mode !== "relative" ? "; changes: of what was subtracted" : "");
+    const scoped = this.scope ? `; only of ${periodText(this.cube.periods, ...this.scope)}` : "";
+    return MODES[mode].hint + (this.cube.isDifference && mode !== "relative" ? "; changes: of what was subtracted" : "") + scoped;
   }
 
   /** The number of a node as it is shown. */
