@@ -605,7 +605,10 @@ def test_reference__corrects_to_the_same_times(name, has_locks, tmp_path, monkey
     has to wait for one it lets two threads hold it.
     """
     if not has_locks:
-        none = lambda locks: (np.full(len(locks), -1), np.zeros(len(locks), np.int64))  # noqa: E731
+
+        def none(locks):
+            return np.full(len(locks), -1), np.zeros(len(locks), np.int64)
+
         monkeypatch.setattr("tracecols.enhance.clocks.lock_order", none)
     recorded, reference = (
         Store(tracecols.convert(SHARED / "otf2_clocks" / f"{name}{s}", tmp_path / f"{s}.trace")) for s in ("", "_corrected")

@@ -19,7 +19,6 @@ from tracecols.schema import EventKind as K
 from tracecols.schema.answers import ANSWERS
 from tracecols.verbs.answers import Answer
 from tracecols.verbs.pictures import PICTURES
-from tracecols.verbs.times import divide_intervals
 
 TRACES = ("hybrid_2x3", "coll", "late_sender", "omp_basic")
 ROOT = {"hybrid_2x3": "h_region", "coll": "MPI_Bcast", "late_sender": "MPI_Recv", "omp_basic": "main"}
@@ -299,14 +298,6 @@ def test_time_profile__adds_up_to_the_profile(trace):
     expected = trace.flat_profile(by="path").set_index("path").exclusive_seconds
     found = trace.time_profile(9, by="path").groupby("path", observed=True).seconds.sum()
     assert found.to_dict() == pytest.approx({k: v for k, v in expected.items() if v}, rel=1e-12)
-
-
-def test_divide_intervals__of_intervals_that_run_backwards():
-    edges = np.array([0, 10, 20, 30])
-    row, at, length = divide_intervals(np.array([5, 25, 10]), np.array([25, 5, 10]), edges)
-    assert row.tolist() == [0, 0, 0, 1, 1, 1, 2]
-    assert at.tolist() == [0, 1, 2, 0, 1, 2, 1]
-    assert length.tolist() == [5, 10, 5, -5, -10, -5, 0]
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import math
 import re
 import reprlib
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -28,7 +28,7 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
     return f"did you mean {', '.join(near)}?" if near else otherwise
 
 
-def is_whole_number(given: object) -> bool:
+def is_whole_number(given: object) -> TypeGuard[int]:
     """Say whether something is an integer, of Python or of numpy; a truth value is none."""
     return isinstance(given, int | np.integer) and not isinstance(given, bool)
 

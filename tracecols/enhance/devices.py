@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,15 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.columns import Columns, CompoundTable, pick
 from tracecols.enhance.facts import Facts
-from tracecols.enhance.grouping import combine, join_occurrences, latest, latest_before, mask_of, pair_with_previous
+from tracecols.enhance.grouping import (
+    combine,
+    join_occurrences,
+    latest,
+    latest_before,
+    mask_of,
+    occurrence,
+    pair_with_previous,
+)
 from tracecols.enhance.grouping import number as number_of
 from tracecols.enhance.instances import CallInstances, attributed_events, outermost_call_paths
 from tracecols.enhance.locations import CALLSITE, PIECE, PIECE_PENDING
@@ -156,9 +165,34 @@ class PendingWork:
         keys = sorted(self.called.keys() | self.done.keys())
         return " ".join(":".join(map(str, (*key, self.called[key], self.done[key]))) for key in keys)
 
+    @cached_property
+    def _streams(self) -> set[tuple[str, int]]:
+        return {(what, stream) for what, _, stream, _ in self.called if stream >= 0}
+
+    @cached_property
+    def _of_streams(self) -> Counter[tuple[str, int, int]]:
+        """Calls less what is done, by what, stream and call site."""
+        found: Counter[tuple[str, int, int]] = Counter()
+        for counts, sign in ((self.called, 1), (self.done, -1)):
+            for (what, _, stream, site), n in counts.items():
+                found[what, stream, site] += sign * n
+        return found
+
+    @cached_property
+    def _of_sites(self) -> Counter[tuple[str, int, int]]:
+        """By process and call site: launches that refer to a stream (`stream`), other launches (`none`), kernels (`done`)."""
+        found: Counter[tuple[str, int, int]] = Counter()
+        for (what, process, stream, site), n in self.called.items():
+            if what == "kernel":
+                found["stream" if stream >= 0 else "none", process, site] += n
+        for (what, process, _, site), n in self.done.items():
+            if what == "kernel":
+                found["done", process, site] += n
+        return found
+
     def streams(self, what: str) -> list[int]:
         """Return the streams that calls before the piece refer to."""
-        return sorted({k[2] for k in self.called if k[0] == what and k[2] >= 0})
+        return sorted(stream for of, stream in self._streams if of == what)
 
     def processes(self) -> Ints:
         """Return the processes whose launches before the piece refer to streams or name call sites."""
@@ -166,19 +200,12 @@ class PendingWork:
 
     def of_stream(self, what: str, stream: int, site: int = -1) -> int:
         """Count the calls that refer to a stream, and a call site, less what is done; 0 where no call refers to the stream."""
-        if stream not in self.streams(what):
-            return 0
-        called, done = (
-            sum(n for k, n in counts.items() if (k[0], k[2], k[3]) == (what, stream, site))
-            for counts in (self.called, self.done)
-        )
-        return called - done
+        return self._of_streams[what, stream, site] if (what, stream) in self._streams else 0
 
     def of_site(self, process: int, site: int) -> int:
         """Count the launches of a process that name a call site and no stream, less the kernels that are theirs."""
-        mine = [k for k in self.called.keys() | self.done.keys() if (k[0], k[1], k[3]) == ("kernel", process, site)]
-        of_streams = sum(self.called[k] for k in mine if k[2] >= 0)
-        return self.called["kernel", process, -1, site] - max(sum(self.done[k] for k in mine) - of_streams, 0)
+        of_streams, others, done = (self._of_sites[of, process, site] for of in ("stream", "none", "done"))
+        return others - max(done - of_streams, 0)
 
     def of_process(self, process: int) -> int:
         """Count the launches of a process that refer to nothing, less all its kernels."""
@@ -376,16 +403,12 @@ class _Devices:
                 return
             keys = combine(*(np.concatenate([x[a], y[b]]) for x, y in zip(left, right, strict=True)))
             if self.pending:
-                _, head = number_of(keys)
-                for at in head.tolist():
-                    values = [
-                        int(x[a[at]] if at < a.size else y[b[at - a.size]]) for x, y in zip(left, right, strict=True)
-                    ]
-                    n = before(*values)
-                    here = np.flatnonzero(keys == keys[at])
-                    of[b[here[here >= a.size][: max(n, 0)] - a.size]] = BEFORE
-                    free[a[here[here < a.size][: max(-n, 0)]]] = False
-                kept_a, kept_b = free[a], of[b] == -1
+                group, head = number_of(keys)
+                values = (np.concatenate([x[a], y[b]])[head].tolist() for x, y in zip(left, right, strict=True))
+                n = np.array([before(*of_key) for of_key in zip(*values, strict=True)], np.int64)[group]
+                kept_a, kept_b = occurrence(keys[: a.size]) >= -n[: a.size], occurrence(keys[a.size :]) >= n[a.size :]
+                free[a[~kept_a]] = False
+                of[b[~kept_b]] = BEFORE
                 keys = np.concatenate([keys[: a.size][kept_a], keys[a.size :][kept_b]])
                 a, b = a[kept_a], b[kept_b]
             found = join_occurrences(keys[: a.size], keys[a.size :])

@@ -3,7 +3,7 @@
 Recordings tell by the handle of a file which communicator it belongs to. A call whose handle is not recorded is nobody's: only
 that it was made is known.
 
-Scope: exchange. Equality joins on (handle, k), where k numbers the collective operations of a process on a handle, and on
+Scope: all locations at once. Equality joins on (handle, k), where k numbers the collective operations of a process on a handle, and on
 (location, handle, matching) for an operation and its completion.
 """
 

@@ -140,16 +140,19 @@ def ask(phases: object = None, bins: object = None, bin_width: object = None) ->
         raise AnalysisError(
             f"phases are given by a region or a call, not as {show(phases)}\n  give its name; tracecols phases proposes some"
         )
-    if bins is not None and (not is_whole_number(bins) or not 1 <= bins <= MOST_BINS):  # type: ignore[operator]
+    if bins is not None and (not is_whole_number(bins) or not 1 <= bins <= MOST_BINS):
         raise AnalysisError(f"{show(bins)} is no number of bins\n  give a whole number from 1 to {MOST_BINS:,}")
+    width = None
     if bin_width is not None:
-        is_number = isinstance(bin_width, int | float | np.number) and not isinstance(bin_width, bool)
-        if not is_number or not 0 < float(bin_width) < np.inf:  # type: ignore[arg-type]
+        width = 0.0
+        if isinstance(bin_width, int | float | np.number) and not isinstance(bin_width, bool):
+            width = float(bin_width)
+        if not 0 < width < np.inf:
             raise AnalysisError(f"bins of time cannot be {show(bin_width)} s wide\n  give seconds as a positive number")
     return Periods(
         phases if isinstance(phases, str) else None,
-        None if bins is None else int(bins),  # type: ignore[call-overload]
-        None if bin_width is None else float(bin_width),  # type: ignore[arg-type]
+        int(bins) if is_whole_number(bins) else None,
+        width,
     )
 
 

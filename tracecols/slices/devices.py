@@ -45,14 +45,21 @@ def pending_work(store: Store, slices: Sequence[LocationSlice]) -> str:
             continue
         process = int(locations.process[i])
         if locations.is_device[i]:
-            for key in _work(store, regions, i, int(first[i]), planned.start):
-                pending.done[key[0], process, i, key[1]] += 1
+            for what, sites in _work(store, regions, i, int(first[i]), planned.start).items():
+                for (site,), n in _counted(sites):
+                    pending.done[what, process, i, site] += n
         elif locations.is_cpu[i]:
             for what, of in (("kernel", LAUNCH), ("copy", COPY)):
                 wanted = np.append(calls == of, False)
-                for stream, site in _calls(store, locations, wanted, i, int(first[i]), planned.start):
-                    pending.called[what, process, stream, site] += 1
+                for (stream, site), n in _counted(*_calls(store, locations, wanted, i, int(first[i]), planned.start)):
+                    pending.called[what, process, stream, site] += n
     return str(pending)
+
+
+def _counted(*columns: NDArray[np.int64]) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Yield the different rows of some columns, and how often each occurs."""
+    rows, counts = np.unique(np.stack(columns), axis=1, return_counts=True)
+    yield from zip(map(tuple, rows.T.tolist()), counts.tolist(), strict=True)
 
 
 def _events(
@@ -69,8 +76,8 @@ def _events(
 
 def _calls(
     store: Store, locations: Locations, wanted: NDArray[np.bool_], location: int, first_row: int, stop: int
-) -> Iterator[tuple[int, int]]:
-    """Yield stream and call site of every innermost call that is over before some event; -1 for what is not told."""
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return stream and call site of every innermost call that is over before some event; (n,) int64, -1 for what is not told."""
     row, kind, _ = _events(store, location, stop, (K.ENTER, K.EXIT), wanted)
     is_enter = kind == K.ENTER
     # calls that hold none of their kind: an ENTER and the EXIT behind it
@@ -99,11 +106,11 @@ def _calls(
         inside = position < of.size
         inside[inside] = of[position[inside]] < leave[inside]
         site[inside] = found["value"][mine][position[inside]] & NEVER
-    yield from zip(stream.tolist(), site.tolist(), strict=True)
+    return stream, site
 
 
-def _work(store: Store, regions: Regions, location: int, first_row: int, stop: int) -> Iterator[tuple[str, int]]:
-    """Yield what every kernel and copy of a stream is that is over before some event, and its call site; -1 where that is not told."""
+def _work(store: Store, regions: Regions, location: int, first_row: int, stop: int) -> dict[str, NDArray[np.int64]]:
+    """Return the call sites of the kernels and copies of a stream that are over before some event; -1 where that is not told."""
     runs = np.append(regions.role != "artificial", False)
     row, kind, region = _events(store, location, stop, (K.ENTER, K.EXIT), runs)
     depth = np.cumsum(np.where(kind == K.ENTER, 1, -1))
@@ -116,11 +123,15 @@ def _work(store: Store, regions: Regions, location: int, first_row: int, stop: i
         found = store.read("parameters", location, ["row", "parameter", "value"])
         mine = np.array([n == CALLSITE for n in names])[found["parameter"]]
         of, value = found["row"][mine] - first_row, found["value"][mine] & NEVER
-    for a, b in zip(begins.tolist(), outermost.tolist(), strict=True):
-        if not is_wait[region[a]]:
-            k = int(np.searchsorted(of, row[a]))
-            yield "copy" if is_copy[region[a]] else "kernel", int(value[k]) if k < of.size and of[k] < row[b] else -1
+    works = ~is_wait[region[begins]]
+    begins, outermost = begins[works], outermost[works]
+    k = np.searchsorted(of, row[begins])
+    site, inside = np.full(k.size, -1, np.int64), k < of.size
+    inside[inside] = of[k[inside]] < row[outermost[inside]]
+    site[inside] = value[k[inside]]
+    copies = is_copy[region[begins]]
+    n_completed = 0
     if store.n_rows("rma", location):
         side = store.read("rma", location, ["row", "kind"])
-        for _ in range(int(((side["row"] - first_row < stop) & np.isin(side["kind"], COMPLETIONS)).sum())):
-            yield "copy", -1
+        n_completed = int(((side["row"] - first_row < stop) & np.isin(side["kind"], COMPLETIONS)).sum())
+    return {"kernel": site[~copies], "copy": np.append(site[copies], np.full(n_completed, -1, np.int64))}

@@ -116,9 +116,9 @@ def check_count(given: object, what: str) -> int:
     AnalysisError
         If it is none.
     """
-    if not is_whole_number(given) or int(given) < 1:  # type: ignore[call-overload]
+    if not is_whole_number(given) or given < 1:
         raise AnalysisError(f"{show(given)} is no number of {what}\n  give a whole number from 1")
-    return int(given)  # type: ignore[call-overload]
+    return int(given)
 
 
 def interval_edges(model: Model, bins: object) -> NDArray[np.int64]:

@@ -13,6 +13,7 @@ from tracecols.enhance.columns import pick
 from tracecols.enhance.instances import scan_location
 from tracecols.enhance.model import Model
 from tracecols.enhance.paths import named
+from tracecols.enhance.periods import divide_intervals
 from tracecols.enhance.scan import flush_stops_of
 from tracecols.errors import AnalysisError
 from tracecols.kernels.actions import FLUSH, ON_OFF, POP, PUSH, TASK_COMPLETE, TASK_SWITCH, action_table
@@ -227,34 +228,6 @@ def charged_intervals(model: Model, location: int) -> tuple[NDArray[np.int64], .
     return time[charged - 1], time[charged], top[charged]
 
 
-def divide_intervals(
-    begin: NDArray[np.int64], end: NDArray[np.int64], edges: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Cut intervals at the edges of bins.
-
-    Parameters
-    ----------
-    begin, end : (n,) int64
-        An end that lies before its begin counts negatively.
-    edges : (n_bins + 1,) int64
-        Ascending; all times lie between the first and the last, or beyond, where they count for the outermost bins.
-
-    Returns
-    -------
-    row, bin, length : (m,) int64
-        Of every piece the interval, the bin, and how long it is.
-    """
-    n = edges.size - 1
-    low, high = np.minimum(begin, end), np.maximum(begin, end)
-    first, last = (np.clip(np.searchsorted(edges, t, "right") - 1, 0, n - 1) for t in (low, high))
-    counts = last - first + 1
-    row = np.repeat(np.arange(begin.size), counts)
-    at = np.arange(row.size) - np.repeat(np.cumsum(counts) - counts, counts) + first[row]
-    is_first, is_last = at == first[row], at == last[row]
-    length = np.where(is_last, high[row], edges[at + 1]) - np.where(is_first, low[row], edges[at])
-    return row, at, np.where(end[row] < begin[row], -length, length)
-
-
 def time_profile(model: Model, readable: Readable, bins: int = 50, by: str = "paradigm") -> Answer:
     """Add up exclusive times by intervals of time.
 
@@ -278,7 +251,8 @@ def time_profile(model: Model, readable: Readable, bins: int = 50, by: str = "pa
 
     def visit(location: int) -> tuple[NDArray[np.int64], ...]:
         begin, end, path = charged_intervals(model, location)
-        row, at, length = divide_intervals(begin, end, edges)
+        row, at, length = divide_intervals(edges, np.minimum(begin, end), np.maximum(begin, end))
+        length = np.where(end[row] < begin[row], -length, length)
         rank = int(np.searchsorted(ranks, readable.rank[location]))
         return add_up(at * n + (rank if by == "rank" else groups.of[path[row]]), length)
 
