@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+from numba.extending import register_jitable
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -20,11 +21,11 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def _part(function: Callable[..., Any], **options: bool) -> Any:
-    return numba.njit(nogil=True, error_model="numpy", _nrt=False, no_cfunc_wrapper=True, **options)(function)
+    return register_jitable(nogil=True, error_model="numpy", _nrt=False, **options)(function)
 
 
 def part(function: Callable[..., Any]) -> Any:
-    """Compile a part of kernels: it is stored with each kernel that calls it, and inlined if it is small."""
+    """Compile a part of kernels: it is stored with each kernel that calls it, and inlined if it is small. Called from Python, it is the plain function."""
     return _part(function)
 
 

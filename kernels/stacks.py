@@ -40,8 +40,8 @@ DONE, GROW, BLOCKED, DAMAGED = range(4)
 # region flags
 IS_CALL, IS_ARTIFICIAL, IS_PHASE = 1, 2, 4
 
-# what divides a scan into periods: nothing, instances of regions, calls of regions, times
-UNDIVIDED, BY_INSTANCE, BY_CALL, BY_TIME = range(4)
+# what divides a scan into periods: instances of regions, calls of regions, times
+BY_INSTANCE, BY_CALL, BY_TIME = range(3)
 
 FIRST_PERIOD = -2
 """Entry of the call paths that stand for periods: FIRST_PERIOD - number. What stands below one is what happens in the period."""
@@ -128,10 +128,12 @@ class SideValues(NamedTuple):
 class Periods(NamedTuple):
     """What divides the time of the location into periods: phases of the program, or bins of time.
 
+    Kernels take None where nothing does. They are compiled for that without what concerns periods, in half the time.
+
     Attributes
     ----------
     mode : int
-        UNDIVIDED; BY_INSTANCE: an instance of a region is a phase; BY_CALL: from one call of a region to the next; BY_TIME: bins.
+        BY_INSTANCE: an instance of a region is a phase; BY_CALL: from one call of a region to the next; BY_TIME: bins.
     fits : (n_levels, n_regions) bool
         Which regions a phase begins with, what they have to be called from, and so on upwards.
     edges : (n_edges,) int64
@@ -340,8 +342,10 @@ def enter_below(parent, entry, row, at, state, paths, table):
 
 
 @part
-def in_period(parent, row, at, state, paths, table):
+def in_period(parent, row, at, state, periods, paths, table):
     """Return the call path for the period the location is in, below what the thread inherits; that itself outside of periods."""
+    if periods is None:
+        return parent
     if state[PERIOD] < 0:
         return parent
     return find_call_path(parent, FIRST_PERIOD - state[PERIOD], row, at, state, paths, table)
@@ -356,7 +360,7 @@ def moved(node, row, at, state, periods, paths, table):
             periods.chain[n] = node
             n += 1
         node = paths.parent[node]
-    parent = in_period(node, row, at, state, paths, table)
+    parent = in_period(node, row, at, state, periods, paths, table)
     while n > 0:
         n -= 1
         parent = find_call_path(parent, paths.entry[periods.chain[n]], row, at, state, paths, table)
@@ -372,14 +376,19 @@ def enter_in_task(entry, row, at, task, state, meanings, periods, frames, paths,
     """
     if tasks.stub[task] == -1 and not meanings.flags[meanings.region_of[entry]] & IS_ARTIFICIAL:
         origin = tasks.top[0]
-        above = np.int64(frames.node[origin]) if origin >= 0 else in_period(state[BASE], row, at, state, paths, table)
-        if periods.mode == BY_TIME and origin >= 0:
+        above = (
+            np.int64(frames.node[origin])
+            if origin >= 0
+            else in_period(state[BASE], row, at, state, periods, paths, table)
+        )
+        if periods is not None and periods.mode == BY_TIME and origin >= 0:
             above = moved(above, row, at, state, periods, paths, table)
         tasks.stub[task] = find_call_path(above, entry, row, at, state, paths, table)
     parent = state[PROGRAM]
-    period = state[PERIOD] if state[PERIOD] >= 0 else state[TEAM_PERIOD]
-    if period >= 0:
-        parent = find_call_path(parent, FIRST_PERIOD - period, row, at, state, paths, table)
+    if periods is not None:
+        period = state[PERIOD] if state[PERIOD] >= 0 else state[TEAM_PERIOD]
+        if period >= 0:
+            parent = find_call_path(parent, FIRST_PERIOD - period, row, at, state, paths, table)
     parent = find_call_path(parent, meanings.tasks, row, at, state, paths, table)
     return find_call_path(parent, entry, row, at, state, paths, table)
 
@@ -399,12 +408,13 @@ def find_interval(row, state, sides, team_stack):
 
 
 @part
-def enter_outermost(entry, kind, row, at, state, meanings, paths, table):
+def enter_outermost(entry, kind, row, at, state, meanings, periods, paths, table):
     """Return the call path of a region instance that no other of the thread encloses: below what the thread inherits."""
     base = state[BASE]
     if base == NO_PARENT or base == ROOT_IN_TEAM:
         entry = meanings.region_of[entry]
-    node = find_call_path(in_period(base, row, at, state, paths, table), entry, row, at, state, paths, table)
+    parent = in_period(base, row, at, state, periods, paths, table)
+    node = find_call_path(parent, entry, row, at, state, paths, table)
     if kind == PROGRAM_BEGIN and state[PROGRAM] == NO_PARENT:
         state[PROGRAM] = node
         state[PROGRAM_ROW] = row
@@ -429,7 +439,9 @@ def charge(ticks, top, task, frames, paths, tasks):
 @part
 def margin_of(periods, frames):
     """Return how many call paths one event may add: those of a stack twice where periods begin."""
-    return 4 if periods.mode == UNDIVIDED else 3 * frames.below.size + 16
+    if periods is None:
+        return 4
+    return 3 * frames.below.size + 16
 
 
 @part
@@ -514,9 +526,9 @@ def continue_in_bin(top, task, row, at, state, periods, frames, paths, table, ta
 @part
 def edge_after(state, periods):
     """Return when the next bin begins; the end of all times after the last one, and where there are none."""
-    if periods.mode != BY_TIME or state[PERIOD] >= periods.edges.size:
-        return np.int64(0x7FFFFFFFFFFFFFFF)
-    return periods.edges[state[PERIOD]]
+    if periods is not None and periods.mode == BY_TIME and state[PERIOD] < periods.edges.size:
+        return periods.edges[state[PERIOD]]
+    return np.int64(0x7FFFFFFFFFFFFFFF)
 
 
 @kernel
@@ -618,11 +630,11 @@ def point_up(i, top, frames, pointers):
 
 
 @part
-def flush_buffer(entry, row, at, now, top, task, state, sides, frames, paths, table, tasks):
+def flush_buffer(entry, row, at, now, top, task, state, sides, periods, frames, paths, table, tasks):
     """Count a buffer flush as a visit of its region from the call path on top, and return when it ends."""
     stop = max(sides.stop_time[state[N_FLUSHES]], at)
     state[N_FLUSHES] += 1
-    node = flush_path(entry, row, at, top, state, frames, paths, table)
+    node = flush_path(entry, row, at, top, state, periods, frames, paths, table)
     paths.visits[node] += 1
     # of flushes that overlap the later one has the remainder
     stop = max(stop, now)
@@ -633,9 +645,9 @@ def flush_buffer(entry, row, at, now, top, task, state, sides, frames, paths, ta
 
 
 @part
-def flush_path(entry, row, at, top, state, frames, paths, table):
+def flush_path(entry, row, at, top, state, periods, frames, paths, table):
     """Return the call path of a buffer flush."""
-    parent = np.int64(frames.node[top]) if top >= 0 else in_period(state[BASE], row, at, state, paths, table)
+    parent = np.int64(frames.node[top]) if top >= 0 else in_period(state[BASE], row, at, state, periods, paths, table)
     return find_call_path(parent, entry, row, at, state, paths, table)
 
 
@@ -651,7 +663,7 @@ def edges_within_flush(state, sides, periods):
 @part
 def divide_flush(entry, row, start, stop, top, task, state, periods, frames, paths, table, tasks):
     """Divide the time of a buffer flush, which counts for the bin it begins in, at the edges of bins."""
-    node = flush_path(entry, row, start, top, state, frames, paths, table)
+    node = flush_path(entry, row, start, top, state, periods, frames, paths, table)
     while state[PERIOD] < periods.edges.size and periods.edges[state[PERIOD]] < stop:
         edge = max(periods.edges[state[PERIOD]], start)
         paths.exclusive[node] -= stop - edge
@@ -661,7 +673,7 @@ def divide_flush(entry, row, start, stop, top, task, state, periods, frames, pat
             tasks.time[task] += stop - edge
         state[PERIOD] += 1
         continue_in_bin(top, task, row, edge, state, periods, frames, paths, table, tasks)
-        node = flush_path(entry, row, edge, top, state, frames, paths, table)
+        node = flush_path(entry, row, edge, top, state, periods, frames, paths, table)
         paths.exclusive[node] += stop - edge
 
 
@@ -755,8 +767,8 @@ def scan_events(
         own ones stand, NO_PARENT for roots.
     meanings : Meanings
     sides : SideValues
-    periods : Periods
-        What divides the time of the location. Call paths in a period are other ones than outside.
+    periods : Periods or None
+        What divides the time of the location, if anything does. Call paths in a period are other ones than outside.
     frames : Frames
     paths : CallPaths
     table : (2 ** k,) int32
@@ -788,7 +800,6 @@ def scan_events(
     task = state[TASK]
     pointing = pointers.enterptr.size > 0
     n_entries = np.uint32(meanings.region_of.size)
-    mode = periods.mode
     margin = margin_of(periods, frames)
     next_edge = edge_after(state, periods)
     state[ROOM] = margin
@@ -801,7 +812,7 @@ def scan_events(
         at = events.time[i]
         now = max(at, flushed)
         row = first_row + i
-        if now >= next_edge:
+        if periods is not None and now >= next_edge:
             last = pass_edges(now, last, row, top, task, state, periods, frames, paths, table, tasks)
             next_edge = edge_after(state, periods)
             if now >= next_edge:
@@ -819,7 +830,7 @@ def scan_events(
                 break
             flags = meanings.flags[meanings.region_of[entry]]
             begins = False
-            if flags & IS_PHASE:
+            if periods is not None and flags & IS_PHASE:
                 if state[N_PHASES] >= periods.begin.size:
                     why = GROW
                     break
@@ -827,20 +838,21 @@ def scan_events(
             charge(now - last, top, task, frames, paths, tasks)
             if top < 0 and task == 0 and sides.interval_start.size:
                 find_interval(row, state, sides, team_stack)
-            if begins and (state[TEAM_PERIOD] >= 0 or (mode == BY_INSTANCE and state[PERIOD] >= 0)):
-                state[N_NESTED] += 1
-                begins = False
-            if begins:
-                begin_phase(top, row, at, state, periods, frames, paths, table)
-            if begins and mode == BY_INSTANCE and top >= 0:
-                node = in_period(np.int64(frames.node[top]), row, at, state, paths, table)
-                node = find_call_path(node, entry, row, at, state, paths, table)
-            elif top >= 0:
-                node = enter_below(np.int64(frames.node[top]), entry, row, at, state, paths, table)
+            if periods is not None and begins:
+                if state[TEAM_PERIOD] >= 0 or (periods.mode == BY_INSTANCE and state[PERIOD] >= 0):
+                    state[N_NESTED] += 1
+                    begins = False
+                else:
+                    begin_phase(top, row, at, state, periods, frames, paths, table)
+            if top >= 0:
+                above = np.int64(frames.node[top])
+                if periods is not None and begins and periods.mode == BY_INSTANCE:
+                    above = in_period(above, row, at, state, periods, paths, table)
+                node = enter_below(above, entry, row, at, state, paths, table)
             elif task > 0:
                 node = enter_in_task(entry, row, at, task, state, meanings, periods, frames, paths, table, tasks)
             else:
-                node = enter_outermost(entry, kind, row, at, state, meanings, paths, table)
+                node = enter_outermost(entry, kind, row, at, state, meanings, periods, paths, table)
             if at < last:
                 state[DISORDERED] += 1
             last = now
@@ -849,7 +861,7 @@ def scan_events(
                 point_up(i, top, frames, pointers)
                 pointers.call_path[i] = node
             top = push_frame(node, top, row, at, state, frames)
-            if begins and mode == BY_INSTANCE:
+            if periods is not None and begins and periods.mode == BY_INSTANCE:
                 state[PERIOD_FRAME] = top
             if flags & IS_CALL:
                 frames.call[top] = open_call(node, row, at, state, calls, team_stack)
@@ -868,7 +880,7 @@ def scan_events(
                     close_call(frames.call[top], row, at, state, calls)
                 ends = top == state[PERIOD_FRAME]
                 top = pop_frame(top, state, frames)
-                if ends:
+                if periods is not None and ends:
                     end_phase(top, row, at, state, periods, frames, paths, table)
         else:
             if pointing:
@@ -880,23 +892,25 @@ def scan_events(
                 if state[N_FLUSHES] >= sides.stop_time.size or np.uint32(entry) >= n_entries:
                     why = DAMAGED
                     break
-                if mode == BY_TIME:
+                if periods is not None and periods.mode == BY_TIME:
                     state[ROOM] = margin * (1 + edges_within_flush(state, sides, periods))
                     if not has_room(state[ROOM], state, paths, table, calls):
                         why = GROW
                         break
                     state[ROOM] = margin
                 charge(now - last, top, task, frames, paths, tasks)
-                flushed = flush_buffer(entry, row, at, now, top, task, state, sides, frames, paths, table, tasks)
+                flushed = flush_buffer(
+                    entry, row, at, now, top, task, state, sides, periods, frames, paths, table, tasks
+                )
                 last = flushed
-                if flushed > next_edge:
+                if periods is not None and flushed > next_edge:
                     divide_flush(entry, row, now, flushed, top, task, state, periods, frames, paths, table, tasks)
                     next_edge = edge_after(state, periods)
             elif what != NOTHING:
                 if state[N_ATTRIBUTED] >= attributed.kind.size or state[N_CALLS] >= calls.node.size:
                     why = GROW
                     break
-                if mode == BY_TIME and 2 * (state[N_NODES] + margin) > table.size:
+                if periods is not None and periods.mode == BY_TIME and 2 * (state[N_NODES] + margin) > table.size:
                     why = GROW
                     break
                 if what == TEAM_BEGIN:
@@ -916,14 +930,14 @@ def scan_events(
                     charge(now - last, top, task, frames, paths, tasks)
                     last = now
                     tasks.top[task] = top
-                    if mode == BY_TIME and task > 0:
+                    if periods is not None and periods.mode == BY_TIME and task > 0:
                         count_in_bin(task, paths, tasks)
                     if what == TASK_COMPLETE:
                         complete_task(other, state, paths, tasks)
                         other = np.int64(0)
                     task = other
                     top = tasks.top[task]
-                    if mode == BY_TIME:
+                    if periods is not None and periods.mode == BY_TIME:
                         continue_in_bin(top, task, row, at, state, periods, frames, paths, table, tasks)
                 attribute(kind, at, what, top, state, frames, calls, attributed, team_stack)
         i += 1
@@ -946,7 +960,7 @@ def close_frames(end, state, periods, frames, paths, calls, tasks):
     for task in range(1, tasks.stub.size):
         if tasks.stub[task] >= 0:
             paths.exclusive[tasks.stub[task]] += tasks.time[task] - tasks.counted[task]
-    if periods.mode != BY_TIME and state[PERIOD] >= 0:
+    if periods is not None and periods.mode != BY_TIME and state[PERIOD] >= 0:
         periods.end[state[PERIOD]] = end
     while top >= 0:
         state[OPEN] += 1

@@ -37,8 +37,8 @@ class Divider:
     ----------
     kind : str
         `phase`, `bin`, or empty where nothing does.
-    mode : int
-        `stacks.UNDIVIDED`, `BY_INSTANCE`, `BY_CALL` or `BY_TIME`.
+    mode : int or None
+        `stacks.BY_INSTANCE`, `BY_CALL` or `BY_TIME`; None where nothing divides.
     fits : (n_levels, n_regions) bool
         Which regions phases begin with, what they have to be called from, and so on upwards.
     edges : (n_bins - 1,) int64
@@ -50,7 +50,7 @@ class Divider:
     """
 
     kind: str = ""
-    mode: int = stacks.UNDIVIDED
+    mode: int | None = None
     fits: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), bool))
     edges: NDArray[np.int64] = field(default_factory=_nothing)
     bounds: NDArray[np.int64] = field(default_factory=_nothing)

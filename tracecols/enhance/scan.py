@@ -483,9 +483,11 @@ class LocationScan:
                 )
             b.grow(self.state)
 
-    def _periods(self) -> stacks.Periods:
+    def _periods(self) -> stacks.Periods | None:
         """Return what divides the time, with the buffers in use."""
         b, d = self._used(), self.divider
+        if d.mode is None:
+            return None
         return stacks.Periods(d.mode, d.fits, d.edges, b.chain, b.begin, b.end)
 
     def _pass_edges(self) -> None:
