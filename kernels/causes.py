@@ -1,4 +1,7 @@
-"""Who caused which wait: the last synchronisation with each partner, and the way of costs back through time."""
+"""Who caused which wait: the last synchronisation with each partner, and the way of costs back through time.
+
+Times are float64 seconds or int64 ticks, in one call all the same, as in `kernels.segments`.
+"""
 
 from __future__ import annotations
 
@@ -106,10 +109,10 @@ def subtract_maps(
         Maps of both sides, as `sum_intervals` makes them.
     keeps_path : (n,) int32
         A call path that counts whether or not it is in `within_map`; -1 none.
-    dense : (n_call_paths,) float64
+    dense : (n_call_paths,) float64 or int64
         Zeros.
     out_end, out_path, out_value : (n,), (capacity,), (capacity,); written
-    total : (n,) float64, written
+    total : (n,) as `dense`, written
         Sum of each pair.
 
     Returns
@@ -117,7 +120,7 @@ def subtract_maps(
     int
         The pair to go on with: n, or less where the arrays of entries are full.
     """
-    filled = out_end[start - 1] if start > 0 else np.int64(0)
+    filled, nothing = out_end[start - 1] if start > 0 else np.int64(0), total.dtype.type(0)
     for i in range(start, cause_map.size):
         m, w, within = cause_map[i], waiting_map[i], within_map[i]
         begin, end = map_end[m - 1] if m > 0 else np.int64(0), map_end[m]
@@ -127,7 +130,7 @@ def subtract_maps(
             for j in range(waiting_end[w - 1] if w > 0 else np.int64(0), waiting_end[w]):
                 dense[waiting_path[j]] = waiting_value[j]
         k = map_end[within - 1] if within > 0 else np.int64(0)
-        sum_ = 0.0
+        sum_ = nothing
         for j in range(begin, end):
             c = map_path[j]
             if within >= 0:
@@ -143,7 +146,7 @@ def subtract_maps(
                 sum_ += x
         if w >= 0:
             for j in range(waiting_end[w - 1] if w > 0 else np.int64(0), waiting_end[w]):
-                dense[waiting_path[j]] = 0.0
+                dense[waiting_path[j]] = nothing
         out_end[i] = filled
         total[i] = sum_
     return cause_map.size
@@ -171,51 +174,74 @@ def _sift_down(i, n, order, remainder):
 
 
 @part
-def _divide(amount, weight, start, n, share, remainder, order):
+def _multiply_divide(a, b, c):
+    """Return the whole part of a * b / c and the remainder, both exact, whatever the product.
+
+    The product may have 124 bits. So `a` comes in two digits of 31 bits, as in long division; the quotient of each digit has
+    at most 32 bits, which float64 tells up to one, and the remainder, which fits in 64 bits though its terms may not, says which.
+
+    Parameters
+    ----------
+    a, b, c : int64
+        Not negative and less than 2**62; b is at most c, and c positive.
+    """
+    high, low = a >> 31, a & 0x7FFFFFFF
+    q = np.int64(np.float64(high) * np.float64(b) / np.float64(c))
+    r = high * b - q * c
+    if r < 0:
+        q -= 1
+        r += c
+    elif r >= c:
+        q += 1
+        r -= c
+    p = np.int64((np.float64(r) * 2147483648.0 + np.float64(low) * np.float64(b)) / np.float64(c))
+    r = (r << 31) + low * b - p * c
+    if r < 0:
+        p -= 1
+        r += c
+    elif r >= c:
+        p += 1
+        r -= c
+    return (q << 31) + p, r
+
+
+@kernel
+def divide(amount, weight, start, n, share, remainder, order):
     """Divide a whole amount into whole shares in proportion to weights, by the largest remainder; all to the first if there are none.
 
     Parameters
     ----------
-    amount : float
-        Whole.
-    weight : (any,) float64
-        From `start` on the weights, which are not negative.
+    amount : int
+    weight : (any,) int64
+        From `start` on the weights, which are not negative; their sum is less than 2**62.
     start, n : int
-    share : (n,) float64, written
-    remainder, order : (n,) float64, int64
+    share : (n,) int64, written
+    remainder, order : (n,) int64
         Scratch.
     """
-    total = 0.0
+    total = np.int64(0)
     for i in range(n):
         total += weight[start + i]
+    if total == 0:
+        for i in range(n):
+            share[i] = 0
+        share[0] = amount
+        return
     rest = amount
     for i in range(n):
-        exact = amount * weight[start + i] / total if total > 0 else (amount if i == 0 else 0.0)
-        share[i] = np.floor(exact)
-        remainder[i] = exact - share[i]
+        share[i], remainder[i] = _multiply_divide(amount, weight[start + i], total)
         rest -= share[i]
         order[i] = i
-    # what rounding has given too much of
-    i = 0
-    while rest < 0:
-        if share[i] > 0:
-            share[i] -= 1
-            rest += 1
-        else:
-            i += 1
+    # fewer units than shares: those with the largest remainders get one each
     if rest > 0:
         for i in range(n // 2 - 1, -1, -1):
             _sift_down(i, n, order, remainder)
-    left = n
     while rest > 0:
-        first = order[0]
-        share[first] += 1
+        share[order[0]] += 1
         rest -= 1
-        # each gets one, unless there are more units than shares
-        if left > 1:
-            left -= 1
-            order[0] = order[left]
-            _sift_down(0, left, order, remainder)
+        n -= 1
+        order[0] = order[n]
+        _sift_down(0, n, order, remainder)
 
 
 @kernel
@@ -224,34 +250,29 @@ def divide_amounts(amount, weight_end, weight, share, scratch, remainder, order)
 
     Parameters
     ----------
-    amount : (n,) float64
-        Whole; at least one weight belongs to each.
+    amount : (n,) int64
+        At least one weight belongs to each.
     weight_end : (n,) int64
         One past the last weight of each.
-    weight : (n_weights,) float64
+    weight : (n_weights,) int64
         Not negative; where all are 0 the first gets everything.
-    share : (n_weights,) float64, written
-        Whole.
-    scratch, remainder, order : (at least the weights of one,) float64, float64, int64
+    share : (n_weights,) int64, written
+    scratch, remainder, order : (at least the weights of one,) int64
         Scratch.
     """
     start = np.int64(0)
     for i in range(amount.size):
         n = weight_end[i] - start
         if n > 0:
-            _divide(amount[i], weight, start, n, scratch, remainder, order)
+            divide(amount[i], weight, start, n, scratch, remainder, order)
             for j in range(n):
                 share[start + j] = scratch[j]
         start = weight_end[i]
 
 
 @kernel
-def sweep_costs(
-    node, node_end, pair_start, pair_waiting, pair_kind, pair_scale, pair_whole, pair_wait, since, counts_from,
-    n_waiting, wait, cause, location, p2p_kinds, thread_kind, open_pairs, at, ready, is_blocked, cost, shares, propagated,
-    divides, pair_lost, amount, own, weight, portion, remainder, order,
-):  # fmt: skip
-    """Carry the costs of final waits back through time: a wait takes on the costs of those that it helped to cause.
+def order_nodes(node, node_end, cause, location, open_pairs, at, ready, is_blocked, ordered):
+    """Order the points that wait or let others wait so that every cause comes after all that wait for it, from the end to the beginning.
 
     Every location goes back through its nodes until it meets a cause some of whose waiting points are still to come.
 
@@ -261,53 +282,25 @@ def sweep_costs(
         Points that wait for others or let others wait, location by location, the last one first.
     node_end : (n_locations + 1,) int64
         First node of each location.
-    pair_start : (n_points + 1,) int64
-        Pairs by the point that causes them.
-    pair_waiting, pair_kind : (n_pairs,) int64, int8
-        The waiting point, -1 for idle threads; kind of the wait.
-    pair_scale, pair_whole, pair_wait : (n_pairs,) float64
-        Seconds of waiting per second lost by the causing side; what that side lost and waited in the interval; what it waited.
-    since, counts_from : (n_pairs,) int64
-        The point after which the interval begins; the first point that takes on costs, later than the last one if none does.
-    n_waiting : (n_points + 1,) int64
-        How many points before each one wait.
-    wait : (n_waits,) float64
-        Of the points that wait, in order.
     cause : (n_points,) int64
         Of waiting points who causes the wait; -1 none.
     location : (n_points,) int64
-    p2p_kinds, thread_kind : int
-        Kinds below the first are point-to-point; kind of thread barriers, at which their own costs end (-1: they do not).
     open_pairs : (n_points,) int64
         How many waiting points of each cause are to come.
     at, ready, is_blocked : (n_locations,) int64, int64, bool
         First node of each location; scratch, false.
-    cost : (n_waits, n_kinds) float64, written
-        Of each waiting point the seconds of final waits it helped to cause, by kind.
-    shares : (n_pairs, n_kinds) float64, written
-        Of each pair the costs of its waiting point per second that the causing side lost; if waits are divided, what of these costs
-        is charged to the causing side.
-    propagated : (n_waits,) float64, written
-        Of each waiting point how much of it lets others wait in point-to-point communication.
-    divides : bool
-        Whether waits and costs are whole and divided into whole shares: between the causing side and its waits.
-    pair_lost, amount : (n_pairs,) float64
-        What the causing side lost; the wait.
-    own : (n_pairs,) float64, written
-        If waits are divided: what of each wait is charged to the causing side.
-    weight, portion, remainder, order : (n_waits + 1,) float64, float64, float64, int64
-        Scratch.
+    ordered : (n_nodes,) int64, written
 
     Returns
     -------
     int
-        How many nodes were gone through before all that they depend on, because they depend on each other.
+        How many nodes come before all that they depend on, because they depend on each other.
     """
-    n_locations, n_kinds = at.size, cost.shape[1]
+    n_locations = at.size
     for i in range(n_locations):
         ready[i] = n_locations - 1 - i
     n_ready = n_locations
-    n_forced, unfinished = 0, 0
+    n_forced, unfinished, filled = 0, 0, 0
     while True:
         forced = n_ready == 0
         if forced:
@@ -328,50 +321,8 @@ def sweep_costs(
                 is_blocked[here] = True
                 break
             forced = False
-            for p in range(pair_start[i], pair_start[i + 1]):
-                if divides:
-                    kind, e = pair_kind[p], pair_waiting[p]
-                    first = n_waiting[max(since[p] + 1, counts_from[p])]
-                    n = n_waiting[i] - first + 1
-                    # nobody passes on what nothing is known to have caused: it is charged where the cause comes
-                    weight[0] = pair_lost[p]
-                    for j in range(1, n):
-                        weight[j] = wait[first + j - 1]
-                    for k in range(n_kinds + 1):
-                        passed = amount[p]
-                        if k < n_kinds:
-                            passed = cost[n_waiting[e], k] if e >= 0 and n_waiting[e + 1] > n_waiting[e] else 0.0
-                        if not passed > 0:
-                            continue
-                        _divide(passed, weight, 0, n, portion, remainder, order)
-                        if k < n_kinds:
-                            cost[n_waiting[e], k] = 0.0
-                            shares[p, k] += portion[0]
-                        else:
-                            own[p] = portion[0]
-                        for j in range(1, n):
-                            v = first + j - 1
-                            cost[v, k if k < n_kinds else kind] += portion[j]
-                            if k == n_kinds and kind < p2p_kinds:
-                                propagated[v] = max(propagated[v], min(portion[j], wait[v]))
-                    continue
-                if not pair_whole[p] > 0:
-                    continue
-                kind, scale, e = pair_kind[p], pair_scale[p], pair_waiting[p]
-                if e >= 0 and n_waiting[e + 1] > n_waiting[e]:
-                    for k in range(n_kinds):
-                        if thread_kind < 0 or kind != thread_kind or k != thread_kind:
-                            shares[p, k] = cost[n_waiting[e], k] / pair_whole[p]
-                if not pair_wait[p] > 0:
-                    continue
-                if kind < p2p_kinds:
-                    for v in range(n_waiting[since[p] + 1], n_waiting[i]):
-                        propagated[v] = max(propagated[v], scale * wait[v])
-                for v in range(n_waiting[max(since[p] + 1, counts_from[p])], n_waiting[i]):
-                    for k in range(n_kinds):
-                        share = shares[p, k] + (scale if k == kind else 0.0)
-                        if share > 0:
-                            cost[v, k] += wait[v] * share
+            ordered[filled] = i
+            filled += 1
             at[here] += 1
             x = cause[i]
             if x >= 0:
@@ -381,15 +332,124 @@ def sweep_costs(
                     is_blocked[other] = False
                     ready[n_ready] = other
                     n_ready += 1
-    if divides:
-        # what came to waits after they had been passed on, because they depend on each other
-        for p in range(pair_waiting.size):
-            e = pair_waiting[p]
+    return n_forced
+
+
+@kernel
+def scale_costs(
+    ordered, pair_start, pair_waiting, pair_kind, pair_scale, pair_whole, pair_wait, since, counts_from, n_waiting, wait,
+    p2p_kinds, thread_kind, cost, shares, propagated,
+):  # fmt: skip
+    """Carry the costs of final waits back through time in seconds: a wait takes on the costs of those that it helped to cause.
+
+    Parameters
+    ----------
+    ordered : (n_nodes,) int64
+        Points, as `order_nodes` orders them.
+    pair_start : (n_points + 1,) int64
+        Pairs by the point that causes them.
+    pair_waiting, pair_kind : (n_pairs,) int64, int8
+        The waiting point, -1 for idle threads; kind of the wait.
+    pair_scale, pair_whole, pair_wait : (n_pairs,) float64
+        Seconds of waiting per second lost by the causing side; what that side lost and waited in the interval; what it waited.
+    since, counts_from : (n_pairs,) int64
+        The point after which the interval begins; the first point that takes on costs, later than the last one if none does.
+    n_waiting : (n_points + 1,) int64
+        How many points before each one wait.
+    wait : (n_waits,) float64
+        Of the points that wait, in order.
+    p2p_kinds, thread_kind : int
+        Kinds below the first are point-to-point; kind of thread barriers, at which their own costs end (-1: they do not).
+    cost : (n_waits, n_kinds) float64, written
+        Of each waiting point the seconds of final waits it helped to cause, by kind.
+    shares : (n_pairs, n_kinds) float64, written
+        Of each pair the costs of its waiting point per second that the causing side lost.
+    propagated : (n_waits,) float64, written
+        Of each waiting point how much of it lets others wait in point-to-point communication.
+    """
+    n_kinds = cost.shape[1]
+    for i in ordered:
+        for p in range(pair_start[i], pair_start[i + 1]):
+            if not pair_whole[p] > 0:
+                continue
+            kind, scale, e = pair_kind[p], pair_scale[p], pair_waiting[p]
             if e >= 0 and n_waiting[e + 1] > n_waiting[e]:
                 for k in range(n_kinds):
-                    shares[p, k] += cost[n_waiting[e], k]
-                    cost[n_waiting[e], k] = 0.0
-    return n_forced
+                    if thread_kind < 0 or kind != thread_kind or k != thread_kind:
+                        shares[p, k] = cost[n_waiting[e], k] / pair_whole[p]
+            if not pair_wait[p] > 0:
+                continue
+            if kind < p2p_kinds:
+                for v in range(n_waiting[since[p] + 1], n_waiting[i]):
+                    propagated[v] = max(propagated[v], scale * wait[v])
+            for v in range(n_waiting[max(since[p] + 1, counts_from[p])], n_waiting[i]):
+                for k in range(n_kinds):
+                    share = shares[p, k] + (scale if k == kind else 0.0)
+                    if share > 0:
+                        cost[v, k] += wait[v] * share
+
+
+@kernel
+def divide_costs(
+    ordered, pair_start, pair_waiting, pair_kind, pair_lost, amount, since, counts_from, n_waiting, wait, p2p_kinds, cost,
+    shares, propagated, own, weight, portion, remainder, order,
+):  # fmt: skip
+    """Carry the costs of final waits back through time in whole ticks, divided between the causing side and its own waits.
+
+    Parameters
+    ----------
+    ordered, pair_start, pair_waiting, pair_kind, since, counts_from, n_waiting, p2p_kinds
+        As for `scale_costs`.
+    pair_lost, amount : (n_pairs,) int64
+        What the causing side lost; the wait.
+    wait : (n_waits,) int64
+        Of the points that wait, in order.
+    cost : (n_waits, n_kinds) int64, written
+        Of each waiting point the ticks of final waits it helped to cause, by kind, until they are passed on.
+    shares : (n_pairs, n_kinds) int64, written
+        What of the costs of its waiting point is charged to the causing side of each pair.
+    propagated : (n_waits,) int64, written
+        Of each waiting point how much of it lets others wait in point-to-point communication.
+    own : (n_pairs,) int64, written
+        What of each wait is charged to the causing side.
+    weight, portion, remainder, order : (n_waits + 1,) int64
+        Scratch.
+    """
+    n_kinds = cost.shape[1]
+    for i in ordered:
+        for p in range(pair_start[i], pair_start[i + 1]):
+            kind, e = pair_kind[p], pair_waiting[p]
+            first = n_waiting[max(since[p] + 1, counts_from[p])]
+            n = n_waiting[i] - first + 1
+            # nobody passes on what nothing is known to have caused: it is charged where the cause comes
+            weight[0] = pair_lost[p]
+            for j in range(1, n):
+                weight[j] = wait[first + j - 1]
+            at = n_waiting[e] if e >= 0 and n_waiting[e + 1] > n_waiting[e] else np.int64(-1)
+            for k in range(n_kinds + 1):
+                passed = amount[p]
+                if k < n_kinds:
+                    passed = cost[at, k] if at >= 0 else np.int64(0)
+                if passed <= 0:
+                    continue
+                divide(passed, weight, np.int64(0), n, portion, remainder, order)
+                if k < n_kinds:
+                    cost[at, k] = 0
+                    shares[p, k] += portion[0]
+                else:
+                    own[p] = portion[0]
+                for j in range(1, n):
+                    v = first + j - 1
+                    cost[v, k if k < n_kinds else kind] += portion[j]
+                    if k == n_kinds and kind < p2p_kinds:
+                        propagated[v] = max(propagated[v], min(portion[j], wait[v]))
+    # what came to waits after they had been passed on, because they depend on each other
+    for p in range(pair_waiting.size):
+        e = pair_waiting[p]
+        if e >= 0 and n_waiting[e + 1] > n_waiting[e]:
+            for k in range(n_kinds):
+                shares[p, k] += cost[n_waiting[e], k]
+                cost[n_waiting[e], k] = 0
 
 
 @kernel
@@ -410,16 +470,16 @@ def walk_critical_path(
         Where it ends.
     team_start, team_member : (n_barriers + 1,), (any,) int64
         The points of every barrier of threads: the path goes on from all that do not wait.
-    wait : (n_points,) float64
+    wait : (n_points,) as `lets_go`
     seen, work : (n_points,) bool, int64
         Scratch; false.
     until : (n_points,) int64, written
         Of stops on the path, which are -1 before, the point up to which their location is on it.
     is_single : bool
         Whether the path is one, which never goes on at one place at several times, and never forward in time.
-    lets_go, resumes : (n_points,) float64
+    lets_go, resumes : (n_points,) float64 or int64
         When a cause comes; when a waiting point has waited long enough.
-    reached, left : (n_points + 1,) float64, written
+    reached, left : (n_points + 1,) as `lets_go`, written
         Of one path: from when, and until when, the location of a stop is on it; in the last place from the beginning of a location.
 
     Returns
@@ -430,7 +490,7 @@ def walk_critical_path(
     beginning = np.int64(-1)
     n = 1
     work[0] = start
-    now = lets_go[start]
+    now, nothing = lets_go[start], lets_go.dtype.type(0)
     while n > 0:
         n -= 1
         i = work[n]
@@ -441,7 +501,7 @@ def walk_critical_path(
                 s = stop_before[s]
             at = s if s >= 0 else until.size
             left[at] = now
-            now = min(now, max(resumes[s], 0.0) if s >= 0 else 0.0)
+            now = min(now, max(resumes[s], nothing) if s >= 0 else nothing)
             reached[at] = now
         if s < 0:
             beginning = i

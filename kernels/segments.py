@@ -1,4 +1,8 @@
-"""Exclusive time of one location as a sequence of segments: sums by call path between the cuts at its synchronisation points."""
+"""Exclusive time of one location as a sequence of segments: sums by call path between the cuts at its synchronisation points.
+
+Times are float64 seconds or int64 ticks, in one call all the same; what is computed from them has their type. So no literal
+number may meet one: an integer that meets 0.0 is a float64.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +37,13 @@ def add(c, x, n, slot, path, value):
 
     Parameters
     ----------
-    c, x : int, float
-        Call path, seconds.
+    c, x : int, float or int
+        Call path, time.
     n : int
         How many call paths the map holds.
     slot : (n_call_paths,) int32
         Where each stands in `path` and `value`; -1 not there.
-    path, value : (limit,) int32, float64
+    path, value : (limit,) int32, float64 or int64
     """
     at = slot[c]
     if at >= 0:
@@ -107,7 +111,7 @@ def take_out(n, slot, path, value, out_path, out_value, start):
 
 @kernel
 def collect_segments(
-    time, kind, region, node, start, base_row, action, number, parent, first_time, resolution, forgets, fills,
+    time, kind, region, node, start, base_row, action, number, parent, forgets, fills,
     stop_times, flush_paths, mark_row, mark_what, mark_value, mark_cut, mark_time, join_row, join_cut,
     state, last, slot, path, value, entry_path, entry_value, segment_end,
 ):  # fmt: skip
@@ -115,9 +119,9 @@ def collect_segments(
 
     Parameters
     ----------
-    time, kind, region, node : (n,) int64, uint8, int32, int32
-        Consecutive events: ticks; region entered; call path entered or left, or the one around, as the location numbers them;
-        -1 none.
+    time, kind, region, node : (n,) float64 or int64, uint8, int32, int32
+        Consecutive events: time since the first event of the trace; region entered; call path entered or left, or the one around,
+        as the location numbers them; -1 none.
     start, base_row : int
         Event to begin with; row of event 0.
     action : (256,) uint8
@@ -126,28 +130,26 @@ def collect_segments(
         Call paths of the location's own.
     parent : (n_call_paths,) int64
         Of the call paths, -1 for roots.
-    first_time, resolution : int
-        Ticks of time 0, ticks per unit of time.
     forgets : bool
         Whether the location is a worker thread: what it has done since the last cut is dropped where it begins in a team.
     fills : bool
         Whether time outside of all regions counts for the one that is entered next.
-    stop_times, flush_paths : (n_flushes,) int64, int64
+    stop_times, flush_paths : (n_flushes,) as `time`, int64
         Ends of the location's buffer flushes, and their call paths.
-    mark_row, mark_what, mark_value : (n_marks,) int64, int8, float64
+    mark_row, mark_what, mark_value : (n_marks,) int64, int8, as `time`
         Rows where something happens, ascending: CUT; FORK and JOIN_TEAM, time since the FORK; LEAVE_TEAM and END_IN_TEAM, time to
         the JOIN.
-    mark_cut, mark_time : (n_marks,) int64, float64, written
+    mark_cut, mark_time : (n_marks,) int64, as `time`, written
         Number of the cut at every mark, and when it is.
     join_row, join_cut : (n_joins,) int64, written
         Rows of the JOINs, and the cuts behind them.
     state : (N_STATE,) int64
-    last : (1,) float64
+    last : (1,) as `time`
         Time of the last contribution.
     slot, path, value
         Map of the segment that is not complete (`add`).
-    entry_path, entry_value : (capacity,) int32, float64, written
-        Call paths and seconds of all segments.
+    entry_path, entry_value : (capacity,) int32, as `time`, written
+        Call paths and times of all segments.
     segment_end : (capacity,) int64, written
         One past the last entry of each segment; cut k lies between segments k - 1 and k.
 
@@ -158,7 +160,7 @@ def collect_segments(
     """
     n = state[N_LISTED]
     n_entries, n_segments, mark = state[N_ENTRIES], state[N_SEGMENTS], state[N_MARKS]
-    before = last[0]
+    before, nothing = last[0], last.dtype.type(0)
     i = start
     while i < time.size:
         if n_entries + 2 * path.size > entry_path.size or n_segments + 4 > segment_end.size:
@@ -168,7 +170,7 @@ def collect_segments(
         if what == NOTHING and not here:
             i += 1
             continue
-        now = np.float64(time[i] - first_time) / resolution
+        now = time[i]
         c = number[node[i]] if node[i] >= 0 else np.int64(-1)
         above = parent[c] if c >= 0 else np.int64(-1)
         if what == ON_OFF:
@@ -193,7 +195,7 @@ def collect_segments(
         # cut behind, and that time again
         for step in range(CUT_BEFORE, AFTER_FORK + 1):
             cut = False
-            x, y = np.int64(-1), 0.0
+            x, y = np.int64(-1), nothing
             if step == CUT_BEFORE:
                 cut = what == REQUEST or mine == CUT
             elif step == BEFORE_JOIN and mine == LEAVE_TEAM:
@@ -216,7 +218,7 @@ def collect_segments(
             elif step == OF_FLUSH and what == FLUSH:
                 j = state[N_FLUSHES]
                 state[N_FLUSHES] = j + 1
-                before = np.float64(stop_times[j] - first_time) / resolution
+                before = stop_times[j]
                 x, y = flush_paths[j], before - now
             elif step == BEFORE_FORK and mine == FORK:
                 x, y = above, -mark_value[mark]
@@ -270,26 +272,26 @@ def sum_intervals(
         First segment of each interval, and one past its last.
     wait_first, wait_stop : (n,) int64
         First of the waits inside, and one past the last.
-    at_path, change : (n,) int32, float64
+    at_path, change : (n,) int32, float64 or int64
         Call path the interval begins in (-1 none), and what its time is changed by, though not below 0.
     prune : bool
         Keep what is positive after the waits are taken off; else all that is not zero, with waits.
     segment_end, entry_path, entry_value
         Segments, as `collect_segments` makes them, of several locations one after the other.
-    wait_path, wait : (n_waits,) int32, float64
+    wait_path, wait : (n_waits,) int32, as `change`
     slot, path, value
         Empty map (`add`).
-    waited : (limit,) float64
+    waited : (limit,) as `change`
         Scratch.
-    out_end, out_path, out_value : (n,) int64, (capacity,) int32, (capacity,) float64; written
-        One past the last entry of each interval; call paths in ascending order and seconds.
+    out_end, out_path, out_value : (n,) int64, (capacity,) int32, (capacity,) as `change`; written
+        One past the last entry of each interval; call paths in ascending order and times.
 
     Returns
     -------
     int
         The interval to go on with: n, or less where the arrays of entries are full.
     """
-    filled = out_end[start - 1] if start > 0 else np.int64(0)
+    filled, nothing = out_end[start - 1] if start > 0 else np.int64(0), value.dtype.type(0)
     for i in range(start, first.size):
         if filled + path.size + 1 > out_path.size:
             return i
@@ -305,7 +307,7 @@ def sum_intervals(
         p = at_path[i]
         if prune:
             for j in range(n):
-                waited[j] = 0.0
+                waited[j] = nothing
             for j in range(wait_first[i], wait_stop[i]):
                 at = slot[wait_path[j]]
                 if at >= 0:
@@ -318,9 +320,9 @@ def sum_intervals(
         for j in range(filled, filled + n):
             c, x = out_path[j], out_value[j]
             if prune:
-                x = x if x > 0 else 0.0
+                x = max(x, nothing)
                 if c == p:
-                    x = max(x + change[i], 0.0)
+                    x = max(x + change[i], nothing)
             if x > 0 or (x != 0 and not prune):
                 out_path[kept] = c
                 out_value[kept] = x

@@ -301,7 +301,7 @@ class SliceSearch:
         return matches
 
     def _charged(self, of_slice: Model, stage: str) -> dict[str, Cells]:
-        """Return the cells of the properties that a stage charges, in ticks with fractions."""
+        """Return the cells of the properties that a stage charges, in ticks; with fractions where times are seconds."""
         cells: dict[str, Cells] = {}
         for p in self.declared:
             if p.charged and TABLES[p.table].stage == stage:

@@ -135,6 +135,8 @@ def difference(id: str, parent: str, title: str, summary: str, of: str, less: st
 
     def cells(model: Model, findings: Findings) -> Cells:
         left = findings.cells[of] - findings.cells[less]
+        if left.value.dtype == np.int64:
+            return left
         manifest = model.store.manifest
         return left.where(np.abs(left.value) > ROUNDING * float(manifest["last_time"] - manifest["first_time"]))
 

@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.causes.delays import Delays, Intervals, OwnTimes
 from tracecols.enhance.causes.pairs import has_openmp
-from tracecols.enhance.causes.points import ticks_per_unit
+from tracecols.enhance.causes.points import Times, in_ticks, ticks_per_unit, time_type
 from tracecols.enhance.causes.quirks import Quirks
 from tracecols.enhance.causes.segments import LIMIT, Segments, Waits
 from tracecols.enhance.causes.sweep import Factors, Path
 from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.facts import Facts
+from tracecols.enhance.grouping import Segments as Groups
 from tracecols.enhance.grouping import combine, number
 from tracecols.kernels import causes as kernels
 from tracecols.schema import Table
@@ -31,8 +32,8 @@ from tracecols.schema.causes import (
 ROUNDING = 2.0**-44
 """What rounding may change of a sum over all locations and call paths, in proportion."""
 
-Rows = tuple[int | NDArray[np.int16], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]
-"""Numbers of properties, or one for all, call paths, locations and seconds."""
+Rows = tuple[int | NDArray[np.int16], NDArray[np.int32], NDArray[np.int32], Times]
+"""Numbers of properties, or one for all, call paths, locations and times."""
 
 
 def charge_delays(
@@ -66,7 +67,7 @@ def charge_delays(
     if not quirks.rounds_seconds:
         rows += _divided(facts, points, pairs, delays, factors)
         rows += _critical_path(facts, quirks, members, points, spent, path)
-        return _table(ROOT_CAUSES, rows)
+        return _table(quirks, ROOT_CAUSES, rows)
     creation = facts.call_paths.creation
     size = np.diff(delays.end, prepend=0)
     of = np.repeat(np.arange(delays.pair.size), size)
@@ -87,7 +88,7 @@ def charge_delays(
                 (CHARGED.index(f"{DELAY_IDS[name]}_longterm"), call_path[kept], location[at], share[at] * time[kept])
             )
     rows += _critical_path(facts, quirks, members, points, spent, path)
-    return _table(ROOT_CAUSES, rows)
+    return _table(quirks, ROOT_CAUSES, rows)
 
 
 def _divided(facts: Facts, points: CompoundTable, pairs: CompoundTable, delays: Delays, factors: Factors) -> list[Rows]:
@@ -102,21 +103,17 @@ def _divided(facts: Facts, points: CompoundTable, pairs: CompoundTable, delays: 
     )
     end = np.cumsum(np.maximum(size, 1))
     n = int(end[-1]) if end.size else 0
-    weight, call_path = np.zeros(n), np.repeat(points.call_path[pairs.cause[pair]], np.maximum(size, 1))
+    weight, call_path = np.zeros(n, np.int64), np.repeat(points.call_path[pairs.cause[pair]], np.maximum(size, 1))
     weight[at] = delays.entries.column("time")
     call_path[at] = facts.call_paths.creation[delays.entries.column("call_path")]
     location = np.repeat(points.location[pairs.cause[pair]], np.maximum(size, 1))
-    scratch = int(size.max(initial=1))
     rows: list[Rows] = []
     short = np.array([CHARGED.index(DELAY_IDS[name]) for name in DELAYS], np.int16)[pairs.kind[pair]]
     for k, name in enumerate((None, *DELAYS)):
         amount = factors.scale[pair] if name is None else factors.shares[pair, k - 1]
         if not amount.any():
             continue
-        share = np.zeros(n)
-        kernels.divide_amounts(
-            amount, end, weight, share, np.zeros(scratch), np.zeros(scratch), np.zeros(scratch, np.int64)
-        )
+        share = _shares(amount, end, weight)
         kept = np.flatnonzero(share)
         what = (
             np.repeat(short, np.maximum(size, 1))[kept]
@@ -125,6 +122,19 @@ def _divided(facts: Facts, points: CompoundTable, pairs: CompoundTable, delays: 
         )
         rows.append((what, call_path[kept], location[kept], share[kept]))
     return rows
+
+
+def _shares(amount: NDArray[np.int64], end: NDArray[np.int64], weight: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Divide whole amounts in proportion to the weights that end where they say; (n_weights,) int64."""
+    share = np.zeros(weight.size, np.int64)
+    scratch = np.zeros((3, int(np.diff(end, prepend=0).max(initial=1))), np.int64)
+    kernels.divide_amounts(amount, end, weight, share, *scratch)
+    return share
+
+
+def _sums(group: NDArray[np.int64], value: Times, n: int) -> Times:
+    """Add up values by group, in their order; (n,) of their type."""
+    return Groups(group, n).sum(value) if value.dtype == np.int64 else np.bincount(group, value, n)
 
 
 def _critical_path(
@@ -141,16 +151,11 @@ def _critical_path(
     of = np.repeat(np.arange(here.size), maps.end - maps.start)
     call_path = facts.call_paths.creation[maps.call_path].astype(np.int32)
     if not quirks.splits_path:
-        length = (path.end_time - path.begin_time)[here]
-        began = path.begin_time[here]
-        ended = path.end_time[here]
-        unit = ticks_per_unit(facts, quirks)
-        return [
-            _stretches(points, spent, since, until, began / unit, ended / unit, length / unit, of, call_path, maps.time)
-        ]
+        began, ended = path.begin_time[here], path.end_time[here]
+        return [_stretches(facts, quirks, points, spent, since, until, began, ended, of, call_path, maps.time)]
     # without what the location waited in the call at which it begins to be on the path
     stop = np.where(since >= 0, since, 0)
-    wait = np.where(since >= 0, points.wait[stop], 0.0)
+    wait = np.where(since >= 0, points.wait[stop], 0)
     at_stop = np.flatnonzero((call_path == points.call_path[stop][of]) & (wait[of] > 0))
     less = -np.minimum(wait[of[at_stop]], maps.time[at_stop])
     location = points.location[until]
@@ -163,9 +168,8 @@ def _critical_path(
 
 
 def _stretches(
-    points: CompoundTable, spent: Segments, since: NDArray[np.int64], until: NDArray[np.int64], began: NDArray[np.float64],
-    ended: NDArray[np.float64], length: NDArray[np.float64], of: NDArray[np.int64], call_path: NDArray[np.int32],
-    time: NDArray[np.float64],
+    facts: Facts, quirks: Quirks, points: CompoundTable, spent: Segments, since: NDArray[np.int64], until: NDArray[np.int64],
+    began: Times, ended: Times, of: NDArray[np.int64], call_path: NDArray[np.int32], time: Times,
 ) -> Rows:  # fmt: skip
     """Divide the length of each stretch of the critical path among the call paths it lies on.
 
@@ -182,27 +186,26 @@ def _stretches(
     )
     group, first = number(combine(stretch, paths))
     order = np.lexsort((paths[first], stretch[first]))
-    weight = np.maximum(np.bincount(group, change, first.size)[order], 0.0)
+    weight = in_ticks(facts, quirks, np.maximum(_sums(group, change, first.size)[order], 0))
     stretch, paths = stretch[first][order], paths[first][order].astype(np.int32)
     end = np.searchsorted(stretch, np.arange(n), "right")
-    scratch = int(np.bincount(stretch, minlength=1).max(initial=1))
-    share = np.zeros(weight.size)
-    kernels.divide_amounts(
-        length, end, weight, share, np.zeros(scratch), np.zeros(scratch), np.zeros(scratch, np.int64)
-    )
+    share = _shares(in_ticks(facts, quirks, ended - began), end, weight)
     kept = np.flatnonzero(share)
-    return CHARGED.index("critical_path"), paths[kept], points.location[until[stretch[kept]]], share[kept]
+    spent_here = share[kept] / facts.resolution if quirks.rounds_seconds else share[kept]
+    return CHARGED.index("critical_path"), paths[kept], points.location[until[stretch[kept]]], spent_here
 
 
-def _table(table: Table, rows: Sequence[Rows], counts: Mapping[str, int] | None = None) -> CompoundTable:
+def _table(
+    quirks: Quirks, table: Table, rows: Sequence[Rows], counts: Mapping[str, int] | None = None
+) -> CompoundTable:
     """Add up rows by property, call path and location, in their order."""
     numbers = [np.broadcast_to(np.asarray(r[0], np.int16), r[1].size) for r in rows]
     what = np.concatenate([np.zeros(0, np.int16), *numbers])
     call_path = np.concatenate([np.zeros(0, np.int32), *(r[1] for r in rows)])
     location = np.concatenate([np.zeros(0, np.int32), *(r[2] for r in rows)])
-    seconds = np.concatenate([np.zeros(0), *(r[3] for r in rows)])
+    times = np.concatenate([np.zeros(0, time_type(quirks)), *(r[3] for r in rows)])
     group, first = number(combine(what, call_path, location))
-    sums = np.bincount(group, seconds, first.size)
+    sums = _sums(group, times, first.size)
     order = np.lexsort((location[first], call_path[first], what[first]))
     first = first[order]
     columns = {
@@ -261,7 +264,7 @@ def charge_run(
         )
     impacts, n_everywhere = _impacts(facts, quirks, charged, own)
     counts = {} if quirks.rounds_seconds else _differences(facts, quirks, pairs, own, impacts, n_everywhere)
-    return _table(RUN_CAUSES, rows + impacts, counts)
+    return _table(quirks, RUN_CAUSES, rows + impacts, counts)
 
 
 def _differences(
@@ -306,57 +309,101 @@ def _impacts(
     order = np.lexsort((path, on))
     path, on, value = path[order], on[order], value[order]
     n = len(facts.call_paths)
-    on_path = np.bincount(path, value, n)
-    length = float(on_path.sum())
+    on_path = np.zeros(n, value.dtype)
+    np.add.at(on_path, path, value)
     location, call_path, time = (
         np.concatenate([getattr(o, c) for o in own]) for c in ("location", "call_path", "time")
     )
     order = np.lexsort((call_path, location))
     location, call_path, time = location[order], call_path[order], time[order]
     bounds = np.searchsorted(location, np.arange(facts.n_locations + 1))
-    lacking, absent, n_everywhere = np.zeros(n), np.zeros(n), 0
-
-    def scaled(total: float, parts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return what is lacking by call path, as parts of what is in all."""
-        whole = parts.sum()
-        if not quirks.divides_by_zero and whole == 0:
-            return parts
-        scale = total / whole
-        result: NDArray[np.float64] = (scale if quirks.scales_below_zero else np.maximum(scale, 0.0)) * parts
-        return result
-
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for i in np.flatnonzero(facts.locations.is_cpu).tolist():
-            mine = slice(int(bounds[i]), int(bounds[i + 1]))
-            spent = np.zeros(n)
-            spent[call_path[mine]] = time[mine]
-            less = np.maximum(on_path - spent, 0.0)
-            lacking += scaled(length - spent.sum(), less)
-            nowhere = np.where(spent <= 0, on_path, 0.0)
-            n_everywhere += int(not nowhere.any())
-            visited = spent > 0
-            absent += scaled(length - (spent[visited] + less[visited]).sum(), nowhere)
-        share = np.where(value > 0, value / on_path[path], 0.0)
-        # the reference divides by zero here: what is no number is not charged
-        lost, to_absent = share * lacking[path], share * absent[path]
-    # a part of the loss, of which rounding may make more than all
-    to_absent = np.where(np.abs(to_absent - lost) <= ROUNDING * lost, lost, to_absent)
+    lacking = _Lacking(quirks, on_path)
+    n_everywhere = 0
+    for i in np.flatnonzero(facts.locations.is_cpu).tolist():
+        mine = slice(int(bounds[i]), int(bounds[i + 1]))
+        spent = np.zeros(n, value.dtype)
+        spent[call_path[mine]] = time[mine]
+        n_everywhere += int(not on_path[spent <= 0].any())
+        lacking.add(spent)
+    lost, to_absent = lacking.charged(path, value)
     rows: list[Rows] = []
     for name, charge in (("critical_imbalance_impact", lost), ("inter_partition_imbalance", to_absent)):
         kept = np.flatnonzero((value > 0) & (charge > 0))
         rows.append((CHARGED.index(name), path[kept], on[kept], charge[kept]))
     both = on_path[call_path]
     shared = np.flatnonzero((both > 0) & (time > 0))
-    rows.append(
-        (
-            CHARGED.index("critical_path_activities"),
-            call_path[shared],
-            location[shared],
-            np.minimum(both[shared], time[shared]),
-        )
-    )
+    activities = np.minimum(both[shared], time[shared])
+    rows.append((CHARGED.index("critical_path_activities"), call_path[shared], location[shared], activities))
     beyond = np.flatnonzero(time > both)
     rows.append(
         (CHARGED.index("non_critical_path_activities"), call_path[beyond], location[beyond], (time - both)[beyond])
     )
     return rows, n_everywhere
+
+
+class _Lacking:
+    """What locations lack to the time of the critical path, by call path; and of this what is lost to locations that never visit it.
+
+    Parameters
+    ----------
+    quirks : Quirks
+        Peculiarities of the reference.
+    on_path : (n_call_paths,) float64 or int64
+        Time on the critical path.
+    """
+
+    def __init__(self, quirks: Quirks, on_path: Times) -> None:
+        self._quirks, self._on_path = quirks, on_path
+        self._length = on_path.sum()
+        # whole ticks are divided, unless what is divided is no number or negative
+        self._divides = not (quirks.rounds_seconds or quirks.divides_by_zero or quirks.scales_below_zero)
+        dtype = np.int64 if self._divides else np.float64
+        self._all: Times = np.zeros(on_path.size, dtype)
+        self._absent: Times = np.zeros(on_path.size, dtype)
+
+    def add(self, spent: Times) -> None:
+        """Add what a location lacks that has spent so much on each call path."""
+        less = np.maximum(self._on_path - spent, 0)
+        nowhere = np.where(spent <= 0, self._on_path, 0)
+        visited = spent > 0
+        lacks = self._length - spent.sum(), self._length - (spent[visited] + less[visited]).sum()
+        if not self._divides:
+            self._all += self._scaled(lacks[0], less)
+            self._absent += self._scaled(lacks[1], nowhere)
+            return
+        end = np.array([less.size])
+        lacking, absent = (max(int(part), 0) for part in lacks)
+        shares = _shares(np.array([lacking]), end, less) if lacking else np.zeros_like(less)
+        self._all += shares
+        # what is absent is a part of what is lacking, in every call path
+        away = np.where(nowhere > 0, shares, 0)
+        absent = min(absent, int(away.sum()))
+        if absent:
+            self._absent += _shares(np.array([absent]), end, away)
+
+    def _scaled(self, total: float, parts: Times) -> NDArray[np.float64]:
+        """Return what is lacking by call path, as parts of what is in all."""
+        whole = parts.sum()
+        if not self._quirks.divides_by_zero and whole == 0:
+            return np.zeros(parts.size)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scale = total / whole
+            result: NDArray[np.float64] = (scale if self._quirks.scales_below_zero else np.maximum(scale, 0.0)) * parts
+        return result
+
+    def charged(self, path: NDArray[np.int32], value: Times) -> tuple[Times, Times]:
+        """Return what is lacking, and what is absent, by cells of the critical path: call path, and time on one location."""
+        if self._divides:
+            by_path = np.argsort(path, kind="stable")
+            here, end = np.unique(path, return_counts=True)
+            end = np.cumsum(end)
+            lost, to_absent = np.zeros_like(value), np.zeros_like(value)
+            lost[by_path] = _shares(self._all[here], end, value[by_path])
+            to_absent[by_path] = _shares(self._absent[here], end, lost[by_path])
+            return lost, to_absent
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(value > 0, value / self._on_path[path], 0.0)
+            # the reference divides by zero here: what is no number is not charged
+            lost, to_absent = share * self._all[path], share * self._absent[path]
+            # a part of the loss, of which rounding may make more than all
+            return lost, np.where(np.abs(to_absent - lost) <= ROUNDING * lost, lost, to_absent)

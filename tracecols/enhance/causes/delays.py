@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from tracecols.enhance.causes.pairs import END, IDLE, location_starts
+from tracecols.enhance.causes.points import Times, time_type
 from tracecols.enhance.causes.quirks import Quirks
 from tracecols.enhance.causes.segments import Segments, TimeMaps, Waits, sum_intervals
 from tracecols.enhance.columns import Columns, ColumnSource, CompoundTable, pick
@@ -85,10 +86,10 @@ class Intervals:
         """
         points, waits = self._points, self._waits
         of_since = np.full(since.size, -1, np.int32)
-        change = np.zeros(since.size)
+        change = np.zeros(since.size, time_type(self._quirks))
         if whole:
             of_since = pick(self._met, pick(points.call_path, since))
-            change = np.where(since >= 0, pick(points.completion, since, 0) - pick(points.total, since, 0), 0.0)
+            change = np.where(since >= 0, pick(points.completion, since, 0) - pick(points.total, since, 0), 0)
         begin = np.where(since >= 0, since + 1, self._start[points.location[until]])
         return sum_intervals(
             self._facts, self._quirks, self._spent, self.first(since, until) if first is None else first, self._spent.cut[until],
@@ -111,7 +112,7 @@ class WaitingTimes:
     pairs : ColumnSource
         `pair` int64, `size` int64 (entries).
     entries : ColumnSource
-        `call_path` int32, `time` float64.
+        `call_path` int32, `time` (`points.time_type`).
     """
 
     start: NDArray[np.int64]
@@ -172,15 +173,15 @@ class Delays:
     end : (n,) int64
         One past the last entry of each.
     entries : ColumnSource
-        `call_path` int32 (in the order in which they are met), `time` float64: seconds more.
-    total : (n,) float64
+        `call_path` int32 (in the order in which they are met), `time` (`points.time_type`): how much more.
+    total : (n,) as `time`
         Their sum.
     """
 
     pair: NDArray[np.int64]
     end: NDArray[np.int64]
     entries: ColumnSource
-    total: NDArray[np.float64]
+    total: Times
 
 
 def find_delays(
@@ -242,14 +243,19 @@ def find_delays(
             np.concatenate([times.end, times.time.size + limits.end]),
             np.concatenate([times.call_path, limits.call_path]), np.concatenate([times.time, limits.time]),
         )  # fmt: skip
-    others = _received(waiting, partition)
+    dtype = time_type(quirks)
+    others = _received(dtype, waiting, partition)
     at = lookup(others[0], pair)
     call_path = pick(points.call_path, since)
     met = np.empty(len(facts.call_paths), np.int32)
     met[facts.call_paths.creation] = np.arange(len(facts.call_paths))
     keeps = pick(met, call_path)
-    dense, end, total = np.zeros(len(facts.call_paths)), np.zeros(pair.size, np.int64), np.zeros(pair.size)
-    out: list[NDArray[Any]] = [np.zeros(1 << 12, np.int32), np.zeros(1 << 12)]
+    dense, end, total = (
+        np.zeros(len(facts.call_paths), dtype),
+        np.zeros(pair.size, np.int64),
+        np.zeros(pair.size, dtype),
+    )
+    out: list[NDArray[Any]] = [np.zeros(1 << 12, np.int32), np.zeros(1 << 12, dtype)]
     done = 0
     while True:
         done = int(
@@ -278,7 +284,7 @@ def _alternating(
     size = np.empty(since.size, np.int64)
     size[whole], size[rest] = a.end - a.start, b.end - b.start
     end = np.cumsum(size)
-    call_path, time = np.empty(int(end[-1]), np.int32), np.empty(int(end[-1]))
+    call_path, time = np.empty(int(end[-1]), np.int32), np.empty(int(end[-1]), a.time.dtype)
     for of, maps in ((whole, a), (rest, b)):
         n = maps.end - maps.start
         at = np.repeat(end[of] - n - maps.start, n) + np.arange(maps.time.size)
@@ -286,13 +292,13 @@ def _alternating(
     return TimeMaps(end, call_path, time)
 
 
-def _received(waiting: Sequence[WaitingTimes], partition: int) -> tuple[NDArray[np.int64], TimeMaps]:
+def _received(dtype: DTypeLike, waiting: Sequence[WaitingTimes], partition: int) -> tuple[NDArray[np.int64], TimeMaps]:
     """Put together what all partitions have for one: pairs, and a map for each."""
     pairs, sizes, call_paths, times = (
         [np.zeros(0, np.int64)],
         [np.zeros(0, np.int64)],
         [np.zeros(0, np.int32)],
-        [np.zeros(0)],
+        [np.zeros(0, dtype)],
     )
     for w in waiting:
         rows = int(w.start[partition]), int(w.start[partition + 1])
@@ -308,11 +314,11 @@ def _received(waiting: Sequence[WaitingTimes], partition: int) -> tuple[NDArray[
 
 @dataclass(frozen=True, eq=False)
 class OwnTimes:
-    """The time of locations by call path without the waits: `location` int32, `call_path` int32, `time` float64, by location."""
+    """The time of locations by call path without the waits: `location` int32, `call_path` int32, `time` (`points.time_type`), by location."""
 
     location: NDArray[np.int32]
     call_path: NDArray[np.int32]
-    time: NDArray[np.float64]
+    time: Times
 
 
 def own_times(

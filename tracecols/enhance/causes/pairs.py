@@ -107,7 +107,7 @@ def match_causes(
     has_events = np.fromiter((scan.n > 0 for scan in scans), bool, facts.n_locations)
     ends = np.flatnonzero(facts.locations.is_cpu & has_events)
     of_end: dict[str, Any] = {
-        "location": ends, "row": AT_END, "kind": END, "begin_time": [scans[i].last_time for i in ends.tolist()], "wait": 0.0, "total": 0.0, "completion": 0.0, "call_path": -1,
+        "location": ends, "row": AT_END, "kind": END, "begin_time": [scans[i].last_time for i in ends.tolist()], "wait": 0, "total": 0, "completion": 0, "call_path": -1,
         "partner": -1, "communicator": -1, "set": -1,
     }  # fmt: skip
     columns = {
@@ -151,14 +151,14 @@ def _with_causes(points: Columns, pairs: dict[str, NDArray[Any]]) -> dict[str, N
     order = order[pairs["cause"][order] != pairs["waiting"][order]]
     pairs = {c: v[order] for c, v in pairs.items()}
     wait = points.wait
-    wait[:] = 0.0
+    wait[:] = 0
     wait[pairs["waiting"]] = pairs["wait"]
     return pairs
 
 
 def _with_idle(pairs: dict[str, NDArray[Any]], idle: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
     """Add pairs of threads that idle until some points of their masters."""
-    of_idle: dict[str, Any] = {"kind": IDLE, "cause": idle, "waiting": -1, "wait": 0.0, "communicator": -1}
+    of_idle: dict[str, Any] = {"kind": IDLE, "cause": idle, "waiting": -1, "wait": 0, "communicator": -1}
     return {c: np.append(v, np.broadcast_to(of_idle[c], idle.size).astype(v.dtype)) for c, v in pairs.items()}
 
 

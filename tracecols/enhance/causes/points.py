@@ -2,7 +2,8 @@
 
 Every stage finds those of its tables. `causes.pairs` puts them together. Times are seconds since the first event of the trace, in
 float64, and waits differences of them: the reference computes like this, and what rounding leaves decides some costs. Without this
-peculiarity (`quirks.Quirks.rounds_seconds`) they are whole ticks in float64, which sums and differences keep whole.
+peculiarity (`quirks.Quirks.rounds_seconds`) they are ticks in int64: what is not rounded is never a floating-point number, since sums
+over a trace of EPILOG need up to 60 bits. So all arrays of times have one type in an analysis, that of `time_type`.
 """
 
 from __future__ import annotations
@@ -41,16 +42,20 @@ POINT = (
 )  # fmt: skip
 PAIR = ("kind", "cause", "waiting", "wait", "communicator")
 
+Times = NDArray[Any]
+"""Times in one unit, as `time_type` says."""
+
 NOBODY, EVERYBODY = -1, -2
 """Communicators of points that synchronise with one process or a set of them, and of those that do with all of MPI."""
 
 OF_POINT: dict[str, Any] = {
-    "location": np.int32, "row": np.int64, "kind": np.int8, "begin_time": np.int64, "wait": np.float64, "total": np.float64,
-    "completion": np.float64, "call_path": np.int32, "partner": np.int32, "communicator": np.int64, "set": np.int64,
+    "location": np.int32, "row": np.int64, "kind": np.int8, "begin_time": np.int64, "wait": None, "total": None,
+    "completion": None, "call_path": np.int32, "partner": np.int32, "communicator": np.int64, "set": np.int64,
 }  # fmt: skip
 OF_PAIR: dict[str, Any] = {
-    "kind": np.int8, "cause": np.int64, "waiting": np.int64, "wait": np.float64, "communicator": np.int64,
+    "kind": np.int8, "cause": np.int64, "waiting": np.int64, "wait": None, "communicator": np.int64,
 }  # fmt: skip
+"""Types of their columns; None is that of times."""
 
 
 class Synchronisation:
@@ -58,6 +63,8 @@ class Synchronisation:
 
     Parameters
     ----------
+    quirks : Quirks
+        Peculiarities of the reference.
     points, pairs : sequence of mapping
         Columns, one after the other; scalars hold for all rows.
     spill : Spill, optional
@@ -66,26 +73,27 @@ class Synchronisation:
     Attributes
     ----------
     points : Columns
-        `POINT`: location, row of the event, kind (`schema.causes.POINTS`), when its call, or the operation, begins (ticks), seconds waited, in all, and of completion, call path, the
+        `POINT`: location, row of the event, kind (`schema.causes.POINTS`), when its call, or the operation, begins (ticks), time waited, in all, and of completion, call path, the
         process synchronised with (-1 several), the channel of the communicator (NOBODY, EVERYBODY), and the number of a set of
         points whose processes are synchronised with.
     pairs : Columns
-        `PAIR`: kind of the delay (`schema.causes.DELAYS`), rows of the events of the causing and of the waiting point, seconds
+        `PAIR`: kind of the delay (`schema.causes.DELAYS`), rows of the events of the causing and of the waiting point, time
         waited, the channel of the communicator of a collective operation.
     """
 
     def __init__(
-        self, points: Sequence[dict[str, Any]], pairs: Sequence[dict[str, Any]], spill: Spill | None = None
-    ) -> None:
-        self.points = keep(_joined(points, OF_POINT), spill)
-        self.pairs = keep(_joined(pairs, OF_PAIR), spill)
+        self, quirks: Quirks, points: Sequence[dict[str, Any]], pairs: Sequence[dict[str, Any]], spill: Spill | None = None
+    ) -> None:  # fmt: skip
+        self.points = keep(_joined(quirks, points, OF_POINT), spill)
+        self.pairs = keep(_joined(quirks, pairs, OF_PAIR), spill)
 
 
-def _joined(parts: Sequence[dict[str, Any]], of: dict[str, Any]) -> Columns:
+def _joined(quirks: Quirks, parts: Sequence[dict[str, Any]], of: dict[str, Any]) -> Columns:
     """Put columns one after the other."""
     sizes = [max(np.size(v) for v in part.values()) if all(np.size(v) for v in part.values()) else 0 for part in parts]
     columns: dict[str, NDArray[Any]] = {}
-    for name, dtype in of.items():
+    for name, type_of in of.items():
+        dtype = type_of or time_type(quirks)
         arrays = [np.broadcast_to(np.asarray(p[name], dtype), n) for p, n in zip(parts, sizes, strict=True)]
         columns[name] = np.concatenate([np.zeros(0, dtype), *arrays])
     return Columns(sum(sizes), columns)
@@ -104,8 +112,19 @@ def ticks_per_unit(facts: Facts, quirks: Quirks) -> int:
     return facts.resolution if quirks.rounds_seconds else 1
 
 
-def clock(facts: Facts, quirks: Quirks) -> Callable[[NDArray[np.int64]], NDArray[np.float64]]:
-    """Return a function that turns clock readings into times since the first event of the trace; (n,) float64.
+def time_type(quirks: Quirks) -> type[np.float64] | type[np.int64]:
+    """Return the type of all times of root causes: float64 for seconds, int64 for ticks.
+
+    Parameters
+    ----------
+    quirks : Quirks
+        Peculiarities of the reference.
+    """
+    return np.float64 if quirks.rounds_seconds else np.int64
+
+
+def clock(facts: Facts, quirks: Quirks) -> Callable[[NDArray[np.int64]], Times]:
+    """Return a function that turns clock readings into times since the first event of the trace; (n,) of `time_type`.
 
     Parameters
     ----------
@@ -114,16 +133,44 @@ def clock(facts: Facts, quirks: Quirks) -> Callable[[NDArray[np.int64]], NDArray
     quirks : Quirks
         Peculiarities of the reference.
     """
-    first, unit = int(facts.store.manifest["first_time"] or 0), ticks_per_unit(facts, quirks)
+    first = int(facts.store.manifest["first_time"] or 0)
 
-    def times(ticks: NDArray[np.int64]) -> NDArray[np.float64]:
-        return (ticks - first).astype(np.float64) / unit
+    def times(ticks: NDArray[np.int64]) -> Times:
+        return durations(facts, quirks, ticks - first)
 
     return times
 
 
-def _positive(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.maximum(values, 0.0)
+def durations(facts: Facts, quirks: Quirks, ticks: NDArray[np.int64]) -> Times:
+    """Return differences of clock readings in the unit of times; (n,) of `time_type`.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    quirks : Quirks
+        Peculiarities of the reference.
+    ticks : (n,) int64
+    """
+    return ticks.astype(np.float64) / facts.resolution if quirks.rounds_seconds else ticks
+
+
+def in_ticks(facts: Facts, quirks: Quirks, times: Times) -> NDArray[np.int64]:
+    """Return times in ticks; (n,) int64. Seconds are differences of times in seconds, so that ticks are met by rounding.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    quirks : Quirks
+        Peculiarities of the reference.
+    times : (n,) of `time_type`
+    """
+    return np.rint(times * facts.resolution).astype(np.int64) if quirks.rounds_seconds else times.astype(np.int64)
+
+
+def _positive(values: Times) -> Times:
+    return np.maximum(values, 0)
 
 
 def late_senders(facts: Facts, quirks: Quirks, messages: CompoundTable, spill: Spill | None) -> Synchronisation:
@@ -153,14 +200,14 @@ def late_senders(facts: Facts, quirks: Quirks, messages: CompoundTable, spill: S
         "partner": facts.process[m.send_location[of]], "communicator": NOBODY, "set": -1,
     }  # fmt: skip
     causing = {
-        "location": m.send_location[of], "row": m.send[of], "kind": POINTS.index("send"), "begin_time": m.send_enter_time[of], "wait": 0.0,
+        "location": m.send_location[of], "row": m.send[of], "kind": POINTS.index("send"), "begin_time": m.send_enter_time[of], "wait": 0,
         "total": send_exit - send_enter, "completion": _positive(send_exit - recv_exit), "call_path": m.send_call_path[of],
         "partner": facts.process[m.recv_location[of]], "communicator": NOBODY, "set": -1,
     }  # fmt: skip
     pairs = {
         "kind": DELAYS.index("late_sender"), "cause": m.send[of], "waiting": m.recv[of], "wait": wait, "communicator": NOBODY,
     }  # fmt: skip
-    return Synchronisation([waiting, causing], [pairs], spill)
+    return Synchronisation(quirks, [waiting, causing], [pairs], spill)
 
 
 def late_receivers(facts: Facts, quirks: Quirks, sent_messages: CompoundTable, spill: Spill | None) -> Synchronisation:
@@ -190,12 +237,12 @@ def late_receivers(facts: Facts, quirks: Quirks, sent_messages: CompoundTable, s
         "begin_time": m.send_done_enter_time[of], "wait": wait,
         # the reference takes the minimum where the maximum is meant
         "total": done_exit - done_enter,
-        "completion": np.minimum(done_exit - post_exit, 0.0) if quirks.negates_completion else _positive(done_exit - post_exit),
+        "completion": np.minimum(done_exit - post_exit, 0) if quirks.negates_completion else _positive(done_exit - post_exit),
         "call_path": m.send_done_call_path[of], "partner": facts.process[m.recv_location[of]], "communicator": NOBODY, "set": -1,
     }  # fmt: skip
     causing = {
         "location": m.recv_location[of], "row": m.recv_post[of], "kind": POINTS.index("receive posted"),
-        "begin_time": m.recv_post_enter_time[of], "wait": 0.0,
+        "begin_time": m.recv_post_enter_time[of], "wait": 0,
         "total": post_exit - post_enter, "completion": _positive(post_exit - done_exit), "call_path": m.recv_post_call_path[of],
         "partner": facts.process[m.send_location[of]], "communicator": NOBODY, "set": -1,
     }  # fmt: skip
@@ -203,7 +250,7 @@ def late_receivers(facts: Facts, quirks: Quirks, sent_messages: CompoundTable, s
         "kind": DELAYS.index("late_receiver"), "cause": m.recv_post[of], "waiting": m.send_done[of], "wait": wait,
         "communicator": NOBODY,
     }  # fmt: skip
-    return Synchronisation([waiting, causing], [pairs], spill)
+    return Synchronisation(quirks, [waiting, causing], [pairs], spill)
 
 
 def collective_points(
@@ -270,7 +317,7 @@ def collective_points(
         counts = takes_part & (at != cause) if kind == "one_to_n" and quirks.completes_with_receivers else takes_part
         earliest = times(p.min(np.where(counts, p.end, np.iinfo(np.int64).max)))
         waits = waits & takes_part & (at != cause)
-        wait = np.where(waits, _positive(until - begin), 0.0)
+        wait = np.where(waits, _positive(until - begin), 0)
         completion = _positive(end - np.maximum(earliest, until))
         here = np.flatnonzero(takes_part)
         of = row[here]
@@ -305,7 +352,7 @@ def collective_points(
                 "communicator": facts.communicators.channel(m.communicator[row[e]], process[e]),
             }
         )  # fmt: skip
-    return Synchronisation(points, pairs, spill)
+    return Synchronisation(quirks, points, pairs, spill)
 
 
 def startup_points(facts: Facts, quirks: Quirks, startups: CompoundTable) -> Synchronisation:
@@ -333,7 +380,7 @@ def startup_points(facts: Facts, quirks: Quirks, startups: CompoundTable) -> Syn
         until = np.minimum(latest, leave)
         wait = _positive(until - enter)
         if is_init and quirks.leaves_out_startup:
-            wait = np.zeros(of.size)
+            wait = np.zeros_like(wait)
         points.append(
             {
                 "location": m.location[of], "row": m.exit[of], "kind": POINTS.index(kind),
@@ -352,7 +399,7 @@ def startup_points(facts: Facts, quirks: Quirks, startups: CompoundTable) -> Syn
                     "wait": wait[e], "communicator": EVERYBODY,
                 }
             )  # fmt: skip
-    return Synchronisation(points, pairs)
+    return Synchronisation(quirks, points, pairs)
 
 
 class ThreadPoints(Synchronisation):
@@ -365,8 +412,10 @@ class ThreadPoints(Synchronisation):
         JOIN, call path, whether another thread has forked it, and else the row of the JOIN (-1 none).
     """
 
-    def __init__(self, points: Sequence[dict[str, Any]], pairs: Sequence[dict[str, Any]], regions: Columns) -> None:
-        super().__init__(points, pairs)
+    def __init__(
+        self, quirks: Quirks, points: Sequence[dict[str, Any]], pairs: Sequence[dict[str, Any]], regions: Columns
+    ) -> None:
+        super().__init__(quirks, points, pairs)
         self.regions = regions
 
 
@@ -408,7 +457,7 @@ def thread_points(
         },
     )  # fmt: skip
     forks = {
-        "location": m.location[of], "row": m.enter[of], "kind": POINTS.index("fork"), "begin_time": m.enter_time[of], "wait": 0.0, "total": after_fork,
+        "location": m.location[of], "row": m.enter[of], "kind": POINTS.index("fork"), "begin_time": m.enter_time[of], "wait": 0, "total": after_fork,
         "completion": enter - times(earliest), "call_path": m.call_path[of], "partner": -1, "communicator": NOBODY,
         "set": _masters(m.construct[of], m.enter[of], forks_it),
     }  # fmt: skip
@@ -421,14 +470,14 @@ def thread_points(
     group, first = number(m.construct[of])
     last = np.where(m.enter_time[of] == m.latest_enter_time[of], np.arange(of.size), of.size)
     cause = Segments(group, first.size).min(last)[group]
-    unit = ticks_per_unit(facts, quirks)
-    waited = _positive(np.where(m.task_time[of] > 0, whole - m.task_time[of] / unit, whole))
+    task_time = durations(facts, quirks, m.task_time[of])
+    waited = _positive(np.where(m.task_time[of] > 0, whole - task_time, whole))
     charged = whole if quirks.ignores_tasks else waited
     points = {
         "location": m.location[of], "row": m.exit[of], "kind": POINTS.index("thread barrier"),
         "begin_time": m.enter_time[of],
         "wait": waited,
-        "total": leave - enter, "completion": 0.0, "call_path": m.call_path[of], "partner": -1, "communicator": NOBODY,
+        "total": leave - enter, "completion": 0, "call_path": m.call_path[of], "partner": -1, "communicator": NOBODY,
         "set": _masters(m.construct[of], m.exit[of], m.location[of] == master[of]),
     }  # fmt: skip
     e = np.flatnonzero((charged > 0) & (cause < of.size))
@@ -436,7 +485,7 @@ def thread_points(
         "kind": DELAYS.index("thread_barrier"), "cause": m.exit[of][cause[e]], "waiting": m.exit[of][e], "wait": charged[e],
         "communicator": NOBODY,
     }  # fmt: skip
-    return ThreadPoints([forks, points], [pairs], regions)
+    return ThreadPoints(quirks, [forks, points], [pairs], regions)
 
 
 def _masters(construct: NDArray[np.int64], row: NDArray[np.int64], is_master: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -472,7 +521,7 @@ def lock_points(
         Where the columns are kept; in memory if nowhere.
     """
     if quirks.leaves_out_others:
-        return Synchronisation([], [], spill)
+        return Synchronisation(quirks, [], [], spill)
     m, times = locks, clock(facts, quirks)
     _, waits = wait_for_locks(facts, m)
     of = np.flatnonzero(
@@ -482,11 +531,11 @@ def lock_points(
     nobody = {"partner": -1, "communicator": NOBODY, "set": -1}
     acquires = {
         "location": m.location[of], "row": m.acquire[of], "kind": POINTS.index("lock"), "begin_time": m.enter_time[of], "wait": wait,
-        "total": times(m.acquire_time[of]) - times(m.enter_time[of]), "completion": 0.0, "call_path": m.call_path[of], **nobody,
+        "total": times(m.acquire_time[of]) - times(m.enter_time[of]), "completion": 0, "call_path": m.call_path[of], **nobody,
     }  # fmt: skip
     releases = {
         "location": m.previous_owner[of], "row": m.previous_release[of], "kind": POINTS.index("release"),
-        "begin_time": m.previous_release_time[of], "wait": 0.0, "total": 0.0, "completion": 0.0,
+        "begin_time": m.previous_release_time[of], "wait": 0, "total": 0, "completion": 0,
         "call_path": m.previous_call_path[of], **nobody,
     }  # fmt: skip
     of_locks = {
@@ -497,12 +546,12 @@ def lock_points(
     born = np.flatnonzero(c.create_exit >= 0)
     begins = {
         "location": c.location[born], "row": c.begin[born], "kind": POINTS.index("created"), "begin_time": c.begin_time[born],
-        "wait": 0.0, "total": 0.0, "completion": 0.0, "call_path": c.create_call_path[born], "partner": -1,
+        "wait": 0, "total": 0, "completion": 0, "call_path": c.create_call_path[born], "partner": -1,
         "communicator": NOBODY, "set": c.create_exit[born],
     }  # fmt: skip
     creates = {
         "location": c.create_location[born], "row": c.create_exit[born], "kind": POINTS.index("creates"),
-        "begin_time": c.create_enter_time[born], "wait": 0.0, "total": 0.0, "completion": 0.0,
+        "begin_time": c.create_enter_time[born], "wait": 0, "total": 0, "completion": 0,
         "call_path": c.create_call_path[born], **nobody,
     }  # fmt: skip
     until, waits = wait_for_threads(c)
@@ -511,13 +560,13 @@ def lock_points(
     wait = times(until[of]) - enter
     joins = {
         "location": c.join_location[of], "row": c.join_exit[of], "kind": POINTS.index("join"), "begin_time": c.join_enter_time[of],
-        "wait": wait, "total": leave - enter, "completion": 0.0, "call_path": c.join_call_path[of], **nobody,
+        "wait": wait, "total": leave - enter, "completion": 0, "call_path": c.join_call_path[of], **nobody,
     }  # fmt: skip
     ends = {
-        "location": c.location[of], "row": c.end[of], "kind": POINTS.index("thread ends"), "begin_time": c.end_time[of], "wait": 0.0,
-        "total": 0.0, "completion": 0.0, "call_path": c.create_call_path[of], **nobody,
+        "location": c.location[of], "row": c.end[of], "kind": POINTS.index("thread ends"), "begin_time": c.end_time[of], "wait": 0,
+        "total": 0, "completion": 0, "call_path": c.create_call_path[of], **nobody,
     }  # fmt: skip
     of_threads = {
         "kind": DELAYS.index("join"), "cause": c.end[of], "waiting": c.join_exit[of], "wait": wait, "communicator": NOBODY,
     }  # fmt: skip
-    return Synchronisation([acquires, releases, begins, creates, joins, ends], [of_locks, of_threads], spill)
+    return Synchronisation(quirks, [acquires, releases, begins, creates, joins, ends], [of_locks, of_threads], spill)

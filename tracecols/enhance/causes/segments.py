@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from tracecols.enhance.causes.pairs import END, FORK, location_starts
-from tracecols.enhance.causes.points import ThreadPoints, clock, ticks_per_unit
+from tracecols.enhance.causes.points import ThreadPoints, Times, clock, time_type
 from tracecols.enhance.causes.quirks import Quirks
 from tracecols.enhance.columns import Columns, ColumnSource, CompoundTable, pick
 from tracecols.enhance.facts import Facts
@@ -41,10 +41,10 @@ class Segments:
     end : (n_segments,) int64
         One past the last entry of each segment, location by location.
     entries : ColumnSource
-        `call_path` int32, `time` float64 (`points.ticks_per_unit`).
+        `call_path` int32, `time` (`points.time_type`).
     cut : (n_points,) int64
         Of all points of the trace that of the partition's points: the number of the segment that begins there. -1 elsewhere.
-    cut_time : (n_points,) float64
+    cut_time : (n_points,) as `time`
         Until when the time before each cut is counted.
     first : (n_locations,) int64
         First segment of each location; -1 where it has none here.
@@ -59,7 +59,7 @@ class Segments:
     end: NDArray[np.int64]
     entries: ColumnSource
     cut: NDArray[np.int64]
-    cut_time: NDArray[np.float64]
+    cut_time: Times
     first: NDArray[np.int64]
     begin: NDArray[np.int64]
     stop: NDArray[np.int64]
@@ -81,17 +81,17 @@ class Segments:
 class _Collector:
     """What `collect_segments` fills for one location."""
 
-    def __init__(self, n_call_paths: int, limit: int, n_marks: int, n_joins: int) -> None:
+    def __init__(self, dtype: DTypeLike, n_call_paths: int, limit: int, n_marks: int, n_joins: int) -> None:
         self.limit = limit
         self.state = np.zeros(kernels.N_STATE, np.int64)
         self.state[kernels.IN] = -1
-        self.last = np.zeros(1)
+        self.last = np.zeros(1, dtype)
         self.slot = np.full(n_call_paths, -1, np.int32)
-        self.path, self.value = np.zeros(limit, np.int32), np.zeros(limit)
+        self.path, self.value = np.zeros(limit, np.int32), np.zeros(limit, dtype)
         room = max(1 << 12, 4 * limit)
-        self.entries: list[NDArray[Any]] = [np.zeros(room, np.int32), np.zeros(room)]
+        self.entries: list[NDArray[Any]] = [np.zeros(room, np.int32), np.zeros(room, dtype)]
         self.end = np.zeros(1 << 10, np.int64)
-        self.mark_cut, self.mark_time = np.zeros(n_marks, np.int64), np.zeros(n_marks)
+        self.mark_cut, self.mark_time = np.zeros(n_marks, np.int64), np.zeros(n_marks, dtype)
         self.joins = np.full(n_joins, -1, np.int64), np.zeros(n_joins, np.int64)
 
     def grow(self) -> None:
@@ -101,17 +101,18 @@ class _Collector:
         if self.state[kernels.N_SEGMENTS] + 4 > self.end.size:
             self.end = np.concatenate([self.end, np.zeros_like(self.end)])
 
-    def finish(self, forgets: bool, until: float) -> None:
+    def finish(self, forgets: bool, until: Times) -> None:
         """Close the last segment; of a worker what it has done since the last cut may be forgotten.
 
-        Without that what is left of the time until the end counts for the call path that is open there, or was left last.
+        Without that what is left of the time until the end, if that is given, counts for the call path that is open there, or was left last.
         """
         self.grow()
         n = int(self.state[kernels.N_LISTED])
-        if not forgets and not self.state[kernels.IDLES] and self.state[kernels.IN] >= 0 and until > self.last[0]:
-            n = kernels.add(int(self.state[kernels.IN]), until - self.last[0], n, self.slot, self.path, self.value)
+        if not forgets and not self.state[kernels.IDLES] and self.state[kernels.IN] >= 0 and (until > self.last).any():
+            left = (until - self.last)[0]
+            n = kernels.add(int(self.state[kernels.IN]), left, n, self.slot, self.path, self.value)
             self.state[kernels.N_LISTED] = n
-            self.last[0] = until
+            self.last = until.copy()
         n, at = int(self.state[kernels.N_LISTED]), int(self.state[kernels.N_ENTRIES])
         if not forgets:
             kernels.take_out(n, self.slot, self.path, self.value, *self.entries, at)
@@ -151,10 +152,9 @@ def segments(
     met = np.empty(len(tree), np.int64)
     met[tree.creation] = np.arange(len(tree))
     parent = pick(met, tree.parent.astype(np.int64))[tree.creation] if len(tree) else met
-    first_time = int(facts.store.manifest["first_time"] or 0)
     starts = location_starts(facts, points.location)
-    cut, cut_time = np.full(len(points), -1, np.int64), np.zeros(len(points))
-    times = clock(facts, quirks)
+    times, dtype = clock(facts, quirks), time_type(quirks)
+    cut, cut_time = np.full(len(points), -1, np.int64), np.zeros(len(points), dtype)
     fills = not quirks.forgets_workers
     first, begin, stop = (np.full(n_locations, -1, np.int64) for _ in range(3))
     regions = threads.regions
@@ -171,7 +171,7 @@ def segments(
         leaves = mine[regions.exit[mine] >= 0]
         rows = np.concatenate([points.row[real], regions.exit[leaves]])
         what = np.full(rows.size, kernels.CUT, np.int8)
-        value = np.zeros(rows.size)
+        value = np.zeros(rows.size, dtype)
         is_fork = points.kind[real] == FORK
         # a thread that another one has forked idles outside, unless the time of its team counts in the call path around
         is_guest = regions.is_guest & (not quirks.forgets_workers)
@@ -184,11 +184,15 @@ def segments(
         forgets = is_worker and quirks.forgets_workers
         second = int(facts.first_rows[i]) + 1
         if fills and not is_worker and scans[i].n > 1 and second not in rows:
-            rows, what, value = np.append(rows, second), np.append(what, np.int8(kernels.CUT)), np.append(value, 0.0)
+            rows, what, value = (
+                np.append(rows, second),
+                np.append(what, np.int8(kernels.CUT)),
+                np.append(value, dtype(0)),
+            )
         order = np.argsort(rows, kind="stable")
         thread_rows = teams.events[i]
         limit = LIMIT if quirks.limits_maps else max(len(tree), 1)
-        collector = _Collector(len(tree), limit, rows.size, int(IS_JOIN[thread_rows.kind].sum()))
+        collector = _Collector(dtype, len(tree), limit, rows.size, int(IS_JOIN[thread_rows.kind].sum()))
         _collect(
             facts,
             quirks,
@@ -198,16 +202,14 @@ def segments(
             collector,
             met,
             parent,
-            first_time,
             forgets,
             fills and not is_worker,
             rows[order],
             what[order],
             value[order],
         )
-        last = float(times(np.array([scans[i].last_time]))[0]) if fills and scans[i].n else -np.inf
-        collector.finish(forgets, last)
-        mark_cut, mark_time = np.empty(rows.size, np.int64), np.empty(rows.size)
+        collector.finish(forgets, times(np.array([scans[i].last_time] if fills and scans[i].n else [], np.int64)))
+        mark_cut, mark_time = np.empty(rows.size, np.int64), np.empty(rows.size, dtype)
         mark_cut[order], mark_time[order] = collector.mark_cut, collector.mark_time
         cut[real], cut_time[real] = n_segments + mark_cut[: real.size], mark_time[: real.size]
         first[i] = begin[i] = n_segments
@@ -227,7 +229,7 @@ def segments(
         n_entries,
         {
             "call_path": np.concatenate([np.zeros(0, np.int32), *(c.entries[0] for c in done)]),
-            "time": np.concatenate([np.zeros(0), *(c.entries[1] for c in done)]),
+            "time": np.concatenate([np.zeros(0, dtype), *(c.entries[1] for c in done)]),
         },
     )
     return Segments(
@@ -238,11 +240,11 @@ def segments(
 
 def _collect(
     facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], teams: Teams, location: int, c: _Collector, met: NDArray[np.int64],
-    parent: NDArray[np.int64], first_time: int, forgets: bool, fills: bool, rows: NDArray[np.int64], what: NDArray[np.int8],
-    value: NDArray[np.float64],
+    parent: NDArray[np.int64], forgets: bool, fills: bool, rows: NDArray[np.int64], what: NDArray[np.int8], value: Times,
 ) -> None:  # fmt: skip
     """Go through the events of one location."""
-    stops = flush_stops_of(facts.store, np.array([location]))[0]
+    times = clock(facts, quirks)
+    stops = times(flush_stops_of(facts.store, np.array([location]))[0])
     flush_paths = np.full(stops.size, -1, np.int64)
     n_flushes = 0
     tree = facts.call_paths
@@ -259,13 +261,13 @@ def _collect(
                 below = lookup((tree.parent.astype(np.int64) + 1) * n + tree.region, (around + 1) * n + region)
                 flush_paths[n_flushes : n_flushes + flushes.size] = pick(met, below)
                 n_flushes += flushes.size
-        at, n = 0, node.size
+        at, n, time = 0, node.size, times(columns["time"])
         while True:
             at = int(
                 kernels.collect_segments(
-                    columns["time"], columns["kind"], columns["region"], node, at, base, ACTION, number, parent, first_time,
-                    ticks_per_unit(facts, quirks), forgets, fills, stops, flush_paths, rows, what, value, c.mark_cut, c.mark_time,
-                    *c.joins, c.state, c.last, c.slot, c.path, c.value, *c.entries, c.end,
+                    time, columns["kind"], columns["region"], node, at, base, ACTION, number, parent, forgets, fills, stops,
+                    flush_paths, rows, what, value, c.mark_cut, c.mark_time, *c.joins, c.state, c.last, c.slot, c.path, c.value,
+                    *c.entries, c.end,
                 )
             )  # fmt: skip
             if at == n:
@@ -291,19 +293,19 @@ class Waits:
 
 @dataclass(frozen=True, eq=False)
 class TimeMaps:
-    """Seconds by call path of intervals.
+    """Time by call path of intervals.
 
     Attributes
     ----------
     end : (n,) int64
         One past the last entry of each map.
-    call_path, time : (n_entries,) int32, float64
+    call_path, time : (n_entries,) int32, `points.time_type`
         In the order of the call paths.
     """
 
     end: NDArray[np.int64]
     call_path: NDArray[np.int32]
-    time: NDArray[np.float64]
+    time: Times
 
     @property
     def start(self) -> NDArray[np.int64]:
@@ -331,17 +333,17 @@ def sum_intervals(
     """
     n = first.size
     is_pruned = pruned is not None
-    nothing = np.zeros(n, np.int64)
+    nothing, dtype = np.zeros(n, np.int64), time_type(quirks)
     wait_first, wait_stop, at_path, change, wait_path, wait = pruned or (
-        nothing, nothing, np.full(n, -1, np.int32), np.zeros(n), np.zeros(0, np.int32), np.zeros(0),
+        nothing, nothing, np.full(n, -1, np.int32), np.zeros(n, dtype), np.zeros(0, np.int32), np.zeros(0, dtype),
     )  # fmt: skip
     n_call_paths = len(facts.call_paths)
     limit = LIMIT if quirks.limits_maps else max(n_call_paths, 1)
-    slot, waited = np.full(n_call_paths, -1, np.int32), np.zeros(limit)
-    path, value = np.zeros(limit, np.int32), np.zeros(limit)
+    slot, waited = np.full(n_call_paths, -1, np.int32), np.zeros(limit, dtype)
+    path, value = np.zeros(limit, np.int32), np.zeros(limit, dtype)
     end = np.zeros(n, np.int64)
     room = max(1 << 12, 8 * n, 2 * limit)
-    out: list[NDArray[Any]] = [np.zeros(room, np.int32), np.zeros(room)]
+    out: list[NDArray[Any]] = [np.zeros(room, np.int32), np.zeros(room, dtype)]
     entry_path, entry_time = spent.entries.column("call_path"), spent.entries.column("time")
     at = 0
     while True:

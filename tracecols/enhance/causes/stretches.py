@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tracecols.enhance.causes.pairs import FORK
-from tracecols.enhance.causes.points import ticks_per_unit
+from tracecols.enhance.causes.points import in_ticks
 from tracecols.enhance.causes.quirks import Quirks
 from tracecols.enhance.causes.sweep import Path
 from tracecols.enhance.columns import CompoundTable, pick
@@ -44,16 +44,14 @@ def list_stretches(
     location = points.location[until]
     first_time = np.array([scan.first_time for scan in scans], np.int64)[location]
     if quirks.splits_path:
-        # seconds are differences of times in seconds, so that ticks are met by rounding
-        unit = ticks_per_unit(facts, quirks)
-        waited, total = (np.rint(points[c] * unit).astype(np.int64) for c in ("wait", "total"))
+        waited, total = (in_ticks(facts, quirks, points[c]) for c in ("wait", "total"))
         # a thread is in a parallel region from the FORK on
         time = points.begin_time - np.where(points.kind == FORK, total, 0)
         begin = np.where(since >= 0, pick(time + waited, since, 0), first_time)
         end = time[until]
     else:
         first = int(facts.store.manifest["first_time"] or 0)
-        begin, end = (np.rint(t).astype(np.int64) + first for t in (path.begin_time, path.end_time))
+        begin, end = (in_ticks(facts, quirks, t) + first for t in (path.begin_time, path.end_time))
     order = np.lexsort((location, end, begin))
     columns = {
         "location": location,

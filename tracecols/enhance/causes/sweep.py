@@ -20,7 +20,7 @@ from tracecols.enhance.causes.pairs import (
     has_openmp,
     location_starts,
 )
-from tracecols.enhance.causes.points import clock, ticks_per_unit
+from tracecols.enhance.causes.points import Times, clock, time_type
 from tracecols.enhance.causes.quirks import Quirks
 from tracecols.enhance.causes.segments import Waits
 from tracecols.enhance.columns import CompoundTable, pick
@@ -38,22 +38,22 @@ class Factors:
 
     Attributes
     ----------
-    scale : (n_pairs,) float64
+    scale : (n_pairs,) float64 or int64
         Seconds of waiting per second of delay; without rounding (`quirks.rounds_seconds`) the ticks of waiting charged to the delay.
-    shares : (n_pairs, n_delays) float64
+    shares : (n_pairs, n_delays) float64 or int64
         Seconds of later waits, by kind, per second of delay; without rounding the ticks charged to the delay.
-    indirect : (n_pairs,) float64
-        Seconds of the wait that go back to waits of the causing side.
-    propagated : (n_waits,) float64
+    indirect : (n_pairs,) float64 or int64
+        Time of the wait that goes back to waits of the causing side.
+    propagated : (n_waits,) float64 or int64
         Of every point that waits how much of that makes others wait in point-to-point communication.
     n_forced : int
         Points gone through before all they depend on, because they depend on each other.
     """
 
-    scale: NDArray[np.float64]
-    shares: NDArray[np.float64]
-    indirect: NDArray[np.float64]
-    propagated: NDArray[np.float64]
+    scale: Times
+    shares: Times
+    indirect: Times
+    propagated: Times
     n_forced: int
 
 
@@ -76,64 +76,74 @@ def sweep_costs(
         By partition.
     """
     n, n_points = len(pairs), len(points)
-    waits = Waits(points)
+    waits, dtype = Waits(points), time_type(quirks)
     wait = points.wait[waits.point]
-    total = np.zeros(n)
+    total = np.zeros(n, dtype)
     for d in delays:
         total[d.pair] = d.total
     cause, waiting, kind = pairs.cause, pairs.waiting, pairs.kind
-    begin = np.where(pairs.own_since >= 0, pairs.own_since, pairs.cause_since)
-    start = location_starts(facts, points.location)
-    beginning = start[points.location[cause]] - 1
-    waited = _sums(wait, waits.before[np.where(begin >= 0, begin, beginning) + 1], waits.before[cause])
+    beginning = location_starts(facts, points.location)[points.location[cause]] - 1
+    since = np.where(pairs.cause_since >= 0, pairs.cause_since, beginning)
+    p2p, is_idle = kind < N_P2P_KINDS, kind == IDLE
+    others = facts.locations.n_threads[points.location[cause]].astype(np.int64) - 1
+    pair_start = np.searchsorted(cause, np.arange(n_points + 1))
+    shares, propagated = np.zeros((n, len(DELAYS)), dtype), np.zeros(wait.size, dtype)
+    cost = np.zeros((wait.size, len(DELAYS)), dtype)
+    begin = np.where(pairs.own_since >= 0, pairs.own_since, since)
+    waited = _sums(wait, waits.before[begin + 1], waits.before[cause])
     whole = total + waited
+    if not quirks.rounds_seconds:
+        ordered, n_forced = _ordered(facts, points, pairs)
+        charged, scratch = np.zeros(n, np.int64), np.zeros((4, wait.size + 1), np.int64)
+        kernels.divide_costs(
+            ordered, pair_start, waiting, kind, total, np.where(is_idle, others * whole, pairs.wait), since, pairs.counts_from,
+            waits.before, wait, N_P2P_KINDS, cost, shares, propagated, charged, *scratch,
+        )  # fmt: skip
+        return Factors(charged, shares, np.where(p2p, pairs.wait - charged, 0), propagated, n_forced)
+
     with np.errstate(divide="ignore", invalid="ignore"):
         scale = pairs.wait / whole
-    p2p = kind < N_P2P_KINDS
     if quirks.limits_scales:
         scale = np.where(p2p, np.minimum(scale, 1.0), scale)
-    others = facts.locations.n_threads[points.location[cause]] - 1
-    scale = np.where(whole > 0, np.where(kind == IDLE, others, scale), 0.0)
-
-    shares, propagated = np.zeros((n, len(DELAYS))), np.zeros(wait.size)
+    scale = np.where(whole > 0, np.where(is_idle, others, scale), 0.0)
     n_forced = 0
-    divides = not quirks.rounds_seconds
-    amount = np.where(kind == IDLE, others * whole, pairs.wait)
-    charged = np.zeros(n)
-    if has_mpi(facts) or not quirks.leaves_out_others or divides:
-        has_waiting = np.flatnonzero(waiting >= 0)
-        cause_of = np.full(n_points, -1, np.int64)
-        cause_of[waiting[has_waiting]] = cause[has_waiting]
-        is_node = cause_of >= 0
-        is_node[cause] = True
-        nodes = np.flatnonzero(is_node)
-        # location by location, each from the last to the first
-        at = location_starts(facts, points.location[nodes])
-        of = points.location[nodes].astype(np.int64)
-        nodes = nodes[at[of] + at[of + 1] - 1 - np.arange(nodes.size)] if nodes.size else nodes
-        n_forced = int(
-            kernels.sweep_costs(
-                nodes, at, np.searchsorted(cause, np.arange(n_points + 1)), waiting, kind, scale, whole, waited,
-                np.where(pairs.cause_since >= 0, pairs.cause_since, beginning), pairs.counts_from, waits.before, wait, cause_of,
-                points.location.astype(np.int64), N_P2P_KINDS,
-                DELAYS.index("thread_barrier") if quirks.ends_costs_at_barriers else -1,
-                np.bincount(cause[has_waiting], minlength=n_points), at[:-1].copy(), np.zeros(at.size - 1, np.int64), np.zeros(at.size - 1, bool),
-                np.zeros((wait.size, len(DELAYS))), shares, propagated, divides, total, amount, charged, np.zeros(wait.size + 1),
-                np.zeros(wait.size + 1), np.zeros(wait.size + 1), np.zeros(wait.size + 1, np.int64),
-            )
+    if has_mpi(facts) or not quirks.leaves_out_others:
+        ordered, n_forced = _ordered(facts, points, pairs)
+        kernels.scale_costs(
+            ordered, pair_start, waiting, kind, scale, whole, waited, since, pairs.counts_from, waits.before, wait, N_P2P_KINDS,
+            DELAYS.index("thread_barrier") if quirks.ends_costs_at_barriers else -1, cost, shares, propagated,
         )  # fmt: skip
-    if divides:
-        return Factors(charged, shares, np.where(p2p, pairs.wait - charged, 0.0), propagated, n_forced)
     return Factors(scale, shares, np.where(p2p, scale * waited, 0.0), propagated, n_forced)
 
 
-def _sums(values: NDArray[np.float64], start: NDArray[np.int64], stop: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Add up slices of an array; (n,) float64."""
+def _ordered(facts: Facts, points: CompoundTable, pairs: CompoundTable) -> tuple[NDArray[np.int64], int]:
+    """Order the points of pairs from the end to the beginning; return as well how many come before what they depend on."""
+    n_points, cause, waiting = len(points), pairs.cause, pairs.waiting
+    has_waiting = np.flatnonzero(waiting >= 0)
+    cause_of = np.full(n_points, -1, np.int64)
+    cause_of[waiting[has_waiting]] = cause[has_waiting]
+    is_node = cause_of >= 0
+    is_node[cause] = True
+    nodes = np.flatnonzero(is_node)
+    # location by location, each from the last to the first
+    at = location_starts(facts, points.location[nodes])
+    of = points.location[nodes].astype(np.int64)
+    nodes = nodes[at[of] + at[of + 1] - 1 - np.arange(nodes.size)] if nodes.size else nodes
+    ordered = np.empty_like(nodes)
+    n_forced = kernels.order_nodes(
+        nodes, at, cause_of, points.location.astype(np.int64), np.bincount(cause[has_waiting], minlength=n_points), at[:-1].copy(),
+        np.zeros(at.size - 1, np.int64), np.zeros(at.size - 1, bool), ordered,
+    )  # fmt: skip
+    return ordered, int(n_forced)
+
+
+def _sums(values: Times, start: NDArray[np.int64], stop: NDArray[np.int64]) -> Times:
+    """Add up slices of an array; (n,) of its type."""
     if not values.size:
-        return np.zeros(start.size)
+        return np.zeros(start.size, values.dtype)
     bounds = np.stack([start, stop], 1).ravel()
-    sums: NDArray[np.float64] = np.add.reduceat(np.append(values, 0.0), bounds)[::2]
-    return np.where(stop > start, sums, 0.0)
+    sums = np.add.reduceat(np.append(values, values.dtype.type(0)), bounds)[::2]
+    return np.where(stop > start, sums, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,14 +156,14 @@ class Path:
         Points at which the location on the path begins to be on it; -1 where that is from its beginning.
     until : (n,) int64
         Until which point of the same location it is.
-    begin_time, end_time : (n,) float64
-        From when until when, in ticks since the first event of the trace; of one path only (`quirks.splits_path`), else nothing.
+    begin_time, end_time : (n,) float64 or int64
+        From when until when, in the unit of times; of one path only (`quirks.splits_path`), else nothing.
     """
 
     since: NDArray[np.int64]
     until: NDArray[np.int64]
-    begin_time: NDArray[np.float64]
-    end_time: NDArray[np.float64]
+    begin_time: Times
+    end_time: Times
 
 
 def find_critical_path(facts: Facts, quirks: Quirks, points: CompoundTable, pairs: CompoundTable) -> Path:
@@ -195,8 +205,8 @@ def find_critical_path(facts: Facts, quirks: Quirks, points: CompoundTable, pair
     if not quirks.splits_path:
         stops[forks] = (goes_on[forks] >= 0) & (goes_on[forks] != forks)
     # a thread is in a parallel region from the FORK on; one that is created exists as soon as that begins
-    time = clock(facts, quirks)(points.begin_time) - np.where(kind == FORK, points.total, 0.0)
-    resumes = time + np.where(waits_for_others, points.total, 0.0)
+    time = clock(facts, quirks)(points.begin_time) - np.where(kind == FORK, points.total, 0)
+    resumes = time + np.where(waits_for_others, points.total, 0)
     resumes = np.where(goes_on >= 0, np.minimum(resumes, pick(time, np.maximum(goes_on, -1))), resumes)
     resumes[forks] = pick(time, goes_on[forks])
     team_start = np.concatenate([[0], np.cumsum(np.bincount(team, minlength=n))]).astype(np.int64)
@@ -205,11 +215,12 @@ def find_critical_path(facts: Facts, quirks: Quirks, points: CompoundTable, pair
     start_of = location_starts(facts, location)
     before = np.where(before >= start_of[location], before, -1) if n else before[:0]
     begin = _start(facts, quirks, points, is_finalize)
-    nothing, no_times = np.zeros(0, np.int64), np.zeros(0)
+    dtype = time_type(quirks)
+    nothing, no_times = np.zeros(0, np.int64), np.zeros(0, dtype)
     if begin < 0:
         return Path(nothing, nothing, no_times, no_times)
     until = np.full(n, -1, np.int64)
-    reached, left = np.zeros(n + 1), np.zeros(n + 1)
+    reached, left = np.zeros(n + 1, dtype), np.zeros(n + 1, dtype)
     beginning = int(
         kernels.walk_critical_path(
             begin, before, goes_on, is_init & quirks.leaves_out_startup, team_start, barriers[by_team], wait, np.zeros(n, bool), np.zeros(n + 1, np.int64),
@@ -222,8 +233,7 @@ def find_critical_path(facts: Facts, quirks: Quirks, points: CompoundTable, pair
         since, until = np.append(-1, since), np.append(beginning, until)
     if quirks.splits_path:
         return Path(since, until, no_times, no_times)
-    unit = ticks_per_unit(facts, quirks)
-    return Path(since, until, reached[since] * unit, left[since] * unit)
+    return Path(since, until, reached[since], left[since])
 
 
 def _start(facts: Facts, quirks: Quirks, points: CompoundTable, is_finalize: NDArray[np.bool_]) -> int:
