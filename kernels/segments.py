@@ -29,7 +29,7 @@ N_LISTED, N_ENTRIES, N_SEGMENTS, N_MARKS, N_FLUSHES, N_JOINS, IN, IDLES, N_STATE
 
 
 @kernel
-def add(c, x, n, slot, path, value):
+def add(c, x, n, slot, path, value, floor):
     """Add a time to an ordered map from call paths to times that holds only so many; return how many there are then.
 
     A new call path in a full map takes the place of the smallest time, of equals the one of the lowest call path, if that is
@@ -44,76 +44,95 @@ def add(c, x, n, slot, path, value):
     slot : (n_call_paths,) int32
         Where each stands in `path` and `value`; -1 not there.
     path, value : (limit,) int32, float64 or int64
+    floor : (1,) as `value`
+        No time in the map is less, so that what is not more need not be compared with each.
     """
     at = slot[c]
     if at >= 0:
         value[at] += x
+        floor[0] = min(floor[0], value[at])
         return n
     if n < path.size:
         slot[c] = n
         path[n] = c
         value[n] = x
+        floor[0] = min(floor[0], x) if n > 0 else x
         return n + 1
-    m = 0
+    if x <= floor[0]:
+        return n
+    m, next_ = 0, x
     for i in range(1, n):
         if value[i] < value[m] or (value[i] == value[m] and path[i] < path[m]):
+            next_ = min(next_, value[m])
             m = i
+        else:
+            next_ = min(next_, value[i])
     if value[m] < x:
         slot[path[m]] = -1
         slot[c] = m
         path[m] = c
         value[m] = x
+        floor[0] = next_
+    else:
+        floor[0] = value[m]
     return n
 
 
 @part
-def _sift_down(i, n, path, value):
+def _sift_down(i, start, n, path, value):
     """Move an entry of a heap down to its place; the largest call path stands on top."""
     while True:
         child = 2 * i + 1
         if child >= n:
             return
-        if child + 1 < n and path[child + 1] > path[child]:
+        if child + 1 < n and path[start + child + 1] > path[start + child]:
             child += 1
-        if path[child] <= path[i]:
+        a, b = start + i, start + child
+        if path[b] <= path[a]:
             return
-        path[i], path[child] = path[child], path[i]
-        value[i], value[child] = value[child], value[i]
+        path[a], path[b] = path[b], path[a]
+        value[a], value[b] = value[b], value[a]
         i = child
+
+
+@part
+def sort_entries(start, n, path, value):
+    """Sort the n entries of a map from `start` on by call path."""
+    if n > LONG:
+        for i in range(n // 2 - 1, -1, -1):
+            _sift_down(i, start, n, path, value)
+        for m in range(n - 1, 0, -1):
+            a, b = start, start + m
+            path[a], path[b] = path[b], path[a]
+            value[a], value[b] = value[b], value[a]
+            _sift_down(0, start, m, path, value)
+        return
+    for i in range(start + 1, start + n):
+        c, x = path[i], value[i]
+        j = i
+        while j > start and path[j - 1] > c:
+            path[j] = path[j - 1]
+            value[j] = value[j - 1]
+            j -= 1
+        path[j] = c
+        value[j] = x
 
 
 @kernel
 def take_out(n, slot, path, value, out_path, out_value, start):
     """Empty a map into an array, in the order of the call paths."""
-    if n > LONG:
-        # the map itself becomes a heap
-        for i in range(n // 2 - 1, -1, -1):
-            _sift_down(i, n, path, value)
-        for m in range(n - 1, -1, -1):
-            slot[path[0]] = -1
-            out_path[start + m] = path[0]
-            out_value[start + m] = value[0]
-            path[0] = path[m]
-            value[0] = value[m]
-            _sift_down(0, m, path, value)
-        return
     for i in range(n):
         slot[path[i]] = -1
-        j = start + i
-        c, x = path[i], value[i]
-        while j > start and out_path[j - 1] > c:
-            out_path[j] = out_path[j - 1]
-            out_value[j] = out_value[j - 1]
-            j -= 1
-        out_path[j] = c
-        out_value[j] = x
+        out_path[start + i] = path[i]
+        out_value[start + i] = value[i]
+    sort_entries(start, n, out_path, out_value)
 
 
 @kernel
 def collect_segments(
     time, kind, region, node, start, base_row, action, number, parent, forgets, fills,
     stop_times, flush_paths, mark_row, mark_what, mark_value, mark_cut, mark_time, join_row, join_cut,
-    state, last, slot, path, value, entry_path, entry_value, segment_end,
+    state, last, slot, path, value, floor, entry_path, entry_value, segment_end,
 ):  # fmt: skip
     """Add up the time between the events of one location by call path, from cut to cut.
 
@@ -146,7 +165,7 @@ def collect_segments(
     state : (N_STATE,) int64
     last : (1,) as `time`
         Time of the last contribution.
-    slot, path, value
+    slot, path, value, floor
         Map of the segment that is not complete (`add`).
     entry_path, entry_value : (capacity,) int32, as `time`, written
         Call paths and times of all segments.
@@ -183,10 +202,10 @@ def collect_segments(
             state[IN] = c if what == PUSH or above < 0 else above
             if own >= 0:
                 at = slot[own]
-                if at >= 0:
+                if at >= 0 and now >= before:
                     value[at] += now - before
                 else:
-                    n = add(own, now - before, n, slot, path, value)
+                    n = add(own, now - before, n, slot, path, value, floor)
             before = now
             i += 1
             continue
@@ -233,7 +252,7 @@ def collect_segments(
             elif step == AFTER_FORK and (mine == FORK or mine == JOIN_TEAM):
                 x, y = c, mark_value[mark]
             if x >= 0:
-                n = add(x, y, n, slot, path, value)
+                n = add(x, y, n, slot, path, value, floor)
             if cut:
                 take_out(n, slot, path, value, entry_path, entry_value, n_entries)
                 n_entries += n
@@ -260,9 +279,11 @@ def collect_segments(
 @kernel
 def sum_intervals(
     start, first, stop, wait_first, wait_stop, at_path, change, prune, segment_end, entry_path, entry_value,
-    wait_path, wait, slot, path, value, waited, out_end, out_path, out_value,
+    wait_path, wait, slot, path, value, floor, waited, out_end, out_path, out_value,
 ):  # fmt: skip
     """Add up the segments of intervals between cuts by call path; without the waits inside, if they are to be pruned.
+
+    An interval that begins where the one before begins, and ends no earlier, goes on with its sums.
 
     Parameters
     ----------
@@ -279,10 +300,10 @@ def sum_intervals(
     segment_end, entry_path, entry_value
         Segments, as `collect_segments` makes them, of several locations one after the other.
     wait_path, wait : (n_waits,) int32, as `change`
-    slot, path, value
+    slot, path, value, floor
         Empty map (`add`).
-    waited : (limit,) as `change`
-        Scratch.
+    waited : (n_call_paths,) as `change`
+        Zeros.
     out_end, out_path, out_value : (n,) int64, (capacity,) int32, (capacity,) as `change`; written
         One past the last entry of each interval; call paths in ascending order and times.
 
@@ -292,30 +313,36 @@ def sum_intervals(
         The interval to go on with: n, or less where the arrays of entries are full.
     """
     filled, nothing = out_end[start - 1] if start > 0 else np.int64(0), value.dtype.type(0)
-    for i in range(start, first.size):
-        if filled + path.size + 1 > out_path.size:
-            return i
-        n = np.int64(0)
-        begin = segment_end[first[i] - 1] if first[i] > 0 else np.int64(0)
-        end = segment_end[stop[i] - 1] if stop[i] > first[i] else begin
-        for j in range(begin, end):
-            at = slot[entry_path[j]]
-            if at >= 0:
-                value[at] += entry_value[j]
+    n, entry, since, wait_at = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    i = start
+    while i < first.size and filled + path.size + 1 <= out_path.size:
+        goes_on = i > start and first[i] == first[i - 1] and wait_first[i] == wait_first[i - 1]
+        if not goes_on or stop[i] < stop[i - 1] or wait_stop[i] < wait_stop[i - 1]:
+            for j in range(n):
+                slot[path[j]] = -1
+            for j in range(since, wait_at):
+                waited[wait_path[j]] = nothing
+            n = np.int64(0)
+            entry = segment_end[first[i] - 1] if first[i] > 0 else np.int64(0)
+            since = wait_at = wait_first[i]
+        end = segment_end[stop[i] - 1] if stop[i] > first[i] else entry
+        while entry < end:
+            at, x = slot[entry_path[entry]], entry_value[entry]
+            if at >= 0 and x >= 0:
+                value[at] += x
             else:
-                n = add(np.int64(entry_path[j]), entry_value[j], n, slot, path, value)
-        p = at_path[i]
+                n = add(np.int64(entry_path[entry]), x, n, slot, path, value, floor)
+            entry += 1
         if prune:
-            for j in range(n):
-                waited[j] = nothing
-            for j in range(wait_first[i], wait_stop[i]):
-                at = slot[wait_path[j]]
-                if at >= 0:
-                    waited[at] += wait[j]
-            for j in range(n):
-                value[j] -= waited[j]
+            while wait_at < wait_stop[i]:
+                waited[wait_path[wait_at]] += wait[wait_at]
+                wait_at += 1
+        p = at_path[i]
         has_start = p >= 0 and slot[p] >= 0
-        take_out(n, slot, path, value, out_path, out_value, filled)
+        for j in range(n):
+            out_path[filled + j] = path[j]
+            out_value[filled + j] = value[j] - waited[path[j]]
+        sort_entries(filled, n, out_path, out_value)
         kept = filled
         for j in range(filled, filled + n):
             c, x = out_path[j], out_value[j]
@@ -338,4 +365,9 @@ def sum_intervals(
             kept += 1
         filled = kept
         out_end[i] = filled
-    return first.size
+        i += 1
+    for j in range(n):
+        slot[path[j]] = -1
+    for j in range(since, wait_at):
+        waited[wait_path[j]] = nothing
+    return i

@@ -291,10 +291,11 @@ def test_waits__add_up_to_the_severities(folder, tmp_path):
 
 def put(entries, limit, add):
     """Add entries to a map of so many call paths one after the other."""
-    slot, path, value = np.full(9, -1, np.int16), np.zeros(limit, np.int32), np.zeros(limit)
+    slot, path, value, floor = np.full(9, -1, np.int16), np.zeros(limit, np.int32), np.zeros(limit), np.zeros(1)
     n = 0
     for c, x in entries:
-        n = add(c, x, n, slot, path, value)
+        n = add(c, x, n, slot, path, value, floor)
+        assert floor[0] <= value[:n].min()
     return {int(path[i]): float(value[i]) for i in range(n)}
 
 

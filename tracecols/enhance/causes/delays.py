@@ -237,8 +237,12 @@ def find_delays(
     within = np.full(pair.size, -1, np.int64)
     if has_own.size:
         whole, first_of = np.unique(cause[has_own], return_index=True)
-        limits = intervals.pruned(since[has_own][first_of], whole, whole=False)
-        within[has_own] = head.size + np.searchsorted(whole, cause[has_own])
+        # those that begin at the same point go on with each other's sums
+        order = np.lexsort((whole, since[has_own][first_of]))
+        limits = intervals.pruned(since[has_own][first_of][order], whole[order], whole=False)
+        rank = np.empty(order.size, np.int64)
+        rank[order] = np.arange(order.size)
+        within[has_own] = head.size + rank[np.searchsorted(whole, cause[has_own])]
         times = TimeMaps(
             np.concatenate([times.end, times.time.size + limits.end]),
             np.concatenate([times.call_path, limits.call_path]), np.concatenate([times.time, limits.time]),

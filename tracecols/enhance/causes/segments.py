@@ -87,7 +87,7 @@ class _Collector:
         self.state[kernels.IN] = -1
         self.last = np.zeros(1, dtype)
         self.slot = np.full(n_call_paths, -1, np.int32)
-        self.path, self.value = np.zeros(limit, np.int32), np.zeros(limit, dtype)
+        self.path, self.value, self.floor = np.zeros(limit, np.int32), np.zeros(limit, dtype), np.zeros(1, dtype)
         room = max(1 << 12, 4 * limit)
         self.entries: list[NDArray[Any]] = [np.zeros(room, np.int32), np.zeros(room, dtype)]
         self.end = np.zeros(1 << 10, np.int64)
@@ -110,7 +110,7 @@ class _Collector:
         n = int(self.state[kernels.N_LISTED])
         if not forgets and not self.state[kernels.IDLES] and self.state[kernels.IN] >= 0 and (until > self.last).any():
             left = (until - self.last)[0]
-            n = kernels.add(int(self.state[kernels.IN]), left, n, self.slot, self.path, self.value)
+            n = kernels.add(int(self.state[kernels.IN]), left, n, self.slot, self.path, self.value, self.floor)
             self.state[kernels.N_LISTED] = n
             self.last = until.copy()
         n, at = int(self.state[kernels.N_LISTED]), int(self.state[kernels.N_ENTRIES])
@@ -266,7 +266,7 @@ def _collect(
             at = int(
                 kernels.collect_segments(
                     time, columns["kind"], columns["region"], node, at, base, ACTION, number, parent, forgets, fills, stops,
-                    flush_paths, rows, what, value, c.mark_cut, c.mark_time, *c.joins, c.state, c.last, c.slot, c.path, c.value,
+                    flush_paths, rows, what, value, c.mark_cut, c.mark_time, *c.joins, c.state, c.last, c.slot, c.path, c.value, c.floor,
                     *c.entries, c.end,
                 )
             )  # fmt: skip
@@ -339,8 +339,8 @@ def sum_intervals(
     )  # fmt: skip
     n_call_paths = len(facts.call_paths)
     limit = LIMIT if quirks.limits_maps else max(n_call_paths, 1)
-    slot, waited = np.full(n_call_paths, -1, np.int32), np.zeros(limit, dtype)
-    path, value = np.zeros(limit, np.int32), np.zeros(limit, dtype)
+    slot, waited = np.full(n_call_paths, -1, np.int32), np.zeros(n_call_paths, dtype)
+    path, value, floor = np.zeros(limit, np.int32), np.zeros(limit, dtype), np.zeros(1, dtype)
     end = np.zeros(n, np.int64)
     room = max(1 << 12, 8 * n, 2 * limit)
     out: list[NDArray[Any]] = [np.zeros(room, np.int32), np.zeros(room, dtype)]
@@ -350,7 +350,7 @@ def sum_intervals(
         at = int(
             kernels.sum_intervals(
                 at, first, stop, wait_first, wait_stop, at_path, change, is_pruned, spent.end, entry_path, entry_time,
-                wait_path, wait, slot, path, value, waited, end, *out,
+                wait_path, wait, slot, path, value, floor, waited, end, *out,
             )
         )  # fmt: skip
         if at == n:
