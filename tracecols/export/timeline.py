@@ -233,11 +233,9 @@ class Timeline:
         if n_calls > MOST_CALLS:
             self.left_out["call instances, too many for the critical path"] = n_calls
             return None
-        if model.locations.is_cpu.sum() < 2:
-            # all of it is the critical path
-            return None
         table: CompoundTable = model.with_quirks(CONVENTIONS[DEFAULT].quirks).critical_path_stretches
-        return table if len(table) else None
+        # a path that stays on one location tells nothing
+        return table if len(table) > 1 else None
 
     def _write_paths(self, model: Model | None, stretches: CompoundTable | None) -> dict[int, int]:
         """Add the call paths that details tell to the texts; returns the text of each."""

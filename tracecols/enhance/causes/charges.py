@@ -294,7 +294,7 @@ def _differences(
     )
     found = (
         (waits.size, f"waits at start and end of MPI, in scans, for locks and threads have causes ({_number(waits.size, 'wait')}, {seconds(waits)})"),
-        (lost.size, f"waits beyond what their causes lost are charged ({_number(lost.size, 'wait')}, {seconds(lost)})"),
+        (lost.size, f"waits for messages beyond what the other side lost are charged ({_number(lost.size, 'wait')}, {seconds(lost)})"),
         (many, f"call paths beyond {LIMIT} of a location count ({_number(many, 'location')})"),
         (workers, f"the ends of parallel regions on worker threads count ({_number(workers, 'thread')})"),
         (n_everywhere and absent.size, f"inter-partition imbalance though a location visits all of the critical path ({seconds(absent)})"),

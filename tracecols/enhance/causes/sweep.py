@@ -47,8 +47,7 @@ class Factors:
     propagated : (n_waits,) float64 or int64
         Of every point that waits how much of that makes others wait in point-to-point communication.
     lost : (n_pairs,) float64 or int64
-        Time of the wait that nothing is charged with if nobody is charged with more than was lost in the interval; for waits that are not
-        for messages only where nothing was lost at all.
+        Of waits for messages the time by which they exceed what the other side lost.
     n_forced : int
         Points gone through before all they depend on, because they depend on each other.
     """
@@ -96,7 +95,7 @@ def sweep_costs(
     begin = np.where(pairs.own_since >= 0, pairs.own_since, since)
     waited = _sums(wait, waits.before[begin + 1], waits.before[cause])
     whole = total + waited
-    lost = np.where(p2p | (whole <= 0), np.maximum(pairs.wait - whole, 0), 0)
+    lost = np.where(p2p, np.maximum(pairs.wait - whole, 0), 0)
     if not quirks.rounds_seconds:
         ordered, n_forced = _ordered(facts, points, pairs)
         charged, scratch = np.zeros(n, np.int64), np.zeros((4, wait.size + 1), np.int64)
