@@ -142,7 +142,7 @@ def test_info__of_a_cube_tells_how_it_was_made(work, tmp_path, name):
         source = tmp_path / name
         run("export", work / "h.severity", source)
     output = run("info", source).output
-    for words in ("6,708", "scalasca conventions, not narrowed", "56 call paths x 6 locations", "Process x Thread"):
+    for words in ("6,708", "exact conventions, not narrowed", "56 call paths x 6 locations", "Process x Thread"):
         assert words in output, output
 
 

@@ -96,7 +96,7 @@ def test_load__says_what_is_wrong(cube, tmp_path):
     manifest.write_text(text.replace('"version": 5', '"version": 99'))
     with pytest.raises(SeverityError, match="severity format 99, this tracecols reads 4 to 5"):
         SeverityCube.load(path)
-    manifest.write_text(text.replace('"conventions": "scalasca"', '"conventions": "expert"'))
+    manifest.write_text(text.replace('"conventions": "exact"', '"conventions": "expert"'))
     with pytest.raises(SeverityError, match="does not fit its checksum\n  the cube is damaged"):
         SeverityCube.load(path)
     manifest.write_text(text)
@@ -244,7 +244,7 @@ def test_topologies__of_a_trace_that_do_not_fit_are_counted(archive, enhance):
 
 def test_repr__names_the_largest_shares_of_the_time(cube):
     text = repr(cube)
-    assert text.startswith("<SeverityCube 96 properties x 56 call paths x 6 locations, scalasca conventions>")
+    assert text.startswith("<SeverityCube 106 properties x 56 call paths x 6 locations, exact conventions>")
     assert "Wait at Implicit Barrier (omp_ibarrier_wait)" in text
     # start-up and shutdown are set apart; also what a property with children has of its own: idle time outside parallel regions
     inside = cube.focused()

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from conftest import DATA
+from click.testing import CliRunner
+from conftest import DATA, SHARED
+from epilog_writer import merged
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from random_epilog import random_recording
 from random_programs import RandomProgram
 from test_root_causes import FINALIZE, INIT, RECV, SEND, A, B, late_twice
 
 import tracecols
+from tracecols.cli import group
+from tracecols.enhance.causes.charges import DIFFERENCES
 from tracecols.enhance.causes.quirks import NONE, OF_SCALASCA, Quirks
 from tracecols.enhance.model import enhance
+from tracecols.errors import AnalysisError
 from tracecols.kernels import causes, segments
-from tracecols.patterns.engine import analyze_model
+from tracecols.patterns.engine import TOO_LONG, analyze_model
 from tracecols.patterns.registry import CONVENTIONS
-from tracecols.schema.causes import CHARGED, DELAY_IDS, DELAYS, POINTS
+from tracecols.schema.causes import CHARGED, DELAY_IDS, DELAYS, POINTS, UNKNOWN_DELAYS
+from tracecols.schema.severity import DEFAULT
 from tracecols.store import Store
 from tracecols.testing import Program, severities
 
@@ -135,14 +143,40 @@ def test_exact__laws_hold_on_recorded_traces_however_they_are_divided(name, stor
     same(whole, analyze_model(enhance(stores[name], 1), "exact"))
 
 
-REFUSED = ("omp_nested", "omp_two", "hybrid_multi", "pthreads_mutex", "std_thread")
+def is_long(store):
+    """Whether a run has more ticks than float64 tells apart, so that laws that hold to the tick need integers."""
+    return store.manifest["last_time"] - store.manifest["first_time"] > 1 << 53
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_exact__laws_hold_on_traces_that_the_reference_refuses(name, shared_traces, tmp_path):
-    """Nested teams, teams of several sizes, MPI on any thread, threads that a program creates."""
-    model = enhance(Store(tracecols.convert(shared_traces / "otf2" / name, tmp_path / "x.trace")), 1)
-    check_laws(model, analyze_model(model, "exact"))
+SHARED_TRACES = sorted(p for folder in ("otf2", "otf2_clocks", "epilog") for p in (SHARED / folder).glob("*/"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", SHARED_TRACES, ids=lambda p: f"{p.parent.name}-{p.name}")
+def test_exact__laws_hold_on_all_shared_traces(folder, tmp_path):
+    """Those that the reference refuses as well: nested teams, teams of several sizes, MPI on any thread, threads that a program creates."""
+    source = next((f for f in (folder / "traces.otf2", *folder.glob("*.elg")) if f.exists()), folder)
+    model = enhance(Store(tracecols.convert(source, tmp_path / "x.trace")), 1)
+    check_laws(model, analyze_model(model))
+    assert is_long(model.store) == (folder.parent.name == "epilog" and "bgq" not in folder.name)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_exact__laws_hold_on_random_epilog_programs_however_they_are_divided(seed, tmp_path, monkeypatch):
+    """Of runs with more ticks than float64 tells apart."""
+    recording = random_recording(
+        seed, n_processes=2 + seed % 3, n_threads=1 + seed % 2 * 2, n_rounds=12, rma=seed % 3 == 0
+    )
+    merged(recording).write(tmp_path / "epik.elg")
+    store = Store(tracecols.convert(tmp_path / "epik.elg", tmp_path / "x.trace", jobs=1))
+    assert is_long(store)
+    model = enhance(store, 1)
+    cube = analyze_model(model)
+    check_laws(model, cube)
+    assert ticks(cube, "critical_path") > 1 << 53
+    monkeypatch.setattr("tracecols.enhance.partitions.PARTITION_ROWS", 1)
+    monkeypatch.setattr("tracecols.enhance.spill.BUDGET", 0)
+    same(cube, analyze_model(enhance(store, 1)))
 
 
 @settings(
@@ -249,7 +283,7 @@ def test_exact__charges_any_number_of_call_paths():
         check_laws(trace.model, exact)
     assert severities(exact, "delay_latesender") == {(f"main/f{i}", 0): 2 for i in range(200)}
     assert len(severities(scalasca, "delay_latesender")) == 128
-    assert any("more than 128" in what for what in exact.facts["counts"])
+    assert any("call paths beyond 128 of a location" in what for what in exact.facts["counts"])
 
 
 def test_exact__charges_waits_for_locks_to_those_who_hold_them():
@@ -318,9 +352,51 @@ def test_exact__programs_without_mpi_and_openmp_have_a_critical_path():
 
 
 def test_exact__says_what_differs_from_scalasca(stores):
-    notes = " ".join(analyze_model(enhance(stores["hybrid_2x3"], 1), "exact").facts["counts"])
-    for words in ("start and end of MPI", "worker threads of whose parallel regions", "inter-partition imbalance"):
-        assert words in notes
+    """In one note, with sizes."""
+    model = enhance(stores["hybrid_2x3"], 1)
+    exact, scalasca = analyze_model(model), analyze_model(model, "scalasca")
+    (note,) = [what for what in exact.facts["counts"] if what.startswith(DIFFERENCES)]
+    assert not any(what.startswith(DIFFERENCES) for what in scalasca.facts["counts"])
+    for words in ("start and end of MPI", "worker threads count (4 threads)", "inter-partition imbalance though"):
+        assert words in note
+    # the sizes are those of both analyses
+    unknown = [
+        f"{DELAY_IDS[kind]}_aggregate" for kind in UNKNOWN_DELAYS if f"{DELAY_IDS[kind]}_aggregate" in exact.cells
+    ]
+    assert f"(14 waits, {sum(exact.total(name) for name in unknown):.6g} s)" in note
+    assert len(unknown) > 1 and not set(unknown) & set(scalasca.cells)
+    assert f"({exact.total('inter_partition_imbalance'):.6g} s)" in note
+    assert "inter_partition_imbalance" not in scalasca.cells or scalasca.total("inter_partition_imbalance") == 0
+
+
+def test_exact__says_how_much_of_waits_for_messages_the_reference_loses(stores):
+    model = enhance(stores["late_sender"], 1)
+    exact, scalasca = (analyze_model(model, c) for c in ("exact", "scalasca"))
+    lost = exact.total("delay_latesender_aggregate") - scalasca.total("delay_latesender_aggregate")
+    (note,) = [what for what in exact.facts["counts"] if what.startswith(DIFFERENCES)]
+    told = re.search(r"beyond what the other side lost are charged \((\d+) wait, (\S+) s\)", note)
+    assert int(told[1]) == 1 and float(told[2]) == pytest.approx(lost, rel=1e-3)
+
+
+def test_exact__is_the_default(stores, tmp_path):
+    trace = tracecols.open(stores["late_sender"].path)
+    assert trace.analyze().facts["conventions"] == DEFAULT == "exact"
+    assert trace.critical_path().equals(trace.critical_path("exact"))
+    result = CliRunner().invoke(group, ["analyze", str(trace.path), "-o", str(tmp_path / "x.severity")])
+    assert "exact conventions" in result.output
+
+
+def test_exact__runs_that_are_too_long_for_64_bits_have_no_root_causes_and_say_so(monkeypatch):
+    with late_twice().trace() as trace:
+        monkeypatch.setattr("tracecols.patterns.engine.MOST_TICKS", 3 * 20)
+        cube = trace.analyze()
+        assert TOO_LONG in cube.facts["counts"]
+        assert not {"delay", "critical_path"} & set(cube.cells) and "imbalance" in cube.cells
+        with pytest.raises(AnalysisError, match="delay: all locations together take 60 ticks"):
+            trace.analyze(properties=["delay_latesender"])
+        assert "delay" in trace.analyze("scalasca").cells
+        monkeypatch.setattr("tracecols.patterns.engine.MOST_TICKS", 3 * 20 + 1)
+        assert "delay" in trace.analyze().cells
 
 
 def test_exact__workers_are_reserved_as_long_as_their_master(stores):

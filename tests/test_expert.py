@@ -128,7 +128,7 @@ def test_severities__do_not_depend_on_jobs_and_parts(conventions, convert, monke
 def test_scalasca_conventions__hold_their_invariants_on_epilog(seed, convert):
     draw = random.Random(seed)
     recording = random_recording(seed, draw.choice([2, 4]), draw.choice([1, 3]), 20, tick=draw.choice([None, 0.001]))
-    cube = convert(recording).analyze()
+    cube = convert(recording).analyze("scalasca")
     # late receivers are counted at the call that completes the send, its parent at the one that starts it
     assert [v for v in cube.violations() if "mpi_clr_count" not in str(v)] == []
     expert = convert(recording).analyze("expert")

@@ -83,7 +83,7 @@ def test_analyze__does_not_overwrite_a_cube_that_was_made_in_another_way(store, 
         result = run("analyze", store, *options, "-o", "h.severity")
         assert result.exit_code == 1
         assert (
-            "h.severity exists and was made in another way: scalasca conventions, not narrowed; this one: "
+            "h.severity exists and was made in another way: exact conventions, not narrowed; this one: "
             in result.output
         )
         assert (words or "expert conventions") in result.output
@@ -126,7 +126,7 @@ def test_compare__does_not_overwrite_its_operands(store, here):
     pair = ("h.severity", "h.within-main.severity")
     result = run("compare", *pair, "-o", "h.severity")
     assert result.exit_code == 1
-    assert "this one: scalasca conventions, difference of cubes" in result.output
+    assert "this one: exact conventions, difference of cubes" in result.output
     for _ in range(2):
         assert run("compare", *pair, "-o", "d.severity", "-o", "d.csv", "-o", "d.cubex").exit_code == 0
     assert run("compare", *pair, "-o", "d.severity", "--operation", "mean").exit_code == 1
@@ -144,12 +144,12 @@ def test_difference__of_cubes_narrowed_alike_is_narrowed(store):
 
 def test_name__is_bounded_and_fits_every_file_system():
     odd = {"narrowed": {"within": 'std::map<"a/b", \\c>|?*\n' * 20, "properties": ["x" * 50, "\u00fc"]}}
-    name = in_a_name("scalasca", odd)
+    name = in_a_name("exact", odd)
     assert len(name) <= LONGEST
     assert re.fullmatch(r"[A-Za-z0-9_.+,=-]+", name)
     other = {"narrowed": {**odd["narrowed"], "within": odd["narrowed"]["within"] + "x"}}
-    assert in_a_name("scalasca", other) != name
-    assert in_a_name("scalasca", {}) == ""
+    assert in_a_name("exact", other) != name
+    assert in_a_name("exact", {}) == ""
 
 
 def test_words__of_facts_that_make_no_sense_are_left_out():
@@ -160,7 +160,7 @@ def test_words__of_facts_that_make_no_sense_are_left_out():
         {"within": 3, "properties": [1], "locations": "x", "start": "0", "parameters": {"a": 1}, "x": {}},
     ):
         assert in_words({"narrowed": nonsense}) == ""
-        assert in_a_name("scalasca", {"narrowed": nonsense}) == ""
+        assert in_a_name("exact", {"narrowed": nonsense}) == ""
         json.dumps(made_how({"narrowed": nonsense}))
 
 

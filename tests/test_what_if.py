@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -260,6 +261,33 @@ def test_command__json(tmp_path):
     assert plain["changes"] == "latency 2e-06 s, bandwidth 1e+09 B/s"
     assert plain["runtime"] >= plain["on_an_ideal_network"]
     assert plain["savings"][0]["saving"] >= plain["savings"][-1]["saving"]
+
+
+def test_command__slack_says_until_when_another_path_takes_over():
+    """Rank 0 works for 30 s, 20 of them in f, rank 1 for 24, before both meet: what is 6 s shorter is not on the path any more."""
+    program = Program(processes=2)
+    first, second = program.masters
+    for rank in program.masters:
+        rank.enter(0, "main").enter(0, "MPI_Init").leave(1)
+    first.enter(1, "f").leave(21).enter(21, "g").leave(31)
+    second.enter(1, "h").leave(25)
+    for rank, at in ((first, 31), (second, 25)):
+        rank.enter(at, "MPI_Barrier").begin_collective(at).end_collective(32, "barrier").leave(32)
+        rank.enter(32, "MPI_Finalize").leave(33).leave(33)
+    with program.trace() as trace:
+        result, as_json = (run("what-if", trace.path, "--slack", *more) for more in ([], ["--json"]))
+    assert "another path through the program takes over" in result.output
+    lines = {line.split()[-1]: line for line in result.output.splitlines() if "main/" in line}
+    assert sorted(lines) == ["main/f", "main/g"]
+    assert re.search(r"20\.000000 s +70\.0% of its time", lines["main/f"])
+    rows = json.loads(as_json.stdout)["slack"]
+    expected = [("main/f", 20, 6, 0.7), ("main/g", 10, 6, 0.4)]
+    for row, (path, *values) in zip(rows, expected, strict=True):
+        assert row["path"] == path
+        assert [row[c] for c in ("critical", "slack", "limit")] == pytest.approx(values, rel=1e-3)
+    result = run("what-if", "x.trace", "--slack", "--faster", 0.3)
+    assert result.exit_code == 2
+    assert "--faster: only for the table of gains" in result.output
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from tracecols.cli.options import finite
 from tracecols.quantities import UNITS, quantity
@@ -81,14 +82,20 @@ def _quantity(value: str | None, unit: str, example: str) -> float | None:
     type=click.IntRange(0),
     default=15,
     show_default=True,
-    help="Call paths in it: those with most computation.",
+    help="Call paths in the table: those with most computation.",
 )
+@click.option(
+    "--slack", is_flag=True,
+    help="In place of the table of gains: how much shorter call paths can become before another path through the program takes over.",
+)  # fmt: skip
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="NAME.trace", help="Write the re-timed trace as a store."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print all numbers as JSON.")
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
+@click.pass_context
 def what_if(
+    ctx: click.Context,
     source: Path,
     scale: dict[str, float],
     latency: float | None,
@@ -99,6 +106,7 @@ def what_if(
     balanced: bool,
     faster: float,
     rows: int,
+    slack: bool,
     output: Path | None,
     as_json: bool,
     jobs: int | None,
@@ -113,11 +121,14 @@ def what_if(
       tracecols what-if run.trace
       tracecols what-if run.trace --scale solve=0.5 --latency 2us --bandwidth 10GB/s
       tracecols what-if run.trace --balanced -o balanced.trace
+      tracecols what-if run.trace --slack
     """
     from tracecols.cli.sources import opened
-    from tracecols.report.prediction import plain, render
+    from tracecols.report.prediction import plain, render, render_slack
     from tracecols.trace import Trace
 
+    if slack and ctx.get_parameter_source("faster") is not ParameterSource.DEFAULT:
+        raise click.UsageError("--faster: only for the table of gains, which --slack replaces")
     with opened(source, jobs) as store:
         predicted = Trace(store.path, jobs=jobs).what_if(
             scale,
@@ -128,18 +139,18 @@ def what_if(
             openmp=openmp,
             collectives=collectives,
         )
-        savings = predicted.savings(faster, rows)
+        table = predicted.slack(rows) if slack else predicted.savings(faster, rows)
         if output is not None:
             predicted.save(output)
         if as_json:
             import json
 
-            click.echo(json.dumps(plain(predicted, savings, faster), indent=1))
+            click.echo(json.dumps(plain(predicted, table, None if slack else faster), indent=1))
             return
         from rich.console import Console
 
         console = Console(highlight=False, soft_wrap=True, width=1000)
-        for part in render(predicted, savings, faster):
+        for part in render_slack(predicted, table) if slack else render(predicted, table, faster):
             console.print(part)
         if output is not None:
             click.echo(f"{output}")

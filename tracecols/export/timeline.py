@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from tracecols.arguments import as_texts
 from tracecols.converters.base import Columns
-from tracecols.enhance.causes.pairs import has_mpi, has_openmp
 from tracecols.enhance.columns import CompoundTable
 from tracecols.enhance.model import Model, enhance
 from tracecols.enhance.regions import Regions
@@ -36,9 +35,11 @@ from tracecols.jobs import n_jobs
 from tracecols.kernels import timeline as kernels
 from tracecols.kernels.protobuf import BEGINS, ENDS, GOES_ON
 from tracecols.patterns.engine import MOST_CALLS
+from tracecols.patterns.registry import CONVENTIONS
 from tracecols.schema import EventKind
 from tracecols.schema.causes import POINTS
 from tracecols.schema.enums import COLLECTIVE_OPS, name_of
+from tracecols.schema.severity import DEFAULT
 from tracecols.severity.axes import SystemAxis
 from tracecols.slices.source import ROWS, SideReader
 from tracecols.store import Store
@@ -232,10 +233,9 @@ class Timeline:
         if n_calls > MOST_CALLS:
             self.left_out["call instances, too many for the critical path"] = n_calls
             return None
-        if not (has_mpi(model.facts) or has_openmp(model.facts)):
-            return None
-        table: CompoundTable = model.critical_path_stretches
-        return table if len(table) else None
+        table: CompoundTable = model.with_quirks(CONVENTIONS[DEFAULT].quirks).critical_path_stretches
+        # a path that stays on one location tells nothing
+        return table if len(table) > 1 else None
 
     def _write_paths(self, model: Model | None, stretches: CompoundTable | None) -> dict[int, int]:
         """Add the call paths that details tell to the texts; returns the text of each."""

@@ -99,11 +99,19 @@ def efficiency_rows(d: Diagnosis) -> Iterator[tuple[str, list[str]]]:
             yield title, cells
 
 
+def variant_line(d: Diagnosis) -> str:
+    """Return how serialisation and transfer in the small table of efficiencies are found; empty if they are not there."""
+    by = [m.by for name, m in factors(d.efficiencies, d.has_teams).items() if name.endswith("transfer_efficiency")]
+    return f"ideal network by {by[0]}; by replay: tracecols efficiency NAME.trace" if by else ""
+
+
 def efficiency_lines(d: Diagnosis) -> Iterator[Line]:
     """Yield the small table of efficiencies, and those of devices."""
     for i, (title, cells) in enumerate(efficiency_rows(d)):
         line = f"{title:<10}" + "".join(f"{cell:>17}" for cell in cells)
         yield line.rstrip(), "dim" if i == 0 else ""
+    if variant := variant_line(d):
+        yield variant, "dim"
     if d.device_efficiencies:
         yield cut(f"Devices   {device_line(d)}", WIDTH), ""
 
@@ -198,6 +206,8 @@ def html_of(d: Diagnosis) -> str:
         rows.append(f"<tr><th>{html.escape(title)}</th>{''.join(f'<{tag}>{c}</{tag}>' for c in written)}</tr>")
     if rows:
         parts.append(f"<table>{''.join(rows)}</table>")
+    if variant := variant_line(d):
+        parts.append(f"<p><small>{html.escape(variant)}</small></p>")
     for f in d.findings:
         told = "".join(
             f"<li>{word}: {html.escape(line)}</li>" for word, line in details(f, "CUBE", 400) if word != "more"

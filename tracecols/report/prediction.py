@@ -20,13 +20,7 @@ if TYPE_CHECKING:
 
 def render(prediction: Prediction, savings: pd.DataFrame, factor: float, width: int = 160) -> Iterator[RenderableType]:
     """Yield the runtimes, and a table of what would be gained besides by making single call paths faster."""
-    p = prediction
-    change = f"{p.runtime / p.recorded_runtime - 1:+.1%}" if p.recorded_runtime else "-"
-    made = TextTable("<", "runtime", "change")
-    made.add("recorded", f"{p.recorded_runtime:,.6f} s", "")
-    made.add(f"predicted: {p.changes}", f"{p.runtime:,.6f} s", change)
-    made.add("the same on an ideal network", f"{p.shortest:,.6f} s", "")
-    yield made
+    yield _runtimes(prediction)
     if savings.empty:
         return
     yield ""
@@ -40,10 +34,37 @@ def render(prediction: Prediction, savings: pd.DataFrame, factor: float, width: 
     yield made
 
 
-def plain(prediction: Prediction, savings: pd.DataFrame, factor: float) -> dict[str, Any]:
-    """Return all numbers for JSON; what is not defined is null."""
+def render_slack(prediction: Prediction, slack: pd.DataFrame, width: int = 160) -> Iterator[RenderableType]:
+    """Yield the runtimes, and a table of how much shorter single call paths can become before another path takes over."""
+    yield _runtimes(prediction)
+    yield ""
+    yield Text("How much shorter call paths on the critical path can become before another path through the program takes over", "bold")  # fmt: skip
+    if slack.empty:
+        yield "No computation lies on it."
+        return
+    made = TextTable("slack", "on the critical path", "takes over at", "<call path")
+    for row in slack.to_dict("records"):
+        limit = f"{row['limit']:.1%} of its time" if row["limit"] > 0 else "never"
+        made.add(f"{row['slack']:,.6f} s", f"{row['critical']:,.6f} s", limit, shortened(row["path"], width - 60))
+    yield made
+
+
+def _runtimes(prediction: Prediction) -> TextTable:
+    """Return the recorded runtime, the predicted one, and that on an ideal network."""
+    p = prediction
+    change = f"{p.runtime / p.recorded_runtime - 1:+.1%}" if p.recorded_runtime else "-"
+    made = TextTable("<", "runtime", "change")
+    made.add("recorded", f"{p.recorded_runtime:,.6f} s", "")
+    made.add(f"predicted: {p.changes}", f"{p.runtime:,.6f} s", change)
+    made.add("the same on an ideal network", f"{p.shortest:,.6f} s", "")
+    return made
+
+
+def plain(prediction: Prediction, table: pd.DataFrame, factor: float | None) -> dict[str, Any]:
+    """Return all numbers for JSON; what is not defined is null. Without a factor the table is that of slack."""
     rows = [
         {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
-        for row in savings.to_dict("records")
+        for row in table.to_dict("records")
     ]
-    return {**prediction.plain(), "on_an_ideal_network": prediction.shortest, "factor": factor, "savings": rows}
+    found: dict[str, Any] = {"slack": rows} if factor is None else {"factor": factor, "savings": rows}
+    return {**prediction.plain(), "on_an_ideal_network": prediction.shortest, **found}

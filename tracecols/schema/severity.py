@@ -5,7 +5,7 @@ from __future__ import annotations
 from tracecols.schema.columns import Column, Table
 from tracecols.schema.versions import Version
 
-DEFAULT = "scalasca"
+DEFAULT = "exact"
 """The conventions of an analysis unless others are asked for."""
 
 CONVENTIONS = {

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.causes.delays import Delays, Intervals, OwnTimes
 from tracecols.enhance.causes.pairs import has_openmp
-from tracecols.enhance.causes.points import Times, in_ticks, ticks_per_unit, time_type
+from tracecols.enhance.causes.points import Times, in_ticks, time_type
 from tracecols.enhance.causes.quirks import Quirks
 from tracecols.enhance.causes.segments import LIMIT, Segments, Waits
 from tracecols.enhance.causes.sweep import Factors, Path
@@ -31,6 +31,9 @@ from tracecols.schema.causes import (
 
 ROUNDING = 2.0**-44
 """What rounding may change of a sum over all locations and call paths, in proportion."""
+
+DIFFERENCES = "differences from conventions scalasca in root causes"
+"""How the note begins that says what differs from the reference."""
 
 Rows = tuple[int | NDArray[np.int16], NDArray[np.int32], NDArray[np.int32], Times]
 """Numbers of properties, or one for all, call paths, locations and times."""
@@ -263,35 +266,45 @@ def charge_run(
             )
         )
     impacts, n_everywhere = _impacts(facts, quirks, charged, own)
-    counts = {} if quirks.rounds_seconds else _differences(facts, quirks, pairs, own, impacts, n_everywhere)
+    counts = {} if quirks.rounds_seconds else _differences(facts, pairs, factors, own, impacts, n_everywhere)
     return _table(quirks, RUN_CAUSES, rows + impacts, counts)
 
 
 def _differences(
     facts: Facts,
-    quirks: Quirks,
     pairs: CompoundTable,
+    factors: Factors,
     own: Sequence[OwnTimes],
     impacts: Sequence[Rows],
     n_everywhere: int,
 ) -> dict[str, int]:
-    """Count what root causes would not have with the peculiarities of the reference, as far as that is known without them."""
-    unit = facts.resolution / ticks_per_unit(facts, quirks)
+    """Say in one note what root causes would lack with the peculiarities of the reference, as far as that is known without them."""
+
+    def seconds(ticks: Times) -> str:
+        return f"{ticks.sum() / facts.resolution:.6g} s"
+
     waits = pairs.wait[np.isin(pairs.kind, [DELAYS.index(name) for name in UNKNOWN_DELAYS])]
+    lost = factors.lost[factors.lost > 0]
     location = np.concatenate([o.location for o in own])
-    many = int((np.bincount(location, minlength=1) > LIMIT).sum())
-    absent = sum(
-        float(value.sum()) for code, _, _, value in impacts if code == CHARGED.index("inter_partition_imbalance")
-    )
     here = np.unique(location)
+    many = int((np.bincount(location, minlength=1) > LIMIT).sum())
     workers = int((facts.locations.master[here] != here).sum()) if has_openmp(facts) else 0
-    found = {
-        f"waits ({waits.sum() / unit:.6g} s) at start and end of MPI, in scans, for locks and threads whose causes conventions scalasca do not tell": waits.size,
-        "locations of whose call paths conventions scalasca lose some, because they have more than 128": many,
-        "worker threads of whose parallel regions conventions scalasca forget the ends": workers,
-        f"locations that visit all of the critical path, for which conventions scalasca find no inter-partition imbalance (here {absent / unit:.6g} s)": n_everywhere,
-    }
-    return {what: n for what, n in found.items() if n}
+    absent = np.concatenate(
+        [np.zeros(0), *(v for code, _, _, v in impacts if code == CHARGED.index("inter_partition_imbalance"))]
+    )
+    found = (
+        (waits.size, f"waits at start and end of MPI, in scans, for locks and threads have causes ({_number(waits.size, 'wait')}, {seconds(waits)})"),
+        (lost.size, f"waits for messages beyond what the other side lost are charged ({_number(lost.size, 'wait')}, {seconds(lost)})"),
+        (many, f"call paths beyond {LIMIT} of a location count ({_number(many, 'location')})"),
+        (workers, f"the ends of parallel regions on worker threads count ({_number(workers, 'thread')})"),
+        (n_everywhere and absent.size, f"inter-partition imbalance though a location visits all of the critical path ({seconds(absent)})"),
+    )  # fmt: skip
+    texts = [text for n, text in found if n]
+    return {f"{DIFFERENCES}: {'; '.join(texts)}": len(texts)} if texts else {}
+
+
+def _number(n: int, what: str) -> str:
+    return f"{n:,} {what}{'s' * (n != 1)}"
 
 
 def _impacts(

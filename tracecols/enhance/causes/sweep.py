@@ -46,6 +46,8 @@ class Factors:
         Time of the wait that goes back to waits of the causing side.
     propagated : (n_waits,) float64 or int64
         Of every point that waits how much of that makes others wait in point-to-point communication.
+    lost : (n_pairs,) float64 or int64
+        Of waits for messages the time by which they exceed what the other side lost.
     n_forced : int
         Points gone through before all they depend on, because they depend on each other.
     """
@@ -54,6 +56,7 @@ class Factors:
     shares: Times
     indirect: Times
     propagated: Times
+    lost: Times
     n_forced: int
 
 
@@ -92,6 +95,7 @@ def sweep_costs(
     begin = np.where(pairs.own_since >= 0, pairs.own_since, since)
     waited = _sums(wait, waits.before[begin + 1], waits.before[cause])
     whole = total + waited
+    lost = np.where(p2p, np.maximum(pairs.wait - whole, 0), 0)
     if not quirks.rounds_seconds:
         ordered, n_forced = _ordered(facts, points, pairs)
         charged, scratch = np.zeros(n, np.int64), np.zeros((4, wait.size + 1), np.int64)
@@ -99,7 +103,7 @@ def sweep_costs(
             ordered, pair_start, waiting, kind, total, np.where(is_idle, others * whole, pairs.wait), since, pairs.counts_from,
             waits.before, wait, N_P2P_KINDS, cost, shares, propagated, charged, *scratch,
         )  # fmt: skip
-        return Factors(charged, shares, np.where(p2p, pairs.wait - charged, 0), propagated, n_forced)
+        return Factors(charged, shares, np.where(p2p, pairs.wait - charged, 0), propagated, lost, n_forced)
 
     with np.errstate(divide="ignore", invalid="ignore"):
         scale = pairs.wait / whole
@@ -113,7 +117,7 @@ def sweep_costs(
             ordered, pair_start, waiting, kind, scale, whole, waited, since, pairs.counts_from, waits.before, wait, N_P2P_KINDS,
             DELAYS.index("thread_barrier") if quirks.ends_costs_at_barriers else -1, cost, shares, propagated,
         )  # fmt: skip
-    return Factors(scale, shares, np.where(p2p, scale * waited, 0.0), propagated, n_forced)
+    return Factors(scale, shares, np.where(p2p, scale * waited, 0.0), propagated, lost, n_forced)
 
 
 def _ordered(facts: Facts, points: CompoundTable, pairs: CompoundTable) -> tuple[NDArray[np.int64], int]:
