@@ -55,6 +55,13 @@ class CallPaths:
     creation: NDArray[np.int64]
     numbers: list[NDArray[np.int64]]
 
+    @property
+    def met(self) -> NDArray[np.int32]:
+        """Where each call path stands in `creation`; (n,) int32."""
+        found = np.empty(len(self), np.int32)
+        found[self.creation] = np.arange(len(self), dtype=np.int32)
+        return found
+
     def __len__(self) -> int:
         return self.parent.size
 

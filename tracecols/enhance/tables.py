@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.causes.charges import charge_delays, charge_run
 from tracecols.enhance.causes.delays import find_delays, own_times, waiting_times
+from tracecols.enhance.causes.index import index_points
 from tracecols.enhance.causes.pairs import match_causes
 from tracecols.enhance.causes.points import (
     collective_points,
@@ -88,7 +89,7 @@ def find_teams(facts: Facts, members: NDArray[np.int64], only_global: bool) -> T
 
 
 _LOCAL = ("facts", "scans", "members", "call_instances")
-_PAIRS = ("sync_points", "delay_pairs")
+_PAIRS = ("sync_points", "delay_pairs", "point_index")
 
 STEPS = (
     Step(find_teams, "", ("facts", "members", "only_global"), ("team_instances",)),
@@ -176,21 +177,23 @@ STEPS = (
         ),
         ("sync_points", "delay_pairs"), keeps=("sync_points", "delay_pairs"),
     ),
+    Step(index_points, CAUSES, ("facts", "sync_points", "delay_pairs"), ("point_index",), keeps=("point_index",)),
     Step(
-        segments, SPENT, ("facts", "quirks", "scans", "members", "team_instances", "sync_points", "thread_points", "spill"),
+        segments, SPENT, ("facts", "quirks", "scans", "members", "team_instances", "sync_points", "point_index", "thread_points",
+            "spill"),
         ("segments",), keeps=("segments",),
     ),
     Step(
         waiting_times, SPENT, ("facts", "quirks", "members", "division", *_PAIRS, "segments", "spill"),
         ("waiting_times",), keeps=("waiting_times",),
     ),
-    Step(own_times, SPENT, ("facts", "quirks", "members", "sync_points", "segments"), ("own_times",), keeps=("own_times",)),
+    Step(own_times, SPENT, ("facts", "quirks", "members", "sync_points", "point_index", "segments"), ("own_times",), keeps=("own_times",)),
     Step(
         find_delays, DELAYS, ("facts", "quirks", "members", "partition", *_PAIRS, "segments", Every("waiting_times"), "spill"),
         ("delays",), keeps=("delays",),
     ),
     Step(sweep_costs, SWEEP, ("facts", "quirks", *_PAIRS, Every("delays")), ("factors",), keeps=("factors",)),
-    Step(find_critical_path, SWEEP, ("facts", "quirks", *_PAIRS), ("path",), keeps=("path",)),
+    Step(find_critical_path, SWEEP, ("facts", "quirks", "sync_points", "delay_pairs"), ("path",), keeps=("path",)),
     Step(list_stretches, SWEEP, ("facts", "quirks", "scans", "sync_points", "path"), ("critical_path_stretches",)),
     Step(
         charge_delays, CHARGES, ("facts", "quirks", "members", *_PAIRS, "segments", "delays", "factors", "path"),

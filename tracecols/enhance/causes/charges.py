@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.causes.delays import Delays, Intervals, OwnTimes
+from tracecols.enhance.causes.index import PointIndex
 from tracecols.enhance.causes.pairs import has_openmp
 from tracecols.enhance.causes.points import Times, in_ticks, time_type
 from tracecols.enhance.causes.quirks import Quirks
-from tracecols.enhance.causes.segments import LIMIT, Segments, Waits
+from tracecols.enhance.causes.segments import LIMIT, Segments
 from tracecols.enhance.causes.sweep import Factors, Path
 from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.facts import Facts
@@ -40,8 +41,8 @@ Rows = tuple[int | NDArray[np.int16], NDArray[np.int32], NDArray[np.int32], Time
 
 
 def charge_delays(
-    facts: Facts, quirks: Quirks, members: NDArray[np.int64], points: CompoundTable, pairs: CompoundTable, spent: Segments, delays: Delays,
-    factors: Factors, path: Path,
+    facts: Facts, quirks: Quirks, members: NDArray[np.int64], points: CompoundTable, pairs: CompoundTable, index: PointIndex,
+    spent: Segments, delays: Delays, factors: Factors, path: Path,
 ) -> CompoundTable:  # fmt: skip
     """Charge some locations with what their delays cost and with their part of the critical path.
 
@@ -57,6 +58,8 @@ def charge_delays(
         `sync_points`: all of the trace.
     pairs : CompoundTable
         `delay_pairs`: all of the trace.
+    index : PointIndex
+        Of points and pairs.
     spent : Segments
         Time of the partition by call path, from point to point.
     delays : Delays
@@ -66,64 +69,52 @@ def charge_delays(
     path : Path
         The critical path.
     """
-    rows: list[Rows] = []
-    if not quirks.rounds_seconds:
-        rows += _divided(facts, points, pairs, delays, factors)
-        rows += _critical_path(facts, quirks, members, points, spent, path)
-        return _table(quirks, ROOT_CAUSES, rows)
-    creation = facts.call_paths.creation
-    size = np.diff(delays.end, prepend=0)
-    of = np.repeat(np.arange(delays.pair.size), size)
-    pair = delays.pair
-    call_path, time = creation[delays.entries.column("call_path")].astype(np.int32), delays.entries.column("time")
-    location = points.location[pairs.cause[pair]]
-    charged = np.array([CHARGED.index(DELAY_IDS[name]) for name in DELAYS], np.int16)
-    scale = factors.scale[pair]
-    kept = np.flatnonzero(scale[of] != 0)
-    at = of[kept]
-    rows.append((charged[pairs.kind[pair]][at], call_path[kept], location[at], scale[at] * time[kept]))
-    for k, name in enumerate(DELAYS):
-        share = factors.shares[pair, k]
-        if share.any():
-            kept = np.flatnonzero(share[of] != 0)
-            at = of[kept]
-            rows.append(
-                (CHARGED.index(f"{DELAY_IDS[name]}_longterm"), call_path[kept], location[at], share[at] * time[kept])
-            )
-    rows += _critical_path(facts, quirks, members, points, spent, path)
+    rows = _delay_costs(facts, quirks, points, pairs, delays, factors)
+    rows += _critical_path(facts, quirks, members, points, index, spent, path)
     return _table(quirks, ROOT_CAUSES, rows)
 
 
-def _divided(facts: Facts, points: CompoundTable, pairs: CompoundTable, delays: Delays, factors: Factors) -> list[Rows]:
-    """Divide what is charged to the causing sides of pairs among their call paths, in whole ticks.
+def _delay_costs(
+    facts: Facts, quirks: Quirks, points: CompoundTable, pairs: CompoundTable, delays: Delays, factors: Factors
+) -> list[Rows]:
+    """Charge the causing sides of pairs by the call paths on which they spent more time.
 
-    Where a cause spent no more time on anything than those that waited, the call in which it comes is charged.
+    What is charged is in proportion to that time; whole ticks are divided into whole ticks, and where a cause spent no more time on anything than
+    those that waited, the call in which it comes is charged.
     """
-    size = np.diff(delays.end, prepend=0)
     pair = delays.pair
-    at = np.repeat(np.cumsum(np.maximum(size, 1)) - np.maximum(size, 1), size) + (
-        np.arange(int(size.sum())) - np.repeat(delays.end - size, size)
-    )
-    end = np.cumsum(np.maximum(size, 1))
-    n = int(end[-1]) if end.size else 0
-    weight, call_path = np.zeros(n, np.int64), np.repeat(points.call_path[pairs.cause[pair]], np.maximum(size, 1))
-    weight[at] = delays.entries.column("time")
-    call_path[at] = facts.call_paths.creation[delays.entries.column("call_path")]
-    location = np.repeat(points.location[pairs.cause[pair]], np.maximum(size, 1))
+    location, kind = points.location[pairs.cause[pair]], pairs.kind[pair]
+    size = np.diff(delays.end, prepend=0)
+    call_path = facts.call_paths.creation[delays.entries.column("call_path")].astype(np.int32)
+    time = delays.entries.column("time")
+    if not quirks.rounds_seconds:
+        without = np.flatnonzero(size == 0)
+        at = delays.end[without]
+        call_path = np.insert(call_path, at, points.call_path[pairs.cause[pair[without]]])
+        time = np.insert(time, at, 0)
+        size = np.maximum(size, 1)
+    end = np.cumsum(size)
+    locations = np.repeat(location, size)
+    cell, first = number(combine(call_path, locations))
+    short, long = factors.scale[pair], factors.shares[pair]
+    charges: list[tuple[str, Times]] = [
+        (DELAY_IDS[name], np.where(kind == k, short, 0)) for k, name in enumerate(DELAYS)
+    ]
+    charges += [(f"{DELAY_IDS[name]}_longterm", long[:, k]) for k, name in enumerate(DELAYS)]
     rows: list[Rows] = []
-    short = np.array([CHARGED.index(DELAY_IDS[name]) for name in DELAYS], np.int16)[pairs.kind[pair]]
-    for k, name in enumerate((None, *DELAYS)):
-        amount = factors.scale[pair] if name is None else factors.shares[pair, k - 1]
-        if not amount.any():
+    for name, amount in charges:
+        # of most kinds there are few
+        chosen = np.flatnonzero(amount)
+        if not chosen.size:
             continue
-        share = _shares(amount, end, weight)
-        kept = np.flatnonzero(share)
-        what = (
-            np.repeat(short, np.maximum(size, 1))[kept]
-            if name is None
-            else CHARGED.index(f"{DELAY_IDS[name]}_longterm")
-        )
-        rows.append((what, call_path[kept], location[kept], share[kept]))
+        n = size[chosen]
+        until = np.cumsum(n)
+        of = np.arange(int(until[-1])) + np.repeat(end[chosen] - until, n)
+        charged = amount[chosen]
+        value = np.repeat(charged, n) * time[of] if quirks.rounds_seconds else _shares(charged, until, time[of])
+        sums = _sums(cell[of], value, first.size)
+        kept = np.flatnonzero(sums)
+        rows.append((CHARGED.index(name), call_path[first[kept]], locations[first[kept]], sums[kept]))
     return rows
 
 
@@ -141,7 +132,13 @@ def _sums(group: NDArray[np.int64], value: Times, n: int) -> Times:
 
 
 def _critical_path(
-    facts: Facts, quirks: Quirks, members: NDArray[np.int64], points: CompoundTable, spent: Segments, path: Path
+    facts: Facts,
+    quirks: Quirks,
+    members: NDArray[np.int64],
+    points: CompoundTable,
+    index: PointIndex,
+    spent: Segments,
+    path: Path,
 ) -> list[Rows]:
     """Add up the time of some locations on the critical path."""
     mine = np.zeros(facts.n_locations, bool)
@@ -150,7 +147,7 @@ def _critical_path(
     since, until = path.since[here], path.until[here]
     if not here.size:
         return []
-    maps = Intervals(facts, quirks, points, spent).spent(since, until)
+    maps = Intervals(facts, quirks, points, index, spent).spent(since, until)
     of = np.repeat(np.arange(here.size), maps.end - maps.start)
     call_path = facts.call_paths.creation[maps.call_path].astype(np.int32)
     if not quirks.splits_path:
@@ -184,9 +181,9 @@ def _stretches(
     ends = np.flatnonzero(points.call_path[until] >= 0)
     stretch = np.concatenate([ends, of, begins])
     paths = np.concatenate([points.call_path[until[ends]], call_path, points.call_path[since[begins]]])
-    change = np.concatenate(
-        [ended[ends] - spent.cut_time[until[ends]], time, spent.cut_time[since[begins]] - began[begins]]
-    )
+    location = points.location[until]
+    left, reached = spent.time_of(until[ends], location[ends]), spent.time_of(since[begins], location[begins])
+    change = np.concatenate([ended[ends] - left, time, reached - began[begins]])
     group, first = number(combine(stretch, paths))
     order = np.lexsort((paths[first], stretch[first]))
     weight = in_ticks(facts, quirks, np.maximum(_sums(group, change, first.size)[order], 0))
@@ -195,7 +192,7 @@ def _stretches(
     share = _shares(in_ticks(facts, quirks, ended - began), end, weight)
     kept = np.flatnonzero(share)
     spent_here = share[kept] / facts.resolution if quirks.rounds_seconds else share[kept]
-    return CHARGED.index("critical_path"), paths[kept], points.location[until[stretch[kept]]], spent_here
+    return CHARGED.index("critical_path"), paths[kept], location[stretch[kept]], spent_here
 
 
 def _table(
@@ -218,7 +215,7 @@ def _table(
 
 
 def charge_run(
-    facts: Facts, quirks: Quirks, points: CompoundTable, pairs: CompoundTable, factors: Factors, charged: Sequence[CompoundTable],
+    facts: Facts, quirks: Quirks, points: CompoundTable, pairs: CompoundTable, index: PointIndex, factors: Factors, charged: Sequence[CompoundTable],
     own: Sequence[OwnTimes],
 ) -> CompoundTable:  # fmt: skip
     """Charge all locations with what their waits propagate and with what the critical path means for them.
@@ -233,6 +230,8 @@ def charge_run(
         `sync_points`: all of the trace.
     pairs : CompoundTable
         `delay_pairs`: all of the trace.
+    index : PointIndex
+        Of points and pairs.
     factors : Factors
         What the delays cost.
     charged : sequence of CompoundTable
@@ -254,7 +253,7 @@ def charge_run(
                 factors.indirect[mine],
             )
         )
-        waits = Waits(points).point
+        waits = index.waits
         kept = np.flatnonzero((points.kind[waits] == POINTS.index(kind)) & (factors.propagated > 0))
         v = waits[kept]
         rows.append(

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from tracecols.enhance.causes.pairs import END, IDLE, location_starts
+from tracecols.enhance.causes.index import PointIndex
+from tracecols.enhance.causes.pairs import END, IDLE
 from tracecols.enhance.causes.points import Times, time_type
 from tracecols.enhance.causes.quirks import Quirks
-from tracecols.enhance.causes.segments import Segments, TimeMaps, Waits, sum_intervals
+from tracecols.enhance.causes.segments import Segments, TimeMaps, sum_intervals
 from tracecols.enhance.columns import Columns, ColumnSource, CompoundTable, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import lookup
@@ -29,28 +30,24 @@ class Intervals:
 
     Parameters
     ----------
-    facts, quirks, points
+    facts, quirks, points, index
         Of the trace.
     spent : Segments
         Of the locations.
     """
 
-    def __init__(self, facts: Facts, quirks: Quirks, points: CompoundTable, spent: Segments) -> None:
-        self._facts, self._quirks, self._points, self._spent = facts, quirks, points, spent
-        self._waits = Waits(points)
-        tree = facts.call_paths
-        met = np.empty(len(tree), np.int64)
-        met[tree.creation] = np.arange(len(tree))
-        self._met = met.astype(np.int32)
-        self._start = location_starts(facts, points.location)
+    def __init__(self, facts: Facts, quirks: Quirks, points: CompoundTable, index: PointIndex, spent: Segments) -> None:
+        self._facts, self._quirks, self._points, self._index, self._spent = facts, quirks, points, index, spent
         self._last_row = np.append(facts.first_rows[1:], END_OF_EVENTS)
-        of = self._waits.point
-        self._wait = pick(self._met, points.call_path[of]), points.wait[of]
 
     def first(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the segments that intervals begin with; `since` -1 is the beginning of the location of `until`."""
         location = self._points.location[until]
-        return np.where(since >= 0, pick(self._spent.cut, since), self._spent.first[location])
+        return np.where(since >= 0, self._spent.cut_of(since, location), self._spent.first[location])
+
+    def stop(self, until: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the segments that intervals end in front of."""
+        return self._spent.cut_of(until, self._points.location[until])
 
     def behind_joins(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the segments behind the first JOIN after points, those of the beginning for -1."""
@@ -66,7 +63,7 @@ class Intervals:
             return np.where(is_here, pick(spent.join_cut, at), spent.begin[location])
         at = np.searchsorted(spent.join_row, pick(self._points.row, since), "right")
         after = pick(spent.join_cut, np.minimum(at, spent.join_row.size - 1))
-        stop = pick(spent.cut, until)
+        stop = self.stop(until)
         behind = np.where((at < spent.join_row.size) & (after <= stop), after, stop)
         return np.where(since >= 0, behind, self.first(since, until))
 
@@ -84,21 +81,21 @@ class Intervals:
         whole : bool
             Whether the interval begins when `since` begins to complete, not behind its call.
         """
-        points, waits = self._points, self._waits
+        points, index = self._points, self._index
         of_since = np.full(since.size, -1, np.int32)
         change = np.zeros(since.size, time_type(self._quirks))
         if whole:
-            of_since = pick(self._met, pick(points.call_path, since))
+            of_since = pick(self._facts.call_paths.met, pick(points.call_path, since))
             change = np.where(since >= 0, pick(points.completion, since, 0) - pick(points.total, since, 0), 0)
-        begin = np.where(since >= 0, since + 1, self._start[points.location[until]])
+        begin = np.where(since >= 0, since + 1, index.start[points.location[until]])
         return sum_intervals(
-            self._facts, self._quirks, self._spent, self.first(since, until) if first is None else first, self._spent.cut[until],
-            (waits.before[begin], waits.before[until], of_since, change, *self._wait),
+            self._facts, self._quirks, self._spent, self.first(since, until) if first is None else first, self.stop(until),
+            (index.waits_before[begin], index.waits_before[until], of_since, change, index.wait_path, index.wait),
         )  # fmt: skip
 
     def spent(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> TimeMaps:
         """Return all the time by call path between points."""
-        return sum_intervals(self._facts, self._quirks, self._spent, self.first(since, until), self._spent.cut[until])
+        return sum_intervals(self._facts, self._quirks, self._spent, self.first(since, until), self.stop(until))
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +119,8 @@ class WaitingTimes:
 
 
 def waiting_times(
-    facts: Facts, quirks: Quirks, members: NDArray[np.int64], division: Division, points: CompoundTable, pairs: CompoundTable, spent: Segments,
+    facts: Facts, quirks: Quirks, members: NDArray[np.int64], division: Division, points: CompoundTable, pairs: CompoundTable, index: PointIndex,
+    spent: Segments,
     spill: Spill | None,
 ) -> WaitingTimes:  # fmt: skip
     """Find what the waiting sides of pairs did since they synchronised last with those who let them wait.
@@ -141,19 +139,18 @@ def waiting_times(
         `sync_points`: all of the trace.
     pairs : CompoundTable
         `delay_pairs`: all of the trace.
+    index : PointIndex
+        Of points and pairs.
     spent : Segments
         Time of the partition by call path, from point to point.
     spill : Spill, optional
         Where the columns are kept; in memory if nowhere.
     """
-    mine = np.zeros(facts.n_locations, bool)
-    mine[members] = True
-    chosen = np.flatnonzero(pairs.waiting >= 0)
-    chosen = chosen[mine[points.location[pairs.waiting[chosen]]]]
+    chosen = index.waiting(members)
     to = division.of_process[facts.process[points.location[pairs.cause[chosen]]]] if chosen.size else chosen
     order = np.argsort(to, kind="stable")
     chosen, to = chosen[order], to[order]
-    maps = Intervals(facts, quirks, points, spent).pruned(pairs.waiting_since[chosen], pairs.waiting[chosen])
+    maps = Intervals(facts, quirks, points, index, spent).pruned(pairs.waiting_since[chosen], pairs.waiting[chosen])
     start = np.searchsorted(to, np.arange(len(division) + 1))
     return WaitingTimes(
         start, np.append(0, maps.end)[start],
@@ -185,7 +182,8 @@ class Delays:
 
 
 def find_delays(
-    facts: Facts, quirks: Quirks, members: NDArray[np.int64], partition: int, points: CompoundTable, pairs: CompoundTable, spent: Segments,
+    facts: Facts, quirks: Quirks, members: NDArray[np.int64], partition: int, points: CompoundTable, pairs: CompoundTable, index: PointIndex,
+    spent: Segments,
     waiting: Sequence[WaitingTimes], spill: Spill | None,
 ) -> Delays:  # fmt: skip
     """Find what the causing sides of pairs spent more time on than the waiting sides, by call path.
@@ -204,6 +202,8 @@ def find_delays(
         `sync_points`: all of the trace.
     pairs : CompoundTable
         `delay_pairs`: all of the trace.
+    index : PointIndex
+        Of points and pairs.
     spent : Segments
         Time of the partition by call path, from point to point.
     waiting : sequence of WaitingTimes
@@ -211,9 +211,7 @@ def find_delays(
     spill : Spill, optional
         Where the columns are kept; in memory if nowhere.
     """
-    mine = np.zeros(facts.n_locations, bool)
-    mine[members] = True
-    pair = np.flatnonzero(mine[points.location[pairs.cause]]) if len(pairs) else np.zeros(0, np.int64)
+    pair = index.causing(members)
     cause, own, since = pairs.cause[pair], pairs.own_since[pair], pairs.cause_since[pair]
     is_idle = pairs.kind[pair] == IDLE
     # one map for every cause and beginning, and for those with other beginnings the call paths of the whole interval
@@ -227,7 +225,7 @@ def find_delays(
     maps_of = np.empty(key.size, np.int64)
     maps_of[key] = np.cumsum(new) - 1
     head = key[new]
-    intervals = Intervals(facts, quirks, points, spent)
+    intervals = Intervals(facts, quirks, points, index, spent)
     first = np.where(
         is_idle[head], intervals.behind_joins(begins[head], cause[head]), intervals.first(begins[head], cause[head])
     ).astype(np.int64)
@@ -251,9 +249,7 @@ def find_delays(
     others = _received(dtype, waiting, partition)
     at = lookup(others[0], pair)
     call_path = pick(points.call_path, since)
-    met = np.empty(len(facts.call_paths), np.int32)
-    met[facts.call_paths.creation] = np.arange(len(facts.call_paths))
-    keeps = pick(met, call_path)
+    keeps = pick(facts.call_paths.met, call_path)
     dense, end, total = (
         np.zeros(len(facts.call_paths), dtype),
         np.zeros(pair.size, np.int64),
@@ -326,7 +322,7 @@ class OwnTimes:
 
 
 def own_times(
-    facts: Facts, quirks: Quirks, members: NDArray[np.int64], points: CompoundTable, spent: Segments
+    facts: Facts, quirks: Quirks, members: NDArray[np.int64], points: CompoundTable, index: PointIndex, spent: Segments
 ) -> OwnTimes:
     """Add up the time of some locations by call path without the waits at their synchronisation points.
 
@@ -340,12 +336,14 @@ def own_times(
         Rows of the locations of the partition, ascending.
     points : CompoundTable
         `sync_points`: all of the trace.
+    index : PointIndex
+        Of points and pairs.
     spent : Segments
         Time of the partition by call path, from point to point.
     """
-    mine = np.zeros(facts.n_locations, bool)
-    mine[members] = True
-    end = np.flatnonzero((points.kind == END) & mine[points.location])
-    maps = Intervals(facts, quirks, points, spent).pruned(np.full(end.size, -1, np.int64), end)
+    last = index.start[1:][members] - 1
+    end = last[last >= index.start[:-1][members]]
+    end = end[points.kind[end] == END]
+    maps = Intervals(facts, quirks, points, index, spent).pruned(np.full(end.size, -1, np.int64), end)
     location = np.repeat(points.location[end], maps.end - maps.start)
     return OwnTimes(location, facts.call_paths.creation[maps.call_path].astype(np.int32), maps.time)

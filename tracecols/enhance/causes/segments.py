@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from tracecols.enhance.causes.pairs import END, FORK, location_starts
+from tracecols.enhance.causes.index import PointIndex
+from tracecols.enhance.causes.pairs import END, FORK
 from tracecols.enhance.causes.points import ThreadPoints, Times, clock, time_type
 from tracecols.enhance.causes.quirks import Quirks
 from tracecols.enhance.columns import Columns, ColumnSource, CompoundTable, pick
@@ -42,10 +43,12 @@ class Segments:
         One past the last entry of each segment, location by location.
     entries : ColumnSource
         `call_path` int32, `time` (`points.time_type`).
-    cut : (n_points,) int64
-        Of all points of the trace that of the partition's points: the number of the segment that begins there. -1 elsewhere.
-    cut_time : (n_points,) as `time`
+    cut : (n_own_points,) int64
+        Of the points of the locations, one location after the other: the number of the segment that begins there.
+    cut_time : (n_own_points,) as `time`
         Until when the time before each cut is counted.
+    shift : (n_locations,) int64
+        How much greater the number of a point of each location is than its place in `cut`.
     first : (n_locations,) int64
         First segment of each location; -1 where it has none here.
     begin : (n_locations,) int64
@@ -60,22 +63,20 @@ class Segments:
     entries: ColumnSource
     cut: NDArray[np.int64]
     cut_time: Times
+    shift: NDArray[np.int64]
     first: NDArray[np.int64]
     begin: NDArray[np.int64]
     stop: NDArray[np.int64]
     join_row: NDArray[np.int64]
     join_cut: NDArray[np.int64]
 
-    def __getstate__(self) -> dict[str, Any]:
-        # of all points of the trace few are the partition's
-        mine = np.flatnonzero(self.cut >= 0)
-        return {**vars(self), "cut": (self.cut.size, mine, self.cut[mine])}
+    def cut_of(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return the segments that begin at points of locations; -1 for point -1."""
+        return pick(self.cut, np.where(point < 0, -1, point - self.shift[location]))
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        n, mine, values = state["cut"]
-        cut = np.full(n, -1, np.int64)
-        cut[mine] = values
-        self.__dict__.update(state, cut=cut)
+    def time_of(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> Times:
+        """Return until when the time before the cuts at points of locations is counted."""
+        return self.cut_time[point - self.shift[location]]
 
 
 class _Collector:
@@ -124,7 +125,7 @@ class _Collector:
 
 def segments(
     facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], members: NDArray[np.int64], teams: Teams, points: CompoundTable,
-    threads: ThreadPoints, spill: Spill | None,
+    index: PointIndex, threads: ThreadPoints, spill: Spill | None,
 ) -> Segments:  # fmt: skip
     """Add up the time of some locations by call path between the cuts at their synchronisation points.
 
@@ -142,6 +143,8 @@ def segments(
         Team instances of the partition.
     points : CompoundTable
         `sync_points`: all of the trace.
+    index : PointIndex
+        Of points and pairs.
     threads : ThreadPoints
         Points of the partition's threads, and their parallel regions.
     spill : Spill, optional
@@ -149,12 +152,12 @@ def segments(
     """
     tree = facts.call_paths
     n_locations = facts.n_locations
-    met = np.empty(len(tree), np.int64)
-    met[tree.creation] = np.arange(len(tree))
+    met = tree.met.astype(np.int64)
     parent = pick(met, tree.parent.astype(np.int64))[tree.creation] if len(tree) else met
-    starts = location_starts(facts, points.location)
     times, dtype = clock(facts, quirks), time_type(quirks)
-    cut, cut_time = np.full(len(points), -1, np.int64), np.zeros(len(points), dtype)
+    shift = np.zeros(n_locations, np.int64)
+    cuts: list[NDArray[np.int64]] = []
+    cut_times: list[Times] = []
     fills = not quirks.forgets_workers
     first, begin, stop = (np.full(n_locations, -1, np.int64) for _ in range(3))
     regions = threads.regions
@@ -162,11 +165,14 @@ def segments(
     region_start = np.searchsorted(regions.location[of_location], np.arange(n_locations + 1))
     done: list[_Collector] = []
     joins: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
-    n_segments = n_entries = 0
+    n_segments = n_entries = n_points = 0
     ends: list[NDArray[np.int64]] = []
     for i in sorted(members[facts.locations.is_cpu[members]].tolist()):
-        here = np.arange(starts[i], starts[i + 1])
-        real = here[points.kind[here] != END]
+        here = np.arange(index.start[i], index.start[i + 1])
+        shift[i] = index.start[i] - n_points
+        n_points += here.size
+        is_end = points.kind[here] == END
+        real = here[~is_end]
         mine = of_location[region_start[i] : region_start[i + 1]]
         leaves = mine[regions.exit[mine] >= 0]
         rows = np.concatenate([points.row[real], regions.exit[leaves]])
@@ -211,7 +217,8 @@ def segments(
         collector.finish(forgets, times(np.array([scans[i].last_time] if fills and scans[i].n else [], np.int64)))
         mark_cut, mark_time = np.empty(rows.size, np.int64), np.empty(rows.size, dtype)
         mark_cut[order], mark_time[order] = collector.mark_cut, collector.mark_time
-        cut[real], cut_time[real] = n_segments + mark_cut[: real.size], mark_time[: real.size]
+        cut, cut_time = np.empty(here.size, np.int64), np.empty(here.size, dtype)
+        cut[~is_end], cut_time[~is_end] = n_segments + mark_cut[: real.size], mark_time[: real.size]
         first[i] = begin[i] = n_segments
         if (rows == second).any() and fills and not is_worker:
             begin[i] += mark_cut[rows == second][0]
@@ -219,8 +226,9 @@ def segments(
         n_segments += collector.end.size
         n_entries += collector.entries[0].size
         stop[i] = n_segments
-        end = here[points.kind[here] == END]
-        cut[end], cut_time[end] = n_segments, collector.last[0]
+        cut[is_end], cut_time[is_end] = n_segments, collector.last[0]
+        cuts.append(cut)
+        cut_times.append(cut_time)
         found = collector.joins[0] >= 0
         joins.append((collector.joins[0][found], collector.joins[1][found] + first[i]))
         done.append(collector)
@@ -233,7 +241,8 @@ def segments(
         },
     )
     return Segments(
-        np.concatenate([nothing, *ends]), keep(entries, spill), cut, cut_time, first, begin, stop,
+        np.concatenate([nothing, *ends]), keep(entries, spill), np.concatenate([nothing, *cuts]),
+        np.concatenate([np.zeros(0, dtype), *cut_times]), shift, first, begin, stop,
         np.concatenate([nothing, *(r for r, _ in joins)]), np.concatenate([nothing, *(c for _, c in joins)]),
     )  # fmt: skip
 
@@ -273,22 +282,6 @@ def _collect(
             if at == n:
                 break
             c.grow()
-
-
-class Waits:
-    """The points at which some locations wait, one after the other, for sums over intervals.
-
-    Attributes
-    ----------
-    before : (n_points + 1,) int64
-        How many wait before each point.
-    point : (n,) int64
-    """
-
-    def __init__(self, points: CompoundTable) -> None:
-        waits = points.wait > 0
-        self.before = np.concatenate([[0], np.cumsum(waits)])
-        self.point = np.flatnonzero(waits)
 
 
 @dataclass(frozen=True, eq=False)

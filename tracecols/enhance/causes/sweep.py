@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.causes.delays import Delays
+from tracecols.enhance.causes.index import PointIndex
 from tracecols.enhance.causes.pairs import (
     CREATED,
     END,
@@ -22,7 +23,6 @@ from tracecols.enhance.causes.pairs import (
 )
 from tracecols.enhance.causes.points import Times, clock, time_type
 from tracecols.enhance.causes.quirks import Quirks
-from tracecols.enhance.causes.segments import Waits
 from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.facts import Facts
 from tracecols.kernels import causes as kernels
@@ -61,7 +61,12 @@ class Factors:
 
 
 def sweep_costs(
-    facts: Facts, quirks: Quirks, points: CompoundTable, pairs: CompoundTable, delays: Sequence[Delays]
+    facts: Facts,
+    quirks: Quirks,
+    points: CompoundTable,
+    pairs: CompoundTable,
+    index: PointIndex,
+    delays: Sequence[Delays],
 ) -> Factors:
     """Carry the costs of waits back through time to those that they go back to.
 
@@ -75,17 +80,19 @@ def sweep_costs(
         `sync_points`: all of the trace.
     pairs : CompoundTable
         `delay_pairs`: all of the trace.
+    index : PointIndex
+        Of points and pairs.
     delays : sequence of Delays
         By partition.
     """
     n, n_points = len(pairs), len(points)
-    waits, dtype = Waits(points), time_type(quirks)
-    wait = points.wait[waits.point]
+    dtype = time_type(quirks)
+    before, wait = index.waits_before, index.wait
     total = np.zeros(n, dtype)
     for d in delays:
         total[d.pair] = d.total
     cause, waiting, kind = pairs.cause, pairs.waiting, pairs.kind
-    beginning = location_starts(facts, points.location)[points.location[cause]] - 1
+    beginning = index.start[points.location[cause]] - 1
     since = np.where(pairs.cause_since >= 0, pairs.cause_since, beginning)
     p2p, is_idle = kind < N_P2P_KINDS, kind == IDLE
     others = facts.locations.n_threads[points.location[cause]].astype(np.int64) - 1
@@ -93,7 +100,7 @@ def sweep_costs(
     shares, propagated = np.zeros((n, len(DELAYS)), dtype), np.zeros(wait.size, dtype)
     cost = np.zeros((wait.size, len(DELAYS)), dtype)
     begin = np.where(pairs.own_since >= 0, pairs.own_since, since)
-    waited = _sums(wait, waits.before[begin + 1], waits.before[cause])
+    waited = _sums(wait, before[begin + 1], before[cause])
     whole = total + waited
     lost = np.where(p2p, np.maximum(pairs.wait - whole, 0), 0)
     if not quirks.rounds_seconds:
@@ -101,7 +108,7 @@ def sweep_costs(
         charged, scratch = np.zeros(n, np.int64), np.zeros((4, wait.size + 1), np.int64)
         kernels.divide_costs(
             ordered, pair_start, waiting, kind, total, np.where(is_idle, others * whole, pairs.wait), since, pairs.counts_from,
-            waits.before, wait, N_P2P_KINDS, cost, shares, propagated, charged, *scratch,
+            before, wait, N_P2P_KINDS, cost, shares, propagated, charged, *scratch,
         )  # fmt: skip
         return Factors(charged, shares, np.where(p2p, pairs.wait - charged, 0), propagated, lost, n_forced)
 
@@ -114,7 +121,7 @@ def sweep_costs(
     if has_mpi(facts) or not quirks.leaves_out_others:
         ordered, n_forced = _ordered(facts, points, pairs)
         kernels.scale_costs(
-            ordered, pair_start, waiting, kind, scale, whole, waited, since, pairs.counts_from, waits.before, wait, N_P2P_KINDS,
+            ordered, pair_start, waiting, kind, scale, whole, waited, since, pairs.counts_from, before, wait, N_P2P_KINDS,
             DELAYS.index("thread_barrier") if quirks.ends_costs_at_barriers else -1, cost, shares, propagated,
         )  # fmt: skip
     return Factors(scale, shares, np.where(p2p, scale * waited, 0.0), propagated, lost, n_forced)

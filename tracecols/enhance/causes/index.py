@@ -1,0 +1,93 @@
+"""Where the synchronisation points and the pairs of each location stand, found once for all partitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.causes.pairs import location_starts
+from tracecols.enhance.causes.points import Times
+from tracecols.enhance.columns import CompoundTable, pick
+from tracecols.enhance.facts import Facts
+
+
+@dataclass(frozen=True, eq=False)
+class PointIndex:
+    """Where the points and the pairs of each location stand, and which points wait.
+
+    Attributes
+    ----------
+    start : (n_locations + 1,) int64
+        First point of each location.
+    waits_before : (n_points + 1,) int64
+        How many points before each one wait.
+    waits : (n_waits,) int64
+        The points that wait.
+    wait_path : (n_waits,) int32
+        Their call paths, in the order in which call paths are met.
+    wait : (n_waits,) float64 or int64
+        How long each waits.
+    cause_start : (n_locations + 1,) int64
+        First pair by the location of its cause; pairs are in the order of their causes.
+    by_waiting : (n,) int64
+        Pairs that have a waiting point, by its location.
+    waiting_start : (n_locations + 1,) int64
+        Where those of each location begin in `by_waiting`.
+    """
+
+    start: NDArray[np.int64]
+    waits_before: NDArray[np.int64]
+    waits: NDArray[np.int64]
+    wait_path: NDArray[np.int32]
+    wait: Times
+    cause_start: NDArray[np.int64]
+    by_waiting: NDArray[np.int64]
+    waiting_start: NDArray[np.int64]
+
+    def causing(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the pairs whose causes are on some locations, ascending as these are; (n,) int64."""
+        return _slices(self.cause_start, members)
+
+    def waiting(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the pairs whose waiting points are on some locations, ascending; (n,) int64."""
+        return np.sort(self.by_waiting[_slices(self.waiting_start, members)])
+
+
+def _slices(start: NDArray[np.int64], members: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the numbers from the start of each member to that of the next one."""
+    size = start[1:][members] - start[:-1][members]
+    behind = np.cumsum(size)
+    total = int(behind[-1]) if behind.size else 0
+    return np.arange(total) + np.repeat(start[:-1][members] - (behind - size), size)
+
+
+def index_points(facts: Facts, points: CompoundTable, pairs: CompoundTable) -> PointIndex:
+    """Find where the points and the pairs of each location stand, and which points wait.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    points : CompoundTable
+        `sync_points`: all of the trace.
+    pairs : CompoundTable
+        `delay_pairs`: all of the trace.
+    """
+    is_wait = points.wait > 0
+    waits = np.flatnonzero(is_wait)
+    by_waiting = np.flatnonzero(pairs.waiting >= 0)
+    location = points.location[pairs.waiting[by_waiting]]
+    order = np.argsort(location, kind="stable")
+    start = location_starts(facts, points.location)
+    return PointIndex(
+        start=start,
+        waits_before=np.concatenate([[0], np.cumsum(is_wait)]),
+        waits=waits,
+        wait_path=pick(facts.call_paths.met, points.call_path[waits]),
+        wait=points.wait[waits],
+        cause_start=np.searchsorted(pairs.cause, start),
+        by_waiting=by_waiting[order],
+        waiting_start=location_starts(facts, location[order]),
+    )
