@@ -647,6 +647,39 @@ def test_search__finds_call_paths_and_adds_them_up(report, cube):
     assert report.view("view.model.selectedValue()") == pytest.approx(float(cube.by_call_path("visits")[found].sum()))
 
 
+def test_search__shows_what_matches_while_one_types_and_leaves_the_tree_as_it_was(report, cube):
+    """Rows that do not match are hidden, closed ones are opened, the selection and what was open stay."""
+    report.open(link(cube, [("mpi", False)]))
+    before, selection = report.rows("calls"), report.view("view.model.selection()")
+    report.pane("calls").get_by_label("Search").click()
+    report.page.keyboard.type("mpi_b")
+    report.settle()
+    names, axis = cube.call_paths.name, cube.call_paths
+    found = [i for i, name in enumerate(names) if "mpi_b" in name.lower()]
+    wanted = {k for i in found for k in range(len(axis)) if k == i or k <= i < axis.end[k]}
+    shown = report.rows("calls")
+    assert set(shown) == wanted and len(wanted) < len(before) + len(found)
+    assert report.pane("calls").locator("mark").all_inner_texts() == [names[i][:5] for i in found]
+    report.page.get_by_label("Only rows that match").click()
+    report.settle()
+    assert set(report.rows("calls")) > wanted
+    report.page.get_by_label("Search", exact=True).last.focus()
+    report.press("Escape")
+    assert report.rows("calls") == before and report.view("view.model.selection()") == selection
+    # a selected property that is closed stands for all of it: it is not opened, but says what is below
+    report.open(link(cube, [("time", False)]))
+    report.pane("properties").get_by_label("Search").click()
+    report.page.keyboard.type("broadcast")
+    report.settle()
+    assert report.view("view.model.selection()") == [[0, False]]
+    assert "1 found below" in report.row("properties", 0).inner_text()
+    late = cube.properties.number["mpi_latebroadcast"]
+    report.press("Enter")
+    assert report.view("view.model.selection()") == [[late, False]]
+    report.press("Shift+Enter", "Enter", "Escape")
+    assert report.rows("properties")[late][4]
+
+
 def test_links__hold_the_selection(report, cube, page, browser):
     properties, call_paths = [("mpi", True), ("comp", False)], [(3, False)]
     report.open(link(cube, properties, call_paths, "&mode=relative"))
@@ -678,8 +711,13 @@ def test_keys__move_open_and_select(report, cube):
     assert report.view("view.model.settings.mode") == "relative"
     report.press("?")
     assert report.page.get_by_role("dialog", name="Help").is_visible()
+    # it has the focus, and gives it back
+    report.press("1")
+    assert report.view("view.model.settings.mode") == "relative"
     report.press("Escape")
     assert not report.page.get_by_role("dialog", name="Help").is_visible()
+    report.press("1")
+    assert report.view("view.model.settings.mode") == "absolute"
 
 
 def test_copy__is_a_table_of_the_rows(browser, page, cube):
