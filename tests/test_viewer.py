@@ -22,6 +22,7 @@ import tracecols
 from tracecols.cli import group
 from tracecols.errors import MissingExtraError, SeverityError
 from tracecols.report.viewer import container, html_table, mimebundle, notebook, topologies_of
+from tracecols.report.viewer.topologies import default_topology, first_axes
 from tracecols.severity import Cells, SeverityCube
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.periods import PeriodAxis, PeriodCells
@@ -789,10 +790,51 @@ def test_topologies__of_the_cube_come_first(cube):
     names = [t["name"] for t in topologies_of(with_topologies(other))]
     assert names == ["grid", "line", "Process x thread"]
     grid = topologies_of(other)[0]
-    assert (grid["coordinates"][5], grid["coordinates"][6]) == (None, [2, 1, 0])
+    # the second thread of rank 1 has no place of its own: it counts where the first stands, as in on_topology
+    assert (grid["coordinates"][5], grid["coordinates"][6]) == ([0, 1, 0], [2, 1, 0])
     assert grid["dimensions"][2] == {"name": "Z", "size": 2, "periodic": True}
     other.topologies = [Grid("Process x Thread", "PT", (6, 4), {0: (0, 0)}, is_artificial=True)]
     assert [t["name"] for t in topologies_of(other)] == ["Process x Thread"]
+
+
+def test_topologies__the_first_is_the_programs_own_and_never_a_line_or_a_cut(cube):
+    def placed(sizes, is_artificial=False):
+        coordinates = [list(at) for at in np.ndindex(*sizes)]
+        dimensions = [{"name": "", "size": size, "periodic": False} for size in sizes]
+        return {"dimensions": dimensions, "coordinates": coordinates, "is_artificial": is_artificial}
+
+    torus, threads, line = placed((2, 2, 2, 2, 2, 4, 3)), placed((4, 2), True), placed((4, 1), True)
+    own, grid = placed((8,)), placed((3, 1, 2))
+    for there, first in (
+        ([torus, threads, own], 1),
+        ([line, torus, grid, threads], 2),
+        ([line, own], 1),
+        ([torus, line], 1),
+        ([torus], 0),
+        ([placed((2, 2)), grid], 1),  # more locations stand on it
+    ):
+        assert default_topology(there) == first
+    # what has one position needs no axis; of many dimensions the largest are drawn, and others added up
+    assert [first_axes(s) for s in ((3, 1, 2), (1, 6), (2, 2, 2, 2, 2, 16, 4), (1, 1))] == [
+        [0, 2, -1], [1, -1, -1], [5, 6, 0], [0, -1, -1]
+    ]  # fmt: skip
+    assert topologies_of(cube)[0]["axes"] == [0, 1, -1]
+
+
+WRITTEN = """(selector) => { const texts = []; const pen = new Proxy({}, { set: () => true, get: (_, name) =>
+    name === "fillText" ? (text) => texts.push(text) : name === "measureText" ? () => ({ width: 9 }) : () => {} });
+    document.querySelector(selector).picture.draw(pen); return texts; }"""
+"""What is written on a canvas."""
+
+
+def test_topology__has_names_and_numbers_of_axes_and_values_in_cells(report, cube):
+    report.open(link(cube, [("time", False)], more="&system=topology"))
+    texts = report.page.evaluate(WRITTEN, "[data-pane=system] canvas")
+    dimensions = topologies_of(cube)[0]["dimensions"]
+    wanted = [f"{at:.2f}" for at in 100 * cube.by_location("time") / cube.total("time")]
+    assert texts[-6:] == [wanted[row] for row in (0, 3, 1, 4, 2, 5)]
+    x, y = dimensions
+    assert texts[:-6] == ["0", "1", f"{x['name']} \u2192", "0", "1", "2", f"{y['name']} \u2193"]
 
 
 def test_topology__shows_the_value_of_every_place(browser, tmp_path):

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.report.viewer.overview import diagnosis_of, overview
-from tracecols.report.viewer.topologies import topologies_of
+from tracecols.report.viewer.topologies import default_topology, topologies_of
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.diagnosis import Diagnosis
 from tracecols.severity.narrowed import asked_for
@@ -227,6 +227,7 @@ def _header(cube: SeverityCube, stored: list[dict[str, Any]]) -> dict[str, Any]:
     sites: dict[str, int] = {"": 0}
     call_site = [sites.setdefault(site, len(sites)) for site in c.call_site]
     trace = cube.facts.get("trace") or {}
+    topologies = topologies_of(cube)
     return {
         "version": CONTAINER_VERSION,
         "writer": f"tracecols {__version__}",
@@ -262,5 +263,6 @@ def _header(cube: SeverityCube, stored: list[dict[str, Any]]) -> dict[str, Any]:
             "name": list(s.location_name),
             "type": list(s.location_type),
         },
-        "topologies": topologies_of(cube),
+        "topologies": topologies,
+        "topology": default_topology(topologies),
     }

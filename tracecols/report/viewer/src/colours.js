@@ -35,3 +35,10 @@ export function colour(share, { scale, threshold, dark, changes }) {
   if (changes) return CHANGES[theme][share > 0 ? "grows" : "shrinks"](Math.min(1, size));
   return SCALES[scale][theme](Math.min(1, size));
 }
+
+/** Black or white: what can be read on a colour, `rgb(...)` or `#rrggbb`. */
+export function inkOn(fill) {
+  const parts = fill.startsWith("#") ? fill.match(/[0-9a-f]{2}/gi).map((v) => parseInt(v, 16)) : fill.match(/[\d.]+/g).map(Number);
+  const [r, g, b] = parts.map((v) => (v / 255) ** 2.2);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.19 ? "#14161a" : "#ffffff";
+}
