@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import hashlib
 import json
 import re
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import zlib
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -731,6 +733,207 @@ def test_copy__is_a_table_of_the_rows(browser, page, cube):
     assert float(idle[2]) == pytest.approx(cube.total("omp_idle_threads"), rel=1e-12)
     assert float(idle[4]) == pytest.approx(100 * cube.total("omp_idle_threads") / cube.total("time"), rel=1e-12)
     report.context.close()
+
+
+def saved(report, pane, way, folder):
+    """Save a pane in one way; return the file."""
+    report.pane(pane).get_by_role("button", name="Save ").click()
+    with report.page.expect_download() as download:
+        report.page.get_by_role("menuitem", name=way).click()
+    path = folder / download.value.suggested_filename
+    download.value.save_as(path)
+    return path
+
+
+def test_save__writes_tables_of_the_trees_and_of_the_selection(report, cube, tmp_path):
+    path = cube.call_paths.path.index("hybrid/main/h_coll")
+    report.open(link(cube, [("mpi", False)], [(path, False)]))
+    for pane in ("properties", "calls", "system"):
+        file = saved(report, pane, "table (CSV)", tmp_path)
+        assert file.name == f"hybrid_2x3.{pane}.mpi.main-h_coll.csv"
+        rows = list(csv.DictReader(file.open(encoding="utf-8", newline="")))
+        assert len(rows) == report.view(f"view.model.tree('{pane}').rows.length")
+        for row, (number, value, name, opened, _) in zip(rows, report.rows(pane).values(), strict=False):
+            assert (row["name"], float(row["value"]), row["open"]) == (name, value, str(int(opened)))
+            assert abs(float(row["percent"]) - float(number.replace("\u2212", "-"))) <= 0.005 + 1e-9
+    file = saved(report, "calls", "Selection by location", tmp_path)
+    assert file.name == "hybrid_2x3.calls.mpi.main-h_coll.selection.csv"
+    rows = list(csv.DictReader(file.open(encoding="utf-8", newline="")))
+    _, _, at = expected(cube, [("mpi", False)], [(path, False)])
+    assert [float(row["value"]) for row in rows] == pytest.approx(at)
+    assert [(int(r["rank"]), int(r["thread"])) for r in rows] == list(
+        zip(cube.system.rank.tolist(), cube.system.thread.tolist(), strict=True)
+    )
+    assert {(r["properties"], r["call_paths"], r["unit"]) for r in rows} == {("mpi", "hybrid/main/h_coll", "sec")}
+
+
+@pytest.mark.parametrize("system", ["tree", "topology", "distribution"])
+def test_save__makes_pictures_of_what_a_pane_shows(report, cube, tmp_path, system):
+    report.open(link(cube, [("comp", False)], more=f"&system={system}"))
+    file = saved(report, "system", "SVG", tmp_path)
+    assert file.name == f"hybrid_2x3.{system.replace('tree', 'system')}.comp.svg"
+    picture = ElementTree.parse(file).getroot()
+    box = report.pane("system").bounding_box()
+    assert float(picture.get("width")) == pytest.approx(box["width"], abs=1)
+    texts = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts[0].startswith("hybrid_2x3 \u00b7 ") and texts[0].endswith("comp")
+    mean = cube.by_location("comp").mean()
+    at = 100 * cube.by_location("comp") / cube.total("time")
+    wanted = {"tree": "All 6 locations", "topology": f"{at[0]:.2f}", "distribution": f"{mean:#.4g} s"}
+    assert wanted[system] in "".join(texts)
+    assert "table" not in "".join(texts)  # tools are no part of the picture
+    file = saved(report, "system", "PNG", tmp_path)
+    head = file.read_bytes()[:24]
+    assert head[:8] == b"\x89PNG\r\n\x1a\n"
+    assert int.from_bytes(head[16:20], "big") == 2 * int(float(picture.get("width")))
+
+
+def test_save__survives_any_name(browser, tmp_path):
+    cube = random_cube(9, name="</title><img src=x>&\"',\n=\u0007{}")
+    report = Report(browser, cube.report(tmp_path / "e.html", title='../"<b>'), "#p=time")
+    file = saved(report, "calls", "SVG", tmp_path)
+    assert file.name == "b.calls.time.svg"
+    assert any("</title><img" in (e.text or "") for e in ElementTree.parse(file).iter())
+    file = saved(report, "calls", "table (CSV)", tmp_path)
+    rows = list(csv.DictReader(file.open(encoding="utf-8", newline="")))
+    assert rows[0]["name"] == cube.call_paths.name[0]
+    assert report.trouble == []
+    report.context.close()
+
+
+def address(cube, call_path):
+    """How a link names a call path."""
+    return link(cube, [("time", False)], [(call_path, False)]).partition("&c=")[2]
+
+
+def cut_at(cube, root, pruned):
+    """At which call path each one counts in a tree that is cut, the obvious way; -1 at none."""
+    axis, at = cube.call_paths, []
+    for i in range(len(axis)):
+        up = int(axis.parent[i])
+        if i == root or (root < 0 and up < 0):
+            at.append(i)
+        else:
+            above = at[up] if up >= 0 else -1
+            at.append(-1 if above < 0 else above if i in pruned or above != up else i)
+    return np.array(at)
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_marks__of_a_cut_tree_count_what_is_hidden_where_cube_does(browser, tmp_path, large):
+    """A subtree as the root and without parts: all values are sums of the cube's cells, in the tree, flat, by location and of properties."""
+    cube = random_cube(13, large=large)
+    axis = cube.call_paths
+    root = max(range(1, len(axis)), key=lambda i: (axis.end[i] - i) * (axis.parent[i] >= 0))
+    below = range(root + 1, int(axis.end[root]))
+    pruned = {next(i for i in below if axis.end[i] > i + 1), below[-1]}
+    for r, cut in ((root, set()), (-1, pruned), (root, pruned)):
+        marks = f"&root={address(cube, r)}" * (r >= 0) + f"&prune={','.join(address(cube, i) for i in cut)}" * bool(cut)
+        report = Report(browser, cube.report(tmp_path / "x.html"), link(cube, [("time", False)], more=marks))
+        at = cut_at(cube, r, cut)
+        report.page.evaluate("document.getElementById('tracecols').view.model.trees.calls.expandAll()")
+        report.settle()
+        own = np.bincount(at[at >= 0], cube.by_call_path("time")[at >= 0], len(axis))
+        shown = report.view(
+            "view.model.trees.calls.rows.map((i) => [view.model.view.callOf(i), view.model.value('calls', i)])"
+        )
+        assert {call for call, _ in shown} == set(at[at >= 0].tolist())
+        for call, value in shown:
+            assert value == pytest.approx(own[call], rel=1e-12, abs=1e-9), call
+        # rows add up to the subtree, and so do locations and the properties
+        mask = at >= 0
+        assert report.view("[...view.model.byLocation]") == pytest.approx(
+            cube.by_location("time", mask).tolist(), rel=1e-12
+        )
+        for p, name in enumerate(cube.properties.id):
+            total = cube.by_location(name, mask).sum()
+            assert report.view(f"view.model.totals.inclusive[{p}]") == pytest.approx(total, rel=1e-12, abs=1e-9)
+        # flat: what is hidden counts for the region above
+        report.page.get_by_role("radio", name="Flat").click()
+        report.settle()
+        flat = dict(
+            report.view(
+                "view.model.trees.flat.rows.map((i) => [view.cube.flat.region[i], view.model.value('calls', i)])"
+            )
+        )
+        names = report.view("view.cube.header.regions.name")
+        wanted = {}
+        for call in set(at[mask].tolist()):
+            wanted[axis.name[call]] = wanted.get(axis.name[call], 0) + own[call]
+        assert {names[region]: value for region, value in flat.items()} == pytest.approx(wanted, rel=1e-12, abs=1e-9)
+        assert report.trouble == []
+        report.context.close()
+
+
+def test_marks__loops_join_instances_and_what_they_call(browser, tmp_path):
+    values = {
+        ("main/loop/step 1/f", 0, 0): 1, ("main/loop/step 2/f", 0, 0): 10, ("main/loop/step 2/g", 1, 0): 100,
+        ("main/loop/step 2/f/h", 0, 0): 1000, ("main/loop/step 3", 0, 0): 10000, ("main/loop/other 1", 0, 0): 100000,
+    }  # fmt: skip
+    cube = small_cube({"time": values})
+    report = Report(browser, cube.report(tmp_path / "l.html"), "#p=time&c=main/loop")
+    report.pane("calls").get_by_role("button", name="Cut the call tree").click()
+    report.page.get_by_role("menuitem", name="Loop").click()
+    report.settle()
+    assert report.view("view.model.trees.calls.selection().length") == 1
+    report.page.evaluate("document.getElementById('tracecols').view.model.trees.calls.expandAll()")
+    report.settle()
+    unit = 1 / cube.resolution
+    shown = {name: value for _, value, name, *_ in report.rows("calls").values()}
+    assert shown == pytest.approx(
+        {
+            "main": 0,
+            "loop": 0,
+            "step": 10000 * unit,
+            "f": 11 * unit,
+            "h": 1000 * unit,
+            "g": 100 * unit,
+            "other 1": 100000 * unit,
+        }
+    )
+    assert "3 joined" in report.pane("calls").inner_text()
+    report.select("calls", next(n for n, row in report.rows("calls").items() if row[2] == "f"))
+    assert report.view("view.model.selectedValue()") == pytest.approx(11 * unit)
+    assert report.view("[...view.model.byLocation]") == pytest.approx([11 * unit, 0])
+    assert "loop=main/loop" in report.page.url
+    # the way back can be seen
+    report.page.get_by_role("button", name="Show the whole tree").click()
+    report.settle()
+    assert {name for _, _, name, *_ in report.rows("calls").values()} >= {"step 1", "step 2"}
+    assert report.trouble == []
+    report.context.close()
+
+
+def test_marks__are_set_and_undone_by_hand(report, cube):
+    path = cube.call_paths.path.index("hybrid/main/h_coll")
+    report.open(link(cube, [("time", False)], [(path, False)]))
+    cut = report.pane("calls").get_by_role("button", name="Cut the call tree")
+    cut.click()
+    report.page.get_by_role("menuitem", name="Prune").click()
+    report.settle()
+    main = int(cube.call_paths.parent[path])
+    own = cube.by_call_path("time")
+    wanted = own[main] + cube.by_call_path("time", "iie")[path]
+    # what was selected is gone: its call path is
+    assert report.view("view.model.trees.calls.selection()") == [[main, True]]
+    assert report.view("view.model.selectedValue()") == pytest.approx(wanted)
+    report.select("calls", main)
+    cut.click()
+    report.page.get_by_role("menuitem", name="Only this subtree").click()
+    report.settle()
+    assert report.view("view.model.totals.inclusive[0]") == pytest.approx(cube.by_call_path("time", "iie")[main])
+    assert "below main" in report.page.locator(".tc-footer").inner_text()
+    for chip in ("without h_coll", "only main"):
+        report.pane("calls").get_by_role("button", name=chip).click()
+        report.settle()
+    assert report.pane("calls").locator(".tc-marks").count() == 0
+    assert report.view("view.model.totals.inclusive[0]") == pytest.approx(cube.total("time"))
+    assert not {"prune", "root"} & set(re.findall(r"[#&](\w+)=", report.page.url))
+    # a finding shows the tree it is about
+    report.open(link(cube, [("time", False)], more=f"&root={address(cube, path)}"))
+    report.pane("overview").locator(".tc-finding").first.click()
+    report.settle()
+    assert report.view("view.model.view.isWhole")
 
 
 def test_details__describe_and_advise(report, cube):

@@ -116,7 +116,7 @@ const CALL_TABS = { tree: { title: "Call tree" }, flat: { title: "Flat", hint: "
 const SYSTEM_TABS = { tree: { title: "System" }, topology: { title: "Topology" }, distribution: { title: "Distribution" } };
 
 /** The whole view: three coupled trees (thesis 4.5). */
-export function App({ model, title, links, page }) {
+export function App({ model, links, page }) {
   const [, redraw] = useReducer((n) => n + 1, 0);
   useLayoutEffect(() => model.subscribe(redraw), [model]);
   const { theme, dark, next } = useTheme();
@@ -185,7 +185,7 @@ export function App({ model, title, links, page }) {
       data-lm-suppress-shortcuts="true"
     >
       <header class="tc-header">
-        <h1 title={header.source}>{title}</h1>
+        <h1 title={header.source}>{model.title}</h1>
         <span class="tc-muted tc-summary">
           {header.summary}
           {header.n_events ? `, ${count(header.n_events, "event")}` : ""}
@@ -246,7 +246,7 @@ export function App({ model, title, links, page }) {
         <Splitter label="Width of properties" onMove={move(0)} />
         <div class="tc-column" data-pane="calls">
           <TreePane
-            key={settings.calls}
+            key={`${settings.calls} ${JSON.stringify(model.view.marks)}`}
             model={model}
             pane="calls"
             label={settings.calls === "flat" ? "Regions" : "Call tree"}

@@ -88,8 +88,8 @@ export function CallDetails({ model }) {
       </section>
     );
   const [node] = selection[0];
-  const call = flat ? cube.flat.call[node] : node;
-  const region = flat ? cube.flat.region[node] : cube.regionOf[node];
+  const call = flat ? cube.flat.call[node] : model.view.callOf(node);
+  const region = flat ? cube.flat.region[node] : cube.regionOf[call];
   const { own, inclusive } = model.values("calls");
   const file = regions.file[region];
   const site = call >= 0 ? cube.callSite(call) : "";
@@ -109,7 +109,7 @@ export function CallDetails({ model }) {
       <Amount model={model} value={model.selectedValue()} whole={whole} unit={unit} />
       {selection.length === 1 && (
         <>
-          {!flat && !cube.calls.isLeaf(node) && (
+          {!flat && !model.view.forest.isLeaf(node) && (
             <p class="tc-muted">
               itself {withUnit(own[node], unit)}, with what it calls {withUnit(inclusive[node], unit)}
             </p>

@@ -4,7 +4,10 @@ import { colour } from "./colours.js";
 import { copyText } from "./copy.js";
 import { Tool } from "./icons.jsx";
 import { full, percent, short, withUnit } from "./numbers.js";
+import { CutTool, Marks } from "./marks.jsx";
+import { Save } from "./save.jsx";
 import { Marked, Search } from "./search.jsx";
+import { tabbed, treeTable } from "./tables.js";
 
 const ROW = 24;
 
@@ -100,12 +103,13 @@ function describe(model, pane, node) {
     return { name: model.systemLabel(node), more: kind };
   }
   const flat = model.settings.calls === "flat";
-  const call = flat ? cube.flat.call[node] : node;
-  const region = flat ? cube.flat.region[node] : cube.regionOf[node];
+  const call = flat ? cube.flat.call[node] : model.view.callOf(node);
+  const region = flat ? cube.flat.region[node] : cube.regionOf[call];
   const source = regions.file[region] ? `${regions.file[region]}${regions.line[region] > 0 ? `:${regions.line[region]}` : ""}` : "";
   if (flat) return { name: model.flatLabel(node), more: call < 0 ? "" : cube.callSite(call), source };
   const site = cube.callSite(call);
-  return { name: cube.callName(call), more: site ? `from ${site}` : "", source };
+  const joined = model.view.count(node) > 1 ? `${model.view.count(node)} joined` : "";
+  return { name: model.view.name(node), more: [site && !joined ? `from ${site}` : "", joined].filter(Boolean).join(", "), source };
 }
 
 /** One of the three trees, with its tools. */
@@ -127,7 +131,7 @@ export function TreePane({ model, pane, label, tools }) {
     tree.tree.updateDomFocus();
   };
   const copy = async () => {
-    model.say((await copyText(model.table(pane))) ? `Copied ${tree.rows.length} rows` : "The browser does not allow copying");
+    model.say((await copyText(tabbed(treeTable(model, pane)))) ? `Copied ${tree.rows.length} rows` : "The browser does not allow copying");
     model.emit();
   };
   const keys = (event) => {
@@ -153,6 +157,7 @@ export function TreePane({ model, pane, label, tools }) {
       }, 0),
     [tree.rows],
   );
+  const saved = pane === "calls" && model.settings.calls === "flat" ? "flat" : pane;
   const sortable = pane !== "properties" && !(pane === "calls" && model.settings.calls === "flat");
   return (
     <div class="tc-treepane" ref={body} onKeyDown={keys}>
@@ -179,9 +184,12 @@ export function TreePane({ model, pane, label, tools }) {
           <Tool icon="expand" title="Open all (* opens the selected one)" onClick={() => tree.expandAll()} />
           <Tool icon="collapse" title="Close all" onClick={() => tree.collapseAll()} />
           <Tool icon="copy" title="Copy as table (Ctrl+C)" onClick={copy} />
+          {pane === "calls" && saved !== "flat" && <CutTool model={model} />}
+          <Save model={model} pane={saved} label={label} table={() => treeTable(model, pane)} />
           <Tool icon="search" title="Search (/)" on={searching} onClick={() => (searching ? close() : setSearching(true))} />
         </span>
       </div>
+      {pane === "calls" && <Marks model={model} />}
       {searching && <Search {...{ model, pane, tree, wanted, setWanted, close }} />}
       <div
         class="tc-scroll"

@@ -3,7 +3,10 @@ import { bisectRight, ticks } from "d3-array";
 import { scaleLinear } from "d3-scale";
 import { colour } from "./colours.js";
 import { full, percent, periodText, short, withUnit } from "./numbers.js";
+import { paint } from "./paint.js";
 import { Legend, useSize } from "./ranges.jsx";
+import { Save } from "./save.jsx";
+import { periodTable } from "./tables.js";
 
 const LEFT = 104;
 const RIGHT = 14;
@@ -122,16 +125,9 @@ export function Time({ model }) {
     model.setScope(model.scope?.join() === scope.join() ? null : scope);
   };
 
-  useLayoutEffect(() => {
-    const ratio = window.devicePixelRatio || 1;
-    const element = canvas.current;
-    element.width = Math.max(1, Math.round(size.width * ratio));
-    element.height = Math.max(1, Math.round(size.height * ratio));
-    const pen = element.getContext("2d");
-    pen.scale(ratio, ratio);
-    const style = getComputedStyle(element);
-    const of = (name) => style.getPropertyValue(name);
-    pen.font = `10.5px ${style.fontFamily}`;
+  useLayoutEffect(() => paint(canvas.current, size.width, size.height, drawTime));
+
+  function drawTime(pen, of) {
     pen.textBaseline = "middle";
     pen.fillStyle = of("--tc-track");
     pen.fillRect(LEFT, top, width, height);
@@ -222,7 +218,7 @@ export function Time({ model }) {
       if (cursor.row < 0) pen.strokeRect(a - 0.5, TOP - 0.5, b - a + 1, PROFILE + 1);
       else pen.strokeRect(a - 0.5, top + cursor.row * row - 0.5, b - a + 1, row + 1);
     }
-  });
+  }
 
   /** The place of a mouse: its column, and its row, -1 in the sums above. */
   const find = (event) => {
@@ -301,6 +297,7 @@ export function Time({ model }) {
           <span class="tc-muted">click or drag: only these periods above</span>
         )}
         <span class="tc-gap" />
+        <Save model={model} pane="time" label="Time" table={() => periodTable(model)} />
         <Legend model={model} range={range} unit={unit} note={group > 1 ? `a column is ${group} ${periods.kind}s` : ""} />
       </div>
       <div class="tc-time-frame" ref={frame} style={{ height: `${80 + Math.max(40, Math.min(112, 14 * rows.length))}px` }}>

@@ -3,6 +3,7 @@ import { DEPTH, MARGIN, drawGrid } from "./grid.js";
 import { count, percent, short, withUnit } from "./numbers.js";
 import { paint } from "./paint.js";
 import { Legend, RANGES, inRange, locationsText, useSize } from "./ranges.jsx";
+import { Save } from "./save.jsx";
 import { Projection, layOut, sizeOf } from "./places.js";
 
 const AXES = ["x", "y", "z"];
@@ -127,11 +128,22 @@ export function Topology({ model, tools }) {
     event.stopPropagation();
   };
   const shown = cursor && byPlace.get(cursor.at.join());
+  const table = () => [
+    [...topology.dimensions.map((_, d) => nameOf(topology, d)), "rank", "thread", "value", "unit"],
+    ...topology.coordinates.flatMap((at, row) =>
+      at ? [[...at, model.cube.header.locations.rank[row], model.cube.header.locations.thread[row], values[row], unit]] : [],
+    ),
+  ];
   const rest = topology.dimensions.map((_, d) => d).filter((d) => !axes.includes(d) && sizeOf(topology, d) > 1);
   const missing = topology.coordinates.filter((c) => !c).length;
   return (
     <div class="tc-view" onKeyDown={(event) => event.target instanceof HTMLCanvasElement || event.stopPropagation()}>
-      <div class="tc-tools">{tools}</div>
+      <div class="tc-tools">
+        {tools}
+        <span class="tc-toolset">
+          <Save model={model} pane="topology" label="Topology" table={table} />
+        </span>
+      </div>
       <div class="tc-controls">
         <select aria-label="Topology" value={number} onChange={(event) => choose(Number(event.currentTarget.value))}>
           {topologies.map((t, k) => (
