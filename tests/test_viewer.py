@@ -7,6 +7,7 @@ import csv
 import hashlib
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,7 @@ import tracecols
 from tracecols.cli import group
 from tracecols.errors import MissingExtraError, SeverityError
 from tracecols.report.viewer import container, html_table, mimebundle, notebook, topologies_of
+from tracecols.report.viewer.profile import part_of
 from tracecols.report.viewer.topologies import default_topology, first_axes
 from tracecols.severity import Cells, SeverityCube
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
@@ -197,7 +199,8 @@ def test_pack__of_a_cube_without_periods_has_nothing_of_them():
     assert len(plain.blocks) == 2 * n
     assert plain.blocks == divided.blocks[: 2 * n]
     header = json.loads(zlib.decompress(divided.header, -15))
-    del header["periods"]
+    for key in ("periods", "profile", "similar"):
+        del header[key]
     for about in header["properties"]["stored"]:
         del about["periods"]
     assert zlib.decompress(plain.header, -15) == json.dumps(header, separators=(",", ":")).encode()
@@ -1137,8 +1140,9 @@ def test_distribution__has_the_statistics_of_the_locations(report, cube):
 @pytest.fixture(scope="module")
 def divided(tmp_path_factory, data):
     """The recorded cube by phases, of which there are six, and by twenty bins."""
-    trace = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("d") / "h.trace"))
-    return {"phase": trace.analyze(phases="from:h_region"), "bin": trace.analyze(bins=20)}
+    path = tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("d") / "h.trace")
+    trace = tracecols.open(path)
+    return {"phase": trace.analyze(phases="from:h_region"), "bin": trace.analyze(bins=20), "trace": path}
 
 
 def over_time(cube, properties, call_paths):
@@ -1212,12 +1216,13 @@ def test_time__of_random_cubes_is_exact(browser, tmp_path, large):
 
 def time_place(cube, column, row):
     """Where a cell of the heat map lies in the canvas: a function of its size."""
-    left, right, top, under = 104, 14, 57, 18
+    # from above: what all of the time was spent on, the sum, groups of similar phases, the map
+    left, right, top, under = 104, 14, 90 + 5 * (cube.periods.kind == "phase"), 18
 
     def at(box):
         width, height = box["width"] - left - right, box["height"] - top - under
         x = left + (column + 0.5) * width / len(cube.periods)
-        y = 20 if row < 0 else top + (row + 0.5) * height / cube.system.n_locations
+        y = {-1: 70, -2: 30}[row] if row < 0 else top + (row + 0.5) * height / cube.system.n_locations
         return box["x"] + x, box["y"] + y
 
     return at
@@ -1236,6 +1241,13 @@ def test_time__tells_what_is_under_the_mouse_and_can_be_put_away(browser, divide
         assert float(tip.get_attribute("data-value").split()[0]) == pytest.approx(wanted)
         where = "all locations" if row < 0 else f"rank {location // 3} thread {location % 3}"
         assert f"phase {column}, {where}" in tip.inner_text()
+    # above the sum: what all of the time was spent on
+    report.page.mouse.move(*time_place(cube, 3, -2)(pane.locator("canvas").bounding_box()))
+    parts = container.time_profile(cube)["parts"]
+    whole = sum(part["values"][3] for part in parts)
+    for part in parts:
+        share = f"{part['title']} {percent(part['values'][3], whole)} %"
+        assert (share in pane.locator(".tc-tip").inner_text()) == (part["values"][3] != 0)
     pane.locator("canvas").focus()
     report.page.mouse.move(10, 10)
     report.press("ArrowRight")
@@ -1248,6 +1260,98 @@ def test_time__tells_what_is_under_the_mouse_and_can_be_put_away(browser, divide
     assert pane.count() == 0  # as it was left
     assert report.trouble == []
     report.context.close()
+
+
+@pytest.mark.parametrize("kind", ["phase", "bin"])
+def test_profile__parts_divide_the_time_of_each_period(divided, kind):
+    """What the time was spent on: each property that does not overlap others is in one part, and the parts add up to all of it."""
+    cube = divided[kind].additive()
+    axis, n = cube.properties, len(cube.periods)
+    parts = {part["id"]: part for part in container.time_profile(cube)["parts"]}
+    assert [part["title"] for part in parts.values()] == [
+        "Computation",
+        "MPI",
+        "OpenMP",
+        "Waiting",
+        "Idle Threads",
+    ]
+
+    def told(name):
+        cells = cube.period_cells[name]
+        return [int(cells.value[cells.period == k].sum()) for k in range(n)]
+
+    sums = np.sum([part["values"] for part in parts.values()], axis=0)
+    assert sums.tolist() == told("time")
+    # by hand: OpenMP is all of it without what its threads wait for each other
+    waits = ["omp_ebarrier_wait", "omp_ibarrier_wait", "omp_lock_contention_critical", "omp_lock_contention_api"]
+    openmp = np.array(told("omp_time")) - np.sum([told(name) for name in waits if name in axis.number], axis=0)
+    assert parts["omp_time"]["values"] == openmp.tolist()
+    assert parts["omp_idle_threads"]["values"] == told("omp_idle_threads")
+    assert parts["comp"]["values"] == told("comp")
+    assert part_of(axis, "mpi_latesender", {"mpi_latesender"}) == "waits"
+    assert part_of(axis, "mpi_point2point", {"mpi_latesender"}) == "mpi"
+    assert part_of(axis, "visits", set()) is None
+    # and of what overlaps others nothing
+    axis.overlaps[axis.number["mpi_communication"]], before = True, axis.overlaps[axis.number["mpi_communication"]]
+    assert part_of(axis, "mpi_point2point", set()) is None
+    axis.overlaps[axis.number["mpi_communication"]] = before
+
+
+def test_time__marks_the_worst_tells_similar_phases_and_the_command_of_a_window(
+    browser, divided, tmp_path, monkeypatch
+):
+    cube = divided["phase"]
+    report = Report(browser, cube.report(tmp_path / "t.html"), "#p=time")
+    pane = report.pane("time")
+    # the cell with most of the selection
+    told = cube.over_time("time").to_numpy()
+    _, location = np.unravel_index(told.argmax(), told.shape)
+    where = f"rank {cube.system.rank[location]} thread {cube.system.thread[location]}"
+    assert re.search(rf"most of one location: \S+ s, {where}", pane.inner_text())
+    # groups as similar_periods tells them
+    table = cube.similar_periods()
+    n_groups, n_outliers = int(table.group.max()) + 1, int(table.is_outlier.sum())
+    named = [f"{n_groups} group{'s' * (n_groups > 1)}"] * (n_groups > 0)
+    named += [f"{n_outliers} outlier{'s' * (n_outliers > 1)}"] * (n_outliers > 0)
+    pane.get_by_role("button", name=", ".join(named), exact=True).click()
+    dialog = report.page.get_by_role("dialog", name="Similar phases")
+    for number, members in table[table.group >= 0].groupby("group"):
+        assert re.search(
+            rf"group {number}\s+{len(members)} phases? like phase {members.representative.iloc[0]}", dialog.inner_text()
+        )
+    chosen = int(table[table.is_outlier].index[0]) if n_outliers else int(table.representative.iloc[0])
+    dialog.get_by_role("button", name=f"phase {chosen}", exact=True).click()
+    report.settle()
+    assert report.view("view.model.scope") == [chosen, chosen]
+    assert dialog.count() == 0
+    # the command holds the phase, in seconds since the start of the recording
+    command = shlex.split(pane.locator(".tc-command code").inner_text())
+    assert command[:4] == ["tracecols", "export", "hybrid_2x3.trace", f"hybrid_2x3.phase{chosen}.pftrace"]
+    start, stop = (float(command[command.index(option) + 1]) for option in ("--from", "--to"))
+    origin = cube.facts["trace"]["origin"]
+    begin, end = ((t[chosen] - origin) / cube.resolution for t in (cube.periods.begin_time, cube.periods.end_time))
+    assert begin - 2e-9 <= start <= begin and end <= stop <= end + 2e-9
+    # and is one that the command line understands
+    shutil.copytree(divided["trace"], tmp_path / "hybrid_2x3.trace")
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(group, command[1:])
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / command[3]).stat().st_size
+    assert report.trouble == []
+    report.context.close()
+
+
+def test_overview__has_a_profile_of_a_cube_that_is_divided(browser, divided, tmp_path, report):
+    assert report.pane("overview").locator("canvas").count() == 0
+    other = Report(browser, divided["bin"].report(tmp_path / "b.html"))
+    label = other.pane("overview").locator("canvas").get_attribute("aria-label")
+    parts = container.time_profile(divided["bin"])["parts"]
+    whole = sum(sum(part["values"]) for part in parts)
+    assert label.startswith("What the time of 20 bins was spent on: Computation ")
+    for part in parts:
+        assert f"{part['title']} {percent(sum(part['values']), whole)} %" in label
+    assert other.trouble == []
+    other.context.close()
 
 
 def only(cube, first, last):

@@ -32,9 +32,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.report.viewer.overview import diagnosis_of, overview
+from tracecols.report.viewer.profile import similar_phases, time_profile
 from tracecols.report.viewer.topologies import default_topology, topologies_of
 from tracecols.severity.cube import SeverityCube
-from tracecols.severity.diagnosis import Diagnosis
+from tracecols.severity.diagnosis import Diagnosis, name_of
 from tracecols.severity.narrowed import asked_for
 from tracecols.severity.periods import OUTSIDE, PeriodAxis, PeriodCells
 from tracecols.severity.reduction import widened
@@ -165,6 +166,8 @@ def pack(cube: SeverityCube) -> Container:
     }
     if cube.periods is not None:
         header["periods"] = _axis(cube, cube.periods)
+        header["profile"] = time_profile(cube)
+        header["similar"] = similar_phases(cube)
     packed = deflate(json.dumps(header, separators=(",", ":"), allow_nan=False).encode())
     return Container(packed, blocks + by_period, start, len(stored))
 
@@ -183,9 +186,11 @@ def _periods(cells: PeriodCells, value: NDArray[Any]) -> tuple[dict[str, Any], b
 
 
 def _axis(cube: SeverityCube, axis: PeriodAxis) -> dict[str, Any]:
-    """Return the phases or bins; times are ticks since the first event."""
-    first = int((cube.facts.get("trace") or {}).get("first_time") or 0)
+    """Return the phases or bins; times are ticks since the first event, which is `offset` ticks behind the start of the recording."""
+    trace = cube.facts.get("trace") or {}
+    first = int(trace.get("first_time") or 0)
     return {
+        "offset": first - int(trace.get("origin", first)),
         "kind": axis.kind,
         "words": axis.words,
         "resolution": cube.resolution,
@@ -233,6 +238,7 @@ def _header(cube: SeverityCube, stored: list[dict[str, Any]]) -> dict[str, Any]:
         "writer": f"tracecols {__version__}",
         "summary": cube.summary(),
         "difference": cube.is_difference,
+        "name": name_of(cube),
         "source": (trace.get("source") or {}).get("path", ""),
         "n_events": trace.get("n_events", 0),
         "notes": {str(what): int(n) for what, n in (cube.facts.get("counts") or {}).items()},

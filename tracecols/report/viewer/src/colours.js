@@ -42,3 +42,10 @@ export function inkOn(fill) {
   const [r, g, b] = parts.map((v) => (v / 255) ** 2.2);
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.19 ? "#14161a" : "#ffffff";
 }
+
+// parts of the time: told apart as deuteranopes see them, too; what is lost is warm, what is idle grey
+const PARTS = { comp: "#4c8fd6", mpi: "#e3b341", waits: "#c8442f", omp_time: "#8a6cc9", omp_idle_threads: "#b4bac2", overhead: "#6f5b4b" };
+const OTHER_PARTS = ["#3fa39b", "#d37ba6", "#7a9a3a", "#5d6d7e"];
+
+/** The colour of a part of the time; those without one of their own take turns. */
+export const partColour = (id, k) => PARTS[id] ?? OTHER_PARTS[k % OTHER_PARTS.length];
