@@ -24,8 +24,9 @@ from small_cubes import small_cube
 import tracecols
 from tracecols.cli import group
 from tracecols.errors import MissingExtraError, SeverityError
-from tracecols.report.viewer import container, html_table, mimebundle, notebook, topologies_of
+from tracecols.report.viewer import container, html_table, mimebundle, notebook, sources, topologies_of
 from tracecols.report.viewer.profile import part_of
+from tracecols.report.viewer.sources import Sources
 from tracecols.report.viewer.topologies import default_topology, first_axes
 from tracecols.severity import Cells, SeverityCube
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
@@ -950,6 +951,82 @@ def test_details__describe_and_advise(report, cube):
     call = report.pane("calls").locator(".tc-details").inner_text()
     i = cube.call_paths.path.index("hybrid/main/h_region")
     assert f"{cube.call_paths.file[i]}:{cube.call_paths.line[i]}" in call
+
+
+SOURCE_FILES = {
+    "app/solve.c": "".join(f"line {i} of <b>solve</b>\n" for i in range(1, 41)),
+    "app/deep/other/main.c": "int main\n",
+    "lib/twice.c": "a\n" * 9,
+    "more/twice.c": "b\n" * 9,
+    ".git/hidden.c": "secret\n",
+}
+
+
+@pytest.fixture
+def sourced(tmp_path):
+    """A cube whose regions say where they are, and a folder with some of the files."""
+    cube = small_cube(
+        {"time": {(f"main/{name}", 0, 0): 10 for name in ("solve", "twice", "hidden", "nowhere", "MPI_Send")}}
+    )
+    places = {
+        "main": ("/home/who/src/other/main.c", 1, 0), "solve": ("C:\\code\\app\\solve.c", 10, 14), "twice": ("twice.c", 3, 4),
+        "hidden": ("/x/hidden.c", 1, 1), "nowhere": ("/x/nowhere.c", 7, 8), "MPI_Send": ("MPI", 0, 0),
+    }  # fmt: skip
+    axis = cube.call_paths
+    for i, name in enumerate(axis.name):
+        axis.file[i], axis.line[i], axis.end_line[i] = places[name]
+    for name, text in SOURCE_FILES.items():
+        (tmp_path / "code" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "code" / name).write_text(text, encoding="utf-8")
+    return cube, tmp_path / "code"
+
+
+def test_sources__are_the_lines_around_definitions_of_files_that_fit(sourced, tmp_path):
+    cube, folder = sourced
+    found = Sources.of(cube.call_paths, folder)
+    lines = SOURCE_FILES["app/solve.c"].splitlines()
+    assert found.files == {
+        "C:\\code\\app\\solve.c": [(7, lines[6:17])],  # three lines around 10 to 14
+        "/home/who/src/other/main.c": [(1, ["int main"])],  # of another machine
+    }
+    # two files fit equally well, hidden ones are not looked at, and a region without a line is none of the program
+    assert found.missing == ["/x/hidden.c", "/x/nowhere.c", "twice.c"]
+    (folder / "twice.c").mkdir()  # no file
+    assert Sources.of(cube.call_paths, folder / "lib").missing[-1] != "twice.c"
+    with pytest.raises(SeverityError, match=r"is no folder\n  give"):
+        Sources.of(cube.call_paths, folder / "no")
+    # a region that is a whole file is cut, regions beside each other share lines
+    assert sources._stretches(["x"] * 2000, [(1, 2000)])[0][1] == ["x"] * (1 + sources.LONGEST + sources.AROUND)
+    assert [(n, len(some)) for n, some in sources._stretches(["x"] * 90, [(10, 20), (22, 0), (80, 99)])] == [
+        (7, 44),
+        (77, 14),
+    ]
+    # nothing of it without being asked
+    assert b"sources" not in zlib.decompress(container.pack(cube).header, -15)
+
+
+def test_sources__are_shown_from_the_details_of_a_call_path(browser, sourced, tmp_path):
+    cube, folder = sourced
+    cube.save(tmp_path / "s.severity")
+    result = CliRunner().invoke(
+        group, ["report", str(tmp_path / "s.severity"), "-o", str(tmp_path / "s.html"), "--sources", str(folder)]
+    )
+    assert result.exit_code == 0, result.output
+    assert result.output.count("note: 3 source files") == 1
+    report = Report(browser, tmp_path / "s.html", "#p=time&c=main/solve")
+    report.pane("calls").get_by_role("button", name="source", exact=True).click()
+    dialog = report.page.get_by_role("dialog", name="Source of solve")
+    dialog.locator(".tc-own").first.wait_for()
+    assert dialog.locator("li").all_inner_texts() == [f"{i}\nline {i} of <b>solve</b>" for i in range(7, 18)]
+    assert dialog.locator(".tc-own span").all_inner_texts() == ["10", "11", "12", "13", "14"]
+    report.press("Escape")
+    for name in ("twice", "MPI_Send"):
+        report.open(f"#p=time&c=main/{name}")
+        assert report.pane("calls").get_by_role("button", name="source", exact=True).count() == 0
+    report.page.get_by_role("button", name="1 note of the analysis").click()
+    assert "/x/hidden.c, /x/nowhere.c, twice.c" in report.page.get_by_role("dialog").inner_text()
+    assert report.trouble == []
+    report.context.close()
 
 
 def test_zero_rows__can_be_left_out(report, cube):

@@ -16,6 +16,8 @@ A property of a cube that is divided by phases or bins has a third block, read w
     cells; then for every cell, in order of call path, location and period: period (difference to the one before, the first of a
     location to -1, which is what lies outside of all phases), value.
 
+A report with source text has one block more, the last: JSON, by file the stretches of it that are there (number of the first line, lines).
+
 Every column is an integer array of a fixed width of 1 to 8 bytes, two's complement, stored byte plane by byte plane: first
 the lowest byte of every number, then the next. Most upper bytes are alike, so `deflate` makes little of them. Values of a
 property that is not integer are the bits of float64. Blocks and header are raw deflate streams.
@@ -33,6 +35,7 @@ from numpy.typing import NDArray
 
 from tracecols.report.viewer.overview import diagnosis_of, overview
 from tracecols.report.viewer.profile import similar_phases, time_profile
+from tracecols.report.viewer.sources import Sources
 from tracecols.report.viewer.topologies import default_topology, topologies_of
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.diagnosis import Diagnosis, name_of
@@ -104,12 +107,14 @@ def _columns(*columns: NDArray[Any]) -> tuple[list[int], bytes]:
     return widths, b"".join(planes(c, w) for c, w in zip(columns, widths, strict=True))
 
 
-def pack(cube: SeverityCube) -> Container:
+def pack(cube: SeverityCube, sources: Sources | None = None) -> Container:
     """Pack a cube.
 
     Parameters
     ----------
     cube : SeverityCube
+    sources : Sources, optional
+        Source lines of regions.
 
     Returns
     -------
@@ -168,8 +173,24 @@ def pack(cube: SeverityCube) -> Container:
         header["periods"] = _axis(cube, cube.periods)
         header["profile"] = time_profile(cube)
         header["similar"] = similar_phases(cube)
+    blocks += by_period
+    if sources is not None:
+        _add_sources(header, blocks, sources)
     packed = deflate(json.dumps(header, separators=(",", ":"), allow_nan=False).encode())
-    return Container(packed, blocks + by_period, start, len(stored))
+    return Container(packed, blocks, start, len(stored))
+
+
+def _add_sources(header: dict[str, Any], blocks: list[bytes], sources: Sources) -> None:
+    """Add source lines as the last block, and to the header where they are, which files there are, and the one note."""
+    regions = header["regions"]
+    header["sources"] = {
+        "block": len(blocks),
+        "files": list(sources.files),
+        "end_line": [sources.end_line.get(key, 0) for key in zip(regions["file"], regions["line"], strict=True)],
+    }
+    if sources.note:
+        header["notes"][sources.note] = len(sources.missing)
+    blocks.append(deflate(json.dumps(sources.to_dict(), separators=(",", ":")).encode()))
 
 
 def _periods(cells: PeriodCells, value: NDArray[Any]) -> tuple[dict[str, Any], bytes]:

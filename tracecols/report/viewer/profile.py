@@ -117,7 +117,7 @@ def similar_phases(cube: SeverityCube) -> dict[str, Any] | None:
     table = cube.similar_periods(ROOT)
     groups = []
     for _, members in table[table.group >= 0].groupby("group"):
-        numbers = ranges(members.index.tolist())
+        numbers = ranges(members.index.tolist()).replace(",", ", ")
         groups.append(
             {
                 "representative": int(members.representative.iloc[0]),

@@ -18,8 +18,14 @@ export const SCALES = {
 
 // what shrinks is blue, what grows is red: told apart without hues by their hatching and sign
 const CHANGES = {
-  light: { grows: piecewise(interpolateRgb, ["#f7cdb8", "#e0764d", "#a50f26"]), shrinks: piecewise(interpolateRgb, ["#c4dcf0", "#4f97cf", "#0b4a8f"]) },
-  dark: { grows: piecewise(interpolateRgb, ["#7d3b2a", "#d4603c", "#ff9d7a"]), shrinks: piecewise(interpolateRgb, ["#27486e", "#3f87c4", "#8cc8ff"]) },
+  light: {
+    grows: piecewise(interpolateRgb, ["#f7cdb8", "#e0764d", "#a50f26"]),
+    shrinks: piecewise(interpolateRgb, ["#c4dcf0", "#4f97cf", "#0b4a8f"]),
+  },
+  dark: {
+    grows: piecewise(interpolateRgb, ["#7d3b2a", "#d4603c", "#ff9d7a"]),
+    shrinks: piecewise(interpolateRgb, ["#27486e", "#3f87c4", "#8cc8ff"]),
+  },
 };
 
 const GREY = { light: "#cfd2d6", dark: "#4a4f57" };

@@ -421,6 +421,14 @@ export class Cube {
     return { group, columns, map: this.scaled(map.sums, terms), profile: all.subarray(1), outside: all[0] };
   }
 
+  /** Stretches of a source file: the number of the first line, and lines. */
+  async sourcesOf(file) {
+    const { files } = await this.cache.get("sources", async () =>
+      JSON.parse(new TextDecoder().decode(await inflate(await this.read(this.header.sources.block)))),
+    );
+    return files[file] ?? [];
+  }
+
   /** Spread values of locations over the system tree. */
   overSystem(byLocation) {
     return Float64Array.from(this.header.system.location, (row) => (row >= 0 ? byLocation[row] : 0));

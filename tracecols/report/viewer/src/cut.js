@@ -39,7 +39,7 @@ export class CallView {
     const joins = [];
     const children = [];
     for (let i = from; i < stop; i++) {
-      const up = i === from ? -1 : (parent[i] < 0 ? -1 : node[parent[i]]);
+      const up = i === from ? -1 : parent[i] < 0 ? -1 : node[parent[i]];
       if (up >= 0 && (hidden[parent[i]] || pruned.has(i))) {
         hidden[i] = 1;
         node[i] = up;

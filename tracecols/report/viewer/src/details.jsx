@@ -1,3 +1,4 @@
+import { Source } from "./source.jsx";
 import { full, percent, withUnit } from "./numbers.js";
 
 /** A value and its share of the whole, as the tree shows them. */
@@ -115,10 +116,11 @@ export function CallDetails({ model }) {
             </p>
           )}
           {flat && call < 0 && <p class="tc-muted">on {cube.flat.children(node).length} call paths</p>}
-          {/[./\\]/.test(file) && (
+          {(/[./\\]/.test(file) || cube.header.sources?.files.includes(file)) && (
             <p class="tc-source">
               {file}
               {regions.line[region] > 0 ? `:${regions.line[region]}` : ""}
+              <Source cube={cube} region={region} />
             </p>
           )}
           {site && <p class="tc-source">called from {site}</p>}

@@ -71,7 +71,12 @@ export function drawGrid(pen, of, { projection, sizes, names, places, origin, is
       const [nx, ny] = [sizes[0] - 1, sizes[1] - 1];
       trace(
         pen,
-        [[0, 0], [nx, 0], [nx, ny], [0, ny]].map(([x, y], corner) => projection.corners([x, y, z])[corner]),
+        [
+          [0, 0],
+          [nx, 0],
+          [nx, ny],
+          [0, ny],
+        ].map(([x, y], corner) => projection.corners([x, y, z])[corner]),
       );
       pen.globalAlpha = 0.82;
       pen.fillStyle = of("--tc-panel");

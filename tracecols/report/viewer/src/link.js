@@ -79,7 +79,11 @@ export class Links {
     list("c", model.callTree, addresses[model.settings.calls === "flat" ? "flat" : "calls"]);
     list("s", model.trees.system, addresses.system);
     const { marks } = model.view;
-    for (const [key, calls] of [["root", marks.root < 0 ? [] : [marks.root]], ["prune", marks.pruned], ["loop", marks.loops]])
+    for (const [key, calls] of [
+      ["root", marks.root < 0 ? [] : [marks.root]],
+      ["prune", marks.pruned],
+      ["loop", marks.loops],
+    ])
       if (calls.length) parts.push(`${key}=${calls.map((i) => addresses.paths.of(i)).join(",")}`);
     if (model.scope) parts.push(`t=${model.scope.join("-")}`);
     for (const key in KEPT) if (model.settings[key] !== DEFAULTS[key]) parts.push(`${key}=${model.settings[key]}`);
@@ -103,11 +107,14 @@ export class Links {
     model.set(settings);
     const missing = [];
     const marked = (key) =>
-      (given[key] ?? "").split(",").filter(Boolean).flatMap((address) => {
-        const call = addresses.paths.find(address);
-        if (call < 0) missing.push(address);
-        return call < 0 ? [] : [call];
-      });
+      (given[key] ?? "")
+        .split(",")
+        .filter(Boolean)
+        .flatMap((address) => {
+          const call = addresses.paths.find(address);
+          if (call < 0) missing.push(address);
+          return call < 0 ? [] : [call];
+        });
     const marks = { root: marked("root")[0] ?? -1, pruned: marked("prune"), loops: marked("loop") };
     if (JSON.stringify(marks) !== JSON.stringify(model.view.marks)) model.setMarks(marks);
     const follow = (text, tree, from) => {
@@ -130,7 +137,10 @@ export class Links {
     if (given.p) follow(given.p, model.trees.properties, addresses.properties);
     follow(given.c, model.callTree, addresses[settings.calls === "flat" ? "flat" : "calls"]);
     follow(given.s, model.trees.system, addresses.system);
-    const scope = given.t?.match(/^(\d+)-(\d+)$/)?.slice(1).map(Number);
+    const scope = given.t
+      ?.match(/^(\d+)-(\d+)$/)
+      ?.slice(1)
+      .map(Number);
     const fits = scope && scope[0] <= scope[1] && scope[1] < (model.cube.periods?.begin.length ?? 0);
     if (given.t && !fits) missing.push(`periods ${given.t}`);
     if (fits || model.scope) model.setScope(fits ? scope : null);

@@ -4,7 +4,11 @@ import { Tool } from "./icons.jsx";
 const WAYS = {
   root: { title: "Only this subtree", hint: "show this call path and what it calls, as if it were the root", chip: "only" },
   prune: { title: "Prune", hint: "hide this subtree; its values count for the call path above", chip: "without" },
-  loop: { title: "Loop: join instances", hint: "join instances of one region below this call path, and what they call", chip: "joined below" },
+  loop: {
+    title: "Loop: join instances",
+    hint: "join instances of one region below this call path, and what they call",
+    chip: "joined below",
+  },
 };
 
 /** A button that cuts the call tree at the selected call path. */
@@ -27,7 +31,12 @@ export function CutTool({ model }) {
   };
   return (
     <span class="tc-anchor" ref={place} onKeyDown={(event) => event.key === "Escape" && open && (event.stopPropagation(), setOpen(false))}>
-      <Tool icon="cut" title="Cut the call tree: only a subtree, without one, or instances joined" on={open} onClick={() => setOpen(!open)} />
+      <Tool
+        icon="cut"
+        title="Cut the call tree: only a subtree, without one, or instances joined"
+        on={open}
+        onClick={() => setOpen(!open)}
+      />
       {open && (
         <span class="tc-menu" role="menu" aria-label="Cut the call tree">
           <span class="tc-menu-head">{node >= 0 ? model.view.name(node) : "Select one call path first"}</span>
@@ -60,7 +69,12 @@ export function Marks({ model }) {
   return (
     <div class="tc-marks" role="group" aria-label="How the call tree is cut">
       {chips.map(([how, call]) => (
-        <button type="button" class="tc-chip" title={`${cube.path(call).join(" \u203a ")}\nClick to undo`} onClick={() => model.unmark(how, call)}>
+        <button
+          type="button"
+          class="tc-chip"
+          title={`${cube.path(call).join(" \u203a ")}\nClick to undo`}
+          onClick={() => model.unmark(how, call)}
+        >
           <span>{WAYS[how].chip}</span> {cube.callName(call)} {"\u00d7"}
         </button>
       ))}

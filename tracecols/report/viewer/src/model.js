@@ -246,7 +246,11 @@ export class Model {
   unmark(how, call) {
     const { root, pruned, loops } = this.view.marks;
     const others = (list) => list.filter((i) => i !== call);
-    this.setMarks({ root: how === "root" ? -1 : root, pruned: how === "prune" ? others(pruned) : pruned, loops: how === "loop" ? others(loops) : loops });
+    this.setMarks({
+      root: how === "root" ? -1 : root,
+      pruned: how === "prune" ? others(pruned) : pruned,
+      loops: how === "loop" ? others(loops) : loops,
+    });
   }
 
   /** Show the call tree cut in another way, or with null all of it; what is open and selected stays so where it is shown. */

@@ -58,9 +58,7 @@ export function RunProfile({ model }) {
   const canvas = useRef();
   const { width } = useSize(frame);
   const height = 44;
-  useLayoutEffect(() =>
-    paint(canvas.current, width, height, (pen) => drawProfile(pen, profile, { left: 0, top: 0, width, height })),
-  );
+  useLayoutEffect(() => paint(canvas.current, width, height, (pen) => drawProfile(pen, profile, { left: 0, top: 0, width, height })));
   const totals = profile.parts.map(({ values }) => values.reduce((a, b) => a + b, 0));
   const sum = totals.reduce((a, b) => a + b, 0);
   const shares = totals.map((v) => v / sum);

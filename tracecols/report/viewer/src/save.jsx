@@ -10,7 +10,10 @@ export function fileName(model, title, pane, ending) {
   const { properties, callPaths } = selectionTexts(model);
   const scope = model.scope ? [`${model.cube.periods.kind}${model.scope.join("-")}`] : [];
   const parts = [title || "cube", pane, properties.join("+"), ...callPaths.map((path) => path.split("/").slice(-2).join("-")), ...scope];
-  const name = parts.map((part) => part.replace(/[^\p{L}\p{N}_.+=-]+/gu, "-").replace(/^[-.]+|[-.]+$/g, "")).filter(Boolean).join(".");
+  const name = parts
+    .map((part) => part.replace(/[^\p{L}\p{N}_.+=-]+/gu, "-").replace(/^[-.]+|[-.]+$/g, ""))
+    .filter(Boolean)
+    .join(".");
   return `${[...name].slice(0, LONGEST).join("")}.${ending}`;
 }
 

@@ -31,8 +31,8 @@ export function Similar({ model }) {
         <Dialog label="Similar phases" close={() => setOpen(false)}>
           <h2>Similar phases</h2>
           <p>
-            Phases of a group visit the same call paths equally often, send and receive the same number of messages, and take similar times on
-            them.
+            Phases of a group visit the same call paths equally often, send and receive the same number of messages, and take similar times
+            on them.
           </p>
           <dl>
             {groups.map(({ representative, n, within, phases }, group) => (

@@ -1,6 +1,9 @@
 /** Write text so that it is nothing but text in a document. */
 export const escaped = (text) =>
-  String(text).replace(/[&<>"'\u0000-\u0008\u000b\u000c\u000e-\u001f]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;" })[c] ?? " ");
+  String(text).replace(
+    /[&<>"'\u0000-\u0008\u000b\u000c\u000e-\u001f]/g,
+    (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;" })[c] ?? " ",
+  );
 
 const round = (v) => Math.round(v * 100) / 100;
 const attributes = (given) =>
@@ -14,7 +17,17 @@ const node = (name, given, content) => `<${name}${attributes(given)}${content ==
 export class SvgPen {
   constructor(font) {
     this.out = [];
-    this.state = { font, fillStyle: "#000", strokeStyle: "#000", lineWidth: 1, globalAlpha: 1, textAlign: "start", textBaseline: "alphabetic", dash: [], at: [0, 0] };
+    this.state = {
+      font,
+      fillStyle: "#000",
+      strokeStyle: "#000",
+      lineWidth: 1,
+      globalAlpha: 1,
+      textAlign: "start",
+      textBaseline: "alphabetic",
+      dash: [],
+      at: [0, 0],
+    };
     this.saved = [];
     this.path = "";
     this.measure = document.createElement("canvas").getContext("2d");
@@ -98,13 +111,27 @@ export class SvgPen {
     const squeezed = width > most ? { textLength: most, lengthAdjust: "spacingAndGlyphs" } : {};
     const baseline = y + (textBaseline === "middle" ? (up - down) / 2 : 0);
     this.out.push(
-      node("text", { x: this.x(x), y: this.y(baseline), style: `font:${font}`, fill: fillStyle, "text-anchor": anchor, "xml:space": "preserve", ...squeezed }, escaped(text)),
+      node(
+        "text",
+        {
+          x: this.x(x),
+          y: this.y(baseline),
+          style: `font:${font}`,
+          fill: fillStyle,
+          "text-anchor": anchor,
+          "xml:space": "preserve",
+          ...squeezed,
+        },
+        escaped(text),
+      ),
     );
   }
 
   drawImage(image, x, y, width, height) {
     const href = image.toDataURL();
-    this.out.push(node("image", { ...this.box(x, y, width, height), href, preserveAspectRatio: "none", style: "image-rendering:pixelated" }));
+    this.out.push(
+      node("image", { ...this.box(x, y, width, height), href, preserveAspectRatio: "none", style: "image-rendering:pixelated" }),
+    );
   }
 }
 
@@ -144,7 +171,11 @@ function copied(element, x, y) {
     for (const name of names) to.setAttribute(name, style.getPropertyValue(name));
     to.removeAttribute("class");
   }
-  return node("g", { transform: `translate(${round(x)} ${round(y)})` }, [...copy.children].map((c) => new XMLSerializer().serializeToString(c)).join(""));
+  return node(
+    "g",
+    { transform: `translate(${round(x)} ${round(y)})` },
+    [...copy.children].map((c) => new XMLSerializer().serializeToString(c)).join(""),
+  );
 }
 
 /** Draw a part of the page as it is on the screen: grounds, borders, texts and pictures. */
@@ -161,7 +192,9 @@ class Copyist {
 
   ground(style, box) {
     const rx = Math.min(parseFloat(style.borderTopLeftRadius) || 0, box.height / 2) || undefined;
-    const gradient = style.backgroundImage.startsWith("linear-gradient(") && [...style.backgroundImage.matchAll(/(rgba?\([^)]*\)|#\w+) ([\d.]+)%/g)];
+    const gradient = style.backgroundImage.startsWith("linear-gradient(") && [
+      ...style.backgroundImage.matchAll(/(rgba?\([^)]*\)|#\w+) ([\d.]+)%/g),
+    ];
     if (gradient?.length) {
       const id = `${this.ids}-${this.clips++}`;
       const stops = gradient.map(([, paint, at]) => node("stop", { offset: `${at}%`, "stop-color": paint })).join("");
@@ -173,8 +206,13 @@ class Copyist {
   borders(style, { x, y, width, height }) {
     const sides = { Top: [x, y, x + width, y], Bottom: [x, y + height, x + width, y + height], Left: [x, y, x, y + height] };
     return Object.entries(sides)
-      .filter(([side]) => parseFloat(style[`border${side}Width`]) > 0 && style[`border${side}Style`] === "solid" && isSeen(style[`border${side}Color`]))
-      .map(([side, [x1, y1, x2, y2]]) => node("line", { x1, y1, x2, y2, stroke: style[`border${side}Color`], "stroke-width": parseFloat(style[`border${side}Width`]) }))
+      .filter(
+        ([side]) =>
+          parseFloat(style[`border${side}Width`]) > 0 && style[`border${side}Style`] === "solid" && isSeen(style[`border${side}Color`]),
+      )
+      .map(([side, [x1, y1, x2, y2]]) =>
+        node("line", { x1, y1, x2, y2, stroke: style[`border${side}Color`], "stroke-width": parseFloat(style[`border${side}Width`]) }),
+      )
       .join("");
   }
 
@@ -240,7 +278,13 @@ export function svgOf(element, caption) {
     const pen = new SvgPen(`600 12px ${style.fontFamily}`);
     pen.fillStyle = style.color;
     pen.fillText(caption, 12, 17 - CAPTION, width - 24);
-    const ground = node("rect", { x: 0, y: -CAPTION, width, height: height + CAPTION, fill: isSeen(style.backgroundColor) ? style.backgroundColor : "#fff" });
+    const ground = node("rect", {
+      x: 0,
+      y: -CAPTION,
+      width,
+      height: height + CAPTION,
+      fill: isSeen(style.backgroundColor) ? style.backgroundColor : "#fff",
+    });
     return node(
       "svg",
       { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 ${-CAPTION} ${width} ${height + CAPTION}`, width, height: height + CAPTION },
@@ -261,5 +305,7 @@ export async function pngOf(svg) {
   canvas.width = Math.round(image.width * scale);
   canvas.height = Math.round(image.height * scale);
   canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
-  return new Promise((go, stop) => canvas.toBlob((blob) => (blob ? go(blob) : stop(new Error("the browser makes no picture of it"))), "image/png"));
+  return new Promise((go, stop) =>
+    canvas.toBlob((blob) => (blob ? go(blob) : stop(new Error("the browser makes no picture of it"))), "image/png"),
+  );
 }

@@ -67,7 +67,8 @@ export function periodTable(model) {
     const [from, to] = [k * byPeriod.group, Math.min(n, (k + 1) * byPeriod.group) - 1];
     for (let row = 0; row < cube.nLocations; row++) {
       const value = byPeriod.map[row * byPeriod.columns + k];
-      if (value) rows.push([from, to, seconds(periods.begin[from]), seconds(periods.end[to]), locations.rank[row], locations.thread[row], value]);
+      if (value)
+        rows.push([from, to, seconds(periods.begin[from]), seconds(periods.end[to]), locations.rank[row], locations.thread[row], value]);
     }
   }
   return [[`first_${periods.kind}`, `last_${periods.kind}`, "begin_seconds", "end_seconds", "rank", "thread", "value"], ...rows];
@@ -78,4 +79,5 @@ export const tabbed = (rows) => rows.map((cells) => cells.map((c) => String(c).r
 
 /** Comma-separated as in RFC 4180. */
 export const commaSeparated = (rows) =>
-  rows.map((cells) => cells.map((c) => (/[",\r\n]/.test(c) ? `"${String(c).replace(/"/g, '""')}"` : String(c))).join(",")).join("\r\n") + "\r\n";
+  rows.map((cells) => cells.map((c) => (/[",\r\n]/.test(c) ? `"${String(c).replace(/"/g, '""')}"` : String(c))).join(",")).join("\r\n") +
+  "\r\n";

@@ -34,8 +34,7 @@ function whenText(periods, from, to = from) {
 /** The period with the largest sum, without its sign; -1 if there is nothing. */
 export function worst(profile) {
   let found = -1;
-  for (let k = 0; k < profile.length; k++)
-    if (profile[k] && (found < 0 || Math.abs(profile[k]) > Math.abs(profile[found]))) found = k;
+  for (let k = 0; k < profile.length; k++) if (profile[k] && (found < 0 || Math.abs(profile[k]) > Math.abs(profile[found]))) found = k;
   return found;
 }
 
@@ -219,7 +218,10 @@ export function Time({ model }) {
     if (peak) {
       const [a, b] = [across(peak.column * group), across(Math.min(n, (peak.column + 1) * group))];
       const row = height / Math.max(1, rows.length);
-      for (const [name, more] of [["--tc-panel", 1.5], ["--tc-ink", 0]]) {
+      for (const [name, more] of [
+        ["--tc-panel", 1.5],
+        ["--tc-ink", 0],
+      ]) {
         pen.strokeStyle = of(name);
         pen.lineWidth = 1.5;
         pen.strokeRect(a - more, top + peak.row * row - more, Math.max(2, b - a) + 2 * more, Math.max(2, row) + 2 * more);
@@ -294,7 +296,11 @@ export function Time({ model }) {
       const at = cursor ?? { column: highest < 0 ? 0 : Math.floor(highest / group), row: -1 };
       const limit = (v, low, high) => Math.max(low, Math.min(high, v));
       if (!cursor) setCursor(at);
-      else setCursor({ column: limit(at.column + step[0], 0, columns - 1), row: limit(at.row + step[1], run ? STACKED : -1, rows.length - 1) });
+      else
+        setCursor({
+          column: limit(at.column + step[0], 0, columns - 1),
+          row: limit(at.row + step[1], run ? STACKED : -1, rows.length - 1),
+        });
     } else return;
     event.preventDefault();
     event.stopPropagation();
@@ -322,7 +328,15 @@ export function Time({ model }) {
     const of = run.parts.map(({ values }) => values.slice(from, to + 1).reduce((a, b) => a + b, 0) / periods.resolution);
     const value = of.reduce((a, b) => a + b, 0);
     const parts = run.parts.map(({ title }, k) => (of[k] ? `${title} ${percent(of[k] / value)} %` : "")).filter(Boolean);
-    return { value, title: `${periodText(periods, from, to)}, all of the time`, when: whenText(periods, from, to), some: "", parts, left: across(from), top: TOP };
+    return {
+      value,
+      title: `${periodText(periods, from, to)}, all of the time`,
+      when: whenText(periods, from, to),
+      some: "",
+      parts,
+      left: across(from),
+      top: TOP,
+    };
   }
   const { properties } = cube.header;
   const selection = model.selection();
@@ -347,7 +361,9 @@ export function Time({ model }) {
           </span>
         )}
         {byPeriod?.outside ? (
-          <span class="tc-muted">outside of all {periods.kind}s: {withUnit(byPeriod.outside, unit)}</span>
+          <span class="tc-muted">
+            outside of all {periods.kind}s: {withUnit(byPeriod.outside, unit)}
+          </span>
         ) : null}
         {model.scope ? (
           <button type="button" class="tc-scope" title="Show all of the time again" onClick={() => model.setScope(null)}>
@@ -397,12 +413,17 @@ export function Time({ model }) {
             style={
               shown.left > size.width / 2
                 ? { right: `${size.width - shown.left + 6}px`, top: `${Math.min(shown.top, size.height - 56)}px` }
-                : { left: `${shown.left + Math.max(14, across(group) - across(0) + 6)}px`, top: `${Math.min(shown.top, size.height - 56)}px` }
+                : {
+                    left: `${shown.left + Math.max(14, across(group) - across(0) + 6)}px`,
+                    top: `${Math.min(shown.top, size.height - 56)}px`,
+                  }
             }
           >
             <b>{withUnit(shown.value, unit)}</b>
             <span>{shown.title}</span>
-            {shown.parts?.map((part) => <span>{part}</span>)}
+            {shown.parts?.map((part) => (
+              <span>{part}</span>
+            ))}
             <span class="tc-muted">{[shown.when, shown.some].filter(Boolean).join(", ")}</span>
           </div>
         )}
