@@ -66,7 +66,7 @@ def time_profile(cube: SeverityCube) -> dict[str, Any] | None:
     -------
     dict or None
         parts, a list of dict: id, title, and values, ticks for every period; those without any are left out. None of a cube that is
-        not divided, or has no times.
+        not divided, or has no time in any period.
     """
     axis = cube.properties
     if cube.periods is None or ROOT not in cube.period_cells or not len(cube.period_cells[ROOT]):
@@ -83,17 +83,12 @@ def time_profile(cube: SeverityCube) -> dict[str, Any] | None:
             own = own - by_period(cube, child, n)
         sums[part] = sums[part] + own if part in sums else own
     titles = {COMPUTATION: "Computation", WAITS: "Waiting"}
-    return {
-        "parts": [
-            {
-                "id": part,
-                "title": titles.get(part) or axis.title[axis.number[part]],
-                "values": sums[part].tolist(),
-            }
-            for part in sorted(sums, key=lambda part: order.index(part) if part in order else len(order))
-            if sums[part].any()
-        ]
-    }
+    parts = [
+        {"id": part, "title": titles.get(part) or axis.title[axis.number[part]], "values": sums[part].tolist()}
+        for part in sorted(sums, key=lambda part: order.index(part) if part in order else len(order))
+        if sums[part].any()
+    ]
+    return {"parts": parts} if parts else None
 
 
 def by_period(cube: SeverityCube, name: str, n: int) -> NDArray[Any]:

@@ -1,5 +1,4 @@
-import { useEffect, useRef, useState } from "preact/hooks";
-import { Tool } from "./icons.jsx";
+import { Menu } from "./menu.jsx";
 
 const WAYS = {
   root: { title: "Only this subtree", hint: "show this call path and what it calls, as if it were the root", chip: "only" },
@@ -13,14 +12,6 @@ const WAYS = {
 
 /** A button that cuts the call tree at the selected call path. */
 export function CutTool({ model }) {
-  const [open, setOpen] = useState(false);
-  const place = useRef();
-  useEffect(() => {
-    if (!open) return;
-    const outside = (event) => place.current?.contains(event.target) || setOpen(false);
-    addEventListener("pointerdown", outside);
-    return () => removeEventListener("pointerdown", outside);
-  }, [open]);
   const selected = model.trees.calls.selection();
   const node = selected.length === 1 ? selected[0][0] : -1;
   const { forest } = model.view;
@@ -30,33 +21,18 @@ export function CutTool({ model }) {
     loop: node >= 0 && !forest.isLeaf(node),
   };
   return (
-    <span class="tc-anchor" ref={place} onKeyDown={(event) => event.key === "Escape" && open && (event.stopPropagation(), setOpen(false))}>
-      <Tool
-        icon="cut"
-        title="Cut the call tree: only a subtree, without one, or instances joined"
-        on={open}
-        onClick={() => setOpen(!open)}
-      />
-      {open && (
-        <span class="tc-menu" role="menu" aria-label="Cut the call tree">
-          <span class="tc-menu-head">{node >= 0 ? model.view.name(node) : "Select one call path first"}</span>
-          {Object.entries(WAYS).map(([how, { title, hint }]) => (
-            <button
-              type="button"
-              role="menuitem"
-              title={hint}
-              disabled={!possible[how]}
-              onClick={() => {
-                setOpen(false);
-                model.mark(how, node);
-              }}
-            >
-              {title}
-            </button>
-          ))}
-        </span>
-      )}
-    </span>
+    <Menu
+      icon="cut"
+      title="Cut the call tree: only a subtree, without one, or instances joined"
+      label="Cut the call tree"
+      head={node >= 0 ? model.view.name(node) : "Select one call path first"}
+      choices={Object.entries(WAYS).map(([how, { title, hint }]) => ({
+        title,
+        hint,
+        disabled: !possible[how],
+        act: () => model.mark(how, node),
+      }))}
+    />
   );
 }
 

@@ -1,5 +1,4 @@
-import { useEffect, useRef, useState } from "preact/hooks";
-import { Tool } from "./icons.jsx";
+import { Menu } from "./menu.jsx";
 import { pngOf, svgOf } from "./svg.js";
 import { commaSeparated, selectionTable, selectionTexts } from "./tables.js";
 
@@ -33,16 +32,7 @@ function download(name, blob) {
  * @param {{pane: string, label: string, table: () => (string | number)[][]}} props `table` makes the table of what the pane shows
  */
 export function Save({ model, pane, label, table }) {
-  const [open, setOpen] = useState(false);
-  const place = useRef();
-  useEffect(() => {
-    if (!open) return;
-    const outside = (event) => place.current?.contains(event.target) || setOpen(false);
-    addEventListener("pointerdown", outside);
-    return () => removeEventListener("pointerdown", outside);
-  }, [open]);
   const save = async (ending, make) => {
-    setOpen(false);
     const name = fileName(model, model.title, pane, ending);
     try {
       download(name, await make());
@@ -52,30 +42,24 @@ export function Save({ model, pane, label, table }) {
     }
     model.emit();
   };
-  const picture = () => {
+  const picture = (inside) => {
     const { properties, callPaths } = selectionTexts(model);
     const caption = [model.title, label, properties.join(" + "), callPaths.join(" + ")].filter(Boolean).join(" \u00b7 ");
-    return svgOf(place.current.closest("[data-pane]"), caption);
+    return svgOf(inside.closest("[data-pane]"), caption);
   };
   const csv = (rows) => new Blob([commaSeparated(rows)], { type: "text/csv" });
   const ways = [
-    ["Picture (PNG)", "png", () => pngOf(picture())],
-    ["Picture (SVG)", "svg", () => new Blob([picture()], { type: "image/svg+xml" })],
+    ["Picture (PNG)", "png", (inside) => pngOf(picture(inside))],
+    ["Picture (SVG)", "svg", (inside) => new Blob([picture(inside)], { type: "image/svg+xml" })],
     [`${label}: table (CSV)`, "csv", () => csv(table())],
     ["Selection by location (CSV)", "selection.csv", () => csv(selectionTable(model))],
   ];
   return (
-    <span class="tc-anchor" ref={place} onKeyDown={(event) => event.key === "Escape" && open && (event.stopPropagation(), setOpen(false))}>
-      <Tool icon="save" title={`Save ${label.toLowerCase()}: picture or table`} on={open} onClick={() => setOpen(!open)} />
-      {open && (
-        <span class="tc-menu" role="menu" aria-label={`Save ${label.toLowerCase()}`}>
-          {ways.map(([title, ending, make]) => (
-            <button type="button" role="menuitem" onClick={() => save(ending, make)}>
-              {title}
-            </button>
-          ))}
-        </span>
-      )}
-    </span>
+    <Menu
+      icon="save"
+      title={`Save ${label.toLowerCase()}: picture or table`}
+      label={`Save ${label.toLowerCase()}`}
+      choices={ways.map(([title, ending, make]) => ({ title, act: (inside) => save(ending, () => make(inside)) }))}
+    />
   );
 }

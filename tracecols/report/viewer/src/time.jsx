@@ -370,7 +370,7 @@ export function Time({ model }) {
             above: only {periodText(periods, ...model.scope)} {"\u00d7"}
           </button>
         ) : (
-          <span class="tc-muted">click or drag: only these periods above</span>
+          <span class="tc-muted tc-hint">click or drag: only these periods above</span>
         )}
         {similar && <Similar model={model} />}
         <span class="tc-gap" />
