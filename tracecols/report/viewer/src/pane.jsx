@@ -48,7 +48,7 @@ function Row({ model, pane, tree, node, top, wanted }) {
   const leaf = !item.isFolder();
   const hidden = tree.hidden(node);
   // what everything else is measured by stands out by nothing
-  const base = pane === "properties" && tree.forest.parent[node] < 0 && share === 1;
+  const base = pane === "properties" && tree.forest.parent[node] < 0 && Math.abs(share - 1) < 1e-12;
   const grey = !(Math.abs(share) >= model.settings.threshold);
   const { name, more, source } = describe(model, pane, node);
   const number = model.number(value, plain ? short(value, unit) : percent(share));
