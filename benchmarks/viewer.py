@@ -76,7 +76,7 @@ def make_cube(n_properties: int, n_calls: int, n_locations: int, n_cells: int) -
     ids = ["time", *(f"property_{i}" for i in range(1, n_properties))]
     text = [["Time lost for a made-up reason."] * n_properties, ["Nothing can be done about it."] * n_properties]
     units, parents = ["sec"] * n_properties, [ids[p] if p >= 0 else "" for p in above]
-    properties = PropertyAxis(ids, parents, ids, units, *text, [1.0] * n_properties)
+    properties = PropertyAxis(ids, parents, ids, units, *text, [1.0] * n_properties, [False] * n_properties)
     parent = random_tree(rng, n_calls, 4)
     depth, end = np.zeros(n_calls, np.int32), np.arange(1, n_calls + 1)
     for i in range(1, n_calls):

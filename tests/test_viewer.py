@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import base64
+import csv
 import hashlib
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import zlib
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -21,7 +24,10 @@ from small_cubes import small_cube
 import tracecols
 from tracecols.cli import group
 from tracecols.errors import MissingExtraError, SeverityError
-from tracecols.report.viewer import container, html_table, mimebundle, notebook, topologies_of
+from tracecols.report.viewer import container, html_table, mimebundle, notebook, sources, topologies_of
+from tracecols.report.viewer.profile import part_of
+from tracecols.report.viewer.sources import Sources
+from tracecols.report.viewer.topologies import default_topology, first_axes
 from tracecols.severity import Cells, SeverityCube
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.periods import PeriodAxis, PeriodCells
@@ -194,7 +200,8 @@ def test_pack__of_a_cube_without_periods_has_nothing_of_them():
     assert len(plain.blocks) == 2 * n
     assert plain.blocks == divided.blocks[: 2 * n]
     header = json.loads(zlib.decompress(divided.header, -15))
-    del header["periods"]
+    for key in ("periods", "profile", "similar"):
+        del header[key]
     for about in header["properties"]["stored"]:
         del about["periods"]
     assert zlib.decompress(plain.header, -15) == json.dumps(header, separators=(",", ":")).encode()
@@ -647,6 +654,39 @@ def test_search__finds_call_paths_and_adds_them_up(report, cube):
     assert report.view("view.model.selectedValue()") == pytest.approx(float(cube.by_call_path("visits")[found].sum()))
 
 
+def test_search__shows_what_matches_while_one_types_and_leaves_the_tree_as_it_was(report, cube):
+    """Rows that do not match are hidden, closed ones are opened, the selection and what was open stay."""
+    report.open(link(cube, [("mpi", False)]))
+    before, selection = report.rows("calls"), report.view("view.model.selection()")
+    report.pane("calls").get_by_label("Search").click()
+    report.page.keyboard.type("mpi_b")
+    report.settle()
+    names, axis = cube.call_paths.name, cube.call_paths
+    found = [i for i, name in enumerate(names) if "mpi_b" in name.lower()]
+    wanted = {k for i in found for k in range(len(axis)) if k == i or k <= i < axis.end[k]}
+    shown = report.rows("calls")
+    assert set(shown) == wanted and len(wanted) < len(before) + len(found)
+    assert report.pane("calls").locator("mark").all_inner_texts() == [names[i][:5] for i in found]
+    report.page.get_by_label("Only rows that match").click()
+    report.settle()
+    assert set(report.rows("calls")) > wanted
+    report.page.get_by_label("Search", exact=True).last.focus()
+    report.press("Escape")
+    assert report.rows("calls") == before and report.view("view.model.selection()") == selection
+    # a selected property that is closed stands for all of it: it is not opened, but says what is below
+    report.open(link(cube, [("time", False)]))
+    report.pane("properties").get_by_label("Search").click()
+    report.page.keyboard.type("broadcast")
+    report.settle()
+    assert report.view("view.model.selection()") == [[0, False]]
+    assert "1 found below" in report.row("properties", 0).inner_text()
+    late = cube.properties.number["mpi_latebroadcast"]
+    report.press("Enter")
+    assert report.view("view.model.selection()") == [[late, False]]
+    report.press("Shift+Enter", "Enter", "Escape")
+    assert report.rows("properties")[late][4]
+
+
 def test_links__hold_the_selection(report, cube, page, browser):
     properties, call_paths = [("mpi", True), ("comp", False)], [(3, False)]
     report.open(link(cube, properties, call_paths, "&mode=relative"))
@@ -678,8 +718,13 @@ def test_keys__move_open_and_select(report, cube):
     assert report.view("view.model.settings.mode") == "relative"
     report.press("?")
     assert report.page.get_by_role("dialog", name="Help").is_visible()
+    # it has the focus, and gives it back
+    report.press("1")
+    assert report.view("view.model.settings.mode") == "relative"
     report.press("Escape")
     assert not report.page.get_by_role("dialog", name="Help").is_visible()
+    report.press("1")
+    assert report.view("view.model.settings.mode") == "absolute"
 
 
 def test_copy__is_a_table_of_the_rows(browser, page, cube):
@@ -694,6 +739,207 @@ def test_copy__is_a_table_of_the_rows(browser, page, cube):
     report.context.close()
 
 
+def saved(report, pane, way, folder):
+    """Save a pane in one way; return the file."""
+    report.pane(pane).get_by_role("button", name="Save ").click()
+    with report.page.expect_download() as download:
+        report.page.get_by_role("menuitem", name=way).click()
+    path = folder / download.value.suggested_filename
+    download.value.save_as(path)
+    return path
+
+
+def test_save__writes_tables_of_the_trees_and_of_the_selection(report, cube, tmp_path):
+    path = cube.call_paths.path.index("hybrid/main/h_coll")
+    report.open(link(cube, [("mpi", False)], [(path, False)]))
+    for pane in ("properties", "calls", "system"):
+        file = saved(report, pane, "table (CSV)", tmp_path)
+        assert file.name == f"hybrid_2x3.{pane}.mpi.main-h_coll.csv"
+        rows = list(csv.DictReader(file.open(encoding="utf-8", newline="")))
+        assert len(rows) == report.view(f"view.model.tree('{pane}').rows.length")
+        for row, (number, value, name, opened, _) in zip(rows, report.rows(pane).values(), strict=False):
+            assert (row["name"], float(row["value"]), row["open"]) == (name, value, str(int(opened)))
+            assert abs(float(row["percent"]) - float(number.replace("\u2212", "-"))) <= 0.005 + 1e-9
+    file = saved(report, "calls", "Selection by location", tmp_path)
+    assert file.name == "hybrid_2x3.calls.mpi.main-h_coll.selection.csv"
+    rows = list(csv.DictReader(file.open(encoding="utf-8", newline="")))
+    _, _, at = expected(cube, [("mpi", False)], [(path, False)])
+    assert [float(row["value"]) for row in rows] == pytest.approx(at)
+    assert [(int(r["rank"]), int(r["thread"])) for r in rows] == list(
+        zip(cube.system.rank.tolist(), cube.system.thread.tolist(), strict=True)
+    )
+    assert {(r["properties"], r["call_paths"], r["unit"]) for r in rows} == {("mpi", "hybrid/main/h_coll", "sec")}
+
+
+@pytest.mark.parametrize("system", ["tree", "topology", "distribution"])
+def test_save__makes_pictures_of_what_a_pane_shows(report, cube, tmp_path, system):
+    report.open(link(cube, [("comp", False)], more=f"&system={system}"))
+    file = saved(report, "system", "SVG", tmp_path)
+    assert file.name == f"hybrid_2x3.{system.replace('tree', 'system')}.comp.svg"
+    picture = ElementTree.parse(file).getroot()
+    box = report.pane("system").bounding_box()
+    assert float(picture.get("width")) == pytest.approx(box["width"], abs=1)
+    texts = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts[0].startswith("hybrid_2x3 \u00b7 ") and texts[0].endswith("comp")
+    mean = cube.by_location("comp").mean()
+    at = 100 * cube.by_location("comp") / cube.total("time")
+    wanted = {"tree": "All 6 locations", "topology": f"{at[0]:.2f}", "distribution": f"{mean:#.4g} s"}
+    assert wanted[system] in "".join(texts)
+    assert "table" not in "".join(texts)  # tools are no part of the picture
+    file = saved(report, "system", "PNG", tmp_path)
+    head = file.read_bytes()[:24]
+    assert head[:8] == b"\x89PNG\r\n\x1a\n"
+    assert int.from_bytes(head[16:20], "big") == 2 * int(float(picture.get("width")))
+
+
+def test_save__survives_any_name(browser, tmp_path):
+    cube = random_cube(9, name="</title><img src=x>&\"',\n=\u0007{}")
+    report = Report(browser, cube.report(tmp_path / "e.html", title='../"<b>'), "#p=time")
+    file = saved(report, "calls", "SVG", tmp_path)
+    assert file.name == "b.calls.time.svg"
+    assert any("</title><img" in (e.text or "") for e in ElementTree.parse(file).iter())
+    file = saved(report, "calls", "table (CSV)", tmp_path)
+    rows = list(csv.DictReader(file.open(encoding="utf-8", newline="")))
+    assert rows[0]["name"] == cube.call_paths.name[0]
+    assert report.trouble == []
+    report.context.close()
+
+
+def address(cube, call_path):
+    """How a link names a call path."""
+    return link(cube, [("time", False)], [(call_path, False)]).partition("&c=")[2]
+
+
+def cut_at(cube, root, pruned):
+    """At which call path each one counts in a tree that is cut, the obvious way; -1 at none."""
+    axis, at = cube.call_paths, []
+    for i in range(len(axis)):
+        up = int(axis.parent[i])
+        if i == root or (root < 0 and up < 0):
+            at.append(i)
+        else:
+            above = at[up] if up >= 0 else -1
+            at.append(-1 if above < 0 else above if i in pruned or above != up else i)
+    return np.array(at)
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_marks__of_a_cut_tree_count_what_is_hidden_where_cube_does(browser, tmp_path, large):
+    """A subtree as the root and without parts: all values are sums of the cube's cells, in the tree, flat, by location and of properties."""
+    cube = random_cube(13, large=large)
+    axis = cube.call_paths
+    root = max(range(1, len(axis)), key=lambda i: (axis.end[i] - i) * (axis.parent[i] >= 0))
+    below = range(root + 1, int(axis.end[root]))
+    pruned = {next(i for i in below if axis.end[i] > i + 1), below[-1]}
+    for r, cut in ((root, set()), (-1, pruned), (root, pruned)):
+        marks = f"&root={address(cube, r)}" * (r >= 0) + f"&prune={','.join(address(cube, i) for i in cut)}" * bool(cut)
+        report = Report(browser, cube.report(tmp_path / "x.html"), link(cube, [("time", False)], more=marks))
+        at = cut_at(cube, r, cut)
+        report.page.evaluate("document.getElementById('tracecols').view.model.trees.calls.expandAll()")
+        report.settle()
+        own = np.bincount(at[at >= 0], cube.by_call_path("time")[at >= 0], len(axis))
+        shown = report.view(
+            "view.model.trees.calls.rows.map((i) => [view.model.view.callOf(i), view.model.value('calls', i)])"
+        )
+        assert {call for call, _ in shown} == set(at[at >= 0].tolist())
+        for call, value in shown:
+            assert value == pytest.approx(own[call], rel=1e-12, abs=1e-9), call
+        # rows add up to the subtree, and so do locations and the properties
+        mask = at >= 0
+        assert report.view("[...view.model.byLocation]") == pytest.approx(
+            cube.by_location("time", mask).tolist(), rel=1e-12
+        )
+        for p, name in enumerate(cube.properties.id):
+            total = cube.by_location(name, mask).sum()
+            assert report.view(f"view.model.totals.inclusive[{p}]") == pytest.approx(total, rel=1e-12, abs=1e-9)
+        # flat: what is hidden counts for the region above
+        report.page.get_by_role("radio", name="Flat").click()
+        report.settle()
+        flat = dict(
+            report.view(
+                "view.model.trees.flat.rows.map((i) => [view.cube.flat.region[i], view.model.value('calls', i)])"
+            )
+        )
+        names = report.view("view.cube.header.regions.name")
+        wanted = {}
+        for call in set(at[mask].tolist()):
+            wanted[axis.name[call]] = wanted.get(axis.name[call], 0) + own[call]
+        assert {names[region]: value for region, value in flat.items()} == pytest.approx(wanted, rel=1e-12, abs=1e-9)
+        assert report.trouble == []
+        report.context.close()
+
+
+def test_marks__loops_join_instances_and_what_they_call(browser, tmp_path):
+    values = {
+        ("main/loop/step 1/f", 0, 0): 1, ("main/loop/step 2/f", 0, 0): 10, ("main/loop/step 2/g", 1, 0): 100,
+        ("main/loop/step 2/f/h", 0, 0): 1000, ("main/loop/step 3", 0, 0): 10000, ("main/loop/other 1", 0, 0): 100000,
+    }  # fmt: skip
+    cube = small_cube({"time": values})
+    report = Report(browser, cube.report(tmp_path / "l.html"), "#p=time&c=main/loop")
+    report.pane("calls").get_by_role("button", name="Cut the call tree").click()
+    report.page.get_by_role("menuitem", name="Loop").click()
+    report.settle()
+    assert report.view("view.model.trees.calls.selection().length") == 1
+    report.page.evaluate("document.getElementById('tracecols').view.model.trees.calls.expandAll()")
+    report.settle()
+    unit = 1 / cube.resolution
+    shown = {name: value for _, value, name, *_ in report.rows("calls").values()}
+    assert shown == pytest.approx(
+        {
+            "main": 0,
+            "loop": 0,
+            "step": 10000 * unit,
+            "f": 11 * unit,
+            "h": 1000 * unit,
+            "g": 100 * unit,
+            "other 1": 100000 * unit,
+        }
+    )
+    assert "3 joined" in report.pane("calls").inner_text()
+    report.select("calls", next(n for n, row in report.rows("calls").items() if row[2] == "f"))
+    assert report.view("view.model.selectedValue()") == pytest.approx(11 * unit)
+    assert report.view("[...view.model.byLocation]") == pytest.approx([11 * unit, 0])
+    assert "loop=main/loop" in report.page.url
+    # the way back can be seen
+    report.page.get_by_role("button", name="Show the whole tree").click()
+    report.settle()
+    assert {name for _, _, name, *_ in report.rows("calls").values()} >= {"step 1", "step 2"}
+    assert report.trouble == []
+    report.context.close()
+
+
+def test_marks__are_set_and_undone_by_hand(report, cube):
+    path = cube.call_paths.path.index("hybrid/main/h_coll")
+    report.open(link(cube, [("time", False)], [(path, False)]))
+    cut = report.pane("calls").get_by_role("button", name="Cut the call tree")
+    cut.click()
+    report.page.get_by_role("menuitem", name="Prune").click()
+    report.settle()
+    main = int(cube.call_paths.parent[path])
+    own = cube.by_call_path("time")
+    wanted = own[main] + cube.by_call_path("time", "iie")[path]
+    # what was selected is gone: its call path is
+    assert report.view("view.model.trees.calls.selection()") == [[main, True]]
+    assert report.view("view.model.selectedValue()") == pytest.approx(wanted)
+    report.select("calls", main)
+    cut.click()
+    report.page.get_by_role("menuitem", name="Only this subtree").click()
+    report.settle()
+    assert report.view("view.model.totals.inclusive[0]") == pytest.approx(cube.by_call_path("time", "iie")[main])
+    assert "below main" in report.page.locator(".tc-footer").inner_text()
+    for chip in ("without h_coll", "only main"):
+        report.pane("calls").get_by_role("button", name=chip).click()
+        report.settle()
+    assert report.pane("calls").locator(".tc-marks").count() == 0
+    assert report.view("view.model.totals.inclusive[0]") == pytest.approx(cube.total("time"))
+    assert not {"prune", "root"} & set(re.findall(r"[#&](\w+)=", report.page.url))
+    # a finding shows the tree it is about
+    report.open(link(cube, [("time", False)], more=f"&root={address(cube, path)}"))
+    report.pane("overview").locator(".tc-finding").first.click()
+    report.settle()
+    assert report.view("view.model.view.isWhole")
+
+
 def test_details__describe_and_advise(report, cube):
     report.open(
         link(cube, [("omp_ibarrier_wait", False)], [(cube.call_paths.path.index("hybrid/main/h_region"), False)])
@@ -705,6 +951,82 @@ def test_details__describe_and_advise(report, cube):
     call = report.pane("calls").locator(".tc-details").inner_text()
     i = cube.call_paths.path.index("hybrid/main/h_region")
     assert f"{cube.call_paths.file[i]}:{cube.call_paths.line[i]}" in call
+
+
+SOURCE_FILES = {
+    "app/solve.c": "".join(f"line {i} of <b>solve</b>\n" for i in range(1, 41)),
+    "app/deep/other/main.c": "int main\n",
+    "lib/twice.c": "a\n" * 9,
+    "more/twice.c": "b\n" * 9,
+    ".git/hidden.c": "secret\n",
+}
+
+
+@pytest.fixture
+def sourced(tmp_path):
+    """A cube whose regions say where they are, and a folder with some of the files."""
+    cube = small_cube(
+        {"time": {(f"main/{name}", 0, 0): 10 for name in ("solve", "twice", "hidden", "nowhere", "MPI_Send")}}
+    )
+    places = {
+        "main": ("/home/who/src/other/main.c", 1, 0), "solve": ("C:\\code\\app\\solve.c", 10, 14), "twice": ("twice.c", 3, 4),
+        "hidden": ("/x/hidden.c", 1, 1), "nowhere": ("/x/nowhere.c", 7, 8), "MPI_Send": ("MPI", 0, 0),
+    }  # fmt: skip
+    axis = cube.call_paths
+    for i, name in enumerate(axis.name):
+        axis.file[i], axis.line[i], axis.end_line[i] = places[name]
+    for name, text in SOURCE_FILES.items():
+        (tmp_path / "code" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "code" / name).write_text(text, encoding="utf-8")
+    return cube, tmp_path / "code"
+
+
+def test_sources__are_the_lines_around_definitions_of_files_that_fit(sourced, tmp_path):
+    cube, folder = sourced
+    found = Sources.of(cube.call_paths, folder)
+    lines = SOURCE_FILES["app/solve.c"].splitlines()
+    assert found.files == {
+        "C:\\code\\app\\solve.c": [(7, lines[6:17])],  # three lines around 10 to 14
+        "/home/who/src/other/main.c": [(1, ["int main"])],  # of another machine
+    }
+    # two files fit equally well, hidden ones are not looked at, and a region without a line is none of the program
+    assert found.missing == ["/x/hidden.c", "/x/nowhere.c", "twice.c"]
+    (folder / "twice.c").mkdir()  # no file
+    assert Sources.of(cube.call_paths, folder / "lib").missing[-1] != "twice.c"
+    with pytest.raises(SeverityError, match=r"is no folder\n  give"):
+        Sources.of(cube.call_paths, folder / "no")
+    # a region that is a whole file is cut, regions beside each other share lines
+    assert sources._stretches(["x"] * 2000, [(1, 2000)])[0][1] == ["x"] * (1 + sources.LONGEST + sources.AROUND)
+    assert [(n, len(some)) for n, some in sources._stretches(["x"] * 90, [(10, 20), (22, 0), (80, 99)])] == [
+        (7, 44),
+        (77, 14),
+    ]
+    # nothing of it without being asked
+    assert b"sources" not in zlib.decompress(container.pack(cube).header, -15)
+
+
+def test_sources__are_shown_from_the_details_of_a_call_path(browser, sourced, tmp_path):
+    cube, folder = sourced
+    cube.save(tmp_path / "s.severity")
+    result = CliRunner().invoke(
+        group, ["report", str(tmp_path / "s.severity"), "-o", str(tmp_path / "s.html"), "--sources", str(folder)]
+    )
+    assert result.exit_code == 0, result.output
+    assert result.output.count("note: 3 source files") == 1
+    report = Report(browser, tmp_path / "s.html", "#p=time&c=main/solve")
+    report.pane("calls").get_by_role("button", name="source", exact=True).click()
+    dialog = report.page.get_by_role("dialog", name="Source of solve")
+    dialog.locator(".tc-own").first.wait_for()
+    assert dialog.locator("li").all_inner_texts() == [f"{i}\nline {i} of <b>solve</b>" for i in range(7, 18)]
+    assert dialog.locator(".tc-own span").all_inner_texts() == ["10", "11", "12", "13", "14"]
+    report.press("Escape")
+    for name in ("twice", "MPI_Send"):
+        report.open(f"#p=time&c=main/{name}")
+        assert report.pane("calls").get_by_role("button", name="source", exact=True).count() == 0
+    report.page.get_by_role("button", name="1 note of the analysis").click()
+    assert "/x/hidden.c, /x/nowhere.c, twice.c" in report.page.get_by_role("dialog").inner_text()
+    assert report.trouble == []
+    report.context.close()
 
 
 def test_zero_rows__can_be_left_out(report, cube):
@@ -751,10 +1073,51 @@ def test_topologies__of_the_cube_come_first(cube):
     names = [t["name"] for t in topologies_of(with_topologies(other))]
     assert names == ["grid", "line", "Process x thread"]
     grid = topologies_of(other)[0]
-    assert (grid["coordinates"][5], grid["coordinates"][6]) == (None, [2, 1, 0])
+    # the second thread of rank 1 has no place of its own: it counts where the first stands, as in on_topology
+    assert (grid["coordinates"][5], grid["coordinates"][6]) == ([0, 1, 0], [2, 1, 0])
     assert grid["dimensions"][2] == {"name": "Z", "size": 2, "periodic": True}
     other.topologies = [Grid("Process x Thread", "PT", (6, 4), {0: (0, 0)}, is_artificial=True)]
     assert [t["name"] for t in topologies_of(other)] == ["Process x Thread"]
+
+
+def test_topologies__the_first_is_the_programs_own_and_never_a_line_or_a_cut(cube):
+    def placed(sizes, is_artificial=False):
+        coordinates = [list(at) for at in np.ndindex(*sizes)]
+        dimensions = [{"name": "", "size": size, "periodic": False} for size in sizes]
+        return {"dimensions": dimensions, "coordinates": coordinates, "is_artificial": is_artificial}
+
+    torus, threads, line = placed((2, 2, 2, 2, 2, 4, 3)), placed((4, 2), True), placed((4, 1), True)
+    own, grid = placed((8,)), placed((3, 1, 2))
+    for there, first in (
+        ([torus, threads, own], 1),
+        ([line, torus, grid, threads], 2),
+        ([line, own], 1),
+        ([torus, line], 1),
+        ([torus], 0),
+        ([placed((2, 2)), grid], 1),  # more locations stand on it
+    ):
+        assert default_topology(there) == first
+    # what has one position needs no axis; of many dimensions the largest are drawn, and others added up
+    assert [first_axes(s) for s in ((3, 1, 2), (1, 6), (2, 2, 2, 2, 2, 16, 4), (1, 1))] == [
+        [0, 2, -1], [1, -1, -1], [5, 6, 0], [0, -1, -1]
+    ]  # fmt: skip
+    assert topologies_of(cube)[0]["axes"] == [0, 1, -1]
+
+
+WRITTEN = """(selector) => { const texts = []; const pen = new Proxy({}, { set: () => true, get: (_, name) =>
+    name === "fillText" ? (text) => texts.push(text) : name === "measureText" ? () => ({ width: 9 }) : () => {} });
+    document.querySelector(selector).picture.draw(pen); return texts; }"""
+"""What is written on a canvas."""
+
+
+def test_topology__has_names_and_numbers_of_axes_and_values_in_cells(report, cube):
+    report.open(link(cube, [("time", False)], more="&system=topology"))
+    texts = report.page.evaluate(WRITTEN, "[data-pane=system] canvas")
+    dimensions = topologies_of(cube)[0]["dimensions"]
+    wanted = [f"{at:.2f}" for at in 100 * cube.by_location("time") / cube.total("time")]
+    assert texts[-6:] == [wanted[row] for row in (0, 3, 1, 4, 2, 5)]
+    x, y = dimensions
+    assert texts[:-6] == ["0", "1", f"{x['name']} \u2192", "0", "1", "2", f"{y['name']} \u2193"]
 
 
 def test_topology__shows_the_value_of_every_place(browser, tmp_path):
@@ -854,8 +1217,9 @@ def test_distribution__has_the_statistics_of_the_locations(report, cube):
 @pytest.fixture(scope="module")
 def divided(tmp_path_factory, data):
     """The recorded cube by phases, of which there are six, and by twenty bins."""
-    trace = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("d") / "h.trace"))
-    return {"phase": trace.analyze(phases="from:h_region"), "bin": trace.analyze(bins=20)}
+    path = tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("d") / "h.trace")
+    trace = tracecols.open(path)
+    return {"phase": trace.analyze(phases="from:h_region"), "bin": trace.analyze(bins=20), "trace": path}
 
 
 def over_time(cube, properties, call_paths):
@@ -929,12 +1293,13 @@ def test_time__of_random_cubes_is_exact(browser, tmp_path, large):
 
 def time_place(cube, column, row):
     """Where a cell of the heat map lies in the canvas: a function of its size."""
-    left, right, top, under = 104, 14, 57, 18
+    # from above: what all of the time was spent on, the sum, groups of similar phases, the map
+    left, right, top, under = 104, 14, 90 + 5 * (cube.periods.kind == "phase"), 18
 
     def at(box):
         width, height = box["width"] - left - right, box["height"] - top - under
         x = left + (column + 0.5) * width / len(cube.periods)
-        y = 20 if row < 0 else top + (row + 0.5) * height / cube.system.n_locations
+        y = {-1: 70, -2: 30}[row] if row < 0 else top + (row + 0.5) * height / cube.system.n_locations
         return box["x"] + x, box["y"] + y
 
     return at
@@ -953,6 +1318,13 @@ def test_time__tells_what_is_under_the_mouse_and_can_be_put_away(browser, divide
         assert float(tip.get_attribute("data-value").split()[0]) == pytest.approx(wanted)
         where = "all locations" if row < 0 else f"rank {location // 3} thread {location % 3}"
         assert f"phase {column}, {where}" in tip.inner_text()
+    # above the sum: what all of the time was spent on
+    report.page.mouse.move(*time_place(cube, 3, -2)(pane.locator("canvas").bounding_box()))
+    parts = container.time_profile(cube)["parts"]
+    whole = sum(part["values"][3] for part in parts)
+    for part in parts:
+        share = f"{part['title']} {percent(part['values'][3], whole)} %"
+        assert (share in pane.locator(".tc-tip").inner_text()) == (part["values"][3] != 0)
     pane.locator("canvas").focus()
     report.page.mouse.move(10, 10)
     report.press("ArrowRight")
@@ -965,6 +1337,98 @@ def test_time__tells_what_is_under_the_mouse_and_can_be_put_away(browser, divide
     assert pane.count() == 0  # as it was left
     assert report.trouble == []
     report.context.close()
+
+
+@pytest.mark.parametrize("kind", ["phase", "bin"])
+def test_profile__parts_divide_the_time_of_each_period(divided, kind):
+    """What the time was spent on: each property that does not overlap others is in one part, and the parts add up to all of it."""
+    cube = divided[kind].additive()
+    axis, n = cube.properties, len(cube.periods)
+    parts = {part["id"]: part for part in container.time_profile(cube)["parts"]}
+    assert [part["title"] for part in parts.values()] == [
+        "Computation",
+        "MPI",
+        "OpenMP",
+        "Waiting",
+        "Idle Threads",
+    ]
+
+    def told(name):
+        cells = cube.period_cells[name]
+        return [int(cells.value[cells.period == k].sum()) for k in range(n)]
+
+    sums = np.sum([part["values"] for part in parts.values()], axis=0)
+    assert sums.tolist() == told("time")
+    # by hand: OpenMP is all of it without what its threads wait for each other
+    waits = ["omp_ebarrier_wait", "omp_ibarrier_wait", "omp_lock_contention_critical", "omp_lock_contention_api"]
+    openmp = np.array(told("omp_time")) - np.sum([told(name) for name in waits if name in axis.number], axis=0)
+    assert parts["omp_time"]["values"] == openmp.tolist()
+    assert parts["omp_idle_threads"]["values"] == told("omp_idle_threads")
+    assert parts["comp"]["values"] == told("comp")
+    assert part_of(axis, "mpi_latesender", {"mpi_latesender"}) == "waits"
+    assert part_of(axis, "mpi_point2point", {"mpi_latesender"}) == "mpi"
+    assert part_of(axis, "visits", set()) is None
+    # and of what overlaps others nothing
+    axis.overlaps[axis.number["mpi_communication"]], before = True, axis.overlaps[axis.number["mpi_communication"]]
+    assert part_of(axis, "mpi_point2point", set()) is None
+    axis.overlaps[axis.number["mpi_communication"]] = before
+
+
+def test_time__marks_the_worst_tells_similar_phases_and_the_command_of_a_window(
+    browser, divided, tmp_path, monkeypatch
+):
+    cube = divided["phase"]
+    report = Report(browser, cube.report(tmp_path / "t.html"), "#p=time")
+    pane = report.pane("time")
+    # the cell with most of the selection
+    told = cube.over_time("time").to_numpy()
+    _, location = np.unravel_index(told.argmax(), told.shape)
+    where = f"rank {cube.system.rank[location]} thread {cube.system.thread[location]}"
+    assert re.search(rf"most of one location: \S+ s, {where}", pane.inner_text())
+    # groups as similar_periods tells them
+    table = cube.similar_periods()
+    n_groups, n_outliers = int(table.group.max()) + 1, int(table.is_outlier.sum())
+    named = [f"{n_groups} group{'s' * (n_groups > 1)}"] * (n_groups > 0)
+    named += [f"{n_outliers} outlier{'s' * (n_outliers > 1)}"] * (n_outliers > 0)
+    pane.get_by_role("button", name=", ".join(named), exact=True).click()
+    dialog = report.page.get_by_role("dialog", name="Similar phases")
+    for number, members in table[table.group >= 0].groupby("group"):
+        assert re.search(
+            rf"group {number}\s+{len(members)} phases? like phase {members.representative.iloc[0]}", dialog.inner_text()
+        )
+    chosen = int(table[table.is_outlier].index[0]) if n_outliers else int(table.representative.iloc[0])
+    dialog.get_by_role("button", name=f"phase {chosen}", exact=True).click()
+    report.settle()
+    assert report.view("view.model.scope") == [chosen, chosen]
+    assert dialog.count() == 0
+    # the command holds the phase, in seconds since the start of the recording
+    command = shlex.split(pane.locator(".tc-command code").inner_text())
+    assert command[:4] == ["tracecols", "export", "hybrid_2x3.trace", f"hybrid_2x3.phase{chosen}.pftrace"]
+    start, stop = (float(command[command.index(option) + 1]) for option in ("--from", "--to"))
+    origin = cube.facts["trace"]["origin"]
+    begin, end = ((t[chosen] - origin) / cube.resolution for t in (cube.periods.begin_time, cube.periods.end_time))
+    assert begin - 2e-9 <= start <= begin and end <= stop <= end + 2e-9
+    # and is one that the command line understands
+    shutil.copytree(divided["trace"], tmp_path / "hybrid_2x3.trace")
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(group, command[1:])
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / command[3]).stat().st_size
+    assert report.trouble == []
+    report.context.close()
+
+
+def test_overview__has_a_profile_of_a_cube_that_is_divided(browser, divided, tmp_path, report):
+    assert report.pane("overview").locator("canvas").count() == 0
+    other = Report(browser, divided["bin"].report(tmp_path / "b.html"))
+    label = other.pane("overview").locator("canvas").get_attribute("aria-label")
+    parts = container.time_profile(divided["bin"])["parts"]
+    whole = sum(sum(part["values"]) for part in parts)
+    assert label.startswith("What the time of 20 bins was spent on: Computation ")
+    for part in parts:
+        assert f"{part['title']} {percent(sum(part['values']), whole)} %" in label
+    assert other.trouble == []
+    other.context.close()
 
 
 def only(cube, first, last):

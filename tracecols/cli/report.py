@@ -11,19 +11,30 @@ import click
 @click.argument("severity", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to write.  [default: NAME.html]")
 @click.option("--title", help="What stands above the trees.  [default: the name of the trace]")
+@click.option(
+    "--sources",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Show the source lines of regions: the files are looked for below this folder. Nothing of them is in the report otherwise.",
+)
 @click.option("--force", is_flag=True, help="Replace a file that is no report.")
-def report(severity: Path, output: Path | None, title: str | None, force: bool) -> None:
+def report(severity: Path, output: Path | None, title: str | None, sources: Path | None, force: bool) -> None:
     """Write a SEVERITY cube as one HTML file: three coupled trees, topologies and distributions.
 
     A cube of another tool (.cubex, .cube) works, too. The file needs no network and no server: open it with a browser, copy it, send it by mail.
     """
     from tracecols.export.cube_read import read_cube
     from tracecols.export.replace import check_output
+    from tracecols.report.viewer.page import write_page
+    from tracecols.report.viewer.sources import Sources
 
     output = output or Path(f"{severity.resolve().stem}.html")
     check_output(output, force=force)
     cube = read_cube(severity)
-    path = cube.report(output, title)
+    found = None if sources is None else Sources.of(cube.call_paths, sources)
+    path = write_page(cube, output, title, found)
     click.echo(f"{path}: {path.stat().st_size:,} bytes")
+    if found is not None and found.note:
+        click.echo(f"note: {len(found.missing)} {found.note}", err=True)
     if left_out := [name for name in cube.properties.id if not cube.properties.adds_up(name)]:
         click.echo(f"note: left out, since they do not add up: {', '.join(left_out)}", err=True)

@@ -717,7 +717,11 @@ def analyze_model(
     facts: dict[str, Any] = {
         "conventions": conventions,
         "resolution": clock["resolution"],
-        "trace": {k: model.store.manifest[k] for k in ("source", "n_events", "n_locations", "first_time", "last_time")},
+        "trace": {
+            **{k: model.store.manifest[k] for k in ("source", "n_events", "n_locations", "first_time", "last_time")},
+            # what seconds since the start of the recording are counted from
+            "origin": int(model.store.manifest["clock"]["origin"]),
+        },
         "counts": found,
     }
     if interval := mpi_interval(model):

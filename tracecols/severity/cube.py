@@ -174,7 +174,7 @@ class SeverityCube(Severities):
                     )
         return "\n".join(lines)
 
-    def report(self, path: str | Path, title: str | None = None) -> Path:
+    def report(self, path: str | Path, title: str | None = None, sources: str | Path | None = None) -> Path:
         """Write the cube as one HTML file for a browser: three coupled trees, topologies, distributions (thesis 4.5).
 
         The file holds everything it needs and loads nothing.
@@ -185,13 +185,15 @@ class SeverityCube(Severities):
             Is replaced if it exists.
         title : str, optional
             The name of the trace by default.
+        sources : str or Path, optional
+            The folder that has the sources of the program: the report then shows the lines of the definitions of its regions.
 
         Raises
         ------
         SeverityError
-            If the file cannot be written.
+            If the file cannot be written, or there is no such folder.
         """
-        written: Path = renderer("cube as a page")(self, path, title)
+        written: Path = renderer("cube as a page")(self, path, title, sources)
         return written
 
     def view(self, height: int = 620) -> Any:

@@ -90,7 +90,7 @@ def on_topology(
     result = np.full(shape, np.nan)
     if not t.location.size:
         return result
-    counts_at = _stand_ins(cube.system, t.location) if aggregation[2] == "i" else np.arange(cube.system.n_locations)
+    counts_at = stand_ins(cube.system, t.location) if aggregation[2] == "i" else np.arange(cube.system.n_locations)
     at = counts_at[cells.location]
     of_location = reduce_at(at[at >= 0], cells.value[at >= 0], cube.system.n_locations, how)
     # only the positions that are taken: a grid may have 10^8
@@ -133,7 +133,7 @@ def with_topology(
     return cube.replaced(topologies=[*cube.topologies, topology])
 
 
-def _stand_ins(system: SystemAxis, placed: NDArray[np.int32]) -> NDArray[np.int64]:
+def stand_ins(system: SystemAxis, placed: NDArray[np.int32]) -> NDArray[np.int64]:
     """Return for every location the one where it counts: itself, or the first of its process that has a position; -1 none."""
     process = np.full(system.n_locations, -1, np.int64)
     for node, row in enumerate(system.location):

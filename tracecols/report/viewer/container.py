@@ -16,6 +16,8 @@ A property of a cube that is divided by phases or bins has a third block, read w
     cells; then for every cell, in order of call path, location and period: period (difference to the one before, the first of a
     location to -1, which is what lies outside of all phases), value.
 
+A report with source text has one block more, the last: JSON, by file the stretches of it that are there (number of the first line, lines).
+
 Every column is an integer array of a fixed width of 1 to 8 bytes, two's complement, stored byte plane by byte plane: first
 the lowest byte of every number, then the next. Most upper bytes are alike, so `deflate` makes little of them. Values of a
 property that is not integer are the bits of float64. Blocks and header are raw deflate streams.
@@ -32,9 +34,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.report.viewer.overview import diagnosis_of, overview
-from tracecols.report.viewer.topologies import topologies_of
+from tracecols.report.viewer.profile import similar_phases, time_profile
+from tracecols.report.viewer.sources import Sources
+from tracecols.report.viewer.topologies import default_topology, topologies_of
 from tracecols.severity.cube import SeverityCube
-from tracecols.severity.diagnosis import Diagnosis
+from tracecols.severity.diagnosis import Diagnosis, name_of
 from tracecols.severity.narrowed import asked_for
 from tracecols.severity.periods import OUTSIDE, PeriodAxis, PeriodCells
 from tracecols.severity.reduction import widened
@@ -103,12 +107,14 @@ def _columns(*columns: NDArray[Any]) -> tuple[list[int], bytes]:
     return widths, b"".join(planes(c, w) for c, w in zip(columns, widths, strict=True))
 
 
-def pack(cube: SeverityCube) -> Container:
+def pack(cube: SeverityCube, sources: Sources | None = None) -> Container:
     """Pack a cube.
 
     Parameters
     ----------
     cube : SeverityCube
+    sources : Sources, optional
+        Source lines of regions.
 
     Returns
     -------
@@ -165,8 +171,26 @@ def pack(cube: SeverityCube) -> Container:
     }
     if cube.periods is not None:
         header["periods"] = _axis(cube, cube.periods)
+        header["profile"] = time_profile(cube)
+        header["similar"] = similar_phases(cube)
+    blocks += by_period
+    if sources is not None:
+        _add_sources(header, blocks, sources)
     packed = deflate(json.dumps(header, separators=(",", ":"), allow_nan=False).encode())
-    return Container(packed, blocks + by_period, start, len(stored))
+    return Container(packed, blocks, start, len(stored))
+
+
+def _add_sources(header: dict[str, Any], blocks: list[bytes], sources: Sources) -> None:
+    """Add source lines as the last block, and to the header where they are, which files there are, and the one note."""
+    regions = header["regions"]
+    header["sources"] = {
+        "block": len(blocks),
+        "files": list(sources.files),
+        "end_line": [sources.end_line.get(key, 0) for key in zip(regions["file"], regions["line"], strict=True)],
+    }
+    if sources.note:
+        header["notes"][sources.note] = len(sources.missing)
+    blocks.append(deflate(json.dumps(sources.to_dict(), separators=(",", ":")).encode()))
 
 
 def _periods(cells: PeriodCells, value: NDArray[Any]) -> tuple[dict[str, Any], bytes]:
@@ -183,9 +207,11 @@ def _periods(cells: PeriodCells, value: NDArray[Any]) -> tuple[dict[str, Any], b
 
 
 def _axis(cube: SeverityCube, axis: PeriodAxis) -> dict[str, Any]:
-    """Return the phases or bins; times are ticks since the first event."""
-    first = int((cube.facts.get("trace") or {}).get("first_time") or 0)
+    """Return the phases or bins; times are ticks since the first event, which is `offset` ticks behind the start of the recording."""
+    trace = cube.facts.get("trace") or {}
+    first = int(trace.get("first_time") or 0)
     return {
+        "offset": first - int(trace.get("origin", first)),
         "kind": axis.kind,
         "words": axis.words,
         "resolution": cube.resolution,
@@ -227,11 +253,13 @@ def _header(cube: SeverityCube, stored: list[dict[str, Any]]) -> dict[str, Any]:
     sites: dict[str, int] = {"": 0}
     call_site = [sites.setdefault(site, len(sites)) for site in c.call_site]
     trace = cube.facts.get("trace") or {}
+    topologies = topologies_of(cube)
     return {
         "version": CONTAINER_VERSION,
         "writer": f"tracecols {__version__}",
         "summary": cube.summary(),
         "difference": cube.is_difference,
+        "name": name_of(cube),
         "source": (trace.get("source") or {}).get("path", ""),
         "n_events": trace.get("n_events", 0),
         "notes": {str(what): int(n) for what, n in (cube.facts.get("counts") or {}).items()},
@@ -262,5 +290,6 @@ def _header(cube: SeverityCube, stored: list[dict[str, Any]]) -> dict[str, Any]:
             "name": list(s.location_name),
             "type": list(s.location_type),
         },
-        "topologies": topologies_of(cube),
+        "topologies": topologies,
+        "topology": default_topology(topologies),
     }

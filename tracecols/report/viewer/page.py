@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tracecols.errors import SeverityError
 from tracecols.report.viewer.container import pack
+from tracecols.report.viewer.sources import Sources
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.diagnosis import name_of
 from tracecols.severity.narrowed import in_words
@@ -33,7 +34,9 @@ def title_of(cube: SeverityCube) -> str:
     return ", ".join(filter(None, (name_of(cube), in_words(cube.facts))))
 
 
-def write_page(cube: SeverityCube, path: str | Path, title: str | None = None) -> Path:
+def write_page(
+    cube: SeverityCube, path: str | Path, title: str | None = None, sources: str | Path | Sources | None = None
+) -> Path:
     """Write a cube as an HTML file that holds data, viewer and style, and loads nothing from anywhere.
 
     Names in the file are data: they are compressed and never parsed as markup, and the file's content security policy
@@ -46,6 +49,8 @@ def write_page(cube: SeverityCube, path: str | Path, title: str | None = None) -
         Is replaced if it exists.
     title : str, optional
         Shown above the trees and by the browser; the name of the trace by default.
+    sources : str, Path or Sources, optional
+        The folder that has the sources of the program: the file then holds the lines of the definitions of its regions.
 
     Returns
     -------
@@ -54,11 +59,13 @@ def write_page(cube: SeverityCube, path: str | Path, title: str | None = None) -
     Raises
     ------
     SeverityError
-        If the file cannot be written.
+        If the file cannot be written, or there is no such folder.
     """
     path = Path(path)
     script, style = bundle()
-    packed = pack(cube)
+    if isinstance(sources, str | Path):
+        sources = Sources.of(cube.call_paths, sources)
+    packed = pack(cube, sources)
     title = title if title is not None else title_of(cube) or path.stem
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data: blob:; "

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tracecols.severity.cube import SeverityCube
+from tracecols.severity.grids import stand_ins
+
+DRAWN = 3
+"""Dimensions that can be drawn; over others severities are added up."""
 
 
 def topologies_of(cube: SeverityCube) -> list[dict[str, Any]]:
@@ -20,23 +27,61 @@ def topologies_of(cube: SeverityCube) -> list[dict[str, Any]]:
     -------
     list of dict
         name; dimensions, each with name, size (0 unknown) and periodic; coordinates, for every location a list of one number per
-        dimension, or None where it has no place. Several locations may share a place.
+        dimension, or None where it has no place. Several locations may share a place: as in `SeverityCube.on_topology`, threads
+        without a position of their own count where the first thread of their process stands. axes, the dimensions that are
+        drawn at first as x, y and z, -1 none; is_artificial, whether it only counts processes and threads.
     """
     given = [t.to_dict() for t in getattr(cube, "topologies", ())]
-    found = [_placed(t, cube.system.n_locations) for t in given]
-    return found if any(t["is_artificial"] for t in given) else [*found, _process_thread(cube)]
+    found = [_placed(t, cube) for t in given]
+    if not any(t["is_artificial"] for t in given):
+        found.append(_process_thread(cube))
+    return [t | {"axes": first_axes(sizes_of(t))} for t in found]
 
 
-def _placed(given: dict[str, Any], n_locations: int) -> dict[str, Any]:
+def sizes_of(topology: dict[str, Any]) -> list[int]:
+    """Return the sizes of the dimensions; of one whose size is not known, as far as locations stand."""
+    placed = [at for at in topology["coordinates"] if at]
+    return [
+        dimension["size"] or max((at[d] + 1 for at in placed), default=0)
+        for d, dimension in enumerate(topology["dimensions"])
+    ]
+
+
+def first_axes(sizes: Sequence[int]) -> list[int]:
+    """Return the dimensions that are drawn at first: those with more than one position, of many the largest, the largest as x; -1 none."""
+    wide = [d for d, size in enumerate(sizes) if size > 1] or [0]
+    if len(wide) > DRAWN:
+        wide = sorted(wide, key=lambda d: -sizes[d])[:DRAWN]
+    return wide + [-1] * (DRAWN - len(wide))
+
+
+def default_topology(topologies: Sequence[dict[str, Any]]) -> int:
+    """Return the number of the topology that is shown at first.
+
+    It is one of the program, of two or three dimensions with more than one position; else processes and threads, which are a line
+    where there is one of either, unless the program has a line itself. What has more dimensions than can be drawn comes last.
+    """
+
+    def rank(number: int) -> tuple[int, int]:
+        t = topologies[number]
+        n_wide = sum(size > 1 for size in sizes_of(t))
+        order = {(False, 2): 0, (False, 3): 0, (True, 2): 1, (False, 1): 2, (True, 1): 3, (True, 0): 4}
+        return order.get((t["is_artificial"], n_wide), 5), -sum(at is not None for at in t["coordinates"])
+
+    return min(range(len(topologies)), key=rank)
+
+
+def _placed(given: dict[str, Any], cube: SeverityCube) -> dict[str, Any]:
     """Spread the coordinates of a topology over all locations."""
-    coordinates: list[list[int] | None] = [None] * n_locations
-    for row, at in zip(given["locations"], given["coordinates"], strict=True):
-        coordinates[row] = at
+    position = dict(zip(given["locations"], given["coordinates"], strict=True))
+    counts_at = stand_ins(cube.system, np.array(sorted(position), np.int32))
+    coordinates = [position[at] if at >= 0 else None for at in counts_at.tolist()]
     columns = zip(given["dimensions"], given["sizes"], given["periodic"], strict=True)
     return {
         "name": given["name"],
         "dimensions": [{"name": name, "size": size, "periodic": periodic} for name, size, periodic in columns],
         "coordinates": coordinates,
+        "is_artificial": given["is_artificial"],
     }
 
 
@@ -59,4 +104,5 @@ def _process_thread(cube: SeverityCube) -> dict[str, Any]:
             {"name": "thread", "size": max(threads.values(), default=0), "periodic": False},
         ],
         "coordinates": coordinates,
+        "is_artificial": True,
     }

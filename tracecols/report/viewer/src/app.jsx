@@ -3,6 +3,7 @@ import { SCALES } from "./colours.js";
 import { copyText } from "./copy.js";
 import { CallDetails, PropertyDetails, SystemDetails } from "./details.jsx";
 import { Distribution } from "./distribution.jsx";
+import { Help, Notes } from "./help.jsx";
 import { Choice, Tool } from "./icons.jsx";
 import { MODES } from "./model.js";
 import { count } from "./numbers.js";
@@ -13,21 +14,6 @@ import { Time } from "./time.jsx";
 import { Topology } from "./topology.jsx";
 
 const THEMES = { auto: "Theme: as the system", light: "Theme: light", dark: "Theme: dark" };
-const KEYS = [
-  ["\u2191 \u2193", "previous, next row"],
-  ["\u2192 \u2190", "open, close; to the first below, to the one above"],
-  ["Home End", "first, last row"],
-  ["Shift + \u2191 \u2193", "select more; their values add up"],
-  ["Ctrl + click", "select one more, or one less"],
-  ["h", "hot path: open where the largest share lies"],
-  ["*", "open everything below the selected row"],
-  ["/", "search; Enter finds the next"],
-  ["Ctrl + C", "copy the tree as a table"],
-  ["Esc", "select nothing: all call paths, all locations"],
-  ["1 2 3 4", "absolute, relative, own root, values"],
-  ["Tab", "next part of the page"],
-];
-
 function remembered(key) {
   try {
     return localStorage.getItem(`tracecols-${key}`);
@@ -126,93 +112,11 @@ function Settings({ model, close }) {
   );
 }
 
-function Help({ close }) {
-  const dialog = useRef();
-  useEffect(() => dialog.current.focus(), []);
-  return (
-    <div class="tc-veil" onClick={close}>
-      <div
-        ref={dialog}
-        class="tc-help"
-        role="dialog"
-        aria-label="Help"
-        tabIndex={-1}
-        onClick={(event) => event.stopPropagation()}
-        onKeyDown={(event) => event.key === "Escape" && (event.stopPropagation(), close())}
-      >
-        <h2>How to read this</h2>
-        <p>
-          A property says what time was spent on or lost to. Select one on the left: the call tree shows where in the program it happened.
-          Select a call path: the system tree shows on which processes and threads.
-        </p>
-        <p>
-          A closed row stands for everything below it. An open row stands for the rest: what is not in the rows below. The rows you see add
-          up to the whole.
-        </p>
-        <dl>
-          {Object.values(MODES).map(({ title, hint }) => (
-            <div>
-              <dt>{title}</dt>
-              <dd>{hint}</dd>
-            </div>
-          ))}
-        </dl>
-        <h2>Keys</h2>
-        <dl>
-          {KEYS.map(([key, what]) => (
-            <div>
-              <dt>
-                <kbd>{key}</kbd>
-              </dt>
-              <dd>{what}</dd>
-            </div>
-          ))}
-        </dl>
-        <button type="button" onClick={close}>
-          Close
-        </button>
-      </div>
-    </div>
-  );
-}
-
-/** What could not be matched or contradicts itself, with how often. */
-function Notes({ notes, close }) {
-  const dialog = useRef();
-  useEffect(() => dialog.current.focus(), []);
-  return (
-    <div class="tc-veil" onClick={close}>
-      <div
-        ref={dialog}
-        class="tc-help"
-        role="dialog"
-        aria-label="Notes of the analysis"
-        tabIndex={-1}
-        onClick={(event) => event.stopPropagation()}
-        onKeyDown={(event) => event.key === "Escape" && (event.stopPropagation(), close())}
-      >
-        <h2>Notes of the analysis</h2>
-        <dl>
-          {notes.map(([what, n]) => (
-            <div>
-              <dt>{n.toLocaleString("en")}</dt>
-              <dd>{what}</dd>
-            </div>
-          ))}
-        </dl>
-        <button type="button" onClick={close}>
-          Close
-        </button>
-      </div>
-    </div>
-  );
-}
-
 const CALL_TABS = { tree: { title: "Call tree" }, flat: { title: "Flat", hint: "by region, on whatever call path" } };
 const SYSTEM_TABS = { tree: { title: "System" }, topology: { title: "Topology" }, distribution: { title: "Distribution" } };
 
 /** The whole view: three coupled trees (thesis 4.5). */
-export function App({ model, title, links, page }) {
+export function App({ model, links, page }) {
   const [, redraw] = useReducer((n) => n + 1, 0);
   useLayoutEffect(() => model.subscribe(redraw), [model]);
   const { theme, dark, next } = useTheme();
@@ -281,7 +185,7 @@ export function App({ model, title, links, page }) {
       data-lm-suppress-shortcuts="true"
     >
       <header class="tc-header">
-        <h1 title={header.source}>{title}</h1>
+        <h1 title={header.source}>{model.title}</h1>
         <span class="tc-muted tc-summary">
           {header.summary}
           {header.n_events ? `, ${count(header.n_events, "event")}` : ""}
@@ -342,7 +246,7 @@ export function App({ model, title, links, page }) {
         <Splitter label="Width of properties" onMove={move(0)} />
         <div class="tc-column" data-pane="calls">
           <TreePane
-            key={settings.calls}
+            key={`${settings.calls} ${JSON.stringify(model.view.marks)}`}
             model={model}
             pane="calls"
             label={settings.calls === "flat" ? "Regions" : "Call tree"}

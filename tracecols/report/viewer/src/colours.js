@@ -18,8 +18,14 @@ export const SCALES = {
 
 // what shrinks is blue, what grows is red: told apart without hues by their hatching and sign
 const CHANGES = {
-  light: { grows: piecewise(interpolateRgb, ["#f7cdb8", "#e0764d", "#a50f26"]), shrinks: piecewise(interpolateRgb, ["#c4dcf0", "#4f97cf", "#0b4a8f"]) },
-  dark: { grows: piecewise(interpolateRgb, ["#7d3b2a", "#d4603c", "#ff9d7a"]), shrinks: piecewise(interpolateRgb, ["#27486e", "#3f87c4", "#8cc8ff"]) },
+  light: {
+    grows: piecewise(interpolateRgb, ["#f7cdb8", "#e0764d", "#a50f26"]),
+    shrinks: piecewise(interpolateRgb, ["#c4dcf0", "#4f97cf", "#0b4a8f"]),
+  },
+  dark: {
+    grows: piecewise(interpolateRgb, ["#7d3b2a", "#d4603c", "#ff9d7a"]),
+    shrinks: piecewise(interpolateRgb, ["#27486e", "#3f87c4", "#8cc8ff"]),
+  },
 };
 
 const GREY = { light: "#cfd2d6", dark: "#4a4f57" };
@@ -35,3 +41,17 @@ export function colour(share, { scale, threshold, dark, changes }) {
   if (changes) return CHANGES[theme][share > 0 ? "grows" : "shrinks"](Math.min(1, size));
   return SCALES[scale][theme](Math.min(1, size));
 }
+
+/** Black or white: what can be read on a colour, `rgb(...)` or `#rrggbb`. */
+export function inkOn(fill) {
+  const parts = fill.startsWith("#") ? fill.match(/[0-9a-f]{2}/gi).map((v) => parseInt(v, 16)) : fill.match(/[\d.]+/g).map(Number);
+  const [r, g, b] = parts.map((v) => (v / 255) ** 2.2);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.19 ? "#14161a" : "#ffffff";
+}
+
+// parts of the time: told apart as deuteranopes see them, too; what is lost is warm, what is idle grey
+const PARTS = { comp: "#4c8fd6", mpi: "#e3b341", waits: "#c8442f", omp_time: "#8a6cc9", omp_idle_threads: "#b4bac2", overhead: "#6f5b4b" };
+const OTHER_PARTS = ["#3fa39b", "#d37ba6", "#7a9a3a", "#5d6d7e"];
+
+/** The colour of a part of the time; those without one of their own take turns. */
+export const partColour = (id, k) => PARTS[id] ?? OTHER_PARTS[k % OTHER_PARTS.length];

@@ -173,6 +173,8 @@ export class Cube {
     const forest = new Forest(parent);
     forest.call = Int32Array.from(call);
     forest.region = Int32Array.from(region);
+    forest.nodeOf = new Int32Array(this.calls.length);
+    call.forEach((i, node) => i >= 0 && (forest.nodeOf[i] = node));
     return forest;
   }
 
@@ -239,12 +241,17 @@ export class Cube {
    * Values per call path of selected properties, over all locations.
    * @param {[number, boolean][]} selection properties, and whether without their children
    * @param {[number, number] | null} scope the first and the last period that count; all of the time without
+   * @param {import("./cut.js").CallView} view the tree whose nodes they count at
    * @returns {Promise<{own: Float64Array, inclusive: Float64Array}>} seconds, occurrences or bytes
    */
-  async byCallPath(selection, scope = null) {
+  async byCallPath(selection, scope, view) {
+    const result = (sums, terms, isRounded) => {
+      const own = view.fold(sums);
+      return { own: this.scaled(own, terms), inclusive: this.scaled(view.forest.inclusive(own, isRounded), terms) };
+    };
     if (scope) {
       const { sums, terms, isRounded } = await this.within(selection, scope, this.calls.length, ({ call }, r) => call[r]);
-      return { own: this.scaled(sums, terms), inclusive: this.scaled(this.calls.inclusive(sums, isRounded), terms) };
+      return result(sums, terms, isRounded);
     }
     const terms = this.terms(selection);
     const kind = this.kind(terms);
@@ -257,7 +264,7 @@ export class Cube {
       if (sizes) for (let i = 0; i < rows.length; i++) sizes[rows[i]] += Math.abs(sum[i]);
     }
     if (sizes) withoutResidue(own, sizes);
-    return { own: this.scaled(own, terms), inclusive: this.scaled(this.calls.inclusive(own, kind === "float"), terms) };
+    return result(own, terms, kind === "float");
   }
 
   /**
@@ -356,14 +363,29 @@ export class Cube {
     return { sums, terms, isRounded: Boolean(sizes) };
   }
 
-  /** Totals of all properties in some periods; this reads all of them. */
-  async totalsWithin(scope) {
-    const sums = [];
+  /**
+   * Totals of all properties in some periods, or of some call paths; this reads all of them.
+   * @param {[number, number] | null} scope
+   * @param {Uint8Array | null} mask 1 for every call path that counts; all of them without
+   */
+  async totalsWithin(scope, mask) {
+    const totals = [];
+    const counts = ({ call }, r) => (mask && !mask[call[r]] ? -1 : 0);
     for (let p = 0; p < this.stored.length; p++) {
-      const found = await this.within([[p, false]], scope, 1, () => 0);
-      sums.push(this.stored[p].kind === "float" ? Number(found.sums[0]) : BigInt(found.sums[0]));
+      const found = scope ? (await this.within([[p, false]], scope, 1, counts)).sums[0] : await this.totalOn(p, mask);
+      totals.push(this.stored[p].kind === "float" ? Number(found) : BigInt(found));
     }
-    return this.totalsOf(sums);
+    const found = this.totalsOf(totals);
+    // of a difference shares refer to what was subtracted, which is known of all of it only
+    return this.isDifference ? { ...found, whole: this.totals.whole } : found;
+  }
+
+  /** Total of a property on some call paths. */
+  async totalOn(property, mask) {
+    const { kind, rows: n } = this.stored[property];
+    if (!n) return 0;
+    const { rows, sum } = await this.sums(property, this.form(property, kind));
+    return sum.reduce((total, v, r) => (mask[rows[r]] ? total + v : total), kind === "large" ? 0n : 0);
   }
 
   /**
@@ -397,6 +419,14 @@ export class Cube {
     for (const { sums, sizes } of [profile, map]) if (sizes) withoutResidue(sums, sizes);
     const all = this.scaled(profile.sums, terms);
     return { group, columns, map: this.scaled(map.sums, terms), profile: all.subarray(1), outside: all[0] };
+  }
+
+  /** Stretches of a source file: the number of the first line, and lines. */
+  async sourcesOf(file) {
+    const { files } = await this.cache.get("sources", async () =>
+      JSON.parse(new TextDecoder().decode(await inflate(await this.read(this.header.sources.block)))),
+    );
+    return files[file] ?? [];
   }
 
   /** Spread values of locations over the system tree. */

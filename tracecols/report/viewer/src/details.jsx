@@ -1,3 +1,4 @@
+import { Source } from "./source.jsx";
 import { full, percent, withUnit } from "./numbers.js";
 
 /** A value and its share of the whole, as the tree shows them. */
@@ -88,8 +89,8 @@ export function CallDetails({ model }) {
       </section>
     );
   const [node] = selection[0];
-  const call = flat ? cube.flat.call[node] : node;
-  const region = flat ? cube.flat.region[node] : cube.regionOf[node];
+  const call = flat ? cube.flat.call[node] : model.view.callOf(node);
+  const region = flat ? cube.flat.region[node] : cube.regionOf[call];
   const { own, inclusive } = model.values("calls");
   const file = regions.file[region];
   const site = call >= 0 ? cube.callSite(call) : "";
@@ -109,16 +110,17 @@ export function CallDetails({ model }) {
       <Amount model={model} value={model.selectedValue()} whole={whole} unit={unit} />
       {selection.length === 1 && (
         <>
-          {!flat && !cube.calls.isLeaf(node) && (
+          {!flat && !model.view.forest.isLeaf(node) && (
             <p class="tc-muted">
               itself {withUnit(own[node], unit)}, with what it calls {withUnit(inclusive[node], unit)}
             </p>
           )}
           {flat && call < 0 && <p class="tc-muted">on {cube.flat.children(node).length} call paths</p>}
-          {/[./\\]/.test(file) && (
+          {(/[./\\]/.test(file) || cube.header.sources?.files.includes(file)) && (
             <p class="tc-source">
               {file}
               {regions.line[region] > 0 ? `:${regions.line[region]}` : ""}
+              <Source cube={cube} region={region} />
             </p>
           )}
           {site && <p class="tc-source">called from {site}</p>}

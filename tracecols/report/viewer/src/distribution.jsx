@@ -1,10 +1,11 @@
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { bin, deviation, max, mean, median, min, quantileSorted, sum } from "d3-array";
 import { scaleLinear } from "d3-scale";
-import { area, curveBasis } from "d3-shape";
 import { Choice } from "./icons.jsx";
 import { count, percent, withUnit } from "./numbers.js";
+import { paint } from "./paint.js";
 import { locationsText, useSize } from "./ranges.jsx";
+import { Save } from "./save.jsx";
 
 const PER = { location: { title: "Locations" }, process: { title: "Processes", hint: "the sum of each process" } };
 const ORDER = { value: { title: "Sorted" }, place: { title: "In order" } };
@@ -59,7 +60,7 @@ function Violin({ values, stats, width, unit }) {
   const shape = useMemo(() => {
     if (values.length < 5 || stats.max === stats.min) return "";
     const [from, to] = [stats.min, stats.max];
-    const steps = 40;
+    const steps = 80;
     const bins = bin()
       .domain([from, to])
       .thresholds(Array.from({ length: steps - 1 }, (_, k) => from + ((k + 1) * (to - from)) / steps))(values);
@@ -72,11 +73,8 @@ function Violin({ values, stats, width, unit }) {
     const density = counts.map((_, i) => sum(counts, (n, j) => n * Math.exp(-0.5 * ((i - j) / spread) ** 2)));
     const most = max(density) || 1;
     const points = [[from, 0], ...density.map((d, i) => [from + ((i + 0.5) * (to - from)) / steps, d / most]), [to, 0]];
-    return area()
-      .x((d) => x(d[0]))
-      .y0((d) => middle - 26 * d[1])
-      .y1((d) => middle + 26 * d[1])
-      .curve(curveBasis)(points);
+    const side = (sign, list) => list.map(([v, d]) => `${x(v).toFixed(1)},${(middle + sign * 26 * d).toFixed(1)}`);
+    return `M${[...side(-1, points), ...side(1, points.reverse())].join("L")}Z`;
   }, [values, width]);
   const many = Math.max(2, Math.floor(width / 90));
   const label = x.tickFormat(many, unit === "sec" ? undefined : "~s");
@@ -125,36 +123,33 @@ export function Distribution({ model, tools }) {
   const step = inner / Math.max(1, bars.length);
 
   useLayoutEffect(() => {
-    const ratio = window.devicePixelRatio || 1;
-    const element = canvas.current;
-    element.width = Math.round(width * ratio);
-    element.height = Math.round(tall * ratio);
-    const pen = element.getContext("2d");
-    pen.scale(ratio, ratio);
-    const style = getComputedStyle(element);
-    const [fill, ink] = ["--tc-bars", "--tc-ink"].map((name) => style.getPropertyValue(name));
+    paint(canvas.current, width, tall, drawBars);
+  });
+
+  function drawBars(pen, of) {
     const zero = y(0);
-    const wide = step > 4 ? step - 1 : Math.max(step, 1 / ratio);
+    const wide = step > 4 ? step - 1 : Math.max(step, 0.5);
     bars.forEach((bar, k) => {
-      pen.fillStyle = k === at ? ink : fill;
+      pen.fillStyle = of(k === at ? "--tc-ink" : "--tc-bars");
       const top = y(bar.value);
       pen.fillRect(12 + k * step, Math.min(top, zero), Math.min(wide, 48), Math.max(Math.abs(top - zero), 0.5));
     });
-    pen.strokeStyle = style.getPropertyValue("--tc-muted");
+    pen.strokeStyle = of("--tc-muted");
     pen.setLineDash([4, 3]);
     pen.beginPath();
     pen.moveTo(12, y(stats.mean));
     pen.lineTo(12 + inner, y(stats.mean));
     pen.stroke();
     pen.setLineDash([]);
-    pen.strokeStyle = style.getPropertyValue("--tc-line");
+    pen.strokeStyle = of("--tc-line");
     pen.beginPath();
     pen.moveTo(12, zero);
     pen.lineTo(12 + inner, zero);
     pen.stroke();
-  });
+  }
 
   const select = () => at >= 0 && model.trees.system.reveal(bars[at].rows.map((row) => model.cube.nodeOf[row]).filter((node) => node >= 0));
+  const table = () => [[per, "value", "unit"], ...bars.map((bar) => [bar.label, bar.value, unit])];
   const facts = [
     ["mean", withUnit(stats.mean, unit)],
     ["median", withUnit(stats.median, unit)],
@@ -165,7 +160,12 @@ export function Distribution({ model, tools }) {
   ];
   return (
     <div class="tc-view">
-      <div class="tc-tools">{tools}</div>
+      <div class="tc-tools">
+        {tools}
+        <span class="tc-toolset">
+          <Save model={model} pane="distribution" label="Distribution" table={table} />
+        </span>
+      </div>
       <div class="tc-controls">
         <Choice label="Bars" options={PER} value={per} onChange={(p) => (setPer(p), setAt(-1))} />
         <Choice label="Order" options={ORDER} value={order} onChange={(o) => (setOrder(o), setAt(-1))} />

@@ -20,7 +20,7 @@ async function fromPage(number) {
 /** A report: everything is in the document. */
 async function openPage(place) {
   const cube = new Cube(await parse(fromBase64(document.getElementById("tracecols-header").textContent)), fromPage);
-  const model = new Model(cube);
+  const model = new Model(cube, place.dataset.title);
   const links = new Links(model);
   links.read(location.hash);
   let written = location.hash;
@@ -36,7 +36,7 @@ async function openPage(place) {
     if (location.hash !== written) links.read((written = location.hash));
   });
   place.replaceChildren();
-  draw(<App model={model} title={place.dataset.title} links={links} page />, place);
+  draw(<App model={model} links={links} page />, place);
   place.view = { cube, model, links };
 }
 
@@ -56,7 +56,7 @@ function parts(view) {
 /** A widget in a notebook (anywidget). */
 async function render({ model: notebook, el }) {
   const [header, ...blocks] = parts(notebook.get("data"));
-  const model = new Model(new Cube(await parse(header), async (number) => blocks[number]));
+  const model = new Model(new Cube(await parse(header), async (number) => blocks[number]), notebook.get("title"));
   const { id } = model.cube.header.properties;
   const place = document.createElement("div");
   place.className = "tracecols-widget";
@@ -70,7 +70,7 @@ async function render({ model: notebook, el }) {
     });
     notebook.save_changes();
   };
-  draw(<App model={model} title={notebook.get("title")} />, place);
+  draw(<App model={model} />, place);
   return () => draw(null, place);
 }
 

@@ -42,7 +42,7 @@ class Addresses {
 /**
  * The selection as the fragment of an address: names, so that a link holds for another report of the same program.
  *
- *   #p=omp_idle_threads&c=main/solve/MPI_Recv&s=..&t=3-5&mode=relative&calls=flat&system=topology
+ *   #p=omp_idle_threads&c=main/solve/MPI_Recv&s=..&t=3-5&root=main/solve&mode=relative&calls=flat&system=topology
  *
  * A node that is open, and so stands for what is not below it, has a leading '~'.
  */
@@ -53,7 +53,14 @@ export class Links {
     const { properties, regions, system } = cube.header;
     this.addresses = {
       properties: { of: (i) => encode(properties.id[i]), find: (id) => properties.id.findIndex((own) => encode(own) === id) },
-      calls: new Addresses(cube.calls, cube.callName),
+      paths: new Addresses(cube.calls, cube.callName),
+      calls: {
+        of: (node) => this.addresses.paths.of(model.view.callOf(node)),
+        find: (address) => {
+          const call = this.addresses.paths.find(address);
+          return call < 0 ? -1 : model.view.nodeOf(call);
+        },
+      },
       flat: new Addresses(cube.flat, (i) =>
         cube.flat.call[i] < 0 ? regions.name[cube.flat.region[i]] : cube.path(cube.flat.call[i]).join("/"),
       ),
@@ -71,6 +78,13 @@ export class Links {
     list("p", model.trees.properties, addresses.properties);
     list("c", model.callTree, addresses[model.settings.calls === "flat" ? "flat" : "calls"]);
     list("s", model.trees.system, addresses.system);
+    const { marks } = model.view;
+    for (const [key, calls] of [
+      ["root", marks.root < 0 ? [] : [marks.root]],
+      ["prune", marks.pruned],
+      ["loop", marks.loops],
+    ])
+      if (calls.length) parts.push(`${key}=${calls.map((i) => addresses.paths.of(i)).join(",")}`);
     if (model.scope) parts.push(`t=${model.scope.join("-")}`);
     for (const key in KEPT) if (model.settings[key] !== DEFAULTS[key]) parts.push(`${key}=${model.settings[key]}`);
     return `#${parts.join("&")}`;
@@ -92,6 +106,17 @@ export class Links {
     if (given.c) model.openHot = false;
     model.set(settings);
     const missing = [];
+    const marked = (key) =>
+      (given[key] ?? "")
+        .split(",")
+        .filter(Boolean)
+        .flatMap((address) => {
+          const call = addresses.paths.find(address);
+          if (call < 0) missing.push(address);
+          return call < 0 ? [] : [call];
+        });
+    const marks = { root: marked("root")[0] ?? -1, pruned: marked("prune"), loops: marked("loop") };
+    if (JSON.stringify(marks) !== JSON.stringify(model.view.marks)) model.setMarks(marks);
     const follow = (text, tree, from) => {
       const expanded = new Set(tree.expanded);
       const selected = [];
@@ -112,7 +137,10 @@ export class Links {
     if (given.p) follow(given.p, model.trees.properties, addresses.properties);
     follow(given.c, model.callTree, addresses[settings.calls === "flat" ? "flat" : "calls"]);
     follow(given.s, model.trees.system, addresses.system);
-    const scope = given.t?.match(/^(\d+)-(\d+)$/)?.slice(1).map(Number);
+    const scope = given.t
+      ?.match(/^(\d+)-(\d+)$/)
+      ?.slice(1)
+      .map(Number);
     const fits = scope && scope[0] <= scope[1] && scope[1] < (model.cube.periods?.begin.length ?? 0);
     if (given.t && !fits) missing.push(`periods ${given.t}`);
     if (fits || model.scope) model.setScope(fits ? scope : null);

@@ -1,3 +1,4 @@
+import { CallView, WHOLE } from "./cut.js";
 import { periodText, signed } from "./numbers.js";
 import { Tree } from "./tree.js";
 
@@ -39,16 +40,18 @@ function withValue(tree, { own, inclusive }, whole) {
  * call path the system tree shows all of them.
  */
 export class Model {
-  /** @param {import("./cube.js").Cube} cube */
-  constructor(cube) {
+  /** @param {import("./cube.js").Cube} cube @param {string} title what the cube is called */
+  constructor(cube, title = "") {
     this.cube = cube;
+    this.title = title;
     this.settings = { ...DEFAULTS };
     this.listeners = new Set();
     this.dark = false;
     this.generation = 0;
     this.message = "";
     this.byLocation = new Float64Array(cube.nLocations);
-    this.setCalls(new Float64Array(cube.calls.length), new Float64Array(cube.calls.length));
+    this.view = new CallView(cube);
+    this.noCalls();
     this.setLocations(this.byLocation);
     this.byPeriod = null;
     this.showsTime = false;
@@ -57,15 +60,18 @@ export class Model {
     this.totals = cube.totals;
     this.ready = Promise.resolve();
     const { properties, system } = cube.header;
-    const of = (label, forest, more = {}) => new Tree(forest, { label, onChange: (what) => this.changed(what), ...more });
     this.trees = {
-      properties: of((i) => properties.title[i], cube.properties, { allow: (nodes) => this.oneKind(nodes) }),
-      calls: of((i) => cube.callName(i), cube.calls),
-      flat: of((i) => this.flatLabel(i), cube.flat),
-      system: of((i) => this.systemLabel(i), cube.system),
+      properties: this.newTree((i) => properties.title[i], cube.properties, { allow: (nodes) => this.oneKind(nodes) }),
+      calls: this.newTree((i) => this.view.name(i), cube.calls),
+      flat: this.newTree((i) => this.flatLabel(i), cube.flat),
+      system: this.newTree((i) => this.systemLabel(i), cube.system),
     };
     this.hideEmpty();
     this.start();
+  }
+
+  newTree(label, forest, more = {}) {
+    return new Tree(forest, { label, onChange: (what) => this.changed(what), ...more });
   }
 
   subscribe(listener) {
@@ -118,6 +124,8 @@ export class Model {
     properties.set({ expanded: opened, selected: [property] });
     properties.show(property);
     if (this.settings.calls !== "tree") this.set({ calls: "tree" });
+    // what it is about must be there as it is
+    if (!this.view.isWhole) this.setMarks(null);
     const expanded = new Set([...trees.calls.expanded, ...cube.calls.ancestors(call)]);
     if (!cube.calls.isLeaf(call)) expanded.add(call);
     trees.calls.set({ expanded, selected: [call] });
@@ -210,22 +218,69 @@ export class Model {
 
   /** Which call paths the selection in the middle stands for. */
   mask() {
-    const { calls, flat } = this.cube;
-    const mask = new Uint8Array(calls.length);
+    const { cube, view } = this;
+    const { flat } = cube;
     const selection = this.callTree.selection();
-    if (!selection.length) return mask.fill(1);
+    if (!selection.length) return view.everything();
+    if (this.settings.calls !== "flat") return view.mask(selection);
+    const chosen = new Uint8Array(cube.calls.length);
     for (const [node, open] of selection) {
-      if (this.settings.calls === "flat") {
-        if (flat.call[node] >= 0) mask[flat.call[node]] = 1;
-        else if (!open) for (const child of flat.children(node)) mask[flat.call[child]] = 1;
-      } else if (open) mask[node] = 1;
-      else mask.fill(1, node, calls.end[node]);
+      if (flat.call[node] >= 0) chosen[flat.call[node]] = 1;
+      else if (!open) for (const child of flat.children(node)) chosen[flat.call[child]] = 1;
     }
-    return mask;
+    return view.isWhole ? chosen : Uint8Array.from(view.at, (k) => (k >= 0 ? chosen[view.call[k]] : 0));
+  }
+
+  /** Cut the call tree at a node: show only its subtree (root), hide that (prune), or join instances below it (loop). */
+  mark(how, node) {
+    const call = this.view.callOf(node);
+    const { root, pruned, loops } = this.view.marks;
+    if (how === "root") {
+      this.setMarks({ root: call, pruned, loops });
+      // all that is left is the selection: what it consists of
+      this.trees.calls.set({ expanded: [...this.trees.calls.expanded, 0], selected: [] });
+    } else if (how === "prune") this.setMarks({ root, pruned: [...new Set([...pruned, call])], loops });
+    else this.setMarks({ root, pruned, loops: [...new Set([...loops, call])] });
+  }
+
+  unmark(how, call) {
+    const { root, pruned, loops } = this.view.marks;
+    const others = (list) => list.filter((i) => i !== call);
+    this.setMarks({
+      root: how === "root" ? -1 : root,
+      pruned: how === "prune" ? others(pruned) : pruned,
+      loops: how === "loop" ? others(loops) : loops,
+    });
+  }
+
+  /** Show the call tree cut in another way, or with null all of it; what is open and selected stays so where it is shown. */
+  setMarks(marks) {
+    const before = this.view;
+    const { calls: old } = this.trees;
+    this.view = new CallView(this.cube, marks ?? WHOLE);
+    const moved = (nodes) => [...new Set([...nodes].map((i) => this.view.nodeOf(before.callOf(i))).filter((i) => i >= 0))];
+    this.noCalls();
+    const tree = this.newTree((i) => this.view.name(i), this.view.forest);
+    // what is selected must be seen
+    const selected = moved(old.selected);
+    const expanded = [...moved(old.expanded), ...selected.flatMap((i) => this.view.forest.ancestors(i))];
+    tree.quiet = true;
+    tree.set({ expanded, selected });
+    tree.quiet = false;
+    this.trees.calls = tree;
+    this.update();
+    this.emit();
+  }
+
+  noCalls() {
+    const { length } = this.view.forest;
+    this.callsOf = null;
+    this.setCalls(new Float64Array(length), new Float64Array(length));
   }
 
   update() {
-    const key = JSON.stringify([this.selection(), this.settings.calls, this.callTree.selection(), this.showsTime, this.scope]);
+    const of = [this.view.marks, this.settings.calls, this.callTree.selection()];
+    const key = JSON.stringify([this.selection(), of, this.showsTime, this.scope]);
     if (key === this.key) return;
     this.key = key;
     const generation = ++this.generation;
@@ -248,12 +303,15 @@ export class Model {
 
   async compute(generation) {
     const selection = this.selection();
-    const { scope } = this;
-    const properties = JSON.stringify([selection, scope]);
+    const { scope, view } = this;
+    const properties = JSON.stringify([selection, scope, view.marks]);
     if (properties !== this.callsOf) {
-      const inScope = JSON.stringify(scope);
-      const totals = inScope === this.totalsIn ? this.totals : scope ? await this.cube.totalsWithin(scope) : this.cube.totals;
-      const { own, inclusive } = await this.cube.byCallPath(selection, scope);
+      const { root } = view.marks;
+      const inScope = JSON.stringify([scope, root]);
+      let { totals } = this;
+      if (inScope !== this.totalsIn)
+        totals = scope || root >= 0 ? await this.cube.totalsWithin(scope, root >= 0 ? view.everything() : null) : this.cube.totals;
+      const { own, inclusive } = await this.cube.byCallPath(selection, scope, view);
       if (generation !== this.generation) return;
       this.callsOf = properties;
       this.totalsIn = inScope;
@@ -280,8 +338,10 @@ export class Model {
   }
 
   setCalls(own, inclusive) {
-    const { flat } = this.cube;
-    const ownFlat = Float64Array.from(flat.call, (i) => (i >= 0 ? own[i] : 0));
+    const { flat, calls } = this.cube;
+    const each = new Float64Array(calls.length);
+    own.forEach((value, node) => (each[this.view.callOf(node)] = value));
+    const ownFlat = Float64Array.from(flat.call, (i) => (i >= 0 ? each[i] : 0));
     this.calls = { own, inclusive };
     this.flat = { own: ownFlat, inclusive: flat.inclusive(ownFlat, true) };
   }
@@ -299,7 +359,7 @@ export class Model {
     const shown = (tree, values, pane) =>
       settings.zeros === "hide" ? withValue(tree, values, mode === "root" ? 0 : this.whole(pane, 0, mode)) : null;
     if (settings.calls === "flat")
-      trees.flat.arrange({ weight: this.flat.inclusive, shown: shown(trees.flat, this.flat, "calls") });
+      trees.flat.arrange({ weight: this.flat.inclusive, shown: this.view.ofFlat(shown(trees.flat, this.flat, "calls")) });
     else trees.calls.arrange({ weight: sorted ? this.calls.inclusive : null, shown: shown(trees.calls, this.calls, "calls") });
     trees.system.arrange({ weight: sorted ? this.system.inclusive : null, shown: shown(trees.system, this.system, "system") });
   }
@@ -308,7 +368,7 @@ export class Model {
   openCalls() {
     const { calls } = this.trees;
     const first = this.cube.header.start_call ?? -1;
-    if (first >= 0 && this.property() === this.cube.header.start) {
+    if (first >= 0 && this.view.isWhole && this.property() === this.cube.header.start) {
       calls.set({ expanded: new Set(calls.forest.ancestors(first)) });
       calls.show(first);
       return;
@@ -403,7 +463,9 @@ export class Model {
   hint() {
     const { mode } = this.settings;
     if (mode === "plain") return "colours: percent of the total";
-    const scoped = this.scope ? `; only of ${periodText(this.cube.periods, ...this.scope)}` : "";
+    const { root } = this.view.marks;
+    const within = root >= 0 && !this.cube.isDifference ? ` below ${this.cube.callName(root)}` : "";
+    const scoped = this.scope ? `; only of ${periodText(this.cube.periods, ...this.scope)}${within}` : within && `; only${within}`;
     return MODES[mode].hint + (this.cube.isDifference && mode !== "relative" ? "; changes: of what was subtracted" : "") + scoped;
   }
 
@@ -446,26 +508,6 @@ export class Model {
     if (pane === "properties") return [properties.title[i], properties.id[i]];
     if (pane === "system") return [this.systemLabel(i), system.location[i] >= 0 ? this.locationLabel(system.location[i]) : system.kind[i]];
     if (this.settings.calls === "flat") return cube.flat.call[i] < 0 ? [regions.name[cube.flat.region[i]]] : [];
-    return [cube.callName(i), cube.callSite(i)];
-  }
-
-  /** Rows as they stand, for other programs: tab-separated, numbers in full. */
-  table(pane) {
-    const tree = this.tree(pane);
-    const head = ["level", "name", "value", "unit", "percent", "open"];
-    const lines = tree.rows.map((i) => {
-      const whole = this.whole(pane, i);
-      const name =
-        (pane === "calls" && this.settings.calls === "tree" ? this.cube.callName(i) : this.names(pane, i)[0]) ?? this.flatLabel(i);
-      return [
-        tree.forest.depth[i],
-        name.replace(/[\t\n\r]/g, " "),
-        this.value(pane, i),
-        this.unit(pane, i),
-        whole ? (100 * this.value(pane, i)) / whole : "",
-        tree.isOpen(i) ? 1 : 0,
-      ];
-    });
-    return [head, ...lines].map((cells) => cells.join("\t")).join("\n") + "\n";
+    return [this.view.name(i), cube.callSite(this.view.callOf(i))];
   }
 }

@@ -47,8 +47,7 @@ export function percent(share) {
 export const count = (n, one, many = `${one}s`) => `${grouped.format(n)} ${n === 1 ? one : many}`;
 
 /** Periods in words: phase 3, or bins 3 to 5. */
-export const periodText = (periods, from, to = from) =>
-  from === to ? `${periods.kind} ${from}` : `${periods.kind}s ${from}\u2013${to}`;
+export const periodText = (periods, from, to = from) => (from === to ? `${periods.kind} ${from}` : `${periods.kind}s ${from}\u2013${to}`);
 
 /** A text of a value; of changes, what grows has a plus. */
 export const signed = (text, value, isDifference) => (isDifference && value > 0 ? `+${text}` : text);

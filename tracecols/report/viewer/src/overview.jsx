@@ -1,3 +1,5 @@
+import { RunProfile } from "./profile.jsx";
+
 /** The efficiencies: a row of titles, then factors; the lowest is marked. */
 function Efficiencies({ rows, lines }) {
   if (!rows.length && !lines.length) return null;
@@ -54,6 +56,7 @@ export function Overview({ model }) {
           <p class="tc-muted">{line}</p>
         ))}
         <Efficiencies rows={overview.efficiencies} lines={overview.devices} />
+        {model.cube.header.profile && <RunProfile model={model} />}
       </div>
       <div class="tc-findings">
         <h2>{overview.title}</h2>

@@ -4,6 +4,10 @@ import { colour } from "./colours.js";
 import { copyText } from "./copy.js";
 import { Tool } from "./icons.jsx";
 import { full, percent, short, withUnit } from "./numbers.js";
+import { CutTool, Marks } from "./marks.jsx";
+import { Save } from "./save.jsx";
+import { Marked, Search } from "./search.jsx";
+import { tabbed, treeTable } from "./tables.js";
 
 const ROW = 24;
 
@@ -27,13 +31,6 @@ function useVirtualRows(count, scroller) {
   return virtual;
 }
 
-/** A text with the place of a search marked. */
-function Marked({ text, wanted }) {
-  const at = wanted ? text.toLowerCase().indexOf(wanted.toLowerCase()) : -1;
-  if (at < 0) return text;
-  return [text.slice(0, at), <mark>{text.slice(at, at + wanted.length)}</mark>, text.slice(at + wanted.length)];
-}
-
 function Row({ model, pane, tree, node, top, wanted }) {
   const element = useRef();
   const item = tree.tree.getItemInstance(String(node));
@@ -49,8 +46,9 @@ function Row({ model, pane, tree, node, top, wanted }) {
   const plain = model.settings.mode === "plain";
   const open = tree.isOpen(node);
   const leaf = !item.isFolder();
+  const hidden = tree.hidden(node);
   // what everything else is measured by stands out by nothing
-  const base = pane === "properties" && tree.forest.parent[node] < 0 && share === 1;
+  const base = pane === "properties" && tree.forest.parent[node] < 0 && Math.abs(share - 1) < 1e-12;
   const grey = !(Math.abs(share) >= model.settings.threshold);
   const { name, more, source } = describe(model, pane, node);
   const number = model.number(value, plain ? short(value, unit) : percent(share));
@@ -82,6 +80,7 @@ function Row({ model, pane, tree, node, top, wanted }) {
       <span class="tc-name">
         <Marked text={name} wanted={wanted} />
         {more && <small>{more}</small>}
+        {hidden > 0 && <small class="tc-below">{hidden} found below</small>}
         {open && !leaf && inclusive !== value && (
           <small class="tc-inclusive" title="with what is below">
             {"\u03a3 "}
@@ -104,57 +103,13 @@ function describe(model, pane, node) {
     return { name: model.systemLabel(node), more: kind };
   }
   const flat = model.settings.calls === "flat";
-  const call = flat ? cube.flat.call[node] : node;
-  const region = flat ? cube.flat.region[node] : cube.regionOf[node];
+  const call = flat ? cube.flat.call[node] : model.view.callOf(node);
+  const region = flat ? cube.flat.region[node] : cube.regionOf[call];
   const source = regions.file[region] ? `${regions.file[region]}${regions.line[region] > 0 ? `:${regions.line[region]}` : ""}` : "";
   if (flat) return { name: model.flatLabel(node), more: call < 0 ? "" : cube.callSite(call), source };
   const site = cube.callSite(call);
-  return { name: cube.callName(call), more: site ? `from ${site}` : "", source };
-}
-
-function Search({ model, pane, tree, wanted, setWanted, close }) {
-  const input = useRef();
-  const found = useMemo(() => model.search(pane, wanted), [pane, tree, wanted]);
-  // where the search stands, also for a second key before the first is drawn
-  const place = useRef(-1);
-  const [, redraw] = useReducer((n) => n + 1, 0);
-  useLayoutEffect(() => input.current.focus(), []);
-  useLayoutEffect(() => {
-    place.current = -1;
-    redraw();
-  }, [wanted, tree]);
-  const go = (step) => {
-    if (!found.length) return;
-    const from = place.current < 0 ? (step > 0 ? -1 : 0) : place.current;
-    place.current = (from + step + found.length) % found.length;
-    redraw();
-    tree.reveal([found[place.current]]);
-  };
-  const at = place.current;
-  return (
-    <div class="tc-search">
-      <input
-        ref={input}
-        type="search"
-        value={wanted}
-        placeholder="Search"
-        aria-label="Search"
-        onInput={(event) => setWanted(event.currentTarget.value)}
-        onKeyDown={(event) => {
-          event.stopPropagation();
-          if (event.key === "Enter") go(event.shiftKey ? -1 : 1);
-          if (event.key === "Escape") close();
-        }}
-      />
-      <span class="tc-found" role="status">
-        {wanted.trim() ? (found.length ? `${at >= 0 ? `${at + 1} of ` : ""}${found.length}` : "none") : ""}
-      </span>
-      <Tool icon="previous" title="Previous (Shift+Enter)" disabled={!found.length} onClick={() => go(-1)} />
-      <Tool icon="next" title="Next (Enter)" disabled={!found.length} onClick={() => go(1)} />
-      <Tool icon="all" title="Select all of them; their values add up" disabled={!found.length} onClick={() => tree.reveal(found)} />
-      <Tool icon="close" title="Close (Escape)" onClick={close} />
-    </div>
-  );
+  const joined = model.view.count(node) > 1 ? `${model.view.count(node)} joined` : "";
+  return { name: model.view.name(node), more: [site && !joined ? `from ${site}` : "", joined].filter(Boolean).join(", "), source };
 }
 
 /** One of the three trees, with its tools. */
@@ -176,7 +131,7 @@ export function TreePane({ model, pane, label, tools }) {
     tree.tree.updateDomFocus();
   };
   const copy = async () => {
-    model.say((await copyText(model.table(pane))) ? `Copied ${tree.rows.length} rows` : "The browser does not allow copying");
+    model.say((await copyText(tabbed(treeTable(model, pane)))) ? `Copied ${tree.rows.length} rows` : "The browser does not allow copying");
     model.emit();
   };
   const keys = (event) => {
@@ -202,6 +157,7 @@ export function TreePane({ model, pane, label, tools }) {
       }, 0),
     [tree.rows],
   );
+  const saved = pane === "calls" && model.settings.calls === "flat" ? "flat" : pane;
   const sortable = pane !== "properties" && !(pane === "calls" && model.settings.calls === "flat");
   return (
     <div class="tc-treepane" ref={body} onKeyDown={keys}>
@@ -228,9 +184,12 @@ export function TreePane({ model, pane, label, tools }) {
           <Tool icon="expand" title="Open all (* opens the selected one)" onClick={() => tree.expandAll()} />
           <Tool icon="collapse" title="Close all" onClick={() => tree.collapseAll()} />
           <Tool icon="copy" title="Copy as table (Ctrl+C)" onClick={copy} />
+          {pane === "calls" && saved !== "flat" && <CutTool model={model} />}
+          <Save model={model} pane={saved} label={label} table={() => treeTable(model, pane)} />
           <Tool icon="search" title="Search (/)" on={searching} onClick={() => (searching ? close() : setSearching(true))} />
         </span>
       </div>
+      {pane === "calls" && <Marks model={model} />}
       {searching && <Search {...{ model, pane, tree, wanted, setWanted, close }} />}
       <div
         class="tc-scroll"

@@ -23,7 +23,9 @@ export function inRange(model, values) {
       : range === "max"
         ? (v) => (most ? v / most : 0)
         : (v) => (whole ? v / whole : 0);
-  const [from, to] = range === "stretch" ? [low, high] : range === "max" ? [0, most] : [0, whole];
+  const end = range === "max" ? most : whole;
+  // changes go both ways, and so do their colours
+  const [from, to] = range === "stretch" ? [low, high] : [model.cube.isDifference ? -end : 0, end];
   return { low, high, from, to, share };
 }
 

@@ -2,16 +2,27 @@ import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { bisectRight, ticks } from "d3-array";
 import { scaleLinear } from "d3-scale";
 import { colour } from "./colours.js";
+import { copyText } from "./copy.js";
+import { Tool } from "./icons.jsx";
 import { full, percent, periodText, short, withUnit } from "./numbers.js";
+import { paint } from "./paint.js";
+import { ProfileLegend, drawProfile } from "./profile.jsx";
 import { Legend, useSize } from "./ranges.jsx";
+import { Save } from "./save.jsx";
+import { Similar, groupColour } from "./similar.jsx";
+import { periodTable } from "./tables.js";
 
 const LEFT = 104;
 const RIGHT = 14;
 const TOP = 10;
-const PROFILE = 42;
+const STACK = 40;
+const PROFILE = 30;
 const GAP = 5;
+const GROUPS = 5;
 const AXIS = 18;
 const SHADES = 256;
+/** The row of a cursor in what all of the time was spent on. */
+const STACKED = -2;
 
 /** When periods begin and end, in seconds since the first event. */
 function whenText(periods, from, to = from) {
@@ -23,8 +34,7 @@ function whenText(periods, from, to = from) {
 /** The period with the largest sum, without its sign; -1 if there is nothing. */
 export function worst(profile) {
   let found = -1;
-  for (let k = 0; k < profile.length; k++)
-    if (profile[k] && (found < 0 || Math.abs(profile[k]) > Math.abs(profile[found]))) found = k;
+  for (let k = 0; k < profile.length; k++) if (profile[k] && (found < 0 || Math.abs(profile[k]) > Math.abs(profile[found]))) found = k;
   return found;
 }
 
@@ -73,6 +83,17 @@ function picture(seen, height, width, most, look) {
   return canvas;
 }
 
+/** The command that shows some periods as a timeline. */
+export function timelineCommand(name, periods, from, to) {
+  const seconds = (ticks, round) => String(round(((ticks + periods.offset) / periods.resolution) * 1e9) / 1e9);
+  const [begin, end] = [seconds(periods.begin[from], Math.floor), seconds(periods.end[to], Math.ceil)];
+  const file = (ending) => {
+    const text = (name || "NAME") + ending;
+    return /^[\w.+=-]+$/.test(text) ? text : `'${text.replace(/'/g, `'\\''`)}'`;
+  };
+  return `tracecols export ${file(".trace")} ${file(`.${periods.kind}${from === to ? from : `${from}-${to}`}.pftrace`)} --from ${begin} --to ${end}`;
+}
+
 /** When it happened: the selected severity by location and phase or bin, and above its sum over locations. */
 export function Time({ model }) {
   const { cube, byPeriod } = model;
@@ -100,8 +121,17 @@ export function Time({ model }) {
     return { low, high, most: Math.max(-low, high), from: low < 0 ? -Math.max(-low, high) : 0, to: Math.max(-low, high) };
   }, [byPeriod]);
 
+  // the one location in the one period with most of it
+  const peak = useMemo(() => {
+    const at = byPeriod ? worst(byPeriod.map) : -1;
+    return at < 0 ? null : { column: at % columns, row: rows.indexOf(Math.floor(at / columns)), value: byPeriod.map[at] };
+  }, [byPeriod, columns, rows]);
   const width = Math.max(40, size.width - LEFT - RIGHT);
-  const top = TOP + PROFILE + GAP;
+  const { profile: run, similar } = cube.header;
+  // what the time was spent on, the sum of the selection, groups of similar phases, the map
+  const sumTop = TOP + (run ? STACK + GAP : 0);
+  const groupTop = sumTop + PROFILE + 3;
+  const top = sumTop + PROFILE + GAP + (similar ? GROUPS : 0);
   const height = Math.max(8, size.height - top - AXIS);
   // the last of several columns may hold fewer periods
   const across = (k) => LEFT + (k / (columns * group)) * width;
@@ -122,20 +152,23 @@ export function Time({ model }) {
     model.setScope(model.scope?.join() === scope.join() ? null : scope);
   };
 
-  useLayoutEffect(() => {
-    const ratio = window.devicePixelRatio || 1;
-    const element = canvas.current;
-    element.width = Math.max(1, Math.round(size.width * ratio));
-    element.height = Math.max(1, Math.round(size.height * ratio));
-    const pen = element.getContext("2d");
-    pen.scale(ratio, ratio);
-    const style = getComputedStyle(element);
-    const of = (name) => style.getPropertyValue(name);
-    pen.font = `10.5px ${style.fontFamily}`;
+  useLayoutEffect(() => paint(canvas.current, size.width, size.height, drawTime));
+
+  function drawTime(pen, of) {
     pen.textBaseline = "middle";
     pen.fillStyle = of("--tc-track");
     pen.fillRect(LEFT, top, width, height);
     if (!byPeriod) return;
+    if (run) {
+      drawProfile(pen, run, { left: LEFT, top: TOP, width, height: STACK });
+      pen.fillStyle = of("--tc-muted");
+      pen.textAlign = "right";
+      pen.fillText("all of the time", LEFT - 6, TOP + STACK / 2, LEFT - 10);
+    }
+    similar?.group.forEach((group, k) => {
+      pen.fillStyle = groupColour(group);
+      pen.fillRect(across(k), groupTop, Math.max(0.5, across(k + 1) - across(k) - (width / n > 4 ? 1 : 0)), GROUPS - 1);
+    });
     pen.imageSmoothingEnabled = false;
     if (map) pen.drawImage(map, LEFT, top, width, height);
 
@@ -148,7 +181,7 @@ export function Time({ model }) {
     }
     const y = scaleLinear()
       .domain([low, high > low ? high : low + 1])
-      .range([TOP + PROFILE, TOP]);
+      .range([sumTop + PROFILE, sumTop]);
     pen.fillStyle = of("--tc-bars");
     const step = Math.max(1, Math.floor(n / Math.max(1, width)));
     for (let k = 0; k < n; k += step) {
@@ -170,16 +203,30 @@ export function Time({ model }) {
       pen.moveTo(middle - 4, 1);
       pen.lineTo(middle + 4, 1);
       pen.lineTo(middle, 7);
+      pen.closePath();
       pen.fill();
     }
     pen.fillStyle = of("--tc-muted");
     pen.fillRect(LEFT, y(0), width, 0.5);
     pen.textAlign = "right";
-    pen.fillText(withUnit(Math.abs(low) > high ? low : high, unit), LEFT - 6, TOP + 5);
-    pen.fillText("sum", LEFT - 6, TOP + PROFILE - 5);
+    pen.fillText(withUnit(Math.abs(low) > high ? low : high, unit), LEFT - 6, sumTop + 5);
+    pen.fillText("sum", LEFT - 6, sumTop + PROFILE - 5);
     const every = Math.max(1, Math.ceil(12 / (height / Math.max(1, rows.length))));
     for (let k = 0; k < rows.length; k += every)
       pen.fillText(model.locationLabel(rows[k]), LEFT - 6, top + ((k + 0.5) * height) / rows.length, LEFT - 10);
+
+    if (peak) {
+      const [a, b] = [across(peak.column * group), across(Math.min(n, (peak.column + 1) * group))];
+      const row = height / Math.max(1, rows.length);
+      for (const [name, more] of [
+        ["--tc-panel", 1.5],
+        ["--tc-ink", 0],
+      ]) {
+        pen.strokeStyle = of(name);
+        pen.lineWidth = 1.5;
+        pen.strokeRect(a - more, top + peak.row * row - more, Math.max(2, b - a) + 2 * more, Math.max(2, row) + 2 * more);
+      }
+    }
 
     // numbers of phases stand at their middle, seconds between bins
     pen.textAlign = "center";
@@ -219,18 +266,20 @@ export function Time({ model }) {
       pen.lineWidth = 1;
       const [a, b] = [across(cursor.column * group), across(Math.min(n, (cursor.column + 1) * group))];
       const row = height / Math.max(1, rows.length);
-      if (cursor.row < 0) pen.strokeRect(a - 0.5, TOP - 0.5, b - a + 1, PROFILE + 1);
+      if (cursor.row === STACKED) pen.strokeRect(a - 0.5, TOP - 0.5, b - a + 1, STACK + 1);
+      else if (cursor.row < 0) pen.strokeRect(a - 0.5, sumTop - 0.5, b - a + 1, PROFILE + 1);
       else pen.strokeRect(a - 0.5, top + cursor.row * row - 0.5, b - a + 1, row + 1);
     }
-  });
+  }
 
-  /** The place of a mouse: its column, and its row, -1 in the sums above. */
+  /** The place of a mouse: its column, and its row, -1 in the sums above, STACKED in what all of the time was spent on. */
   const find = (event) => {
     const box = canvas.current.getBoundingClientRect();
     const [x, y] = [event.clientX - box.left - LEFT, event.clientY - box.top];
     const column = Math.floor((x / width) * columns);
     if (x < 0 || column >= columns || y < TOP || y >= top + height) return null;
-    return { column, row: y < top ? -1 : Math.min(rows.length - 1, Math.floor(((y - top) / height) * rows.length)) };
+    if (y < top) return { column, row: run && y < sumTop - GAP / 2 ? STACKED : -1 };
+    return { column, row: Math.min(rows.length - 1, Math.floor(((y - top) / height) * rows.length)) };
   };
   const nearest = (event) => {
     const x = event.clientX - canvas.current.getBoundingClientRect().left - LEFT;
@@ -247,7 +296,11 @@ export function Time({ model }) {
       const at = cursor ?? { column: highest < 0 ? 0 : Math.floor(highest / group), row: -1 };
       const limit = (v, low, high) => Math.max(low, Math.min(high, v));
       if (!cursor) setCursor(at);
-      else setCursor({ column: limit(at.column + step[0], 0, columns - 1), row: limit(at.row + step[1], -1, rows.length - 1) });
+      else
+        setCursor({
+          column: limit(at.column + step[0], 0, columns - 1),
+          row: limit(at.row + step[1], run ? STACKED : -1, rows.length - 1),
+        });
     } else return;
     event.preventDefault();
     event.stopPropagation();
@@ -257,6 +310,7 @@ export function Time({ model }) {
   function describe() {
     const from = cursor.column * group;
     const to = Math.min(n, from + group) - 1;
+    if (cursor.row === STACKED) return stacked(from, to);
     let value = 0;
     if (cursor.row >= 0) value = byPeriod.map[rows[cursor.row] * columns + cursor.column];
     else for (let k = from; k <= to; k++) value += byPeriod.profile[k];
@@ -267,6 +321,21 @@ export function Time({ model }) {
       some: periods.n_locations[to] < most ? `only ${periods.n_locations[to]} of ${most} have it` : "",
       left: across(from),
       top: cursor.row >= 0 ? top + (cursor.row * height) / rows.length : TOP,
+    };
+  }
+  /** What all of the time of some periods was spent on. */
+  function stacked(from, to) {
+    const of = run.parts.map(({ values }) => values.slice(from, to + 1).reduce((a, b) => a + b, 0) / periods.resolution);
+    const value = of.reduce((a, b) => a + b, 0);
+    const parts = run.parts.map(({ title }, k) => (of[k] ? `${title} ${percent(of[k] / value)} %` : "")).filter(Boolean);
+    return {
+      value,
+      title: `${periodText(periods, from, to)}, all of the time`,
+      when: whenText(periods, from, to),
+      some: "",
+      parts,
+      left: across(from),
+      top: TOP,
     };
   }
   const { properties } = cube.header;
@@ -287,23 +356,30 @@ export function Time({ model }) {
               {" "}
               {sum ? `${percent(byPeriod.profile[highest] / sum)} % of all ${n}, ` : ""}
               {whenText(periods, highest)}
+              {peak && peak.row >= 0 ? `; most of one location: ${withUnit(peak.value, unit)}, ${model.locationLabel(rows[peak.row])}` : ""}
             </span>
           </span>
         )}
         {byPeriod?.outside ? (
-          <span class="tc-muted">outside of all {periods.kind}s: {withUnit(byPeriod.outside, unit)}</span>
+          <span class="tc-muted">
+            outside of all {periods.kind}s: {withUnit(byPeriod.outside, unit)}
+          </span>
         ) : null}
         {model.scope ? (
           <button type="button" class="tc-scope" title="Show all of the time again" onClick={() => model.setScope(null)}>
             above: only {periodText(periods, ...model.scope)} {"\u00d7"}
           </button>
         ) : (
-          <span class="tc-muted">click or drag: only these periods above</span>
+          <span class="tc-muted tc-hint">click or drag: only these periods above</span>
         )}
+        {similar && <Similar model={model} />}
         <span class="tc-gap" />
+        <Save model={model} pane="time" label="Time" table={() => periodTable(model)} />
+        {run && <ProfileLegend parts={run.parts} />}
         <Legend model={model} range={range} unit={unit} note={group > 1 ? `a column is ${group} ${periods.kind}s` : ""} />
       </div>
-      <div class="tc-time-frame" ref={frame} style={{ height: `${80 + Math.max(40, Math.min(112, 14 * rows.length))}px` }}>
+      {model.scope && <Command model={model} command={timelineCommand(cube.header.name, periods, ...model.scope)} />}
+      <div class="tc-time-frame" ref={frame} style={{ height: `${top + AXIS + Math.max(40, Math.min(112, 14 * rows.length))}px` }}>
         <canvas
           ref={canvas}
           tabIndex={0}
@@ -337,15 +413,35 @@ export function Time({ model }) {
             style={
               shown.left > size.width / 2
                 ? { right: `${size.width - shown.left + 6}px`, top: `${Math.min(shown.top, size.height - 56)}px` }
-                : { left: `${shown.left + Math.max(14, across(group) - across(0) + 6)}px`, top: `${Math.min(shown.top, size.height - 56)}px` }
+                : {
+                    left: `${shown.left + Math.max(14, across(group) - across(0) + 6)}px`,
+                    top: `${Math.min(shown.top, size.height - 56)}px`,
+                  }
             }
           >
             <b>{withUnit(shown.value, unit)}</b>
             <span>{shown.title}</span>
+            {shown.parts?.map((part) => (
+              <span>{part}</span>
+            ))}
             <span class="tc-muted">{[shown.when, shown.some].filter(Boolean).join(", ")}</span>
           </div>
         )}
       </div>
     </section>
+  );
+}
+
+/** A command to run elsewhere, with a button that copies it. */
+function Command({ model, command }) {
+  const copy = async () => {
+    model.say((await copyText(command)) ? "Command copied" : "The browser does not allow copying");
+    model.emit();
+  };
+  return (
+    <p class="tc-command">
+      <span class="tc-muted">its timeline:</span> <code>{command}</code>
+      <Tool icon="copy" title="Copy the command" onClick={copy} />
+    </p>
   );
 }

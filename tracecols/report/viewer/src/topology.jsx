@@ -1,19 +1,21 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { colour } from "./colours.js";
-import { count, percent, withUnit } from "./numbers.js";
+import { DEPTH, MARGIN, drawGrid } from "./grid.js";
+import { count, percent, short, withUnit } from "./numbers.js";
+import { paint } from "./paint.js";
 import { Legend, RANGES, inRange, locationsText, useSize } from "./ranges.jsx";
+import { Save } from "./save.jsx";
 import { Projection, layOut, sizeOf } from "./places.js";
 
 const AXES = ["x", "y", "z"];
 
-const firstAxes = (topology) => AXES.map((_, k) => (k < topology.dimensions.length ? k : -1));
+const nameOf = (topology, d) => topology.dimensions[d].name || `dimension ${d}`;
 
 /** The severity of the selection on a Cartesian grid (2004). */
 export function Topology({ model, tools }) {
-  const { topologies } = model.cube.header;
-  const [number, setNumber] = useState(0);
+  const { topologies, topology: first } = model.cube.header;
+  const [number, setNumber] = useState(first);
   const topology = topologies[Math.min(number, topologies.length - 1)];
-  const [axes, setAxes] = useState(() => firstAxes(topology));
+  const [axes, setAxes] = useState(topology.axes);
   const [slice, setSlice] = useState(() => topology.dimensions.map(() => null));
   const [cell, setCell] = useState(0);
   const [distance, setDistance] = useState(1.1);
@@ -25,7 +27,7 @@ export function Topology({ model, tools }) {
 
   const choose = (n) => {
     setNumber(n);
-    setAxes(firstAxes(topologies[n]));
+    setAxes(topologies[n].axes);
     setSlice(topologies[n].dimensions.map(() => null));
     setCell(0);
     setCursor(null);
@@ -33,9 +35,13 @@ export function Topology({ model, tools }) {
   const values = model.byLocation;
   const { sizes, places } = useMemo(() => layOut(topology, axes, slice, values), [topology, axes, slice, values]);
   const deep = axes[2] >= 0;
+  const sides = MARGIN.left + MARGIN.right + (deep ? DEPTH : 0);
   const line = axes[1] < 0 && !deep;
   const projection = useMemo(() => {
-    const room = { width: Math.max(80, size.width - 40), height: Math.max(80, size.height - 40) };
+    const room = {
+      width: Math.max(80, size.width - sides),
+      height: Math.max(60, size.height - MARGIN.top - MARGIN.bottom),
+    };
     const make = (c) =>
       new Projection(sizes, {
         cell: c,
@@ -50,7 +56,7 @@ export function Topology({ model, tools }) {
       return make(fit);
     }
     const unit = make(1);
-    return make(Math.max(2, Math.min(40, room.width / unit.width, room.height / unit.height)));
+    return make(Math.max(2, Math.min(64, room.width / unit.width, room.height / unit.height)));
   }, [sizes.join(), cell, distance, angle, deep, line, size.width, size.height]);
 
   const range = inRange(
@@ -67,71 +73,31 @@ export function Topology({ model, tools }) {
     return rows;
   }, [[...model.trees.system.selected].join()]);
 
-  const width = Math.max(projection.width + 40, size.width);
-  const height = Math.max(projection.height + 40, size.height);
-  const origin = [Math.max(20, (size.width - projection.width) / 2), Math.max(20, (size.height - projection.height) / 2)];
+  const width = Math.max(projection.width + sides, size.width);
+  const height = Math.max(projection.height + MARGIN.top + MARGIN.bottom, size.height);
+  const origin = [
+    Math.max(MARGIN.left, (width - projection.width - (deep ? DEPTH : 0)) / 2),
+    Math.max(MARGIN.top, (height - projection.height) / 2),
+  ];
 
+  const unit = model.unit("system", 0);
+  const whole = model.whole("system", 0, model.settings.mode === "plain" ? "absolute" : model.settings.mode);
   useLayoutEffect(() => {
-    const ratio = Math.min(window.devicePixelRatio || 1, Math.sqrt(6e7 / (width * height)));
-    const element = canvas.current;
-    element.width = Math.round(width * ratio);
-    element.height = Math.round(height * ratio);
-    const pen = element.getContext("2d");
-    pen.scale(ratio, ratio);
-    pen.translate(...origin);
-    const style = getComputedStyle(element);
-    const [line_, ground, ink] = ["--tc-line", "--tc-panel", "--tc-ink"].map((name) => style.getPropertyValue(name));
-    const trace = (points) => {
-      pen.beginPath();
-      points.forEach(([x, y], k) => (k ? pen.lineTo(x, y) : pen.moveTo(x, y)));
-      pen.closePath();
+    const isSelected = (place) => place.rows.some((row) => selected.has(row));
+    const grid = {
+      projection,
+      sizes,
+      names: axes.map((d) => (d < 0 ? "" : nameOf(topology, d))),
+      places,
+      origin,
+      isLine: line,
+      share: range.share,
+      text: (value) => model.number(value, model.settings.mode === "plain" || !whole ? short(value, unit) : percent(value / whole)),
+      look: model.look(),
+      marked: selected.size < model.cube.nLocations ? places.filter(isSelected) : [],
+      cursor,
     };
-    const look = model.look();
-    let plane = -1;
-    const gap = projection.cell > 6;
-    const marked = [];
-    for (const place of places) {
-      for (; plane < place.at[2]; plane++) {
-        if (line) continue;
-        const z = plane + 1;
-        const [nx, ny] = [sizes[0] - 1, sizes[1] - 1];
-        const [a, b, c, d] = [
-          projection.corners([0, 0, z])[0],
-          projection.corners([nx, 0, z])[1],
-          projection.corners([nx, ny, z])[2],
-          projection.corners([0, ny, z])[3],
-        ];
-        trace([a, b, c, d]);
-        pen.globalAlpha = 0.82;
-        pen.fillStyle = ground;
-        pen.fill();
-        pen.globalAlpha = 1;
-        pen.strokeStyle = line_;
-        pen.lineWidth = 1;
-        pen.stroke();
-      }
-      const corners = projection.corners(place.at);
-      trace(corners);
-      pen.fillStyle = colour(range.share(place.value), look);
-      pen.fill();
-      if (gap) {
-        pen.strokeStyle = ground;
-        pen.lineWidth = 1;
-        pen.stroke();
-      }
-      if (place.rows.some((row) => selected.has(row)) && selected.size < model.cube.nLocations) marked.push(corners);
-    }
-    pen.strokeStyle = ink;
-    pen.lineWidth = 2;
-    for (const corners of marked) {
-      trace(corners);
-      pen.stroke();
-    }
-    if (cursor) {
-      trace(projection.corners(cursor.at));
-      pen.lineWidth = 1.5;
-      pen.stroke();
-    }
+    paint(canvas.current, width, height, (pen, of) => drawGrid(pen, of, grid));
   });
 
   const point = (event) => {
@@ -162,13 +128,22 @@ export function Topology({ model, tools }) {
     event.stopPropagation();
   };
   const shown = cursor && byPlace.get(cursor.at.join());
-  const unit = model.unit("system", 0);
-  const whole = model.whole("system", 0, model.settings.mode === "plain" ? "absolute" : model.settings.mode);
-  const rest = topology.dimensions.map((_, d) => d).filter((d) => !axes.includes(d));
+  const table = () => [
+    [...topology.dimensions.map((_, d) => nameOf(topology, d)), "rank", "thread", "value", "unit"],
+    ...topology.coordinates.flatMap((at, row) =>
+      at ? [[...at, model.cube.header.locations.rank[row], model.cube.header.locations.thread[row], values[row], unit]] : [],
+    ),
+  ];
+  const rest = topology.dimensions.map((_, d) => d).filter((d) => !axes.includes(d) && sizeOf(topology, d) > 1);
   const missing = topology.coordinates.filter((c) => !c).length;
   return (
     <div class="tc-view" onKeyDown={(event) => event.target instanceof HTMLCanvasElement || event.stopPropagation()}>
-      <div class="tc-tools">{tools}</div>
+      <div class="tc-tools">
+        {tools}
+        <span class="tc-toolset">
+          <Save model={model} pane="topology" label="Topology" table={table} />
+        </span>
+      </div>
       <div class="tc-controls">
         <select aria-label="Topology" value={number} onChange={(event) => choose(Number(event.currentTarget.value))}>
           {topologies.map((t, k) => (
@@ -191,17 +166,17 @@ export function Topology({ model, tools }) {
                 }}
               >
                 {k > 0 && <option value={-1}>{"\u2013"}</option>}
-                {topology.dimensions.map((dimension, d) => (
-                  <option value={d}>{dimension.name || `dimension ${d}`}</option>
+                {topology.dimensions.map((_, d) => (
+                  <option value={d}>{nameOf(topology, d)}</option>
                 ))}
               </select>
             </label>
           ))}
         {rest.map((d) => (
           <label>
-            {topology.dimensions[d].name || `dimension ${d}`}
+            {nameOf(topology, d)}
             <select
-              aria-label={`Slice of ${topology.dimensions[d].name || `dimension ${d}`}`}
+              aria-label={`Slice of ${nameOf(topology, d)}`}
               value={slice[d] ?? -1}
               onChange={(event) =>
                 setSlice(

@@ -1,3 +1,4 @@
+import { bisectLeft } from "d3-array";
 import { buildProxiedInstance, createTree, hotkeysCoreFeature, selectionFeature, syncDataLoaderFeature } from "@headless-tree/core";
 
 const ROOT = "root";
@@ -94,6 +95,10 @@ export class Tree {
     this.onChange = onChange;
     this.weight = null;
     this.shown = null;
+    // while there is a search: what matches with what is above and below, and what was open before
+    this.found = null;
+    this.hits = null;
+    this.before = null;
     this.expanded = new Set();
     this.selected = new Set();
     this.rows = [];
@@ -121,6 +126,7 @@ export class Tree {
   children(node) {
     let found = this.forest.children(node);
     if (this.shown) found = found.filter((i) => this.shown[i]);
+    if (this.found) found = found.filter((i) => this.found[i]);
     if (this.weight) found.sort((a, b) => Math.abs(this.weight[b]) - Math.abs(this.weight[a]) || a - b);
     return found;
   }
@@ -185,9 +191,47 @@ export class Tree {
   /** Open all above some nodes, select them and show the first. */
   reveal(nodes) {
     const expanded = new Set(this.expanded);
+    // a search opens what it finds: that stands for all of it again when it is selected
+    if (this.before) for (const node of nodes) if (!this.before.has(node)) expanded.delete(node);
     for (const node of nodes) for (const above of this.forest.ancestors(node)) expanded.add(above);
     this.set({ expanded, selected: nodes });
     if (nodes.length) this.show(nodes[0]);
+  }
+
+  /**
+   * Open all above nodes that a search finds, and hide what is neither found nor above or below it; null: show everything as before.
+   *
+   * What is selected stays as it is: a selected node that is closed is not opened, since it would stand for something else.
+   * @param {number[] | null} nodes @param {boolean} only whether to hide others
+   */
+  filter(nodes, only = true) {
+    if (!nodes && !this.before) return;
+    const { forest, selected } = this;
+    this.before ??= new Set(this.expanded);
+    const expanded = new Set(this.before);
+    for (const node of selected) {
+      for (const above of forest.ancestors(node)) expanded.add(above);
+      if (this.expanded.has(node)) expanded.add(node);
+      else expanded.delete(node);
+    }
+    this.found = nodes && only ? new Uint8Array(forest.length) : null;
+    this.hits = nodes ? Int32Array.from(nodes).sort() : null;
+    for (const node of nodes ?? []) {
+      this.found?.fill(1, node, forest.end[node]);
+      for (let above = forest.parent[node]; above >= 0; above = forest.parent[above]) {
+        if (this.found) this.found[above] = 1;
+        if (!selected.has(above)) expanded.add(above);
+      }
+    }
+    if (!nodes) this.before = null;
+    this.set({ expanded });
+    if (!nodes && selected.size) this.show([...selected][0]);
+  }
+
+  /** How many nodes that a search finds a closed node hides. */
+  hidden(node) {
+    if (!this.hits || this.isOpen(node)) return 0;
+    return bisectLeft(this.hits, this.forest.end[node]) - bisectLeft(this.hits, node + 1);
   }
 
   show(node) {

@@ -1,0 +1,132 @@
+"""A divided cube over time: what the time was spent on, and which phases are alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tracecols.severity.axes import PropertyAxis
+from tracecols.severity.cube import SeverityCube
+from tracecols.severity.narrowed import ranges
+from tracecols.severity.periods import OUTSIDE
+from tracecols.severity.reduction import reduce_at
+
+ROOT = "time"
+WAITS = "waits"
+COMPUTATION = "comp"
+
+COMPLETION = ("mpi_init_completion", "mpi_barrier_completion", "mpi_nxn_completion")
+"""What patterns find and is no waiting: the end of operations, once all have come."""
+
+SHOWN_OUTLIERS = 12
+LONGEST = 60
+"""Characters of the numbers of phases in a group."""
+
+
+def wait_states() -> set[str]:
+    """Return the ids of the properties that are waiting: what patterns find as matches, under whatever conventions."""
+    # patterns bring their kernels: only a divided cube needs them
+    from tracecols.patterns.registry import CONVENTIONS, properties
+
+    declared = [p for conventions in CONVENTIONS for p in properties(conventions)]
+    return {p.id for p in declared if p.match is not None and p.unit == "sec" and p.id not in COMPLETION}
+
+
+def part_of(axis: PropertyAxis, name: str, waits: set[str]) -> str | None:
+    """Return the part of the time that a property without those below it belongs to.
+
+    Parts are computation, the other properties below `execution` and `time` (MPI, OpenMP, idle threads and so on), and of all of these
+    the wait states. They divide the time: each property is in one of them, but for what overlaps its siblings, which is in none.
+    """
+    part = COMPUTATION
+    steps = [name]
+    while axis.parent[axis.number[steps[-1]]]:
+        steps.append(axis.parent[axis.number[steps[-1]]])
+    if steps[-1] != ROOT or any(axis.overlaps[axis.number[step]] for step in steps):
+        return None
+    for step in steps:
+        if step in waits:
+            return WAITS
+    for step in steps:
+        if step not in (ROOT, "execution"):
+            part = step
+    return part
+
+
+def time_profile(cube: SeverityCube) -> dict[str, Any] | None:
+    """Return what the time of each period was spent on: parts that add up to all of it.
+
+    Parameters
+    ----------
+    cube : SeverityCube
+        Of which every property adds up.
+
+    Returns
+    -------
+    dict or None
+        parts, a list of dict: id, title, and values, ticks for every period; those without any are left out. None of a cube that is
+        not divided, or has no time in any period.
+    """
+    axis = cube.properties
+    if cube.periods is None or ROOT not in cube.period_cells or not len(cube.period_cells[ROOT]):
+        return None
+    n, waits = len(cube.periods), wait_states()
+    order = [COMPUTATION, *(c for c in axis.children.get("execution", ()) if c != COMPUTATION), WAITS]
+    sums: dict[str, NDArray[Any]] = {}
+    for name in axis.id:
+        part = part_of(axis, name, waits)
+        if part is None:
+            continue
+        own = by_period(cube, name, n)
+        for child in axis.parts(name):
+            own = own - by_period(cube, child, n)
+        sums[part] = sums[part] + own if part in sums else own
+    titles = {COMPUTATION: "Computation", WAITS: "Waiting"}
+    parts = [
+        {"id": part, "title": titles.get(part) or axis.title[axis.number[part]], "values": sums[part].tolist()}
+        for part in sorted(sums, key=lambda part: order.index(part) if part in order else len(order))
+        if sums[part].any()
+    ]
+    return {"parts": parts} if parts else None
+
+
+def by_period(cube: SeverityCube, name: str, n: int) -> NDArray[Any]:
+    """Return the sums of a property over call paths and locations, by period; (n,) int64 or float64."""
+    cells = cube.period_cells[name]
+    cells = cells.where(cells.period != OUTSIDE)
+    return reduce_at(cells.period, cells.value, n)
+
+
+def similar_phases(cube: SeverityCube) -> dict[str, Any] | None:
+    """Return which phases are alike (`SeverityCube.similar_periods`); None of a cube that is not divided by phases, or has no times.
+
+    Returns
+    -------
+    dict or None
+        group, the number of the group of every phase, -1 none; groups, each with the phase that represents it, how many it has, by how much they
+        differ, and which; outliers, the phases that differ most from the median with what they differ by, and how many more there are.
+    """
+    if cube.periods is None or cube.periods.kind != "phase" or ROOT not in cube.period_cells:
+        return None
+    table = cube.similar_periods(ROOT)
+    groups = []
+    for _, members in table[table.group >= 0].groupby("group"):
+        numbers = ranges(members.index.tolist()).replace(",", ", ")
+        groups.append(
+            {
+                "representative": int(members.representative.iloc[0]),
+                "n": len(members),
+                "within": float(members.distance.max()),
+                "phases": numbers if len(numbers) <= LONGEST else f"{numbers[:LONGEST].rpartition(',')[0]} and more",
+            }
+        )
+    outliers = table[table.is_outlier]
+    usual = float(table.total.median()) if len(table) else 0.0
+    far = outliers.iloc[(outliers.total - usual).abs().argsort(kind="stable").to_numpy()[::-1]].head(SHOWN_OUTLIERS)
+    return {
+        "group": table.group.tolist(),
+        "groups": groups,
+        "outliers": [[int(at), row.total / usual - 1 if usual else 0.0] for at, row in far.iterrows()],
+        "n_outliers": len(outliers),
+    }
