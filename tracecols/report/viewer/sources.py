@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tracecols.errors import SeverityError
+from tracecols.files import read_bytes
 from tracecols.severity.axes import CallAxis
 
 AROUND = 3
@@ -131,7 +132,7 @@ def _best(wanted: list[str], there: dict[str, list[tuple[str, ...]]]) -> Path | 
 
 def _lines(path: Path) -> list[str] | None:
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = read_bytes(path).decode("utf-8", "replace")
     except OSError:
         return None
     return [line[:WIDEST] for line in text.splitlines()]
