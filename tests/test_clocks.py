@@ -714,7 +714,7 @@ def test_command__refuses_what_it_cannot_do(archive, opened, tmp_path):
 
 def test_corrected__is_analysed_without_a_store(archive, opened):
     trace = opened(early_message(archive))
-    found = trace.correct().analyze()
+    found = trace.correct().analyze("scalasca")
     assert found.facts["counts"].get("messages received before they were sent", 0) == 0
     # the receive, entered at 1,495, waits for a send at 2,000
     assert cells(found, "mpi_latesender") == {("MPI_Recv", 1): 505}
