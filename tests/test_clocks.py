@@ -626,7 +626,7 @@ def test_reference__corrects_to_the_same_times(name, has_locks, tmp_path, monkey
         return
     # severities cell by cell; a millionth of a second is what a wait is added up of, 45 ns at each end
     wanted = pd.read_parquet(SHARED / "otf2_clocks" / f"{name}_corrected" / "reference.parquet")
-    cube = after.analyze()
+    cube = after.analyze("scalasca")
     key = ["property", "call_path", "rank", "thread"]
     ours = cube.frame([p for p in wanted.property.unique() if p in cube.properties.number])
     frames = [
@@ -714,7 +714,7 @@ def test_command__refuses_what_it_cannot_do(archive, opened, tmp_path):
 
 def test_corrected__is_analysed_without_a_store(archive, opened):
     trace = opened(early_message(archive))
-    found = trace.correct().analyze("scalasca")
+    found = trace.correct().analyze()
     assert found.facts["counts"].get("messages received before they were sent", 0) == 0
     # the receive, entered at 1,495, waits for a send at 2,000
     assert cells(found, "mpi_latesender") == {("MPI_Recv", 1): 505}
