@@ -5,7 +5,10 @@ Times are float64 seconds or int64 ticks, in one call all the same, as in `kerne
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from tracecols.kernels.kernel import kernel, part
 
@@ -93,10 +96,7 @@ def find_last_synchronisations(
 
 
 @kernel
-def subtract_maps(
-    start, cause_map, waiting_map, within_map, map_end, map_path, map_value, waiting_end, waiting_path, waiting_value,
-    keeps_path, dense, out_end, out_path, out_value, total,
-):  # fmt: skip
+def subtract_maps(start, cause_map, waiting_map, within_map, causing, waiting, keeps_path, dense, out, total):
     """Find for pairs by how much more time the causing one spent than the waiting one, by call path.
 
     Parameters
@@ -105,13 +105,13 @@ def subtract_maps(
         Pair to begin with.
     cause_map, waiting_map, within_map : (n,) int64
         Map of the causing side, of the waiting side (-1 none), and a map whose call paths are the only ones to count (-1 all).
-    map_end, map_path, map_value, waiting_end, waiting_path, waiting_value
-        Maps of both sides, as `sum_intervals` makes them.
+    causing, waiting : segments.Maps
+        Of both sides, as `sum_intervals` makes them.
     keeps_path : (n,) int32
         A call path that counts whether or not it is in `within_map`; -1 none.
     dense : (n_call_paths,) float64 or int64
         Zeros.
-    out_end, out_path, out_value : (n,), (capacity,), (capacity,); written
+    out : segments.Maps, written
     total : (n,) as `dense`, written
         Sum of each pair.
 
@@ -120,6 +120,9 @@ def subtract_maps(
     int
         The pair to go on with: n, or less where the arrays of entries are full.
     """
+    map_end, map_path, map_value = causing
+    waiting_end, waiting_path, waiting_value = waiting
+    out_end, out_path, out_value = out
     filled, nothing = out_end[start - 1] if start > 0 else np.int64(0), total.dtype.type(0)
     for i in range(start, cause_map.size):
         m, w, within = cause_map[i], waiting_map[i], within_map[i]
@@ -335,38 +338,78 @@ def order_nodes(node, node_end, cause, location, open_pairs, at, ready, is_block
     return n_forced
 
 
+class Pairs(NamedTuple):
+    """Who lets whom wait, in the order of the causing points.
+
+    Attributes
+    ----------
+    start : (n_points + 1,) int64
+        Pairs by the point that causes them.
+    waiting, kind : (n_pairs,) int64, int8
+        The waiting point, -1 for idle threads; kind of the wait.
+    since, counts_from : (n_pairs,) int64
+        The point after which the interval begins; the first point that takes on costs, later than the last one if none does.
+    """
+
+    start: NDArray[np.int64]
+    waiting: NDArray[np.int64]
+    kind: NDArray[np.int8]
+    since: NDArray[np.int64]
+    counts_from: NDArray[np.int64]
+
+
+class Waiting(NamedTuple):
+    """The points that wait, in order.
+
+    Attributes
+    ----------
+    before : (n_points + 1,) int64
+        How many points before each one wait.
+    wait : (n_waits,) float64 or int64
+    """
+
+    before: NDArray[np.int64]
+    wait: NDArray[Any]
+
+
+class Costs(NamedTuple):
+    """What costs of final waits come to; as `Waiting.wait`, written.
+
+    Attributes
+    ----------
+    cost : (n_waits, n_kinds)
+        Of each waiting point the time of final waits it helped to cause, by kind; in whole ticks until they are passed on.
+    shares : (n_pairs, n_kinds)
+        Of each pair the costs of its waiting point per second that the causing side lost; in whole ticks what of these costs is charged
+        to the causing side.
+    propagated : (n_waits,)
+        Of each waiting point how much of it lets others wait in point-to-point communication.
+    """
+
+    cost: NDArray[Any]
+    shares: NDArray[Any]
+    propagated: NDArray[Any]
+
+
 @kernel
-def scale_costs(
-    ordered, pair_start, pair_waiting, pair_kind, pair_scale, pair_whole, pair_wait, since, counts_from, n_waiting, wait,
-    p2p_kinds, thread_kind, cost, shares, propagated,
-):  # fmt: skip
+def scale_costs(ordered, pairs, pair_scale, pair_whole, pair_wait, waits, p2p_kinds, thread_kind, costs):
     """Carry the costs of final waits back through time in seconds: a wait takes on the costs of those that it helped to cause.
 
     Parameters
     ----------
     ordered : (n_nodes,) int64
         Points, as `order_nodes` orders them.
-    pair_start : (n_points + 1,) int64
-        Pairs by the point that causes them.
-    pair_waiting, pair_kind : (n_pairs,) int64, int8
-        The waiting point, -1 for idle threads; kind of the wait.
+    pairs : Pairs
     pair_scale, pair_whole, pair_wait : (n_pairs,) float64
         Seconds of waiting per second lost by the causing side; what that side lost and waited in the interval; what it waited.
-    since, counts_from : (n_pairs,) int64
-        The point after which the interval begins; the first point that takes on costs, later than the last one if none does.
-    n_waiting : (n_points + 1,) int64
-        How many points before each one wait.
-    wait : (n_waits,) float64
-        Of the points that wait, in order.
+    waits : Waiting
     p2p_kinds, thread_kind : int
         Kinds below the first are point-to-point; kind of thread barriers, at which their own costs end (-1: they do not).
-    cost : (n_waits, n_kinds) float64, written
-        Of each waiting point the seconds of final waits it helped to cause, by kind.
-    shares : (n_pairs, n_kinds) float64, written
-        Of each pair the costs of its waiting point per second that the causing side lost.
-    propagated : (n_waits,) float64, written
-        Of each waiting point how much of it lets others wait in point-to-point communication.
+    costs : Costs, written
     """
+    pair_start, pair_waiting, pair_kind, since, counts_from = pairs
+    n_waiting, wait = waits
+    cost, shares, propagated = costs
     n_kinds = cost.shape[1]
     for i in ordered:
         for p in range(pair_start[i], pair_start[i + 1]):
@@ -390,31 +433,23 @@ def scale_costs(
 
 
 @kernel
-def divide_costs(
-    ordered, pair_start, pair_waiting, pair_kind, pair_lost, amount, since, counts_from, n_waiting, wait, p2p_kinds, cost,
-    shares, propagated, own, weight, portion, remainder, order,
-):  # fmt: skip
+def divide_costs(ordered, pairs, pair_lost, amount, waits, p2p_kinds, costs, own, weight, portion, remainder, order):
     """Carry the costs of final waits back through time in whole ticks, divided between the causing side and its own waits.
 
     Parameters
     ----------
-    ordered, pair_start, pair_waiting, pair_kind, since, counts_from, n_waiting, p2p_kinds
-        As for `scale_costs`.
+    ordered, pairs, waits, p2p_kinds, costs
+        As for `scale_costs`; all times are int64.
     pair_lost, amount : (n_pairs,) int64
         What the causing side lost; the wait.
-    wait : (n_waits,) int64
-        Of the points that wait, in order.
-    cost : (n_waits, n_kinds) int64, written
-        Of each waiting point the ticks of final waits it helped to cause, by kind, until they are passed on.
-    shares : (n_pairs, n_kinds) int64, written
-        What of the costs of its waiting point is charged to the causing side of each pair.
-    propagated : (n_waits,) int64, written
-        Of each waiting point how much of it lets others wait in point-to-point communication.
     own : (n_pairs,) int64, written
         What of each wait is charged to the causing side.
     weight, portion, remainder, order : (n_waits + 1,) int64
         Scratch.
     """
+    pair_start, pair_waiting, pair_kind, since, counts_from = pairs
+    n_waiting, wait = waits
+    cost, shares, propagated = costs
     n_kinds = cost.shape[1]
     for i in ordered:
         for p in range(pair_start[i], pair_start[i + 1]):

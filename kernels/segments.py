@@ -6,7 +6,10 @@ number may meet one: an integer that meets 0.0 is a float64.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from tracecols.kernels.actions import FLUSH, JOIN, NOTHING, ON_OFF, POP, PUSH
 from tracecols.kernels.kernel import kernel, part
@@ -26,6 +29,88 @@ CUT_BEFORE, BEFORE_JOIN, OF_JOIN, OWN, OF_FLUSH, BEFORE_FORK, CUT_BEHIND, AFTER_
 
 # state carried from batch to batch
 N_LISTED, N_ENTRIES, N_SEGMENTS, N_MARKS, N_FLUSHES, N_JOINS, IN, IDLES, N_STATE = range(9)
+
+
+class OpenMap(NamedTuple):
+    """A map from call paths to times that is being filled (`add`).
+
+    Attributes
+    ----------
+    slot : (n_call_paths,) int32
+        Where each stands in `path` and `value`; -1 not there.
+    path, value : (limit,) int32, float64 or int64
+    floor : (1,) as `value`
+        No time in the map is less, so that what is not more need not be compared with each.
+    """
+
+    slot: NDArray[np.int32]
+    path: NDArray[np.int32]
+    value: NDArray[Any]
+    floor: NDArray[Any]
+
+
+class Maps(NamedTuple):
+    """Maps from call paths to times, one after the other: those of segments, or of intervals.
+
+    Attributes
+    ----------
+    end : (n_maps,) int64
+        One past the last entry of each.
+    path, value : (n_entries,) int32, float64 or int64
+        Of each map in ascending order of the call paths. Where maps are written there may be room for more.
+    """
+
+    end: NDArray[np.int64]
+    path: NDArray[np.int32]
+    value: NDArray[Any]
+
+
+class Marks(NamedTuple):
+    """Rows of a location where something happens, ascending.
+
+    Attributes
+    ----------
+    row, what : (n_marks,) int64, int8
+        CUT, FORK, LEAVE_TEAM, JOIN_TEAM or END_IN_TEAM.
+    value : (n_marks,) float64 or int64
+        FORK and JOIN_TEAM: time since the FORK; LEAVE_TEAM and END_IN_TEAM: time to the JOIN.
+    cut, time : (n_marks,) int64, as `value`; written
+        Number of the cut at every mark, and when it is.
+    """
+
+    row: NDArray[np.int64]
+    what: NDArray[np.int8]
+    value: NDArray[Any]
+    cut: NDArray[np.int64]
+    time: NDArray[Any]
+
+
+class Joins(NamedTuple):
+    """Rows of JOINs, and the cuts behind them: (n_joins,) int64, int64."""
+
+    row: NDArray[np.int64]
+    cut: NDArray[np.int64]
+
+
+class Inside(NamedTuple):
+    """What is taken off the time of intervals, or added to it.
+
+    Attributes
+    ----------
+    first, stop : (n,) int64
+        First of the waits inside each interval, and one past the last.
+    at_path, change : (n,) int32, float64 or int64
+        Call path the interval begins in (-1 none), and what its time is changed by, though not below 0.
+    path, wait : (n_waits,) int32, as `change`
+        Call paths of waits, and how long they are.
+    """
+
+    first: NDArray[np.int64]
+    stop: NDArray[np.int64]
+    at_path: NDArray[np.int32]
+    change: NDArray[Any]
+    path: NDArray[np.int32]
+    wait: NDArray[Any]
 
 
 @kernel
@@ -131,8 +216,7 @@ def take_out(n, slot, path, value, out_path, out_value, start):
 @kernel
 def collect_segments(
     time, kind, region, node, start, base_row, action, number, parent, forgets, fills,
-    stop_times, flush_paths, mark_row, mark_what, mark_value, mark_cut, mark_time, join_row, join_cut,
-    state, last, slot, path, value, floor, entry_path, entry_value, segment_end,
+    stop_times, flush_paths, marks, joins, state, last, open_map, segments,
 ):  # fmt: skip
     """Add up the time between the events of one location by call path, from cut to cut.
 
@@ -155,28 +239,26 @@ def collect_segments(
         Whether time outside of all regions counts for the one that is entered next.
     stop_times, flush_paths : (n_flushes,) as `time`, int64
         Ends of the location's buffer flushes, and their call paths.
-    mark_row, mark_what, mark_value : (n_marks,) int64, int8, as `time`
-        Rows where something happens, ascending: CUT; FORK and JOIN_TEAM, time since the FORK; LEAVE_TEAM and END_IN_TEAM, time to
-        the JOIN.
-    mark_cut, mark_time : (n_marks,) int64, as `time`, written
-        Number of the cut at every mark, and when it is.
-    join_row, join_cut : (n_joins,) int64, written
-        Rows of the JOINs, and the cuts behind them.
+    marks : Marks
+        With times like `time`.
+    joins : Joins, written
     state : (N_STATE,) int64
     last : (1,) as `time`
         Time of the last contribution.
-    slot, path, value, floor
-        Map of the segment that is not complete (`add`).
-    entry_path, entry_value : (capacity,) int32, as `time`, written
-        Call paths and times of all segments.
-    segment_end : (capacity,) int64, written
-        One past the last entry of each segment; cut k lies between segments k - 1 and k.
+    open_map : OpenMap
+        Of the segment that is not complete.
+    segments : Maps, written
+        Cut k lies between segments k - 1 and k.
 
     Returns
     -------
     int
         The event to go on with: the number of events, or less where the arrays of entries are full.
     """
+    mark_row, mark_what, mark_value, mark_cut, mark_time = marks
+    join_row, join_cut = joins
+    slot, path, value, floor = open_map
+    segment_end, entry_path, entry_value = segments
     n = state[N_LISTED]
     n_entries, n_segments, mark = state[N_ENTRIES], state[N_SEGMENTS], state[N_MARKS]
     before, nothing = last[0], last.dtype.type(0)
@@ -277,10 +359,7 @@ def collect_segments(
 
 
 @kernel
-def sum_intervals(
-    start, first, stop, wait_first, wait_stop, at_path, change, prune, segment_end, entry_path, entry_value,
-    wait_path, wait, slot, path, value, floor, waited, out_end, out_path, out_value,
-):  # fmt: skip
+def sum_intervals(start, first, stop, inside, prune, segments, open_map, waited, out):
     """Add up the segments of intervals between cuts by call path; without the waits inside, if they are to be pruned.
 
     An interval that begins where the one before begins, and ends no earlier, goes on with its sums.
@@ -291,27 +370,27 @@ def sum_intervals(
         Interval to begin with.
     first, stop : (n,) int64
         First segment of each interval, and one past its last.
-    wait_first, wait_stop : (n,) int64
-        First of the waits inside, and one past the last.
-    at_path, change : (n,) int32, float64 or int64
-        Call path the interval begins in (-1 none), and what its time is changed by, though not below 0.
+    inside : Inside
+        Waits, and the calls that intervals begin in.
     prune : bool
         Keep what is positive after the waits are taken off; else all that is not zero, with waits.
-    segment_end, entry_path, entry_value
-        Segments, as `collect_segments` makes them, of several locations one after the other.
-    wait_path, wait : (n_waits,) int32, as `change`
-    slot, path, value, floor
-        Empty map (`add`).
-    waited : (n_call_paths,) as `change`
+    segments : Maps
+        As `collect_segments` makes them, of several locations one after the other.
+    open_map : OpenMap
+        Empty.
+    waited : (n_call_paths,) like the times
         Zeros.
-    out_end, out_path, out_value : (n,) int64, (capacity,) int32, (capacity,) as `change`; written
-        One past the last entry of each interval; call paths in ascending order and times.
+    out : Maps, written
 
     Returns
     -------
     int
         The interval to go on with: n, or less where the arrays of entries are full.
     """
+    wait_first, wait_stop, at_path, change, wait_path, wait = inside
+    slot, path, value, floor = open_map
+    segment_end, entry_path, entry_value = segments
+    out_end, out_path, out_value = out
     filled, nothing = out_end[start - 1] if start > 0 else np.int64(0), value.dtype.type(0)
     n, entry, since, wait_at = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     i = start

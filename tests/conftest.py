@@ -42,9 +42,10 @@ def enhance(tmp_path):
 def analyze(enhance):
     """Convert an archive of `otf2_writer` and return its severity cube, which must not contradict itself."""
     from tracecols.patterns.engine import analyze_model
+    from tracecols.schema.severity import DEFAULT
 
-    def run(archive):
-        cube = analyze_model(enhance(archive))
+    def run(archive, conventions=DEFAULT):
+        cube = analyze_model(enhance(archive), conventions)
         assert cube.violations() == []
         return cube
 

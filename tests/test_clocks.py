@@ -626,7 +626,7 @@ def test_reference__corrects_to_the_same_times(name, has_locks, tmp_path, monkey
         return
     # severities cell by cell; a millionth of a second is what a wait is added up of, 45 ns at each end
     wanted = pd.read_parquet(SHARED / "otf2_clocks" / f"{name}_corrected" / "reference.parquet")
-    cube = after.analyze()
+    cube = after.analyze("scalasca")
     key = ["property", "call_path", "rank", "thread"]
     ours = cube.frame([p for p in wanted.property.unique() if p in cube.properties.number])
     frames = [

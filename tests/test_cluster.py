@@ -63,7 +63,7 @@ def several(monkeypatch):
 # -- the same result -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("conventions", ["scalasca", "expert"])
+@pytest.mark.parametrize("conventions", ["exact", "scalasca", "expert"])
 def test_analyze__workers_find_what_threads_find(conventions, trace, client, several):
     cube = trace.analyze(conventions, cluster=client)
     assert differences(trace.analyze(conventions), cube) == []

@@ -474,7 +474,7 @@ def test_counts__sends_and_receives_count_without_their_other_side(part, archive
     send(mpi.ranks[0], 20, 22, 1, mpi.world, 1, 8)
     recv(mpi.ranks[1], 10, 34, 35, 0, mpi.world, 2, 16)
     recv(mpi.ranks[1], 40, 44, 45, 0, mpi.world, 3, 0)
-    cube = analyze(archive)
+    cube = analyze(archive, "scalasca")
     assert cells(cube, "comms_send") == {("MPI_Send", 0): 1}
     assert cells(cube, "bytes_sent") == {("MPI_Send", 0): 8}
     assert cells(cube, "comms_recv") == cells(cube, "syncs_recv") == {("MPI_Recv", 1): 1}

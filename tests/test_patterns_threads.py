@@ -64,7 +64,7 @@ def test_management__of_a_team_nobody_forked_is_none(archive, analyze):
     threads, team = archive.openmp(2)
     threads[0].enter(0, "main").leave(100, "main")
     threads[1].team_begin(20, team).call(20, 30, PARALLEL).team_end(30, team)
-    cube = analyze(archive)
+    cube = analyze(archive, "scalasca")
     assert cells(cube, "omp_management") == {}
     # the thread runs for 10 ticks, and idles besides as long as the master runs serially, as in the reference
     besides = "threads that run while their process runs serially: their idle time counts besides"

@@ -60,4 +60,4 @@ def test_reprs__of_comparisons_name_runs_times_and_what_differs(trace, cube):
     text = repr(tracecols.compare([cube, trace.analyze("expert")], names=["before", "after"]))
     assert text.splitlines()[0] == "<Comparison of 2 runs, locations by position>"
     assert "  before      3.253498 s, 2 processes, 6 threads" in text
-    assert "note: the rules of the analyses differ: expert, scalasca" in text
+    assert "note: the rules of the analyses differ: exact, expert" in text

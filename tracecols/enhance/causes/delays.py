@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -13,13 +12,14 @@ from tracecols.enhance.causes.index import PointIndex
 from tracecols.enhance.causes.pairs import END, IDLE
 from tracecols.enhance.causes.points import Times, time_type
 from tracecols.enhance.causes.quirks import Quirks
-from tracecols.enhance.causes.segments import Segments, TimeMaps, sum_intervals
+from tracecols.enhance.causes.segments import Segments, TimeMaps, sum_intervals, with_room
 from tracecols.enhance.columns import Columns, ColumnSource, CompoundTable, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import lookup
 from tracecols.enhance.partitions import Division
 from tracecols.enhance.spill import Spill, keep
 from tracecols.kernels import causes as kernels
+from tracecols.kernels.segments import Inside, Maps
 
 END_OF_EVENTS = np.iinfo(np.int64).max
 """Beyond the rows of the last location."""
@@ -90,7 +90,7 @@ class Intervals:
         begin = np.where(since >= 0, since + 1, index.start[points.location[until]])
         return sum_intervals(
             self._facts, self._quirks, self._spent, self.first(since, until) if first is None else first, self.stop(until),
-            (index.waits_before[begin], index.waits_before[until], of_since, change, index.wait_path, index.wait),
+            Inside(index.waits_before[begin], index.waits_before[until], of_since, change, index.wait_path, index.wait),
         )  # fmt: skip
 
     def spent(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> TimeMaps:
@@ -250,26 +250,18 @@ def find_delays(
     at = lookup(others[0], pair)
     call_path = pick(points.call_path, since)
     keeps = pick(facts.call_paths.met, call_path)
-    dense, end, total = (
-        np.zeros(len(facts.call_paths), dtype),
-        np.zeros(pair.size, np.int64),
-        np.zeros(pair.size, dtype),
-    )
-    out: list[NDArray[Any]] = [np.zeros(1 << 12, np.int32), np.zeros(1 << 12, dtype)]
+    dense, total = np.zeros(len(facts.call_paths), dtype), np.zeros(pair.size, dtype)
+    causing, other = (Maps(m.end, m.call_path, m.time) for m in (times, others[1]))
+    out = Maps(np.zeros(pair.size, np.int64), np.zeros(1 << 12, np.int32), np.zeros(1 << 12, dtype))
     done = 0
     while True:
-        done = int(
-            kernels.subtract_maps(
-                done, maps_of, at, within, times.end, times.call_path, times.time, others[1].end, others[1].call_path,
-                others[1].time, keeps, dense, end, *out, total,
-            )
-        )  # fmt: skip
+        done = int(kernels.subtract_maps(done, maps_of, at, within, causing, other, keeps, dense, out, total))
         if done == pair.size:
             break
-        out = [np.concatenate([a, np.zeros_like(a)]) for a in out]
-    n = int(end[-1]) if end.size else 0
-    entries = Columns(n, {"call_path": out[0][:n].copy(), "time": out[1][:n].copy()})
-    return Delays(pair, end, keep(entries, spill), total)
+        out = with_room(out)
+    n = int(out.end[-1]) if out.end.size else 0
+    entries = Columns(n, {"call_path": out.path[:n].copy(), "time": out.value[:n].copy()})
+    return Delays(pair, out.end, keep(entries, spill), total)
 
 
 def _alternating(

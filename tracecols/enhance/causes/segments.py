@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -79,28 +78,41 @@ class Segments:
         return self.cut_time[point - self.shift[location]]
 
 
+def open_map(dtype: DTypeLike, n_call_paths: int, limit: int) -> kernels.OpenMap:
+    """Make an empty map that holds the times of so many call paths.
+
+    Parameters
+    ----------
+    dtype : numpy.dtype
+        Of times.
+    n_call_paths, limit : int
+        How many there are; how many of them the map can hold.
+    """
+    return kernels.OpenMap(
+        np.full(n_call_paths, -1, np.int32), np.zeros(limit, np.int32), np.zeros(limit, dtype), np.zeros(1, dtype)
+    )
+
+
 class _Collector:
     """What `collect_segments` fills for one location."""
 
-    def __init__(self, dtype: DTypeLike, n_call_paths: int, limit: int, n_marks: int, n_joins: int) -> None:
+    def __init__(self, dtype: DTypeLike, n_call_paths: int, limit: int, n_joins: int) -> None:
         self.limit = limit
         self.state = np.zeros(kernels.N_STATE, np.int64)
         self.state[kernels.IN] = -1
         self.last = np.zeros(1, dtype)
-        self.slot = np.full(n_call_paths, -1, np.int32)
-        self.path, self.value, self.floor = np.zeros(limit, np.int32), np.zeros(limit, dtype), np.zeros(1, dtype)
+        self.open_map = open_map(dtype, n_call_paths, limit)
         room = max(1 << 12, 4 * limit)
-        self.entries: list[NDArray[Any]] = [np.zeros(room, np.int32), np.zeros(room, dtype)]
-        self.end = np.zeros(1 << 10, np.int64)
-        self.mark_cut, self.mark_time = np.zeros(n_marks, np.int64), np.zeros(n_marks, dtype)
-        self.joins = np.full(n_joins, -1, np.int64), np.zeros(n_joins, np.int64)
+        self.segments = kernels.Maps(np.zeros(1 << 10, np.int64), np.zeros(room, np.int32), np.zeros(room, dtype))
+        self.joins = kernels.Joins(np.full(n_joins, -1, np.int64), np.zeros(n_joins, np.int64))
 
     def grow(self) -> None:
         """Make room for more entries or segments."""
-        if self.state[kernels.N_ENTRIES] + 2 * self.limit > self.entries[0].size:
-            self.entries = [np.concatenate([a, np.zeros_like(a)]) for a in self.entries]
-        if self.state[kernels.N_SEGMENTS] + 4 > self.end.size:
-            self.end = np.concatenate([self.end, np.zeros_like(self.end)])
+        if self.state[kernels.N_ENTRIES] + 2 * self.limit > self.segments.path.size:
+            self.segments = with_room(self.segments)
+        end, path, value = self.segments
+        if self.state[kernels.N_SEGMENTS] + 4 > end.size:
+            self.segments = kernels.Maps(np.concatenate([end, np.zeros_like(end)]), path, value)
 
     def finish(self, forgets: bool, until: Times) -> None:
         """Close the last segment; of a worker what it has done since the last cut may be forgotten.
@@ -111,16 +123,17 @@ class _Collector:
         n = int(self.state[kernels.N_LISTED])
         if not forgets and not self.state[kernels.IDLES] and self.state[kernels.IN] >= 0 and (until > self.last).any():
             left = (until - self.last)[0]
-            n = kernels.add(int(self.state[kernels.IN]), left, n, self.slot, self.path, self.value, self.floor)
+            n = kernels.add(int(self.state[kernels.IN]), left, n, *self.open_map)
             self.state[kernels.N_LISTED] = n
             self.last = until.copy()
         n, at = int(self.state[kernels.N_LISTED]), int(self.state[kernels.N_ENTRIES])
         if not forgets:
-            kernels.take_out(n, self.slot, self.path, self.value, *self.entries, at)
+            kernels.take_out(n, *self.open_map[:3], *self.segments[1:], at)
             at += n
         n_segments = int(self.state[kernels.N_SEGMENTS])
-        self.end[n_segments] = at
-        self.end, self.entries = self.end[: n_segments + 1], [a[:at] for a in self.entries]
+        end, path, value = self.segments
+        end[n_segments] = at
+        self.segments = kernels.Maps(end[: n_segments + 1], path[:at], value[:at])
 
 
 def segments(
@@ -198,46 +211,35 @@ def segments(
         order = np.argsort(rows, kind="stable")
         thread_rows = teams.events[i]
         limit = LIMIT if quirks.limits_maps else max(len(tree), 1)
-        collector = _Collector(dtype, len(tree), limit, rows.size, int(IS_JOIN[thread_rows.kind].sum()))
-        _collect(
-            facts,
-            quirks,
-            scans,
-            teams,
-            i,
-            collector,
-            met,
-            parent,
-            forgets,
-            fills and not is_worker,
-            rows[order],
-            what[order],
-            value[order],
+        collector = _Collector(dtype, len(tree), limit, int(IS_JOIN[thread_rows.kind].sum()))
+        marks = kernels.Marks(
+            rows[order], what[order], value[order], np.zeros(rows.size, np.int64), np.zeros(rows.size, dtype)
         )
+        _collect(facts, quirks, scans, teams, i, collector, met, parent, forgets, fills and not is_worker, marks)
         collector.finish(forgets, times(np.array([scans[i].last_time] if fills and scans[i].n else [], np.int64)))
         mark_cut, mark_time = np.empty(rows.size, np.int64), np.empty(rows.size, dtype)
-        mark_cut[order], mark_time[order] = collector.mark_cut, collector.mark_time
+        mark_cut[order], mark_time[order] = marks.cut, marks.time
         cut, cut_time = np.empty(here.size, np.int64), np.empty(here.size, dtype)
         cut[~is_end], cut_time[~is_end] = n_segments + mark_cut[: real.size], mark_time[: real.size]
         first[i] = begin[i] = n_segments
         if (rows == second).any() and fills and not is_worker:
             begin[i] += mark_cut[rows == second][0]
-        ends.append(collector.end + n_entries)
-        n_segments += collector.end.size
-        n_entries += collector.entries[0].size
+        ends.append(collector.segments.end + n_entries)
+        n_segments += collector.segments.end.size
+        n_entries += collector.segments.path.size
         stop[i] = n_segments
         cut[is_end], cut_time[is_end] = n_segments, collector.last[0]
         cuts.append(cut)
         cut_times.append(cut_time)
-        found = collector.joins[0] >= 0
-        joins.append((collector.joins[0][found], collector.joins[1][found] + first[i]))
+        found = collector.joins.row >= 0
+        joins.append((collector.joins.row[found], collector.joins.cut[found] + first[i]))
         done.append(collector)
     nothing = np.zeros(0, np.int64)
     entries = Columns(
         n_entries,
         {
-            "call_path": np.concatenate([np.zeros(0, np.int32), *(c.entries[0] for c in done)]),
-            "time": np.concatenate([np.zeros(0, dtype), *(c.entries[1] for c in done)]),
+            "call_path": np.concatenate([np.zeros(0, np.int32), *(c.segments.path for c in done)]),
+            "time": np.concatenate([np.zeros(0, dtype), *(c.segments.value for c in done)]),
         },
     )
     return Segments(
@@ -249,7 +251,7 @@ def segments(
 
 def _collect(
     facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], teams: Teams, location: int, c: _Collector, met: NDArray[np.int64],
-    parent: NDArray[np.int64], forgets: bool, fills: bool, rows: NDArray[np.int64], what: NDArray[np.int8], value: Times,
+    parent: NDArray[np.int64], forgets: bool, fills: bool, marks: kernels.Marks,
 ) -> None:  # fmt: skip
     """Go through the events of one location."""
     times = clock(facts, quirks)
@@ -275,8 +277,7 @@ def _collect(
             at = int(
                 kernels.collect_segments(
                     time, columns["kind"], columns["region"], node, at, base, ACTION, number, parent, forgets, fills, stops,
-                    flush_paths, rows, what, value, c.mark_cut, c.mark_time, *c.joins, c.state, c.last, c.slot, c.path, c.value, c.floor,
-                    *c.entries, c.end,
+                    flush_paths, marks, c.joins, c.state, c.last, c.open_map, c.segments,
                 )
             )  # fmt: skip
             if at == n:
@@ -308,7 +309,7 @@ class TimeMaps:
 
 def sum_intervals(
     facts: Facts, quirks: Quirks, spent: Segments, first: NDArray[np.int64], stop: NDArray[np.int64],
-    pruned: tuple[Any, ...] | None = None,
+    pruned: kernels.Inside | None = None,
 ) -> TimeMaps:  # fmt: skip
     """Add up segments by call path.
 
@@ -321,33 +322,37 @@ def sum_intervals(
     spent : Segments
     first, stop : (n,) int64
         First segment of each interval, and one past its last.
-    pruned : tuple of arrays, optional
-        `wait_first`, `wait_stop`, `at_path`, `change`, `wait_path`, `wait` of `kernels.segments.sum_intervals`: take waits off.
+    pruned : Inside, optional
+        What is inside of the intervals: take waits off.
     """
     n = first.size
     is_pruned = pruned is not None
     nothing, dtype = np.zeros(n, np.int64), time_type(quirks)
-    wait_first, wait_stop, at_path, change, wait_path, wait = pruned or (
-        nothing, nothing, np.full(n, -1, np.int32), np.zeros(n, dtype), np.zeros(0, np.int32), np.zeros(0, dtype),
-    )  # fmt: skip
+    inside = pruned or kernels.Inside(
+        nothing, nothing, np.full(n, -1, np.int32), np.zeros(n, dtype), np.zeros(0, np.int32), np.zeros(0, dtype)
+    )
     n_call_paths = len(facts.call_paths)
     limit = LIMIT if quirks.limits_maps else max(n_call_paths, 1)
-    slot, waited = np.full(n_call_paths, -1, np.int32), np.zeros(n_call_paths, dtype)
-    path, value, floor = np.zeros(limit, np.int32), np.zeros(limit, dtype), np.zeros(1, dtype)
-    end = np.zeros(n, np.int64)
+    waited, filling = np.zeros(n_call_paths, dtype), open_map(dtype, n_call_paths, limit)
     room = max(1 << 12, 8 * n, 2 * limit)
-    out: list[NDArray[Any]] = [np.zeros(room, np.int32), np.zeros(room, dtype)]
-    entry_path, entry_time = spent.entries.column("call_path"), spent.entries.column("time")
+    out = kernels.Maps(np.zeros(n, np.int64), np.zeros(room, np.int32), np.zeros(room, dtype))
+    of_segments = kernels.Maps(spent.end, spent.entries.column("call_path"), spent.entries.column("time"))
     at = 0
     while True:
-        at = int(
-            kernels.sum_intervals(
-                at, first, stop, wait_first, wait_stop, at_path, change, is_pruned, spent.end, entry_path, entry_time,
-                wait_path, wait, slot, path, value, floor, waited, end, *out,
-            )
-        )  # fmt: skip
+        at = int(kernels.sum_intervals(at, first, stop, inside, is_pruned, of_segments, filling, waited, out))
         if at == n:
             break
-        out = [np.concatenate([a, np.zeros_like(a)]) for a in out]
-    filled = int(end[-1]) if n else 0
-    return TimeMaps(end, out[0][:filled], out[1][:filled])
+        out = with_room(out)
+    filled = int(out.end[-1]) if n else 0
+    return TimeMaps(out.end, out.path[:filled], out.value[:filled])
+
+
+def with_room(maps: kernels.Maps) -> kernels.Maps:
+    """Return maps that are being written with twice as much room for entries.
+
+    Parameters
+    ----------
+    maps : Maps
+    """
+    path, value = (np.concatenate([a, np.zeros_like(a)]) for a in (maps.path, maps.value))
+    return kernels.Maps(maps.end, path, value)

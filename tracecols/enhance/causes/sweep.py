@@ -96,9 +96,10 @@ def sweep_costs(
     since = np.where(pairs.cause_since >= 0, pairs.cause_since, beginning)
     p2p, is_idle = kind < N_P2P_KINDS, kind == IDLE
     others = facts.locations.n_threads[points.location[cause]].astype(np.int64) - 1
-    pair_start = np.searchsorted(cause, np.arange(n_points + 1))
+    listed = kernels.Pairs(np.searchsorted(cause, np.arange(n_points + 1)), waiting, kind, since, pairs.counts_from)
     shares, propagated = np.zeros((n, len(DELAYS)), dtype), np.zeros(wait.size, dtype)
-    cost = np.zeros((wait.size, len(DELAYS)), dtype)
+    costs = kernels.Costs(np.zeros((wait.size, len(DELAYS)), dtype), shares, propagated)
+    waiting_points = kernels.Waiting(before, wait)
     begin = np.where(pairs.own_since >= 0, pairs.own_since, since)
     waited = _sums(wait, before[begin + 1], before[cause])
     whole = total + waited
@@ -106,10 +107,8 @@ def sweep_costs(
     if not quirks.rounds_seconds:
         ordered, n_forced = _ordered(facts, points, pairs)
         charged, scratch = np.zeros(n, np.int64), np.zeros((4, wait.size + 1), np.int64)
-        kernels.divide_costs(
-            ordered, pair_start, waiting, kind, total, np.where(is_idle, others * whole, pairs.wait), since, pairs.counts_from,
-            before, wait, N_P2P_KINDS, cost, shares, propagated, charged, *scratch,
-        )  # fmt: skip
+        amount = np.where(is_idle, others * whole, pairs.wait)
+        kernels.divide_costs(ordered, listed, total, amount, waiting_points, N_P2P_KINDS, costs, charged, *scratch)
         return Factors(charged, shares, np.where(p2p, pairs.wait - charged, 0), propagated, lost, n_forced)
 
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -120,10 +119,8 @@ def sweep_costs(
     n_forced = 0
     if has_mpi(facts) or not quirks.leaves_out_others:
         ordered, n_forced = _ordered(facts, points, pairs)
-        kernels.scale_costs(
-            ordered, pair_start, waiting, kind, scale, whole, waited, since, pairs.counts_from, before, wait, N_P2P_KINDS,
-            DELAYS.index("thread_barrier") if quirks.ends_costs_at_barriers else -1, cost, shares, propagated,
-        )  # fmt: skip
+        thread_kind = DELAYS.index("thread_barrier") if quirks.ends_costs_at_barriers else -1
+        kernels.scale_costs(ordered, listed, scale, whole, waited, waiting_points, N_P2P_KINDS, thread_kind, costs)
     return Factors(scale, shares, np.where(p2p, scale * waited, 0.0), propagated, lost, n_forced)
 
 
