@@ -43,7 +43,7 @@ def test_master__may_have_a_higher_identifier_than_its_worker(archive, enhance, 
     assert model.locations.thread.tolist() == [1, 0]
     assert model.locations.master.tolist() == [1, 1]
     assert model.locations.workers.tolist() == [0]
-    cube = analyze_model(model)
+    cube = analyze_model(model, "scalasca")
     assert cells(cube, "omp_idle_threads") == {("main", 0, 1): 40}
     assert cells(cube, "time") == {(n, 0, *t): v for n, v in (("main", 40), (PARALLEL, 60)) for t in ((), (1,))}
     assert cube.facts["counts"] == {}
