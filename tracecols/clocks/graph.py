@@ -68,7 +68,11 @@ class MappedArrays:
             try:
                 with path.open("wb") as file:
                     # room for all of it: what is mapped cannot tell later that the disk is full
-                    os.posix_fallocate(file.fileno(), 0, size)
+                    reserve = getattr(os, "posix_fallocate", None)
+                    if reserve is None:
+                        file.truncate(size)
+                    else:
+                        reserve(file.fileno(), 0, size)
                 array = np.memmap(path, dtype, "r+", shape=(n,))
             except OSError as error:
                 raise AnalysisError(
