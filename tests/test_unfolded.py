@@ -52,7 +52,8 @@ def test_phases__from_call_to_call_and_bins_are_roots():
             cube = trace.analyze(**given)
             unfolded = cube.with_phases_as_call_paths()
             by_hand = {
-                (f"{root}={k}/{path}" if k >= 0 else path, rank): v for (path, rank, k), v in by_period(cube, "time").items()
+                (f"{root}={k}/{path}" if k >= 0 else path, rank): v
+                for (path, rank, k), v in by_period(cube, "time").items()
             }
             assert own(unfolded, "time") == by_hand
         with pytest.raises(SeverityError, match="does not tell when"):

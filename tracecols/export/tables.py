@@ -142,7 +142,9 @@ def trees(cube: SeverityCube) -> dict[str, Any]:
     }
 
 
-def export(source: Path, output: Path, table: str = "events", wide: bool = False, *, force: bool = False, unfolds: bool = False) -> None:
+def export(
+    source: Path, output: Path, table: str = "events", wide: bool = False, *, force: bool = False, unfolds: bool = False
+) -> None:
     """Write a severity cube, or a table of a store; the output's ending says the format.
 
     Parameters

@@ -10,7 +10,7 @@ from tracecols.enhance.call_paths import PeriodCallPaths
 from tracecols.enhance.model import Model
 from tracecols.enhance.periods import BIN
 from tracecols.errors import AnalysisError
-from tracecols.kernels.replay import index_edges
+from tracecols.kernels import periods as kernels
 from tracecols.severity.cells import Cells
 from tracecols.severity.periods import PeriodAxis, PeriodCells
 
@@ -78,13 +78,21 @@ def period_cells(model: Model, cells: Cells) -> PeriodCells:
     """Tell call paths and periods of cells apart; O(n), as call paths by period are in the order of periods."""
     labels = model.call_paths
     assert isinstance(labels, PeriodCallPaths)  # asked of divided models only
-    label, location = cells.key >> 32, (cells.key & 0xFFFFFFFF).astype(np.int32)
-    path = labels.label_path[label]
     n_locations = model.n_locations
-    number, n = path.astype(np.int64) * n_locations + location, len(labels.whole) * n_locations
-    # counted as long as there are not many more cells than values
-    order = index_edges(number, n)[1] if n < SPARSE * label.size else np.argsort(number, kind="stable")
-    return PeriodCells(path[order], location[order], labels.period[label[order]], cells.value[order])
+    n = len(labels.whole) * n_locations
+    if n >= SPARSE * len(cells):
+        # too many cells to count for few values
+        label, location = cells.key >> 32, (cells.key & 0xFFFFFFFF).astype(np.int32)
+        path = labels.label_path[label]
+        order = np.argsort(path.astype(np.int64) * n_locations + location, kind="stable")
+        return PeriodCells(path[order], location[order], labels.period[label[order]], cells.value[order])
+    call_path, location, period = (np.empty(len(cells), np.int32) for _ in range(3))
+    value = np.empty_like(cells.value)
+    kernels.split_cells(
+        cells.key, cells.value, labels.label_path, labels.period, n_locations, np.zeros(n + 1, np.int64), call_path, location,
+        period, value,
+    )  # fmt: skip
+    return PeriodCells(call_path, location, period, value)
 
 
 def sum_of_periods(parts: PeriodCells) -> Cells:
