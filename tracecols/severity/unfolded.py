@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,15 +11,15 @@ from tracecols.errors import SeverityError
 from tracecols.severity.axes import CallAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.periods import OUTSIDE
+from tracecols.severity.queries import Severities
 
-if TYPE_CHECKING:
-    from tracecols.severity.cube import SeverityCube
+Cube = TypeVar("Cube", bound=Severities)
 
 INSTANCE = "instance"
 """What Score-P calls the instances of a region that it tells apart: `instance=0` below the region, and so on."""
 
 
-def with_phases_as_call_paths(cube: SeverityCube) -> SeverityCube:
+def with_phases_as_call_paths(cube: Cube) -> Cube:
     """Return the same severities with the phases as call paths of their own, as Score-P tells the instances of dynamic regions apart.
 
     Below a region whose instances are phases stands `instance=k` for each, with what happens in it. Phases that last from one call to the next,
@@ -105,7 +105,7 @@ def _heads(axis: CallAxis, path: NDArray[np.int64], as_roots: bool) -> NDArray[n
 
 
 def _tree(
-    cube: SeverityCube, path: NDArray[np.int64], period: NDArray[np.int64], is_phase: NDArray[np.bool_], parent: NDArray[np.int64],
+    cube: Severities, path: NDArray[np.int64], period: NDArray[np.int64], is_phase: NDArray[np.bool_], parent: NDArray[np.int64],
     depth: NDArray[np.int32],
 ) -> CallAxis:  # fmt: skip
     """Return the call tree of some call paths in periods, in depth-first order."""
