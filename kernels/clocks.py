@@ -59,17 +59,178 @@ def amortise(time, forward, limit, stretch, lookback, shift):
 
 
 @kernel
-def earliest_heads(tail, head, lag, time, earliest):
-    """Find when each tail happens at the latest, `earliest[tail]`, that is before all of its heads: by their times without the lags, edge by edge."""
-    for e in range(tail.size):
-        earliest[tail[e]] = min(earliest[tail[e]], time[head[e]] - lag[e])
+def mark_rows(rows, bits):
+    """Mark rows in a set of bits; what lies beyond it is left out."""
+    for i in range(rows.size):
+        if rows[i] < 8 * bits.size:
+            bits[rows[i] >> 3] |= np.uint8(1 << (rows[i] & 7))
 
 
 @kernel
-def latest_tails(tail, head, lag, time, latest):
-    """Find when each head happens at the earliest, `latest[head]`, that is behind all of its tails: by their times and the lags, edge by edge."""
+def place_conditions(tail, head, condition, is_inferred, at, waiting, out_head, out_condition, out_inferred):
+    """Put conditions to those of the same tail; `at` holds where the next one of each tail goes, `waiting` counts those into each head."""
     for e in range(tail.size):
-        latest[head[e]] = max(latest[head[e]], time[tail[e]] + lag[e])
+        place = at[tail[e]]
+        at[tail[e]] = place + 1
+        waiting[head[e]] += 1
+        out_head[place] = head[e]
+        out_condition[place] = condition[e]
+        out_inferred[place] = is_inferred[e]
+
+
+@inner_part
+def lag_of(tail, head, condition, late, latency, n_transfers, n):
+    """Return how much later the head of a condition has to be than its tail, at least; a hub takes no time: what passes through it is late behind it."""
+    lag = np.int64(0)
+    if head < n and condition < n_transfers:
+        lag += latency
+    if late.size:
+        if head < n:
+            lag += late[head]
+        if tail < n:
+            lag -= late[tail]
+    return lag
+
+
+@kernel
+def sweep_forward(
+    first, time, start, head, condition, late, latency, n_transfers, shrink, waiting, result, at, ready, is_blocked, hubs
+):  # fmt: skip
+    """Find the earliest times that satisfy all conditions, none earlier than recorded; O(nodes + conditions).
+
+    Every location goes on until it meets a node that waits for others.
+
+    Parameters
+    ----------
+    first : (n_locations + 1,) int64
+        First node of each location.
+    time : (n,) int64
+        Recorded ticks, never decreasing at a location.
+    start : (n_all + 1,) int32 or int64
+        First condition of each tail; hubs follow the nodes.
+    head, condition : (n_conditions,) int32 or int64, int8
+    late : (n,) int64
+        By how much nodes were recorded behind events with later times; empty if none was.
+    latency : int
+        Ticks that pass at least in conditions whose kind is less than `n_transfers`.
+    n_transfers : int
+    shrink : float
+        Share by which intervals may become shorter behind a node that was moved.
+    waiting : (n_all,) int32
+        How many conditions lead to each; counted down.
+    result : (n_all,) int64, written
+        Holds the recorded times, for hubs a time before all.
+    at, ready : (n_locations,) int64
+        The first nodes; scratch.
+    is_blocked : (n_locations,) bool
+        False.
+    hubs : (n_hubs + 1,) int64
+        Scratch.
+    """
+    n = time.size
+    for i in range(at.size):
+        ready[i] = at.size - 1 - i
+    n_ready = at.size
+    while n_ready > 0:
+        n_ready -= 1
+        here = ready[n_ready]
+        while at[here] < first[here + 1]:
+            node = at[here]
+            if waiting[node] > 0:
+                is_blocked[here] = True
+                break
+            if node > first[here]:
+                gap = time[node] - time[node - 1]
+                least = result[node - 1] + gap - np.int64(np.floor(shrink * np.float64(gap)))
+                result[node] = max(result[node], least)
+            at[here] += 1
+            tail, n_hubs = node, 0
+            while True:
+                for e in range(start[tail], start[tail + 1]):
+                    to = np.int64(head[e])
+                    lag = lag_of(tail, to, condition[e], late, latency, n_transfers, n)
+                    result[to] = max(result[to], result[tail] + lag)
+                    waiting[to] -= 1
+                    if waiting[to] > 0:
+                        continue
+                    if to >= n:
+                        hubs[n_hubs] = to
+                        n_hubs += 1
+                        continue
+                    low, high = 0, at.size
+                    while low + 1 < high:
+                        middle = (low + high) // 2
+                        if first[middle] <= to:
+                            low = middle
+                        else:
+                            high = middle
+                    if is_blocked[low] and at[low] == to:
+                        is_blocked[low] = False
+                        ready[n_ready] = low
+                        n_ready += 1
+                if n_hubs == 0:
+                    break
+                n_hubs -= 1
+                tail = hubs[n_hubs]
+
+
+@kernel
+def limit_tails(low, high, start, head, condition, late, latency, n_transfers, forward, limit_of_hub, limit):
+    """Find when some tails happen at the latest, that is before all of their heads; hubs from the last to the first.
+
+    Parameters
+    ----------
+    low, high : int
+        Nodes, or all hubs.
+    start, head, condition, late, latency, n_transfers
+        As for `sweep_forward`.
+    forward : (n_all,) int64
+        Times of heads.
+    limit_of_hub : (n_hubs,) int64
+        When hubs happen at the latest; of those with a lower number than a tail nothing is asked.
+    limit : (high - low,) int64, written
+        The times; holds one after all. For hubs the same as `limit_of_hub`.
+    """
+    n = forward.size - limit_of_hub.size
+    for tail in range(high - 1, low - 1, -1):
+        for e in range(start[tail], start[tail + 1]):
+            to = np.int64(head[e])
+            time = forward[to] if to < n else limit_of_hub[to - n]
+            lag = lag_of(tail, to, condition[e], late, latency, n_transfers, n)
+            limit[tail - low] = min(limit[tail - low], time - lag)
+
+
+@kernel
+def count_violations(time, shift, start, head, condition, late, latency, n_transfers, latest, counts):
+    """Count by kind the conditions that times violate.
+
+    Parameters
+    ----------
+    time, shift : (n,) int64
+        Ticks, and what is to be added to them; that may be empty.
+    start, head, condition, late, latency, n_transfers
+        As for `sweep_forward`.
+    latest : (n_hubs,) int64, written
+        When hubs happen; holds a time before all. Those in a chain follow each other by number.
+    counts : (n_kinds,) int64, written
+        Zeros.
+    """
+    n, moved = time.size, shift.size > 0
+    for into_hubs in (True, False):
+        for tail in range(n + latest.size):
+            if tail >= n:
+                at = latest[tail - n]
+            else:
+                at = time[tail] + shift[tail] if moved else time[tail]
+            for e in range(start[tail], start[tail + 1]):
+                to = np.int64(head[e])
+                if (to >= n) != into_hubs:
+                    continue
+                until = at + lag_of(tail, to, condition[e], late, latency, n_transfers, n)
+                if into_hubs:
+                    latest[to - n] = max(latest[to - n], until)
+                elif (time[to] + shift[to] if moved else time[to]) < until:
+                    counts[condition[e]] += 1
 
 
 @inner_part
@@ -123,6 +284,29 @@ def shift_events(row, time, node_row, node_time, node_shift, node, shrink, stret
             node += 1
         shift[i] = shift_between(time[i], node, node_time, node_shift, shrink, stretch)
     return node
+
+
+@kernel
+def follow_events(time, node_time, node_shift, shrink, stretch, shift):
+    """Find by how much a location moves that has no nodes of its own and follows another one, at the same recorded times; O(n).
+
+    Parameters
+    ----------
+    time : (n,) int64
+        Ticks, never decreasing.
+    node_time, node_shift : (n_nodes,) int64
+        Nodes of the location that is followed.
+    shrink, stretch : float
+        As for `shift_events`.
+    shift : (n,) int64
+        Ticks to be added; the larger of what is there and what is found.
+    """
+    node = np.searchsorted(node_time, time[0], side="right") if time.size else 0
+    for i in range(time.size):
+        # of events at one time the last
+        while node < node_time.size and node_time[node] <= time[i]:
+            node += 1
+        shift[i] = max(shift[i], shift_between(time[i], node, node_time, node_shift, shrink, stretch))
 
 
 @kernel

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ import tracecols
 from benchmarks import generate
 from tracecols.cli import group
 from tracecols.clocks.corrected import CORRECTED
-from tracecols.clocks.correction import Bounds
+from tracecols.clocks.correction import CONDITION_TABLES, Bounds
 from tracecols.errors import AnalysisError, StoreError
 from tracecols.kernels import clocks as kernels
 from tracecols.schema import EventKind as K
@@ -211,11 +212,29 @@ def test_locks__stay_in_turn_when_one_thread_moves(archive, opened, corrected):
     assert "alternate" not in result.output
 
 
-def test_streams_of_devices__are_told_of_since_they_do_not_move(archive, opened):
-    early_message(archive)
-    with archive.location("stream", archive.process("p"), "gpu") as stream:
-        stream.enter(1_000, "kernel").leave(1_100, "kernel")
-    assert opened(archive).correct().notes == ["1 streams of devices, which are not moved with their hosts"]
+def test_streams_of_devices__move_with_their_hosts_so_that_launches_precede_kernels(archive, opened, corrected):
+    mpi = archive.mpi(2, 2)
+    (a, _), (b, _) = mpi.threads
+    a.enter(0, "MPI_Send").send(2_000, 1, mpi.world, 7, 64).leave(2_001, "MPI_Send")
+    # received 500 ticks before it is sent; the kernel begins 5 ticks after its launch, and ends before the call that waits for it
+    b.enter(0, "MPI_Recv").recv(1_500, 0, mpi.world, 7, 64).leave(1_501, "MPI_Recv")
+    b.enter(1_600, "cuLaunchKernel").leave(1_610, "cuLaunchKernel")
+    b.enter(1_620, "cuStreamSynchronize").leave(1_710, "cuStreamSynchronize")
+    with archive.location("stream", b.process, "gpu") as stream:
+        stream.enter(100, "earlier").leave(110, "earlier").enter(1_605, "kernel").leave(1_700, "kernel")
+    with archive.location("of the other process", a.process, "gpu") as other:
+        other.enter(1_607, "kernel").leave(1_702, "kernel")
+    trace = opened(archive)
+    before, after = trace.read_events(), corrected(trace, stretch=0.5, shrink=0.0).read_events()
+    shift = (after.time - before.time).to_numpy()
+
+    def of(time):
+        return shift[(before.time == time).to_numpy()].tolist()
+
+    assert of(1_600) == of(1_605) == of(1_710) == of(1_700) == [500]
+    # before the correction the shift rises, on both alike; the other process does not move
+    assert of(100) == [0] and of(1_500) == [500]
+    assert of(1_607) == of(1_702) == [0]
 
 
 def test_contradictions__are_refused(archive, opened):
@@ -508,7 +527,7 @@ def test_partitions_and_workers__do_not_change_the_times(tmp_path, monkeypatch):
     violations, wanted = one.frame("clock_violations", raw=True), times(one.correct().save(tmp_path / "one.trace"))
     for module, name, value in (
         ("enhance.partitions", "PARTITION_ROWS", 50), ("enhance.collectives", "BUCKET_ROWS", 5), ("slices.source", "ROWS", 7),
-        ("clocks.corrected", "ROWS", 7), ("enhance.spill", "BUDGET", 0),
+        ("clocks.corrected", "ROWS", 7), ("enhance.spill", "BUDGET", 0), ("clocks.graph", "HELD", 0), ("clocks.graph", "CHUNK", 5),
     ):  # fmt: skip
         monkeypatch.setattr(f"tracecols.{module}.{name}", value)
     two = tracecols.open(path, jobs=3)
@@ -518,6 +537,30 @@ def test_partitions_and_workers__do_not_change_the_times(tmp_path, monkeypatch):
     assert correction.change == one.correct().change
     assert times(correction.save(tmp_path / "two.trace")) == wanted
     pd.testing.assert_frame_equal(pd.read_parquet(two.scan("clock_violations").files[0]), violations, check_like=True)
+
+
+def test_memory__of_the_graph_is_less_than_half_of_what_it_was(archive, opened):
+    """It was 114 B per event that takes part in a condition; arrays beyond `HELD` stand in files."""
+    from tracecols.clocks.graph import ClockGraph
+
+    n = 20_000
+    mpi = archive.mpi(2)
+    for rank, other in zip(mpi.ranks, (1, 0), strict=True):
+        rank.enter(0, "main")
+        for k in range(n):
+            # each receives what the other one has sent before
+            rank.send(10 * k + 1, other, mpi.world, 7, 8).recv(10 * k + 5, other, mpi.world, 7, 8)
+        rank.leave(10 * n, "main")
+    model = opened(archive).model
+    found = [part for name in CONDITION_TABLES for part in model.every(name)]
+    ClockGraph.of(model.facts, found, 1)
+    tracemalloc.start()
+    graph = ClockGraph.of(model.facts, found, 1)
+    shift = graph.backward(graph.forward(0, 1e-5), 0, 0.01)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(graph) == 4 * n == shift.size
+    assert peak < 57 * len(graph) + (1 << 20)
 
 
 # -- EPILOG ------------------------------------------------------------------------------------------------------------

@@ -380,6 +380,31 @@ def test_proposals__are_executed_equally_often_by_all_processes():
     assert found.regularity.tolist() == [1.0, 1.0]
 
 
+def test_proposals__are_nothing_in_parallel_regions_that_others_take_no_part_in():
+    """What the master does beside other threads divides its own time only."""
+    program = Program(processes=1, threads=2)
+    master, worker = program.locations
+    master.enter(0, "main")
+    for k in range(3):
+        t = 10 + 40 * k
+        master.enter(t, "step").fork(t + 2).begin_team(t + 2).enter(t + 3, "!$omp parallel @a.c:1")
+        worker.begin_team(t + 2).enter(t + 4, "!$omp parallel @a.c:1").enter(t + 5, "work").leave(t + 15)
+        master.enter(t + 5, "work").leave(t + 15)
+        worker.leave(t + 20).end_team(t + 21)
+        master.leave(t + 20).end_team(t + 21).join(t + 22).leave(t + 25)
+    master.leave(130)
+    with program.trace() as trace:
+        found = trace.phases().phases.tolist()
+    assert found[0] == "from:step" and not any("work" in name for name in found)
+
+
+@pytest.mark.parametrize("name", ["omp_tasks", "omp_basic"])
+def test_proposals__of_tasks_and_of_timers_are_none(converted, name, recwarn):
+    """Tasks count as visits where they were scheduled; calls that follow each other at any distance are no iterations."""
+    assert tracecols.open(converted(name)).phases().empty
+    assert not recwarn.list
+
+
 def test_similar_periods__groups_phases_and_names_outliers():
     program = Program()
     main = program.masters[0].enter(0, "main")

@@ -1682,12 +1682,9 @@ def test_layout__fits_the_window(browser, page, width, theme):
     report.context.close()
 
 
-@pytest.mark.slow
-def test_widget__shows_the_same_and_tells_its_selection(browser, cube, tmp_path):
-    pytest.importorskip("anywidget")
-    shown = cube.view(height=400)
+def in_notebook(browser, shown, height):
+    """Show a widget in a page of ours; return the page and what goes wrong in it."""
     # anywidget hands the bytes over as a DataView; here a page of ours does
-    (tmp_path / "viewer.js").write_text(shown._esm, encoding="utf-8")
     context = browser.new_context(viewport={"width": 1000, "height": 700}, bypass_csp=True)
     shell = context.new_page()
     trouble = []
@@ -1702,8 +1699,16 @@ def test_widget__shows_the_same_and_tells_its_selection(browser, cube, tmp_path)
             const model = { get: (k) => window.state[k], set: (k, v) => { window.state[k] = v; }, save_changes: () => {}, on: () => {} };
             window.stop = await widget.render({ model, el: document.getElementById("cell") });
         }""",
-        [shown._esm, base64.b64encode(shown.data).decode(), 400],
+        [shown._esm, base64.b64encode(shown.data).decode(), height],
     )
+    return shell, trouble
+
+
+@pytest.mark.slow
+def test_widget__shows_the_same_and_tells_its_selection(browser, cube):
+    pytest.importorskip("anywidget")
+    shown = cube.view(height=400)
+    shell, trouble = in_notebook(browser, shown, 400)
     shell.wait_for_function("() => window.state.selection")
     assert shell.locator("[data-pane=properties] .tc-row").count() > 5
     assert shell.evaluate("() => window.state.selection.properties") == [["omp_idle_threads", False]]
@@ -1714,4 +1719,39 @@ def test_widget__shows_the_same_and_tells_its_selection(browser, cube, tmp_path)
     shell.evaluate("() => window.stop()")
     assert shell.locator(".tracecols").count() == 0
     assert trouble == []
-    context.close()
+    shell.context.close()
+
+
+@pytest.mark.slow
+def test_widget__of_a_divided_cube_has_the_pane_time(browser, divided):
+    """The heat map is there with its worst period, and a click on a period scopes the trees to it."""
+    pytest.importorskip("anywidget")
+    cube = divided["phase"]
+    shown = cube.view(height=680)
+    # the bytes are those of the report, with the blocks of periods behind all others
+    packed = container.pack(cube)
+    assert len(packed.blocks) == 3 * len(cube.properties.id)
+    assert bytes(shown.data).endswith(b"".join(packed.blocks))
+    shell, trouble = in_notebook(browser, shown, 680)
+    shell.wait_for_function("() => window.state.selection")
+    row = f'[data-pane=properties] .tc-row[data-node="{cube.properties.number["visits"]}"]'
+    shell.locator(f"{row} .tc-name").click()
+    pane = shell.locator("[data-pane=time]")
+    assert pane.count() == 0  # there is little room: it is asked for
+    shell.get_by_role("button", name="Time: when it happened").click()
+    worst = int(cube.over_time("visits", by="total")["visits"].idxmax())
+    shell.wait_for_function(
+        "(text) => document.querySelector('[data-pane=time]').innerText.includes(text)", arg=f"worst: phase {worst},"
+    )
+    shell.mouse.click(*time_place(cube, 2, 1)(pane.locator("canvas").bounding_box()))
+    shell.wait_for_function(
+        """([row, wanted]) => {
+            const shown = parseFloat(document.querySelector(row).title.split("\\n")[1]);
+            return Math.abs(shown - wanted) <= 1e-9 * wanted;
+        }""",
+        arg=[row, only(cube, 2, 2).total("visits")],
+        timeout=10_000,
+    )
+    shell.evaluate("() => window.stop()")
+    assert trouble == []
+    shell.context.close()

@@ -41,6 +41,12 @@ PIECES = (".otf2", *TIMELINES)
 @click.option(
     "--critical-path/--no-critical-path", default=None, help="Timeline: show the critical path.  [default: yes]"
 )
+@click.option(
+    "--phases-as-call-paths",
+    "unfolds",
+    is_flag=True,
+    help="Severities: phases, or bins, become call paths, for tools that know no phases.",
+)
 @click.option("--force", is_flag=True, help="Replace an output that was made in another way.")
 @click.option(
     "--jobs", type=click.IntRange(1), metavar="N", help="Archive, timeline: threads.  [default: one per core]"
@@ -56,6 +62,7 @@ def export(
     waits: str | None,
     around: str | None,
     critical_path: bool | None,
+    unfolds: bool,
     force: bool,
     jobs: int | None,
 ) -> None:
@@ -64,7 +71,8 @@ def export(
     \b
     A cube becomes a long table: property, call_path, rank, thread, value (seconds, occurrences or bytes), or a --wide
     one; as .json it keeps its three trees. For Cube, Extra-P and other tools it is written as .cubex (Cube 4) or .cube
-    (CUBE 3); both can stand in the place of SEVERITY, too, and become ours as .severity.
+    (CUBE 3); both can stand in the place of SEVERITY, too, and become ours as .severity. Severities that are divided are summed over phases there, or with
+    --phases-as-call-paths each phase is a call path, instance=0 and so on below its region, as Score-P writes them.
 
     A STORE can also be written as an OTF2 archive for other tools: OUTPUT NAME.otf2, beside it NAME.def and the folder
     NAME. A piece of it, cut by time (seconds since the start of the recording) or locations, is a trace by itself.
@@ -75,6 +83,8 @@ def export(
     """
     is_timeline = output.name.endswith(TIMELINES)
     is_piece = output.name.endswith(PIECES)
+    if is_piece and unfolds:
+        raise click.UsageError(f"--phases-as-call-paths is for severities, not for {output.name}.")
     if is_piece and (table is not None or wide):
         what = "a timeline" if is_timeline else "an archive (.otf2)"
         raise click.UsageError(f"--table and --wide have no meaning for {what}, which holds the whole trace.")
@@ -102,7 +112,7 @@ def export(
         return
     from tracecols.export.tables import export as run
 
-    run(source, output, table or "events", wide, force=force)
+    run(source, output, table or "events", wide, force=force, unfolds=unfolds)
     click.echo(f"{output}")
 
 

@@ -35,7 +35,9 @@ def phases(source: Path, rows: int, as_json: bool, jobs: int | None) -> None:
         click.echo(json.dumps([{**vars(c), "score": c.score} for c in found], indent=1))
         return
     if not found:
-        click.echo("no call path is entered equally often by all processes, three times or more")
+        click.echo(
+            "no call path outside of parallel regions is entered equally often by all processes, three times or more, evenly and for half a percent of the time"
+        )
         return
     click.echo("  score  covers   even  phases         mean  --phases")
     for c in found[:rows]:

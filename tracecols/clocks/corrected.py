@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.clocks.graph import ClockGraph
+from tracecols.clocks.graph import MappedArrays
 from tracecols.converters.base import Batch, Report
 from tracecols.enhance.facts import Facts
 from tracecols.kernels import clocks as kernels
@@ -26,25 +26,42 @@ class Shifts:
     Attributes
     ----------
     facts : Facts
-    graph : ClockGraph
+    row, time : (n_nodes,) int64
+        Such events, ascending, and their recorded ticks, of late ones those of the latest event before.
     shift : (n_nodes,) int64
         Ticks, never negative.
     shrink, stretch : float
         By which share of the time that passes a shift becomes smaller behind such an event, and grows before it.
+    arrays : MappedArrays
+        Where rows, times and shifts stand.
     """
 
     facts: Facts
-    graph: ClockGraph
+    row: NDArray[np.int64]
+    time: NDArray[np.int64]
     shift: NDArray[np.int64]
     shrink: float
     stretch: float
+    arrays: MappedArrays
 
     def of_location(self, location: int) -> LocationShifts:
         """Return those of one location."""
         first = int(self.facts.first_rows[location])
         n = self.facts.store.n_rows("events", location)
-        low, high = np.searchsorted(self.graph.row, [first, first + n])
-        return LocationShifts(self, first, n, int(low), int(high))
+        locations = self.facts.locations
+        if not locations.is_cpu[location]:
+            # what has no clock conditions of its own
+            threads = np.flatnonzero(locations.is_cpu & (locations.process == locations.process[location]))
+            return FollowingShifts(self, first, n, 0, 0, tuple(self._nodes(i) for i in threads.tolist()))
+        mine = self._nodes(location)
+        return LocationShifts(self, first, n, mine.start, mine.stop)
+
+    def _nodes(self, location: int) -> slice:
+        """Return which nodes a location has."""
+        first = int(self.facts.first_rows[location])
+        n = self.facts.store.n_rows("events", location)
+        low, high = np.searchsorted(self.row, [first, first + n])
+        return slice(int(low), int(high))
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +98,7 @@ class LocationShifts:
         w, mine = self.whole, slice(self.low, self.high)
         shift = np.empty(row.size, np.int64)
         node = kernels.shift_events(
-            row, time, w.graph.row[mine], w.graph.time[mine], w.shift[mine], node, w.shrink, w.stretch, shift,
+            row, time, w.row[mine], w.time[mine], w.shift[mine], node, w.shrink, w.stretch, shift,
         )  # fmt: skip
         return shift, int(node)
 
@@ -96,6 +113,28 @@ class LocationShifts:
             time = facts.order.times_of(self.first_row + start, time)
             shift, node = self.at(row, time, node)
             yield time, shift
+
+
+@dataclass(frozen=True, eq=False)
+class FollowingShifts(LocationShifts):
+    """By how much the events of a stream of a device move: as far as the threads of its process at the same recorded time.
+
+    Of several threads the one counts that moves farthest, so that no kernel begins before it is launched, if it did not as recorded.
+
+    Attributes
+    ----------
+    threads : tuple of slice
+        Nodes of each thread.
+    """
+
+    threads: tuple[slice, ...]
+
+    def at(self, row: NDArray[np.int64], time: NDArray[np.int64], node: int) -> tuple[NDArray[np.int64], int]:
+        """Return the shifts of events; see `LocationShifts.at`."""
+        w, shift = self.whole, np.zeros(row.size, np.int64)
+        for mine in self.threads:
+            kernels.follow_events(time, w.time[mine], w.shift[mine], w.shrink, w.stretch, shift)
+        return shift, node
 
 
 class CorrectedSource(StoreSource):

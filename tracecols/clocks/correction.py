@@ -124,20 +124,18 @@ class Correction(RewrittenTrace):
             )
         ticks = math.ceil(latency)
         forward = graph.forward(ticks, float(bounds.shrink))
-        time = graph.backward(forward, ticks, float(bounds.stretch))
-        self.before, self.after = graph.violations(graph.time, ticks), graph.violations(time, ticks)
+        shift = graph.backward(forward, ticks, float(bounds.stretch))
+        del forward
+        self.before, self.after = graph.violations(None, ticks), graph.violations(shift, ticks)
         self._counts = graph.counts
-        self._shifts = Shifts(model.facts, graph, time - graph.time, float(bounds.shrink), float(bounds.stretch))
+        self._shifts = Shifts(
+            model.facts, graph.row, graph.time, shift, float(bounds.shrink), float(bounds.stretch), graph.arrays
+        )
 
     @property
     def notes(self) -> list[str]:
         """What had to be left out."""
-        found = [f"{n:,} {what}" for what, n in self._counts.items()]
-        store, is_cpu = self._facts.store, self._facts.locations.is_cpu
-        n_streams = sum(store.n_rows("events", i) > 0 for i in np.flatnonzero(~is_cpu).tolist())
-        if n_streams and any(self.before.values()):
-            found.append(f"{n_streams:,} streams of devices, which are not moved with their hosts")
-        return found
+        return [f"{n:,} {what}" for what, n in self._counts.items()]
 
     @once
     def change(self) -> Change:

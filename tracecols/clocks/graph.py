@@ -5,10 +5,11 @@ Where all depend on all, hubs stand between them; they follow the nodes by numbe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from tracecols.kernels import clocks as kernels
 from tracecols.kernels import replay as sweeps
 from tracecols.replay.graph import contradictions
 from tracecols.schema.clocks import CONDITIONS, N_MPI
+from tracecols.scratch import ScratchFolder, temporary_folder
 
 Rows = NDArray[np.int64]
 
@@ -30,12 +32,61 @@ LATE = -sweeps.NEVER
 LOOKBACK = 1 << 10
 """Nodes in front of a correction, or of the last limit that counts there, in which others are looked for."""
 
+HELD = 1 << 28
+"""Bytes of the arrays of a graph that are held in memory; others are mapped from temporary files."""
+
+CHUNK = 1 << 20
+"""Conditions, or eighths of events, that are looked at at a time."""
+
 DROPPED = "locks whose order contradicts that of other events, left out"
+
+
+class MappedArrays:
+    """Arrays in memory up to `HELD` bytes, and others mapped from temporary files, which end with this object."""
+
+    def __init__(self) -> None:
+        self._free, self._n = HELD, 0
+        self._folder: ScratchFolder | None = None
+
+    def new(self, n: int, dtype: Any, value: int | None = None) -> NDArray[Any]:
+        """Return a new array of `n` elements, which are all `value` if one is given.
+
+        Raises
+        ------
+        AnalysisError
+            If a temporary file cannot be written.
+        """
+        size = n * np.dtype(dtype).itemsize
+        if size <= self._free or not n:
+            self._free -= size
+            array = np.empty(n, dtype)
+        else:
+            if self._folder is None:
+                self._folder = temporary_folder()
+            self._n += 1
+            path = self._folder.path / f"clocks-{self._n}"
+            try:
+                with path.open("wb") as file:
+                    # room for all of it: what is mapped cannot tell later that the disk is full
+                    reserve = getattr(os, "posix_fallocate", None)
+                    if reserve is None:
+                        file.truncate(size)
+                    else:
+                        reserve(file.fileno(), 0, size)
+                array = np.memmap(path, dtype, "r+", shape=(n,))
+            except OSError as error:
+                raise AnalysisError(
+                    f"a temporary file of {size:,} bytes for the clock conditions cannot be written: {error}\n"
+                    "  set TMPDIR to a folder with more room"
+                ) from error
+        if value is not None:
+            array[:] = value
+        return array.view(np.ndarray)
 
 
 @dataclass(frozen=True, eq=False)
 class ClockGraph:
-    """Clock conditions of a whole trace; 114 B at the peak per event that takes part in one.
+    """Clock conditions of a whole trace; 45 B at the peak per event that takes part in one, of which `HELD` in memory.
 
     Attributes
     ----------
@@ -44,15 +95,19 @@ class ClockGraph:
     time : (n_nodes,) int64
         Recorded, ticks; of late events that of the latest event before them, so that it never decreases at a location.
     late : (n_nodes,) int64
-        By how much the event is earlier than that.
-    is_first : (n_nodes,) bool
-        First of its location.
-    tail, head : (n_edges,) int64
-        Nodes, or hubs.
+        By how much the event is earlier than that; empty if none is.
+    first : (n_locations + 1,) int64
+        First node of each location.
+    start : (n_all + 1,) int32 or int64
+        First condition of each tail, which are the nodes and the hubs.
+    head : (n_edges,) int32 or int64
+        Nodes, or hubs, that must not happen before their tails.
     condition : (n_edges,) int8
         Kind of the condition.
     is_inferred : (n_edges,) bool
     n_hubs : int
+    arrays : MappedArrays
+        Where arrays stand.
     counts : dict of str to int
         What had to be left out.
     """
@@ -60,12 +115,13 @@ class ClockGraph:
     row: Rows
     time: Rows
     late: Rows
-    is_first: NDArray[np.bool_]
-    tail: Rows
-    head: Rows
+    first: Rows
+    start: NDArray[Any]
+    head: NDArray[Any]
     condition: NDArray[np.int8]
     is_inferred: NDArray[np.bool_]
     n_hubs: int
+    arrays: MappedArrays
     counts: dict[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -79,70 +135,71 @@ class ClockGraph:
         jobs : int
             Threads that look up times.
         """
-        n_events = int(facts.store.manifest["n_events"])
-        takes_part = np.zeros(n_events, bool)
-        for part in found:
-            for name in ("tail", "head"):
-                rows = part.edges.column(name)
-                takes_part[rows[rows < n_events]] = True
-        row = np.flatnonzero(takes_part)
-        del takes_part
-        ends: dict[str, list[Rows]] = {"tail": [], "head": []}
-        n_all = row.size
-        for part in found:
-            for name, of in ends.items():
-                rows = part.edges.column(name)
-                of.append(np.where(rows < n_events, np.searchsorted(row, rows), rows - n_events + n_all))
-            n_all += part.n_hubs
-        nothing = np.zeros(0, np.int64)
-        tail, head = (np.concatenate([nothing, *parts]) for parts in ends.values())
-        condition, is_inferred = (
-            np.concatenate([np.zeros(0, dtype), *(part.edges.column(name) for part in found)])
-            for name, dtype in (("condition", np.int8), ("is_inferred", bool))
-        )
-        starts = np.searchsorted(row, facts.first_rows)
-        is_first = np.zeros(row.size, bool)
-        is_first[starts[starts < row.size]] = True
-        recorded = np.empty(row.size, np.int64)
+        n_events, arrays = int(facts.store.manifest["n_events"]), MappedArrays()
+        row = _rows_of(found, n_events, arrays)
+        n_all = row.size + sum(part.n_hubs for part in found)
+        n_edges = sum(len(part.edges) for part in found)
+        number = np.int32 if max(n_all, n_edges) < 1 << 31 else np.int64
+        start = arrays.new(n_all + 1, number, 0)
+        for tail, _ in _ends(found, row, n_events, ("tail",)):
+            np.add.at(start, tail + 1, 1)
+        np.cumsum(start, out=start)
+        head, condition = arrays.new(n_edges, number), arrays.new(n_edges, np.int8)
+        is_inferred = arrays.new(n_edges, bool)
+        at, waiting = start[:-1].copy(), np.zeros(n_all, np.int32)
+        for tail, (to, kind, inferred) in _ends(found, row, n_events, ("tail", "head", "condition", "is_inferred")):
+            kernels.place_conditions(tail, to, kind, inferred, at, waiting, head, condition, is_inferred)
+        del at, waiting
+        first = np.append(np.searchsorted(row, facts.first_rows), row.size)
+        time, late = arrays.new(row.size, np.int64), np.zeros(0, np.int64)
+        lag: list[tuple[slice, Rows]] = []
 
         def read(location: int) -> None:
-            low, high = int(starts[location]), int(np.append(starts, row.size)[location + 1])
-            if low < high:
-                numbers = row[low:high] - facts.first_rows[location]
-                recorded[low:high] = times_of(facts.store, location, numbers)
+            mine = slice(int(first[location]), int(first[location + 1]))
+            if mine.start < mine.stop:
+                recorded = times_of(facts.store, location, row[mine] - facts.first_rows[location])
+                time[mine] = facts.order.time(row[mine], recorded)
+                if (time[mine] != recorded).any():
+                    lag.append((mine, time[mine] - recorded))
 
         with ThreadPoolExecutor(jobs) as pool:
             list(pool.map(read, range(facts.n_locations)))
-        time = facts.order.time(row, recorded)
-        graph = cls(row, time, time - recorded, is_first, tail, head, condition, is_inferred, n_all - row.size)
-        return graph._in_order()._without_contradictions()
+        if lag:
+            late = arrays.new(row.size, np.int64, 0)
+            for mine, values in lag:
+                late[mine] = values
+        graph = cls(row, time, late, first, start, head, condition, is_inferred, n_all - row.size, arrays)
+        return graph._without_contradictions()
 
     def __len__(self) -> int:
         return self.row.size
 
-    def _where(self, kept: NDArray[np.bool_] | Rows) -> ClockGraph:
-        """Return it with some of its edges."""
-        names = ("tail", "head", "condition", "is_inferred")
-        return replace(self, **{name: getattr(self, name)[kept] for name in names})
-
-    def _in_order(self) -> ClockGraph:
-        """Put the edges in the order of their tails: the order in which they were found depends on the division of the trace."""
-        _, order = sweeps.index_edges(self.tail, self.n_all)
-        return self._where(order)
+    @property
+    def n_edges(self) -> int:
+        """Number of edges, each a condition or a part of one."""
+        return self.head.size
 
     @property
     def n_all(self) -> int:
         """Number of nodes and hubs."""
         return self.row.size + self.n_hubs
 
+    def _where(self, kept: NDArray[np.bool_]) -> ClockGraph:
+        """Return it with some of its edges."""
+        before = np.concatenate([[0], np.cumsum(kept)])
+        names = ("head", "condition", "is_inferred")
+        start = before[self.start].astype(self.start.dtype)
+        return replace(self, start=start, **{name: getattr(self, name)[kept] for name in names})
+
     def _without_contradictions(self) -> ClockGraph:
         graph, n_dropped = self, 0
         while True:
-            waiting = graph._sweep(np.zeros(graph.n_all, np.int64), np.zeros(graph.tail.size, np.int64))[1]
-            stuck = waiting >= 0
+            _, stuck = graph._sweep(0, 0.0)
             if not stuck.any():
                 break
-            drop = contradictions(graph.is_first, graph.head, graph.is_inferred, stuck)
+            is_first = np.zeros(len(self), bool)
+            is_first[self.first[:-1][self.first[:-1] < self.first[1:]]] = True
+            drop = contradictions(is_first, graph.head, graph.is_inferred, stuck)
             if not drop.any():
                 events = self.row[stuck[: len(self)]]
                 raise AnalysisError(
@@ -154,32 +211,28 @@ class ClockGraph:
             graph = graph._where(~drop)
         return replace(graph, counts={DROPPED: n_dropped} if n_dropped else {})
 
-    def lags(self, latency: int) -> Rows:
-        """Return how much later the head of every edge has to be than its tail, at least; (n_edges,) int64 ticks.
+    def _conditions(self, latency: int) -> tuple[Any, ...]:
+        """Return what kernels need to know of the conditions."""
+        return self.start, self.head, self.condition, self.late, latency, N_MPI
 
-        Parameters
-        ----------
-        latency : int
-            Ticks that pass at least between what belongs together in different processes.
-        """
-        n = len(self)
-        late = np.append(self.late, np.zeros(self.n_hubs, np.int64))
-        # a hub takes no time: what passes through it is late behind it
-        transfers = (self.condition < N_MPI) & (self.head < n)
-        return late[self.head] - late[self.tail] + np.where(transfers, latency, 0)
-
-    def _sweep(self, weight: Rows, lag: Rows, floor: Rows | None = None) -> tuple[Rows, Rows]:
-        """Sweep all nodes; return their times, not before those of `floor` for nodes, and what they still wait for."""
-        n_all = self.n_all
-        edge_start, _ = sweeps.index_edges(self.tail, n_all)
-        waiting, time = np.zeros(n_all, np.int64), np.full(n_all, sweeps.NEVER, np.int64)
-        if floor is not None:
-            time[: len(self)] = floor
-        sweeps.count_dependencies(self.is_first, self.head, waiting)
-        sweeps.sweep_nodes(
-            self.is_first, weight, time.copy(), edge_start, self.head, lag, waiting, time, np.empty(n_all, np.int64)
-        )
-        return time, waiting
+    def _sweep(self, latency: int, shrink: float) -> tuple[Rows, NDArray[np.bool_]]:
+        """Sweep all nodes; return their times, and which wait for themselves."""
+        n, first = len(self), self.first
+        time = self.arrays.new(self.n_all, np.int64)
+        time[:n], time[n:] = self.time, sweeps.NEVER
+        waiting = np.zeros(self.n_all, np.int32)
+        for low in range(0, self.n_edges, CHUNK):
+            np.add.at(waiting, self.head[low : low + CHUNK], 1)
+        n_locations = first.size - 1
+        at = first[:-1].copy()
+        kernels.sweep_forward(
+            first, self.time, *self._conditions(latency), shrink, waiting, time, at, np.zeros(n_locations, np.int64),
+            np.zeros(n_locations, bool), np.zeros(self.n_hubs + 1, np.int64),
+        )  # fmt: skip
+        stuck = waiting > 0
+        for location in np.flatnonzero(at < first[1:]).tolist():
+            stuck[at[location] : first[location + 1]] = True
+        return time, stuck
 
     def forward(self, latency: int, shrink: float) -> Rows:
         """Return the earliest times of nodes and hubs that satisfy all conditions, none earlier than recorded; (n_all,) int64 ticks.
@@ -191,21 +244,10 @@ class ClockGraph:
         shrink : float
             By which share intervals may become shorter behind an event that was moved.
         """
-        weight = np.zeros(self.n_all, np.int64)
-        gap = self._gaps()
-        weight[: len(self)] = gap - np.floor(shrink * gap.astype(np.float64)).astype(np.int64)
-        lag = self.lags(latency)
-        # the sweep adds the weight of a node behind everything it depends on; here only the node before has it
-        return self._sweep(weight, lag - weight[self.head], self.time - weight[: len(self)])[0]
-
-    def _gaps(self) -> Rows:
-        """Return the ticks between every node and the one before it at its location, 0 for the first; (n_nodes,) int64."""
-        gap = np.diff(self.time, prepend=self.time[:1])
-        gap[self.is_first] = 0
-        return gap
+        return self._sweep(latency, shrink)[0]
 
     def backward(self, forward: Rows, latency: int, stretch: float) -> Rows:
-        """Return times of the nodes in which those before a correction have moved towards it; (n_nodes,) int64 ticks.
+        """Return the shifts of the nodes after those before a correction have moved towards it; (n_nodes,) int64 ticks.
 
         Every location by itself: no node moves beyond what the forward pass found for those that depend on it.
 
@@ -219,45 +261,63 @@ class ClockGraph:
             By which share intervals before a correction become longer where nothing limits it.
         """
         n = len(self)
-        lag, chained = self.lags(latency), self._chained()
-        into, out = self.head >= n, self.tail >= n
-        # what those permit that depend on a hub, the last hub of a chain first
-        permitted = np.append(forward[:n], np.full(self.n_hubs, LATE))
-        for of in (np.flatnonzero(out & ~into), chained[::-1]):
-            kernels.earliest_heads(self.tail[of], self.head[of], lag[of], permitted, permitted)
-        of, limit = np.flatnonzero(~out), np.full(n, LATE)
-        kernels.earliest_heads(self.tail[of], self.head[of], lag[of], permitted, limit)
-        before, shift = forward[:n] - self.time, np.zeros(n, np.int64)
-        np.subtract(limit, self.time, out=limit, where=limit < LATE)
-        for low, high in pairwise([*np.flatnonzero(self.is_first).tolist(), n]):
-            mine = slice(low, high)
-            kernels.amortise(self.time[mine], before[mine], limit[mine], stretch, LOOKBACK, shift[mine])
-        return self.time + shift
+        of_hub = np.full(self.n_hubs, LATE)
+        kernels.limit_tails(n, self.n_all, *self._conditions(latency), forward, of_hub, of_hub)
+        shift = self.arrays.new(n, np.int64, 0)
+        for low, high in zip(self.first[:-1].tolist(), self.first[1:].tolist(), strict=True):
+            mine, limit = slice(low, high), np.full(high - low, LATE)
+            kernels.limit_tails(low, high, *self._conditions(latency), forward, of_hub, limit)
+            np.subtract(limit, self.time[mine], out=limit, where=limit < LATE)
+            kernels.amortise(
+                self.time[mine], forward[mine] - self.time[mine], limit, stretch, LOOKBACK, shift[mine]
+            )  # fmt: skip
+        return shift
 
-    def violations(self, time: Rows, latency: int) -> dict[str, int]:
-        """Count the conditions that some times violate, by kind.
+    def violations(self, shift: Rows | None, latency: int) -> dict[str, int]:
+        """Count the conditions that recorded times violate, or those times and shifts, by kind.
 
         Parameters
         ----------
-        time : (n_nodes,) int64
-            Times of the nodes as those of `self.time`: what late events are earlier is known.
+        shift : (n_nodes,) int64, optional
         latency : int
             Ticks that pass at least between processes.
         """
-        n = len(self)
-        whole = np.append(time, np.full(self.n_hubs, sweeps.NEVER, np.int64))
-        lag = self.lags(latency)
-        into, out = self.head >= n, self.tail >= n
-        for of in (np.flatnonzero(into & ~out), self._chained()):
-            kernels.latest_tails(self.tail[of], self.head[of], lag[of], whole, whole)
-        of = np.flatnonzero(~into)
-        violated = of[whole[self.head[of]] < whole[self.tail[of]] + lag[of]]
-        counts = np.bincount(self.condition[violated], minlength=len(CONDITIONS))
+        counts = np.zeros(len(CONDITIONS), np.int64)
+        moved = np.zeros(0, np.int64) if shift is None else shift
+        kernels.count_violations(
+            self.time, moved, *self._conditions(latency), np.full(self.n_hubs, sweeps.NEVER), counts
+        )
         return {name: int(c) for name, c in zip(CONDITIONS, counts, strict=True)}
 
-    def _chained(self) -> Rows:
-        """Return the edges from hub to hub, in the order of the hubs."""
-        n = len(self)
-        of = np.flatnonzero((self.head >= n) & (self.tail >= n))
-        result: Rows = of[np.argsort(self.head[of], kind="stable")]
-        return result
+
+def _rows_of(found: Sequence[ClockConditions], n_events: int, arrays: MappedArrays) -> Rows:
+    """Find the events that take part in conditions, ascending; an eighth of a byte per event."""
+    bits = np.zeros(-(-n_events // 8), np.uint8)
+    for part in found:
+        for name in ("tail", "head"):
+            for low in range(0, len(part.edges), CHUNK):
+                rows = part.edges.rows(name, low, min(low + CHUNK, len(part.edges)))
+                kernels.mark_rows(rows[rows < n_events], bits)
+    parts = range(0, bits.size, CHUNK)
+    counts = [int(np.unpackbits(bits[low : low + CHUNK]).sum()) for low in parts]
+    row, done = arrays.new(sum(counts), np.int64), 0
+    for low, n in zip(parts, counts, strict=True):
+        row[done : done + n] = np.flatnonzero(np.unpackbits(bits[low : low + CHUNK], bitorder="little")) + 8 * low
+        done += n
+    return row
+
+
+def _ends(
+    found: Sequence[ClockConditions], row: Rows, n_events: int, names: Sequence[str]
+) -> Iterator[tuple[Rows, list[NDArray[Any]]]]:
+    """Yield columns of all conditions piece by piece, tails and heads as numbers of nodes and hubs; the first column by itself."""
+    n_all = row.size
+    for part in found:
+        for low in range(0, len(part.edges), CHUNK):
+            columns = [part.edges.rows(name, low, min(low + CHUNK, len(part.edges))) for name in names]
+            for i, name in enumerate(names):
+                if name in ("tail", "head"):
+                    of = columns[i]
+                    columns[i] = np.where(of < n_events, np.searchsorted(row, of), of - n_events + n_all)
+            yield columns[0], columns[1:]
+        n_all += part.n_hubs

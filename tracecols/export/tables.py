@@ -142,7 +142,9 @@ def trees(cube: SeverityCube) -> dict[str, Any]:
     }
 
 
-def export(source: Path, output: Path, table: str = "events", wide: bool = False, *, force: bool = False) -> None:
+def export(
+    source: Path, output: Path, table: str = "events", wide: bool = False, *, force: bool = False, unfolds: bool = False
+) -> None:
     """Write a severity cube, or a table of a store; the output's ending says the format.
 
     Parameters
@@ -157,6 +159,8 @@ def export(source: Path, output: Path, table: str = "events", wide: bool = False
         Of a cube, as .parquet or .csv: a column per property instead of a row per value.
     force : bool
         Replace a cube that was made in another way, or a cube of another tool (`tracecols.export.replace`).
+    unfolds : bool
+        Of a cube that is divided: phases become call paths (`severity.unfolded`).
 
     Raises
     ------
@@ -171,6 +175,8 @@ def export(source: Path, output: Path, table: str = "events", wide: bool = False
         )
     if is_cube(source):
         cube = read_cube(source)
+        if unfolds:
+            cube = cube.with_phases_as_call_paths()
         if output.suffix in whole:
             check_output(output, cube.facts, force=force)
             write_cube(cube, output)
@@ -182,7 +188,7 @@ def export(source: Path, output: Path, table: str = "events", wide: bool = False
                 frame = cube.wide() if wide else cube.frame(by_period=cube.periods is not None)
                 TABLES[output.suffix](frame, file)
         return
-    if output.suffix in whole or wide:
+    if output.suffix in whole or wide or unfolds:
         raise ExportError(
             f"{source} is a store, and has no severities yet\n  analyze it first: tracecols analyze {source}"
         )

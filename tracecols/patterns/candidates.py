@@ -17,6 +17,9 @@ from tracecols.kernels.actions import POP, PUSH
 LEAST = 3
 """Executions of a phase, at least."""
 
+LEAST_SCORE, LEAST_REGULAR = 0.005, 0.25
+"""Coverage times regularity, and regularity, of a proposal: a standard deviation of three means at most."""
+
 PROPOSED = 24
 """Proposals, at most."""
 
@@ -63,7 +66,8 @@ class Candidate:
 def propose_phases(model: Model) -> list[Candidate]:
     """Propose phases, the best ones first.
 
-    Every process executes their call path the same number of times, at least `LEAST`, on its first thread. Their lengths are those in some of
+    Every process executes their call path the same number of times, at least `LEAST`, on its first thread, and not in a parallel region, where other
+    threads would have no part in phases. Their lengths are those in some of
     the processes, by a second pass over the events of these. Of calls that belong to one loop only the first of the outermost is proposed.
 
     Parameters
@@ -81,12 +85,17 @@ def propose_phases(model: Model) -> list[Candidate]:
     whole = 0
     n = paths.size
     inside, around, mean_in, mean_around, irregular_in, irregular_around = (np.zeros(n) for _ in range(6))
-    first_enter = np.full(n, np.iinfo(np.int64).max)
+    first_enter, is_known = np.full(n, np.iinfo(np.int64).max), np.ones(n, bool)
+    visits = _visits(model, masters[:1])[paths]
     teams = model.team_instances
     for location in looked_at.tolist():
         scan = model.scans[location]
         whole += scan.last_time - scan.first_time
         for k, (enter, leave) in enumerate(_instances(model, teams, location, paths)):
+            if enter.size != visits[k]:
+                # where tasks were scheduled they count as visits
+                is_known[k] = False
+                continue
             lengths, gaps = leave - enter, np.diff(enter)
             inside[k] += lengths.sum()
             # the last one lasts about as long as the others
@@ -96,17 +105,18 @@ def propose_phases(model: Model) -> list[Candidate]:
             irregular_in[k] += lengths.std() / max(lengths.mean(), 1)
             irregular_around[k] += gaps.std() / max(gaps.mean(), 1)
             first_enter[k] = min(first_enter[k], enter[0])
-    visits = _visits(model, masters[:1])[paths]
     m = looked_at.size
     found: list[tuple[Candidate, int, int]] = []
     for prefix, covered, mean, irregular in (
         ("", inside, mean_in, irregular_in),
         (FROM, around, mean_around, irregular_around),
     ):
-        for k in range(n):
+        for k in np.flatnonzero(is_known).tolist():
             coverage, regularity = min(float(covered[k]) / max(whole, 1), 1.0), 1 / (1 + float(irregular[k]) / m)
             length = float(mean[k]) / m / model.resolution
-            found.append((Candidate(prefix, int(visits[k]), coverage, regularity, length), k, int(first_enter[k])))
+            candidate = Candidate(prefix, int(visits[k]), coverage, regularity, length)
+            if regularity >= LEAST_REGULAR and candidate.score >= LEAST_SCORE:
+                found.append((candidate, k, int(first_enter[k])))
     return [
         Candidate(c.phases + name, c.n_phases, c.coverage, c.regularity, c.mean)
         for c, k in _one_of_each_loop(model, paths, found)
@@ -185,6 +195,12 @@ def _equally_often(model: Model, masters: NDArray[np.int64]) -> NDArray[np.int64
     np.maximum.at(most, path, visits)
     fits = (np.bincount(path, minlength=n) == masters.size) & (least == most) & (least >= LEAST)
     fits &= model.regions.role[tree.region] != "artificial"
+    # what threads do beside each other, and explicit tasks, begin no phases of the process
+    alone = tree.region == model.regions.tasks
+    if model.locations.n_processes < int(model.locations.is_cpu.sum()):
+        alone |= (model.regions.paradigm == "openmp")[tree.region] & (model.regions.role[tree.region] == "parallel")
+    for head in np.flatnonzero(alone).tolist():
+        fits[head + 1 : tree.end[head]] = False
     found = np.flatnonzero(fits)
     if found.size > MOST:
         own = np.bincount(profile.call_path[mine], profile.exclusive[mine], n)

@@ -31,9 +31,9 @@ from tracecols.patterns.counters import counter_properties
 from tracecols.patterns.device_times import DeviceTimes, device_efficiencies
 from tracecols.patterns.interval import mpi_interval
 from tracecols.patterns.mpi import mpi
-from tracecols.patterns.periods import period_axis, period_cells, period_notes
+from tracecols.patterns.periods import period_axis, period_cells, period_notes, sum_of_periods
 from tracecols.patterns.plugins import installed
-from tracecols.patterns.profile import displaced_call_paths, idle_cells, of_all_periods, overbooked_threads
+from tracecols.patterns.profile import displaced_call_paths, idle_cells, overbooked_threads
 from tracecols.patterns.registry import CONVENTIONS, find_declared, needed, properties
 from tracecols.patterns.team_times import TeamTimes
 from tracecols.schema import not_analysed
@@ -106,11 +106,20 @@ class Choice:
 
     def cells(self, model: Model, cells: Cells) -> Cells:
         """Keep the cells of the chosen call paths and locations."""
-        return cells.where(self.mask(model, cells.call_path, cells.location)) if len(cells) else cells
+        if self.is_everywhere or not len(cells):
+            return cells
+        return cells.where(self.mask(model, cells.call_path, cells.location))
 
     def period_cells(self, model: Model, cells: PeriodCells) -> PeriodCells:
         """Keep the cells of the chosen call paths and locations."""
-        return cells.where(self.mask(model, cells.call_path, cells.location)) if len(cells) else cells
+        if self.is_everywhere or not len(cells):
+            return cells
+        return cells.where(self.mask(model, cells.call_path, cells.location))
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether all call paths and locations are chosen."""
+        return self.within is None and self.locations is None
 
     def mask(self, model: Model, call_path: NDArray[np.int32], location: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Say what lies on the chosen call paths, of the whole time, and locations; (n,) bool."""
@@ -674,7 +683,8 @@ def analyze_model(
         declared = shown = without(declared, HELD)
     search = Search(model, declared, CONVENTIONS[conventions], choice.parameters)
     by_label, counts = search.run(progress)
-    cells = {name: of_all_periods(model, found) for name, found in by_label.items()}
+    by_period = {} if divider is None else {name: period_cells(model, found) for name, found in by_label.items()}
+    cells = by_label if divider is None else {name: sum_of_periods(found) for name, found in by_period.items()}
     clock = model.store.manifest["clock"]
     call_paths, system = CallAxis.of(model.call_paths.whole, model.regions), SystemAxis.of(model.store)
     teams = search.findings.teams
@@ -683,7 +693,7 @@ def analyze_model(
     divided: dict[str, Any] = {}
     if divider is not None:
         axis, notes = period_axis(model)
-        of_periods = {p.id: choice.period_cells(model, period_cells(model, by_label[p.id])) for p in shown}
+        of_periods = {p.id: choice.period_cells(model, by_period[p.id]) for p in shown}
         divided = {"periods": axis, "period_cells": of_periods}
         without_time = [p.id for p in declared if p.match is not None and not has_interval(p, search.by_id)]
         found |= notes | period_notes(divider.kind, of_periods, n_left_out, without_time)

@@ -6,14 +6,19 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from tracecols.enhance.call_paths import PeriodCallPaths
 from tracecols.enhance.model import Model
 from tracecols.enhance.periods import BIN
 from tracecols.errors import AnalysisError
+from tracecols.kernels import periods as kernels
 from tracecols.severity.cells import Cells
 from tracecols.severity.periods import PeriodAxis, PeriodCells
 
 LEFT_OUT = "trees of root causes, which join the whole time and are left out of a cube that is divided"
 """Note of cubes with periods."""
+
+SPARSE = 4
+"""How many times as many cells there may be as values, for these to be counted by cells instead of sorted."""
 
 FEWER = "processes that have fewer phases than others, and lack the last ones"
 NO_PHASES = "processes without any phase: all they do is outside"
@@ -70,12 +75,34 @@ def period_axis(model: Model) -> tuple[PeriodAxis, dict[str, int]]:
 
 
 def period_cells(model: Model, cells: Cells) -> PeriodCells:
-    """Tell call paths and periods of cells apart."""
+    """Tell call paths and periods of cells apart; O(n), as call paths by period are in the order of periods."""
     labels = model.call_paths
-    period = getattr(labels, "period", None)
-    assert period is not None  # asked of divided models only
-    label = cells.call_path
-    return PeriodCells.ordered(labels.path_of(label), cells.location, period[label], cells.value)
+    assert isinstance(labels, PeriodCallPaths)  # asked of divided models only
+    n_locations = model.n_locations
+    n = len(labels.whole) * n_locations
+    if n >= SPARSE * len(cells):
+        # too many cells to count for few values
+        label, location = cells.key >> 32, (cells.key & 0xFFFFFFFF).astype(np.int32)
+        path = labels.label_path[label]
+        order = np.argsort(path.astype(np.int64) * n_locations + location, kind="stable")
+        return PeriodCells(path[order], location[order], labels.period[label[order]], cells.value[order])
+    call_path, location, period = (np.empty(len(cells), np.int32) for _ in range(3))
+    value = np.empty_like(cells.value)
+    kernels.split_cells(
+        cells.key, cells.value, labels.label_path, labels.period, n_locations, np.zeros(n + 1, np.int64), call_path, location,
+        period, value,
+    )  # fmt: skip
+    return PeriodCells(call_path, location, period, value)
+
+
+def sum_of_periods(parts: PeriodCells) -> Cells:
+    """Add up the values of all periods; integers, which are the same in any order."""
+    if parts.value.dtype.kind == "f" or not len(parts):
+        return Cells.sum(parts.call_path, parts.location, parts.value)
+    key = (parts.call_path.astype(np.int64) << 32) | parts.location
+    first = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
+    value = np.add.reduceat(parts.value, first)
+    return Cells(key[first], value).where(value != 0)
 
 
 def period_notes(

@@ -12,6 +12,7 @@ from tracecols.enhance.causes.quirks import NONE, OF_SCALASCA
 from tracecols.enhance.locations import PIECE
 from tracecols.enhance.model import Model
 from tracecols.enhance.regions import Regions
+from tracecols.kernels.replay import index_edges
 from tracecols.patterns.base import Conventions, Family, Findings, named
 from tracecols.severity.cells import Cells
 
@@ -67,8 +68,15 @@ def profile_cells(model: Model) -> Cells:
 def profile_of_threads(model: Model, values: NDArray[np.int64]) -> Cells:
     """Add up a column of the profile, without the streams of devices."""
     call_path, location = model.profile.call_path, model.profile.location
-    kept = ~model.locations.is_device[location]
-    return Cells.sum(call_path[kept], location[kept], values[kept])
+    kept = np.flatnonzero(~model.locations.is_device[location])
+    # the profile stands location by location: counting call paths puts it in order
+    order = kept[index_edges(call_path[kept], len(model.call_paths))[1]]
+    key = (call_path[order].astype(np.int64) << 32) | location[order]
+    if not key.size or (key[1:] < key[:-1]).any():
+        return Cells.sum(call_path[kept], location[kept], values[kept])
+    first = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
+    value = np.add.reduceat(values[order], first)
+    return Cells(key[first], value).where(value != 0)
 
 
 def execution_cells(model: Model, findings: Findings) -> Cells:
@@ -151,6 +159,8 @@ def idle_cells_by_tree(model: Model, findings: Findings) -> tuple[Cells, Cells]:
 def _idle_beside(model: Model, findings: Findings, root: NDArray[np.int64]) -> tuple[Cells, Cells]:
     """Find the idle time of workers, given the outermost OpenMP call path of every call path of the whole time."""
     labels = model.call_paths
+    if not model.locations.workers.size:
+        return Cells.empty(), Cells.empty()
     inside = (root >= 0)[labels.path_of(findings.execution.call_path)]
     serial = for_every_worker(model, findings.execution.where(~inside))
     spent = findings.execution.where(inside)

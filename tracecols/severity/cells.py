@@ -125,7 +125,7 @@ class Cells:
 
     def on(self, call_paths: NDArray[np.bool_]) -> Cells:
         """Keep the cells of some call paths, given as a mask over all of them."""
-        return self.where(call_paths[self.call_path]) if len(self) else self
+        return self.where(call_paths[self.key >> 32]) if len(self) else self
 
     def at(self, key: NDArray[np.int64]) -> NDArray[Any]:
         """Return the values of given cells, 0 where there is none."""

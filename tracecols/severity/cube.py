@@ -9,7 +9,7 @@ import numpy as np
 
 from tracecols.renderers import renderer
 from tracecols.schema.causes import ESTIMATED
-from tracecols.severity import algebra, diagnosis, efficiencies, focus, frames, grids, similar, storage
+from tracecols.severity import algebra, diagnosis, efficiencies, focus, frames, grids, similar, storage, unfolded
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.narrowed import in_words
 from tracecols.severity.queries import Severities
@@ -59,6 +59,7 @@ class SeverityCube(Severities):
     over_time = frames.over_time
     periods_frame = frames.periods_frame
     similar_periods = similar.similar_periods
+    with_phases_as_call_paths = unfolded.with_phases_as_call_paths
     __arrow_c_stream__ = frames.arrow_stream
 
     diagnosis = diagnosis.diagnose

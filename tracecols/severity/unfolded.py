@@ -1,0 +1,131 @@
+"""Phases as call paths: what other tools know of phases, which have no fourth axis."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.errors import SeverityError
+from tracecols.severity.axes import CallAxis
+from tracecols.severity.cells import Cells
+from tracecols.severity.periods import OUTSIDE
+from tracecols.severity.queries import Severities
+
+Cube = TypeVar("Cube", bound=Severities)
+
+INSTANCE = "instance"
+"""What Score-P calls the instances of a region that it tells apart: `instance=0` below the region, and so on."""
+
+
+def with_phases_as_call_paths(cube: Cube) -> Cube:
+    """Return the same severities with the phases as call paths of their own, as Score-P tells the instances of dynamic regions apart.
+
+    Below a region whose instances are phases stands `instance=k` for each, with what happens in it. Phases that last from one call to the next,
+    and bins of time, are roots: `phase=k` and `bin=k`. What is outside of all phases keeps its call paths. The cube returned has no periods.
+
+    Raises
+    ------
+    SeverityError
+        If the cube is not divided.
+
+    Examples
+    --------
+    >>> cube = tracecols.open("run.trace").analyze(phases="timestep")  # doctest: +SKIP
+    >>> cube.with_phases_as_call_paths().call_paths.path[:3]  # doctest: +SKIP
+    ['main', 'main/timestep', 'main/timestep/instance=0']
+    """
+    if cube.periods is None:
+        raise SeverityError("this cube does not tell when\n  analyze the trace with phases or bins")
+    axis = cube.call_paths
+    n, n_periods = len(axis), len(cube.periods) + 1
+    found = [c.call_path.astype(np.int64) * n_periods + (c.period + 1) for c in cube.period_cells.values()]
+    key = np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
+    path, period = np.divmod(key, n_periods)
+    head = _heads(axis, path[period > 0], cube.periods.kind == "bin" or cube.periods.words.startswith("from:"))
+    is_root = head < 0
+    # phases themselves, what is around their call paths below a head, and what is around heads
+    while True:
+        inside = period > 0
+        above = np.where(inside & (path == head[path]), -1, np.where(path >= 0, axis.parent[path], -1))
+        more = above >= 0
+        around = head[path[inside & ~is_root[path]]]
+        new = np.unique(
+            np.concatenate([path * n_periods + period, above[more] * n_periods + period[more], around * n_periods])
+        )
+        if new.size == path.size:
+            break
+        path, period = np.divmod(new, n_periods)
+    roots = np.unique(period[(period > 0) & is_root[path]])
+    path, period = np.append(path, np.full(roots.size, -1)), np.append(period, roots)
+    inside = period > 0
+    of = np.where(path >= 0, head[path], -1)
+    # depth first: instances behind everything else below their region
+    last = np.where(of >= 0, axis.end[of] - 1, n)
+    order = np.lexsort((path, period, inside, np.where(inside, last, path)))
+    path, period, inside, of = path[order], period[order], inside[order], of[order]
+    is_phase = inside & (path == of)
+    number = np.full(path.size, -1, np.int64)
+    key = (path + 1) * n_periods + period
+    by_key = np.argsort(key)
+    key = key[by_key]
+    over = np.where(path >= 0, axis.parent[path], -1)
+    wanted = np.where(is_phase, (of + 1) * n_periods, (over + 1) * n_periods + period)
+    at = np.minimum(np.searchsorted(key, wanted), key.size - 1)
+    has = np.where(is_phase, of >= 0, (over >= 0) | (inside & (of < 0)))
+    number[has] = by_key[at[has]]
+    depth = np.where(path >= 0, axis.depth[path], -1) + inside
+    tree = _tree(cube, path, period, is_phase, number, depth.astype(np.int32))
+    cells = {}
+    for name, c in cube.period_cells.items():
+        mine = np.searchsorted(key, (c.call_path.astype(np.int64) + 1) * n_periods + (c.period + 1))
+        cells[name] = Cells.sum(by_key[mine], c.location, c.value)
+    facts = {k: v for k, v in cube.facts.items() if k != "narrowed"}
+    if narrowed := {
+        k: v for k, v in cube.facts.get("narrowed", {}).items() if k not in ("phases", "bins", "bin_width")
+    }:
+        facts["narrowed"] = narrowed
+    return cube.replaced(call_paths=tree, cells=cells, facts=facts, periods=None, period_cells={})
+
+
+def _heads(axis: CallAxis, path: NDArray[np.int64], as_roots: bool) -> NDArray[np.int64]:
+    """Return for every call path the outermost one around it that occurs in phases; -1 if none does, or phases are roots."""
+    head = np.full(len(axis), -1, np.int64)
+    if as_roots:
+        return head
+    occurs = np.zeros(len(axis), bool)
+    occurs[path] = True
+    reach = -1
+    for i in np.flatnonzero(occurs).tolist():
+        if i >= reach:
+            reach = int(axis.end[i])
+            head[i:reach] = i
+    return head
+
+
+def _tree(
+    cube: Severities, path: NDArray[np.int64], period: NDArray[np.int64], is_phase: NDArray[np.bool_], parent: NDArray[np.int64],
+    depth: NDArray[np.int32],
+) -> CallAxis:  # fmt: skip
+    """Return the call tree of some call paths in periods, in depth-first order."""
+    axis, periods = cube.call_paths, cube.periods
+    assert periods is not None  # looked at before
+    size = np.ones(path.size, np.int64)
+    for level in range(int(depth.max(initial=0)), 0, -1):
+        mine = np.flatnonzero(depth == level)
+        np.add.at(size, parent[mine], size[mine])
+    named = periods.kind if periods.kind == "bin" or periods.words.startswith("from:") else INSTANCE
+
+    def column(values: NDArray[np.object_], nothing: object) -> NDArray[np.object_]:
+        result = values[path]
+        result[is_phase] = nothing
+        return result
+
+    name = column(axis.name, "")
+    name[is_phase] = [f"{named}={k + OUTSIDE}" for k in period[is_phase].tolist()]
+    line, end_line = (np.where(is_phase, 0, values[path]) for values in (axis.line, axis.end_line))
+    return CallAxis(
+        parent.astype(np.int32), depth, np.arange(path.size) + size, name, column(axis.role, "unknown"),
+        column(axis.paradigm, "unknown"), column(axis.file, ""), line, column(axis.call_site, ""), end_line,
+    )  # fmt: skip
