@@ -92,11 +92,11 @@ class Choice:
         AnalysisError
             If there is no such property, or several have a title.
         """
-        names = self.properties
+        names, axis = self.properties, PropertyAxis.of(declared)
         return replace(
             self,
-            properties=None if names is None else tuple(find_declared(declared, name) for name in names),
-            parameters={find_declared(declared, name): values for name, values in self.parameters.items()},
+            properties=None if names is None else tuple(find_declared(axis, name) for name in names),
+            parameters={find_declared(axis, name): values for name, values in self.parameters.items()},
         )
 
     def facts(self) -> dict[str, Any]:
@@ -660,8 +660,8 @@ def analyze_model(
         declared, shown = ([p for p in declared if p.id in ids] for ids in (computed, asked))
     divider, n_left_out = model.call_paths.divider, 0
     if divider is not None:
-        shown_ids = {p.id for p in shown}
-        held = [p.id for p in declared if p not in without(declared, ROOTS) and p.id in shown_ids]
+        kept, shown_ids = {p.id for p in without(declared, ROOTS)}, {p.id for p in shown}
+        held = [p.id for p in declared if p.id not in kept and p.id in shown_ids]
         if held and choice.properties is not None:
             raise AnalysisError(
                 f"{', '.join(held[:3])}: root causes join the whole time and cannot be divided into {divider.kind}s\n"
@@ -757,7 +757,7 @@ def _search_for(
     """Return the search for a property that is matched on a table, and the property."""
     computed, _ = needed(declared, [name])
     by_id = {p.id: p for p in declared}
-    p = by_id[find_declared(declared, name)]
+    p = by_id[find_declared(PropertyAxis.of(declared), name)]
     if p.match is None:
         below = [q.id for q in declared if q.match is not None and q.parent == p.id]
         hint = f"below it there are {', '.join(below)}" if below else "tracecols patterns says which are"

@@ -142,7 +142,7 @@ def ids_of(conventions: str, patterns: Iterable[Family]) -> Callable[[str], str]
     return id_of
 
 
-def find_declared(declared: Iterable[Property], name: str) -> str:
+def find_declared(axis: PropertyAxis, name: str) -> str:
     """Return the id of a property of a trace that is given by id or title (`find_property`).
 
     Raises
@@ -151,7 +151,7 @@ def find_declared(declared: Iterable[Property], name: str) -> str:
         If there is none, with the nearest ids; if several have the title, with all of them.
     """
     where = "in this trace under these conventions"
-    return find_property(PropertyAxis.of(declared), name, where, AnalysisError, "tracecols patterns lists all")
+    return find_property(axis, name, where, AnalysisError, "tracecols patterns lists all")
 
 
 def needed(declared: list[Property], chosen: Iterable[str]) -> tuple[set[str], set[str]]:
@@ -168,10 +168,10 @@ def needed(declared: list[Property], chosen: Iterable[str]) -> tuple[set[str], s
     AnalysisError
         If one does not exist, or several have the title.
     """
-    by_id = {p.id: p for p in declared}
+    by_id, axis = {p.id: p for p in declared}, PropertyAxis.of(declared)
     shown: set[str] = set()
     for name in chosen:
-        at = find_declared(declared, name)
+        at = find_declared(axis, name)
         while at:
             shown.add(at)
             at = by_id[at].parent
