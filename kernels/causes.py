@@ -177,7 +177,7 @@ def _sift_down(i, n, order, remainder):
 
 
 @part
-def _multiply_divide(a, b, c):
+def _multiply_divide(a, b, c, inverse):
     """Return the whole part of a * b / c and the remainder, both exact, whatever the product.
 
     The product may have 124 bits. So `a` comes in two digits of 31 bits, as in long division; the quotient of each digit has
@@ -187,17 +187,21 @@ def _multiply_divide(a, b, c):
     ----------
     a, b, c : int64
         Not negative and less than 2**62; b is at most c, and c positive.
+    inverse : float
+        1 / c.
     """
     high, low = a >> 31, a & 0x7FFFFFFF
-    q = np.int64(np.float64(high) * np.float64(b) / np.float64(c))
-    r = high * b - q * c
-    if r < 0:
-        q -= 1
-        r += c
-    elif r >= c:
-        q += 1
-        r -= c
-    p = np.int64((np.float64(r) * 2147483648.0 + np.float64(low) * np.float64(b)) / np.float64(c))
+    q, r = np.int64(0), np.int64(0)
+    if high > 0:
+        q = np.int64(np.float64(high) * np.float64(b) * inverse)
+        r = high * b - q * c
+        if r < 0:
+            q -= 1
+            r += c
+        elif r >= c:
+            q += 1
+            r -= c
+    p = np.int64((np.float64(r) * 2147483648.0 + np.float64(low) * np.float64(b)) * inverse)
     r = (r << 31) + low * b - p * c
     if r < 0:
         p -= 1
@@ -225,14 +229,14 @@ def divide(amount, weight, start, n, share, remainder, order):
     total = np.int64(0)
     for i in range(n):
         total += weight[start + i]
-    if total == 0:
+    if total == 0 or n == 1:
         for i in range(n):
             share[i] = 0
         share[0] = amount
         return
-    rest = amount
+    rest, inverse = amount, 1.0 / np.float64(total)
     for i in range(n):
-        share[i], remainder[i] = _multiply_divide(amount, weight[start + i], total)
+        share[i], remainder[i] = _multiply_divide(amount, weight[start + i], total, inverse)
         rest -= share[i]
         order[i] = i
     # fewer units than shares: those with the largest remainders get one each

@@ -17,8 +17,8 @@ from tracecols.kernels.kernel import kernel, part
 REQUEST = 255
 """Besides the actions of all walks: a receive is posted, where the reference makes a cut."""
 
-LONG = 64
-"""Entries from which a map is sorted as a heap."""
+FEW = 24
+"""Entries up to which a map is sorted one by one."""
 
 # what happens at a marked row: a cut in front of it, the ENTER or the EXIT of a parallel region; the same on a thread that another one has
 # forked, which idles outside
@@ -41,12 +41,16 @@ class OpenMap(NamedTuple):
     path, value : (limit,) int32, float64 or int64
     floor : (1,) as `value`
         No time in the map is less, so that what is not more need not be compared with each.
+    spare_path, spare_value : (limit,) as `path` and `value`
+        Scratch.
     """
 
     slot: NDArray[np.int32]
     path: NDArray[np.int32]
     value: NDArray[Any]
     floor: NDArray[Any]
+    spare_path: NDArray[np.int32]
+    spare_value: NDArray[Any]
 
 
 class Maps(NamedTuple):
@@ -164,43 +168,57 @@ def add(c, x, n, slot, path, value, floor):
 
 
 @part
-def _sift_down(i, start, n, path, value):
-    """Move an entry of a heap down to its place; the largest call path stands on top."""
-    while True:
-        child = 2 * i + 1
-        if child >= n:
-            return
-        if child + 1 < n and path[start + child + 1] > path[start + child]:
-            child += 1
-        a, b = start + i, start + child
-        if path[b] <= path[a]:
-            return
-        path[a], path[b] = path[b], path[a]
-        value[a], value[b] = value[b], value[a]
-        i = child
+def sort_entries(start, n, path, value, spare_path, spare_value):
+    """Sort the n entries of a map from `start` on by call path.
 
+    They come from segments, each of which is in order. So what is in order already is merged, two runs at a time.
 
-@part
-def sort_entries(start, n, path, value):
-    """Sort the n entries of a map from `start` on by call path."""
-    if n > LONG:
-        for i in range(n // 2 - 1, -1, -1):
-            _sift_down(i, start, n, path, value)
-        for m in range(n - 1, 0, -1):
-            a, b = start, start + m
-            path[a], path[b] = path[b], path[a]
-            value[a], value[b] = value[b], value[a]
-            _sift_down(0, start, m, path, value)
+    Parameters
+    ----------
+    start, n : int
+    path, value : (any,) int32, float64 or int64
+    spare_path, spare_value : (at least n,), of the same types
+        Scratch.
+    """
+    if n <= FEW:
+        for i in range(start + 1, start + n):
+            c, x = path[i], value[i]
+            j = i
+            while j > start and path[j - 1] > c:
+                path[j] = path[j - 1]
+                value[j] = value[j - 1]
+                j -= 1
+            path[j] = c
+            value[j] = x
         return
-    for i in range(start + 1, start + n):
-        c, x = path[i], value[i]
-        j = i
-        while j > start and path[j - 1] > c:
-            path[j] = path[j - 1]
-            value[j] = value[j - 1]
-            j -= 1
-        path[j] = c
-        value[j] = x
+    end = start + n
+    while True:
+        i, k = start, 0
+        while i < end:
+            j = i + 1
+            while j < end and path[j - 1] < path[j]:
+                j += 1
+            if i == start and j == end:
+                return
+            stop = j + 1
+            while stop < end and path[stop - 1] < path[stop]:
+                stop += 1
+            stop = min(stop, end)
+            a, b = i, j
+            while a < j or b < stop:
+                if b >= stop or (a < j and path[a] < path[b]):
+                    spare_path[k] = path[a]
+                    spare_value[k] = value[a]
+                    a += 1
+                else:
+                    spare_path[k] = path[b]
+                    spare_value[k] = value[b]
+                    b += 1
+                k += 1
+            i = stop
+        for k in range(n):
+            path[start + k] = spare_path[k]
+            value[start + k] = spare_value[k]
 
 
 @kernel
@@ -210,7 +228,7 @@ def take_out(n, slot, path, value, out_path, out_value, start):
         slot[path[i]] = -1
         out_path[start + i] = path[i]
         out_value[start + i] = value[i]
-    sort_entries(start, n, out_path, out_value)
+    sort_entries(start, n, out_path, out_value, path, value)
 
 
 @kernel
@@ -257,7 +275,7 @@ def collect_segments(
     """
     mark_row, mark_what, mark_value, mark_cut, mark_time = marks
     join_row, join_cut = joins
-    slot, path, value, floor = open_map
+    slot, path, value, floor, _, _ = open_map
     segment_end, entry_path, entry_value = segments
     n = state[N_LISTED]
     n_entries, n_segments, mark = state[N_ENTRIES], state[N_SEGMENTS], state[N_MARKS]
@@ -388,7 +406,7 @@ def sum_intervals(start, first, stop, inside, prune, segments, open_map, waited,
         The interval to go on with: n, or less where the arrays of entries are full.
     """
     wait_first, wait_stop, at_path, change, wait_path, wait = inside
-    slot, path, value, floor = open_map
+    slot, path, value, floor, spare_path, spare_value = open_map
     segment_end, entry_path, entry_value = segments
     out_end, out_path, out_value = out
     filled, nothing = out_end[start - 1] if start > 0 else np.int64(0), value.dtype.type(0)
@@ -421,7 +439,7 @@ def sum_intervals(start, first, stop, inside, prune, segments, open_map, waited,
         for j in range(n):
             out_path[filled + j] = path[j]
             out_value[filled + j] = value[j] - waited[path[j]]
-        sort_entries(filled, n, out_path, out_value)
+        sort_entries(filled, n, out_path, out_value, spare_path, spare_value)
         kept = filled
         for j in range(filled, filled + n):
             c, x = out_path[j], out_value[j]

@@ -155,11 +155,11 @@ class Choice:
 
 EVERYTHING = Choice()
 
-MOST_CALLS = 1 << 26
-"""Call instances of a trace whose root causes are computed without being asked for: their points and pairs are held in memory,
-80 B per call instance in a halo exchange of which every message waits."""
+MOST_CALLS = 1 << 25
+"""Call instances of a trace whose root causes are computed without being asked for: their points and pairs are held in memory, 210 B per
+call instance of a generated hybrid program (multizone, 64 x 4, depth 4, 10^8 events) most of which wait."""
 
-LEFT_OUT = "call instances: root causes take about 80 bytes of memory for each and are left out; name them with --property to have them"
+LEFT_OUT = "call instances: root causes take about 200 bytes of memory for each and are left out; name them with --property to have them"
 """Note of larger traces."""
 
 MOST_TICKS = 1 << 62

@@ -100,7 +100,7 @@ def _delay_costs(
     charges: list[tuple[str, Times]] = [
         (DELAY_IDS[name], np.where(kind == k, short, 0)) for k, name in enumerate(DELAYS)
     ]
-    charges += [(f"{DELAY_IDS[name]}_longterm", long[:, k]) for k, name in enumerate(DELAYS)]
+    charges += [(f"{DELAY_IDS[DELAYS[k]]}_longterm", long[:, i]) for i, k in enumerate(factors.kinds.tolist())]
     rows: list[Rows] = []
     for name, amount in charges:
         # of most kinds there are few

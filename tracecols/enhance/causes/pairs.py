@@ -99,10 +99,6 @@ def match_causes(
         Of locks and created threads, by partition.
     """
     found = [*senders, *receivers, *collective, startup, *threads, *locks]
-    columns = {c: np.concatenate([f.points.column(c) for f in found]) for c in POINT}
-    # what no region is recorded around is charged nowhere
-    known = columns["call_path"] >= 0
-    columns = {c: v[known] for c, v in columns.items()}
     # every location that has events ends at a point
     has_events = np.fromiter((scan.n > 0 for scan in scans), bool, facts.n_locations)
     ends = np.flatnonzero(facts.locations.is_cpu & has_events)
@@ -110,21 +106,33 @@ def match_causes(
         "location": ends, "row": AT_END, "kind": END, "begin_time": [scans[i].last_time for i in ends.tolist()], "wait": 0, "total": 0, "completion": 0, "call_path": -1,
         "partner": -1, "communicator": -1, "set": -1,
     }  # fmt: skip
-    columns = {
-        c: np.append(v, np.broadcast_to(np.asarray(of_end[c]), ends.size).astype(v.dtype)) for c, v in columns.items()
-    }
-    location, row = columns["location"], columns["row"]
+
+    def of_points(name: str) -> NDArray[Any]:
+        """Return a column of all points that were found, and of the ends."""
+        values = np.concatenate([f.points.column(name) for f in found])
+        return np.append(values, np.broadcast_to(np.asarray(of_end[name]), ends.size).astype(values.dtype))
+
+    # what no region is recorded around is charged nowhere
+    is_known = of_points("call_path") >= 0
+    is_known[is_known.size - ends.size :] = True
+    known = np.flatnonzero(is_known)
+    location, row = of_points("location")[known], of_points("row")[known]
     order = np.lexsort((row, location))
     # an event is one point, the first that was found
     same = (location[order][1:] == location[order][:-1]) & (row[order][1:] == row[order][:-1])
     order = order[np.append(True, ~same)] if order.size else order
-    points = Columns(order.size, {c: v[order] for c, v in columns.items()})
+    kept = known[order]
+    points = Columns(kept.size, {c: of_points(c)[kept] for c in POINT})
     kind = points.kind
 
-    pairs = {c: np.concatenate([f.pairs.column(c) for f in found]) for c in PAIR}
-    cause, waiting = (find_points(points, pairs[c]) for c in ("cause", "waiting"))
+    def of_pairs(name: str) -> NDArray[Any]:
+        """Return a column of all pairs that were found."""
+        return np.concatenate([f.pairs.column(name) for f in found])
+
+    cause, waiting = (find_points(points, of_pairs(c)) for c in ("cause", "waiting"))
     both = (cause >= 0) & (waiting >= 0)
-    pairs = {c: v[both] for c, v in pairs.items()} | {"cause": cause[both], "waiting": waiting[both]}
+    pairs = {c: of_pairs(c)[both] for c in PAIR if c not in ("cause", "waiting")}
+    pairs |= {"cause": cause[both], "waiting": waiting[both]}
     idle_since = np.full(len(points), -1, np.int64)
     if not quirks.leaves_out_others:
         pairs = _with_causes(points, pairs)

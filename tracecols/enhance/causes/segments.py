@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -89,7 +90,12 @@ def open_map(dtype: DTypeLike, n_call_paths: int, limit: int) -> kernels.OpenMap
         How many there are; how many of them the map can hold.
     """
     return kernels.OpenMap(
-        np.full(n_call_paths, -1, np.int32), np.zeros(limit, np.int32), np.zeros(limit, dtype), np.zeros(1, dtype)
+        slot=np.full(n_call_paths, -1, np.int32),
+        path=np.empty(limit, np.int32),
+        value=np.empty(limit, dtype),
+        floor=np.zeros(1, dtype),
+        spare_path=np.empty(limit, np.int32),
+        spare_value=np.empty(limit, dtype),
     )
 
 
@@ -102,8 +108,9 @@ class _Collector:
         self.state[kernels.IN] = -1
         self.last = np.zeros(1, dtype)
         self.open_map = open_map(dtype, n_call_paths, limit)
-        room = max(1 << 12, 4 * limit)
-        self.segments = kernels.Maps(np.zeros(1 << 10, np.int64), np.zeros(room, np.int32), np.zeros(room, dtype))
+        # of memory that is not written there are no pages
+        room = max(1 << 18, 4 * limit)
+        self.segments = kernels.Maps(np.empty(1 << 14, np.int64), np.empty(room, np.int32), np.empty(room, dtype))
         self.joins = kernels.Joins(np.full(n_joins, -1, np.int64), np.zeros(n_joins, np.int64))
 
     def grow(self) -> None:
@@ -112,7 +119,7 @@ class _Collector:
             self.segments = with_room(self.segments)
         end, path, value = self.segments
         if self.state[kernels.N_SEGMENTS] + 4 > end.size:
-            self.segments = kernels.Maps(np.concatenate([end, np.zeros_like(end)]), path, value)
+            self.segments = kernels.Maps(_doubled(end), path, value)
 
     def finish(self, forgets: bool, until: Times) -> None:
         """Close the last segment; of a worker what it has done since the last cut may be forgotten.
@@ -123,7 +130,7 @@ class _Collector:
         n = int(self.state[kernels.N_LISTED])
         if not forgets and not self.state[kernels.IDLES] and self.state[kernels.IN] >= 0 and (until > self.last).any():
             left = (until - self.last)[0]
-            n = kernels.add(int(self.state[kernels.IN]), left, n, *self.open_map)
+            n = kernels.add(int(self.state[kernels.IN]), left, n, *self.open_map[:4])
             self.state[kernels.N_LISTED] = n
             self.last = until.copy()
         n, at = int(self.state[kernels.N_LISTED]), int(self.state[kernels.N_ENTRIES])
@@ -334,8 +341,8 @@ def sum_intervals(
     n_call_paths = len(facts.call_paths)
     limit = LIMIT if quirks.limits_maps else max(n_call_paths, 1)
     waited, filling = np.zeros(n_call_paths, dtype), open_map(dtype, n_call_paths, limit)
-    room = max(1 << 12, 8 * n, 2 * limit)
-    out = kernels.Maps(np.zeros(n, np.int64), np.zeros(room, np.int32), np.zeros(room, dtype))
+    room = max(1 << 18, 32 * n, 2 * limit)
+    out = kernels.Maps(np.zeros(n, np.int64), np.empty(room, np.int32), np.empty(room, dtype))
     of_segments = kernels.Maps(spent.end, spent.entries.column("call_path"), spent.entries.column("time"))
     at = 0
     while True:
@@ -344,7 +351,7 @@ def sum_intervals(
             break
         out = with_room(out)
     filled = int(out.end[-1]) if n else 0
-    return TimeMaps(out.end, out.path[:filled], out.value[:filled])
+    return TimeMaps(out.end, out.path[:filled].copy(), out.value[:filled].copy())
 
 
 def with_room(maps: kernels.Maps) -> kernels.Maps:
@@ -354,5 +361,10 @@ def with_room(maps: kernels.Maps) -> kernels.Maps:
     ----------
     maps : Maps
     """
-    path, value = (np.concatenate([a, np.zeros_like(a)]) for a in (maps.path, maps.value))
-    return kernels.Maps(maps.end, path, value)
+    return kernels.Maps(maps.end, _doubled(maps.path), _doubled(maps.value))
+
+
+def _doubled(array: NDArray[Any]) -> NDArray[Any]:
+    found = np.empty(2 * array.size, array.dtype)
+    found[: array.size] = array
+    return found

@@ -40,7 +40,9 @@ class Factors:
     ----------
     scale : (n_pairs,) float64 or int64
         Seconds of waiting per second of delay; without rounding (`quirks.rounds_seconds`) the ticks of waiting charged to the delay.
-    shares : (n_pairs, n_delays) float64 or int64
+    kinds : (n_kinds,) int8
+        Kinds of delays that there are, ascending.
+    shares : (n_pairs, n_kinds) float64 or int64
         Seconds of later waits, by kind, per second of delay; without rounding the ticks charged to the delay.
     indirect : (n_pairs,) float64 or int64
         Time of the wait that goes back to waits of the causing side.
@@ -53,6 +55,7 @@ class Factors:
     """
 
     scale: Times
+    kinds: NDArray[np.int8]
     shares: Times
     indirect: Times
     propagated: Times
@@ -92,13 +95,17 @@ def sweep_costs(
     for d in delays:
         total[d.pair] = d.total
     cause, waiting, kind = pairs.cause, pairs.waiting, pairs.kind
+    # of many pairs there are few kinds
+    kinds = np.unique(kind)
+    n_p2p = int((kinds < N_P2P_KINDS).sum())
     beginning = index.start[points.location[cause]] - 1
     since = np.where(pairs.cause_since >= 0, pairs.cause_since, beginning)
     p2p, is_idle = kind < N_P2P_KINDS, kind == IDLE
     others = facts.locations.n_threads[points.location[cause]].astype(np.int64) - 1
-    listed = kernels.Pairs(np.searchsorted(cause, np.arange(n_points + 1)), waiting, kind, since, pairs.counts_from)
-    shares, propagated = np.zeros((n, len(DELAYS)), dtype), np.zeros(wait.size, dtype)
-    costs = kernels.Costs(np.zeros((wait.size, len(DELAYS)), dtype), shares, propagated)
+    column = np.searchsorted(kinds, kind).astype(np.int8)
+    listed = kernels.Pairs(np.searchsorted(cause, np.arange(n_points + 1)), waiting, column, since, pairs.counts_from)
+    shares, propagated = np.zeros((n, kinds.size), dtype), np.zeros(wait.size, dtype)
+    costs = kernels.Costs(np.zeros((wait.size, kinds.size), dtype), shares, propagated)
     waiting_points = kernels.Waiting(before, wait)
     begin = np.where(pairs.own_since >= 0, pairs.own_since, since)
     waited = _sums(wait, before[begin + 1], before[cause])
@@ -108,8 +115,8 @@ def sweep_costs(
         ordered, n_forced = _ordered(facts, points, pairs)
         charged, scratch = np.zeros(n, np.int64), np.zeros((4, wait.size + 1), np.int64)
         amount = np.where(is_idle, others * whole, pairs.wait)
-        kernels.divide_costs(ordered, listed, total, amount, waiting_points, N_P2P_KINDS, costs, charged, *scratch)
-        return Factors(charged, shares, np.where(p2p, pairs.wait - charged, 0), propagated, lost, n_forced)
+        kernels.divide_costs(ordered, listed, total, amount, waiting_points, n_p2p, costs, charged, *scratch)
+        return Factors(charged, kinds, shares, np.where(p2p, pairs.wait - charged, 0), propagated, lost, n_forced)
 
     with np.errstate(divide="ignore", invalid="ignore"):
         scale = pairs.wait / whole
@@ -119,9 +126,10 @@ def sweep_costs(
     n_forced = 0
     if has_mpi(facts) or not quirks.leaves_out_others:
         ordered, n_forced = _ordered(facts, points, pairs)
-        thread_kind = DELAYS.index("thread_barrier") if quirks.ends_costs_at_barriers else -1
-        kernels.scale_costs(ordered, listed, scale, whole, waited, waiting_points, N_P2P_KINDS, thread_kind, costs)
-    return Factors(scale, shares, np.where(p2p, scale * waited, 0.0), propagated, lost, n_forced)
+        ends = np.flatnonzero((kinds == DELAYS.index("thread_barrier")) & quirks.ends_costs_at_barriers)
+        thread_kind = int(ends[0]) if ends.size else -1
+        kernels.scale_costs(ordered, listed, scale, whole, waited, waiting_points, n_p2p, thread_kind, costs)
+    return Factors(scale, kinds, shares, np.where(p2p, scale * waited, 0.0), propagated, lost, n_forced)
 
 
 def _ordered(facts: Facts, points: CompoundTable, pairs: CompoundTable) -> tuple[NDArray[np.int64], int]:
