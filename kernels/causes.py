@@ -177,6 +177,16 @@ def _sift_down(i, n, order, remainder):
 
 
 @part
+def _corrected(q, r, c):
+    """Return a quotient and its remainder, of which the first may be wrong by one: a remainder lies between 0 and the divisor c."""
+    if r < 0:
+        return q - 1, r + c
+    if r >= c:
+        return q + 1, r - c
+    return q, r
+
+
+@part
 def _multiply_divide(a, b, c, inverse):
     """Return the whole part of a * b / c and the remainder, both exact, whatever the product.
 
@@ -194,21 +204,9 @@ def _multiply_divide(a, b, c, inverse):
     q, r = np.int64(0), np.int64(0)
     if high > 0:
         q = np.int64(np.float64(high) * np.float64(b) * inverse)
-        r = high * b - q * c
-        if r < 0:
-            q -= 1
-            r += c
-        elif r >= c:
-            q += 1
-            r -= c
+        q, r = _corrected(q, high * b - q * c, c)
     p = np.int64((np.float64(r) * 2147483648.0 + np.float64(low) * np.float64(b)) * inverse)
-    r = (r << 31) + low * b - p * c
-    if r < 0:
-        p -= 1
-        r += c
-    elif r >= c:
-        p += 1
-        r -= c
+    p, r = _corrected(p, (r << 31) + low * b - p * c, c)
     return (q << 31) + p, r
 
 

@@ -202,3 +202,23 @@ def test_counters__whose_sums_exceed_64_bits_are_rounded():
     cells = counters._sum(location, location, np.array([LARGEST, LARGEST], np.int64))
     assert cells.value.tolist() == [2.0 * LARGEST]
     assert counters._sum(location, location, np.array([1, 2], np.int64)).value.dtype == np.int64
+
+
+def test_cells__are_summed_alike_in_order_and_in_any():
+    """Of what is in order neighbours are added up; what wraps on the way and fits in the end is right there, too."""
+    call_path, location = np.array([0, 0, 1, 1, 1, 2]), np.array([0, 3, 3, 3, 3, 1])
+    shuffled = np.array([4, 0, 5, 2, 1, 3])
+    for value in (
+        [1, 2, 3, 4, 5, 6],
+        [1, 2, LARGEST, LARGEST, -LARGEST, 6],
+        [1, 2, 5, -5, 0, 6],
+        [0.5, 2.0, 1.0, 2.0, 3.0, 6.0],
+    ):
+        values = np.array(value)
+        ordered = Cells.sum(call_path, location, values)
+        other = Cells.sum(call_path[shuffled], location[shuffled], values[shuffled])
+        assert ordered.key.tolist() == other.key.tolist()
+        assert ordered.value.tolist() == other.value.tolist()
+        assert ordered.value.dtype == other.value.dtype
+        expected = [value[0], value[1], value[2] + value[3] + value[4], value[5]]
+        assert ordered.value.tolist() == [x for x in expected if x]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from otf2_writer import Archive
 
 import tracecols
-from tracecols.enhance.causes.segments import LIMIT
+from tracecols.enhance.causes.segments import LIMIT, open_map
 from tracecols.errors import TracecolsError
 from tracecols.kernels import causes, segments
 from tracecols.schema import EventKind as K
@@ -314,6 +314,54 @@ def test_map_of_times__holds_so_many_call_paths_and_throws_away_the_smallest(ent
                 expected[c] = x
     assert put(entries, limit, segments.add) == expected
     assert put(entries, limit, segments.add.py_func) == expected
+
+
+@given(
+    st.lists(st.dictionaries(st.integers(0, 8), st.integers(1, 9).map(float), max_size=5), min_size=1, max_size=6),
+    st.lists(st.tuples(st.integers(0, 8), st.integers(1, 4).map(float)), max_size=6),
+    st.lists(
+        st.tuples(*[st.integers(0, 6)] * 4, st.integers(-1, 8), st.integers(0, 3).map(float)), min_size=1, max_size=12
+    ),
+    st.sampled_from([2, 3, 9]),
+    st.booleans(),
+)
+@settings(deadline=None)
+def test_sums_of_intervals__are_those_of_each_by_itself(parts, waits, intervals, limit, prune):
+    """Intervals that begin where the one before begins go on with its sums: that changes nothing, and waits are taken off each."""
+    entries = [sorted(part.items()) for part in parts]
+    spent = segments.Maps(
+        np.cumsum([len(part) for part in entries]),
+        np.array([c for part in entries for c, _ in part], np.int32), np.array([x for part in entries for _, x in part], float),
+    )  # fmt: skip
+    wait_path, wait = np.array([c for c, _ in waits], np.int32), np.array([x for _, x in waits], float)
+
+    def sums(chosen, kernel):
+        n = len(chosen)
+        at = np.array(chosen, float).reshape(n, 6)
+        first, stop = np.sort(np.minimum(at[:, :2], len(entries)).astype(np.int64), axis=1).T
+        wait_first, wait_stop = np.sort(np.minimum(at[:, 2:4], len(waits)).astype(np.int64), axis=1).T
+        inside = segments.Inside(wait_first, wait_stop, at[:, 4].astype(np.int32), at[:, 5].copy(), wait_path, wait)
+        out = segments.Maps(np.zeros(n, np.int64), np.zeros(400, np.int32), np.zeros(400))
+        waited, filling = np.zeros(9), open_map(np.float64, 9, limit)
+        assert kernel(0, first, stop, inside, prune, spent, filling, waited, out) == n
+        assert not waited.any() and (filling.slot == -1).all()  # as it was found
+        bounds = zip(np.append(0, out.end[:-1]), out.end, strict=True)
+        return [list(zip(out.path[a:b].tolist(), out.value[a:b].tolist(), strict=True)) for a, b in bounds]
+
+    # those that begin together in the order in which they end, and in any
+    for chosen in (intervals, sorted(intervals, key=lambda i: (min(i[:2]), min(i[2:4]), max(i[:2]), max(i[2:4])))):
+        alone = [sums([interval], segments.sum_intervals)[0] for interval in chosen]
+        assert sums(chosen, segments.sum_intervals) == alone
+        assert sums(chosen, segments.sum_intervals.py_func) == alone
+    if limit == 9:
+        # the sums themselves, of call paths without waits
+        interval = (*intervals[0][:2], 0, 0, -1, 0.0)
+        low, high = sorted(min(k, len(entries)) for k in interval[:2])
+        expected: dict[int, float] = {}
+        for part in entries[low:high]:
+            for c, x in part:
+                expected[c] = expected.get(c, 0.0) + x
+        assert sums([interval], segments.sum_intervals)[0] == sorted(expected.items())
 
 
 POINT = st.one_of(

@@ -86,7 +86,7 @@ class MappedArrays:
 
 @dataclass(frozen=True, eq=False)
 class ClockGraph:
-    """Clock conditions of a whole trace; 45 B at the peak per event that takes part in one, of which `HELD` in memory.
+    """Clock conditions of a whole trace; 46 B at the peak per event that takes part in one, of which `HELD` in memory.
 
     Attributes
     ----------

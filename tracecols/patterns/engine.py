@@ -31,7 +31,7 @@ from tracecols.patterns.counters import counter_properties
 from tracecols.patterns.device_times import DeviceTimes, device_efficiencies
 from tracecols.patterns.interval import mpi_interval
 from tracecols.patterns.mpi import mpi
-from tracecols.patterns.periods import period_axis, period_cells, period_notes, sum_of_periods
+from tracecols.patterns.periods import period_axis, period_cells, period_notes
 from tracecols.patterns.plugins import installed
 from tracecols.patterns.profile import displaced_call_paths, idle_cells, overbooked_threads
 from tracecols.patterns.registry import CONVENTIONS, find_declared, needed, properties
@@ -684,7 +684,7 @@ def analyze_model(
     search = Search(model, declared, CONVENTIONS[conventions], choice.parameters)
     by_label, counts = search.run(progress)
     by_period = {} if divider is None else {name: period_cells(model, found) for name, found in by_label.items()}
-    cells = by_label if divider is None else {name: sum_of_periods(found) for name, found in by_period.items()}
+    cells = by_label | {name: Cells.sum(of.call_path, of.location, of.value) for name, of in by_period.items()}
     clock = model.store.manifest["clock"]
     call_paths, system = CallAxis.of(model.call_paths.whole, model.regions), SystemAxis.of(model.store)
     teams = search.findings.teams

@@ -95,16 +95,6 @@ def period_cells(model: Model, cells: Cells) -> PeriodCells:
     return PeriodCells(call_path, location, period, value)
 
 
-def sum_of_periods(parts: PeriodCells) -> Cells:
-    """Add up the values of all periods; integers, which are the same in any order."""
-    if parts.value.dtype.kind == "f" or not len(parts):
-        return Cells.sum(parts.call_path, parts.location, parts.value)
-    key = (parts.call_path.astype(np.int64) << 32) | parts.location
-    first = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
-    value = np.add.reduceat(parts.value, first)
-    return Cells(key[first], value).where(value != 0)
-
-
 def period_notes(
     kind: str, cells: Mapping[str, PeriodCells], left_out: int, without_time: Sequence[str]
 ) -> dict[str, int]:

@@ -71,12 +71,7 @@ def profile_of_threads(model: Model, values: NDArray[np.int64]) -> Cells:
     kept = np.flatnonzero(~model.locations.is_device[location])
     # the profile stands location by location: counting call paths puts it in order
     order = kept[index_edges(call_path[kept], len(model.call_paths))[1]]
-    key = (call_path[order].astype(np.int64) << 32) | location[order]
-    if not key.size or (key[1:] < key[:-1]).any():
-        return Cells.sum(call_path[kept], location[kept], values[kept])
-    first = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
-    value = np.add.reduceat(values[order], first)
-    return Cells(key[first], value).where(value != 0)
+    return Cells.sum(call_path[order], location[order], values[order])
 
 
 def execution_cells(model: Model, findings: Findings) -> Cells:

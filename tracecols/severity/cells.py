@@ -40,8 +40,14 @@ class Cells:
     @classmethod
     def reduce(cls, call_path: NDArray[Any], location: NDArray[Any], value: NDArray[Any], how: str = "sum") -> Cells:
         """Reduce values per cell to their `sum`, `min` or `max` (`reduce_at`); an extreme may be zero."""
-        group, first = number(combine(call_path, location))
-        key = (call_path[first].astype(np.int64) << 32) | location[first].astype(np.int64)
+        key = (call_path.astype(np.int64) << 32) | location.astype(np.int64)
+        if key.size and (key[1:] >= key[:-1]).all():
+            # in order already: cells are neighbours
+            is_first = np.append(True, key[1:] != key[:-1])
+            group, first = np.cumsum(is_first) - 1, np.flatnonzero(is_first)
+        else:
+            group, first = number(combine(call_path, location))
+        key = key[first]
         if value.dtype == np.uint64 and value.size and int(value.max()) > LARGEST:
             value = value.astype(object)
         else:

@@ -321,8 +321,7 @@ def _impacts(
     order = np.lexsort((path, on))
     path, on, value = path[order], on[order], value[order]
     n = len(facts.call_paths)
-    on_path = np.zeros(n, value.dtype)
-    np.add.at(on_path, path, value)
+    on_path = _sums(path, value, n)
     location, call_path, time = (
         np.concatenate([getattr(o, c) for o in own]) for c in ("location", "call_path", "time")
     )

@@ -140,7 +140,8 @@ class _Collector:
         n_segments = int(self.state[kernels.N_SEGMENTS])
         end, path, value = self.segments
         end[n_segments] = at
-        self.segments = kernels.Maps(end[: n_segments + 1], path[:at], value[:at])
+        # the room itself is for the next location
+        self.segments = kernels.Maps(end[: n_segments + 1].copy(), path[:at].copy(), value[:at].copy())
 
 
 def segments(

@@ -124,9 +124,10 @@ def similar_phases(cube: SeverityCube) -> dict[str, Any] | None:
     outliers = table[table.is_outlier]
     usual = float(table.total.median()) if len(table) else 0.0
     far = outliers.iloc[(outliers.total - usual).abs().argsort(kind="stable").to_numpy()[::-1]].head(SHOWN_OUTLIERS)
+    beyond = far.total / usual - 1 if usual else 0.0 * far.total
     return {
         "group": table.group.tolist(),
         "groups": groups,
-        "outliers": [[int(at), row.total / usual - 1 if usual else 0.0] for at, row in far.iterrows()],
+        "outliers": [list(pair) for pair in zip(far.index.tolist(), beyond.tolist(), strict=True)],
         "n_outliers": len(outliers),
     }
