@@ -184,7 +184,7 @@ def segments(
     regions = threads.regions
     of_location = np.argsort(regions.location, kind="stable")
     region_start = np.searchsorted(regions.location[of_location], np.arange(n_locations + 1))
-    done: list[_Collector] = []
+    done: list[kernels.Maps] = []
     joins: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
     n_segments = n_entries = n_points = 0
     ends: list[NDArray[np.int64]] = []
@@ -241,13 +241,13 @@ def segments(
         cut_times.append(cut_time)
         found = collector.joins.row >= 0
         joins.append((collector.joins.row[found], collector.joins.cut[found] + first[i]))
-        done.append(collector)
+        done.append(collector.segments)
     nothing = np.zeros(0, np.int64)
     entries = Columns(
         n_entries,
         {
-            "call_path": np.concatenate([np.zeros(0, np.int32), *(c.segments.path for c in done)]),
-            "time": np.concatenate([np.zeros(0, dtype), *(c.segments.value for c in done)]),
+            "call_path": np.concatenate([np.zeros(0, np.int32), *(maps.path for maps in done)]),
+            "time": np.concatenate([np.zeros(0, dtype), *(maps.value for maps in done)]),
         },
     )
     return Segments(
