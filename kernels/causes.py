@@ -96,6 +96,22 @@ def find_last_synchronisations(
 
 
 @kernel
+def choose_causes(waiting, wait, cause, chosen):
+    """Choose one pair of every waiting point: the one with the longest wait, of equals the one whose cause has the lowest number, or the first.
+
+    Parameters
+    ----------
+    waiting, wait, cause : (n_pairs,) int64, float64 or int64, int64
+    chosen : (n_points,) int64, written
+        Pairs by waiting point; -1 before, and where nothing waits.
+    """
+    for p in range(waiting.size):
+        best = chosen[waiting[p]]
+        if best < 0 or wait[p] > wait[best] or (wait[p] == wait[best] and cause[p] < cause[best]):
+            chosen[waiting[p]] = p
+
+
+@kernel
 def subtract_maps(start, cause_map, waiting_map, within_map, causing, waiting, keeps_path, dense, out, total):
     """Find for pairs by how much more time the causing one spent than the waiting one, by call path.
 
@@ -162,18 +178,27 @@ def _comes_first(i, j, remainder):
 
 
 @part
-def _sift_down(i, n, order, remainder):
-    """Move an item of a heap down to its place; the one that comes first stands on top."""
-    while True:
-        child = 2 * i + 1
-        if child >= n:
+def _choose_first(m, n, order, remainder):
+    """Put the m of n items that come first in front of the others, in any order: Hoare's selection."""
+    low, high = 0, n - 1
+    while low < high:
+        pivot = order[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while _comes_first(order[i], pivot, remainder):
+                i += 1
+            while _comes_first(pivot, order[j], remainder):
+                j -= 1
+            if i <= j:
+                order[i], order[j] = order[j], order[i]
+                i += 1
+                j -= 1
+        if m <= j:
+            high = j
+        elif m > i:
+            low = i
+        else:
             return
-        if child + 1 < n and _comes_first(order[child + 1], order[child], remainder):
-            child += 1
-        if _comes_first(order[i], order[child], remainder):
-            return
-        order[i], order[child] = order[child], order[i]
-        i = child
 
 
 @part
@@ -239,14 +264,9 @@ def divide(amount, weight, start, n, share, remainder, order):
         order[i] = i
     # fewer units than shares: those with the largest remainders get one each
     if rest > 0:
-        for i in range(n // 2 - 1, -1, -1):
-            _sift_down(i, n, order, remainder)
-    while rest > 0:
-        share[order[0]] += 1
-        rest -= 1
-        n -= 1
-        order[0] = order[n]
-        _sift_down(0, n, order, remainder)
+        _choose_first(rest, n, order, remainder)
+        for i in range(rest):
+            share[order[i]] += 1
 
 
 @kernel

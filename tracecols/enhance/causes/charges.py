@@ -96,11 +96,12 @@ def _delay_costs(
     end = np.cumsum(size)
     locations = np.repeat(location, size)
     cell, first = number(combine(call_path, locations))
-    short, long = factors.scale[pair], factors.shares[pair]
+    # by kind, since each is gone through by itself
+    short, long = factors.scale[pair], np.ascontiguousarray(factors.shares[pair].T)
     charges: list[tuple[str, Times]] = [
-        (DELAY_IDS[name], np.where(kind == k, short, 0)) for k, name in enumerate(DELAYS)
+        (DELAY_IDS[DELAYS[k]], np.where(kind == k, short, 0)) for k in factors.kinds.tolist()
     ]
-    charges += [(f"{DELAY_IDS[DELAYS[k]]}_longterm", long[:, i]) for i, k in enumerate(factors.kinds.tolist())]
+    charges += [(f"{DELAY_IDS[DELAYS[k]]}_longterm", long[i]) for i, k in enumerate(factors.kinds.tolist())]
     rows: list[Rows] = []
     for name, amount in charges:
         # of most kinds there are few

@@ -153,9 +153,9 @@ def match_causes(
 
 def _with_causes(points: Columns, pairs: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """Keep one pair of each waiting point, and let only those points wait whose cause is known."""
-    order = np.lexsort((pairs["cause"], -pairs["wait"], pairs["waiting"]))
-    waiting = pairs["waiting"][order]
-    order = order[np.append(True, waiting[1:] != waiting[:-1])[: order.size]]
+    chosen = np.full(len(points), -1, np.int64)
+    kernels.choose_causes(pairs["waiting"], pairs["wait"], pairs["cause"], chosen)
+    order = chosen[chosen >= 0]
     order = order[pairs["cause"][order] != pairs["waiting"][order]]
     pairs = {c: v[order] for c, v in pairs.items()}
     wait = points.wait
@@ -356,7 +356,8 @@ def _intervals(
 
 def _groups(facts: Facts, points: Columns, process: NDArray[np.int32], more: NDArray[np.int64]) -> Groups:
     """Collect the processes that points synchronise with together: communicators, and what takes part in one operation."""
-    used = np.unique(np.concatenate([points.communicator, more]))
+    used = np.concatenate([points.communicator, more])
+    used = np.sort(used[number(used)[1]])
     channel = used[(used >= 0) | (used == EVERYBODY)]
     everybody = np.unique(facts.process[facts.locations.is_cpu]).astype(np.int64)
     members = [everybody if c == EVERYBODY else facts.communicators.members_of(c) for c in channel.tolist()]
