@@ -35,8 +35,11 @@ def match_teams(facts: Facts, scans: Sequence[LocationScan], teams: Teams) -> Co
     master = pick(teams.location, teams.master).astype(np.int32)
     fork_row, join_row, fork_time, join_time = (np.full(n, -1, np.int64) for _ in range(4))
     call_path = np.full(n, -1, np.int32)
-    for location in np.unique(master[master >= 0]).tolist():
-        of = np.flatnonzero(master == location)
+    by_master = np.argsort(master, kind="stable")
+    for of in np.split(by_master, np.flatnonzero(np.diff(master[by_master])) + 1):
+        location = int(master[of[0]]) if of.size else -1
+        if location < 0:
+            continue
         spans = scans[location].fork_spans(facts.order)
         fork = teams.fork[of]
         fork_row[of], join_row[of] = spans.fork_row[fork], spans.join_row[fork]

@@ -38,7 +38,8 @@ def match_created_threads(facts: Facts, members: NDArray[np.int64], calls: CallI
     found: dict[str, list[NDArray[np.int64]]] = {
         name: [np.zeros(0, np.int64)] for name in ("row", "kind", "team", "sequence", "location", "time", "call")
     }
-    for i in members.tolist():
+    recorded = any(str(int(kind)) in store.manifest["events_by_kind"] for kind in KINDS)
+    for i in members.tolist() if recorded else []:
         if not store.n_rows("threads", i):
             continue
         side = store.read("threads", i, ["row", "kind", "team", "sequence"])

@@ -13,7 +13,7 @@ from tracecols.enhance import scan as passes
 from tracecols.enhance.columns import Columns, CompoundTable, joined, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import Segments, combine, mask_of, number
-from tracecols.enhance.scan import ACTION, LocationScan
+from tracecols.enhance.scan import ACTION, BufferPool, LocationScan
 from tracecols.enhance.teams import Teams
 from tracecols.kernels import stacks
 from tracecols.kernels.actions import PUSH
@@ -254,8 +254,9 @@ def outermost_call_paths(facts: Facts, scans: Sequence[LocationScan], chosen: ND
 
 
 def walk_stacks(
-    facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int
-) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
+    facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int, pool: BufferPool | None = None,
+    flush_stops: NDArray[np.int64] | None = None,
+) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:  # fmt: skip
     """Go through the events of a location once more, with the call path at each of them.
 
     Parameters
@@ -266,6 +267,10 @@ def walk_stacks(
         With those of the location.
     location : int
         Row of the location.
+    pool : BufferPool, optional
+        Buffers for the walk, which go back there.
+    flush_stops : (n_flushes,) int64, optional
+        When its buffer flushes end, as `scan.flush_stops_of` returns it.
 
     Yields
     ------
@@ -277,8 +282,8 @@ def walk_stacks(
     """
     before = scans[location]
     scan = LocationScan(
-        facts.store, facts.regions, teams, facts.order, location, before.first_row, divider=before.divider
-    )
+        facts.store, facts.regions, teams, facts.order, location, before.first_row, None, pool, flush_stops, divider=before.divider
+    )  # fmt: skip
     scan.enter_threads()
     enterptr, exitptr, node = np.empty(WALKED, np.int64), np.empty(WALKED, np.int64), np.empty(WALKED, np.int32)
     for first in range(0, scan.n, passes.BATCH):
@@ -298,6 +303,7 @@ def walk_stacks(
                 stacks.Pointers(enterptr[:n], exitptr[:n], node[:n]),
             )
             yield row, {**part, "node": node[:n]}
+    scan.give_back()
 
 
 @dataclass(frozen=True, eq=False)

@@ -249,7 +249,8 @@ class LocationScan:
         self._interval_start = self._interval_stop = self._last_join = np.zeros(0, np.int64)
         self._n_over = 0
         self._action = FORKER_ACTION if self._forker == location else ACTION
-        self.depends = np.unique(self._master[self._master >= 0])
+        others = self._master[self._master >= 0]
+        self.depends = np.unique(others) if others.size else others
         self._parents = np.full(self._master.size, stacks.NO_PARENT, np.int64)
         self._programs = self._parents.copy()
         self._team_periods = np.full(self._master.size, -1, np.int64)
@@ -285,11 +286,14 @@ class LocationScan:
 
         Programs that are not recorded have none; a location that records the program is its main thread.
         """
+        recorded = self.store.manifest["events_by_kind"]
+        if not all(str(int(kind)) in recorded for kind in (EventKind.THREAD_BEGIN, EventKind.PROGRAM_BEGIN)):
+            return
         if not self.store.n_rows("threads", self.location):
             return
         threads = self.store.read("threads", self.location, ["row", "kind"])
         rows = threads["row"][threads["kind"] == EventKind.THREAD_BEGIN]
-        if not rows.size or str(int(EventKind.PROGRAM_BEGIN)) not in self.store.manifest["events_by_kind"]:
+        if not rows.size:
             return
         if (self.store.read("control", self.location, ["kind"])["kind"] == EventKind.PROGRAM_BEGIN).any():
             return
@@ -501,6 +505,12 @@ class LocationScan:
             )  # fmt: skip
             b.grow(state)
 
+    def give_back(self) -> None:
+        """Give the buffers back to the pool, when the scan needs them no more."""
+        if self._buffers is not None:
+            self._pool.give(self._buffers)
+            self._buffers = None
+
     def _used(self) -> ScanBuffers:
         """Return the buffers of a scan that has begun."""
         assert self._buffers is not None
@@ -573,12 +583,11 @@ class LocationScan:
         self.calls: ColumnSource = self._spill.keep(calls, CLOSE_TO, borrowed=True)
         self.events: ColumnSource = self._spill.keep(events, borrowed=True)
         self._choose(calls, events)
-        self._pool.give(b)
+        self.give_back()
         self.program = int(state[stacks.PROGRAM])
         self.bad_exits, self.open = int(state[stacks.BAD_EXITS]), int(state[stacks.OPEN])
         self.disordered = int(state[stacks.DISORDERED])
         self.done = True
-        self._buffers = None
         del self._tasks, self._master, self._fork, self._parents, self._programs, self._team_periods
         del self._stop_times, self._task_slots
         self._spans = None

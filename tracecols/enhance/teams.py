@@ -75,11 +75,15 @@ class Teams:
         chosen = list(range(n_locations)) if members is None else sorted(members.tolist())
         nothing = ThreadEvents(np.zeros(0, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.int32))
         self.events = [nothing] * n_locations
-        for location in chosen:
-            if store.n_rows("threads", location):
-                columns = store.read("threads", location, ["row", "kind", "team"])
-                kept = KEPT[columns["kind"]]
-                self.events[location] = ThreadEvents(*(columns[c][kept] for c in ("row", "kind", "team")))
+        columns, counts = store.read_together("threads", np.array(chosen, np.int64), ["row", "kind", "team"])
+        kept = KEPT[columns["kind"]]
+        stops = np.concatenate([[0], np.cumsum(kept)])[np.cumsum(counts)].tolist()
+        row, kind, team = (columns[c][kept] for c in ("row", "kind", "team"))
+        start = 0
+        for location, stop in zip(chosen, stops, strict=True):
+            if stop > start:
+                self.events[location] = ThreadEvents(row[start:stop], kind[start:stop], team[start:stop])
+            start = stop
         with_events = [location for location in chosen if self.events[location].row.size]
         self.forker = self._forkers(locations, with_events)
         # the thread that forked begins in the team with its FORK, or right after it

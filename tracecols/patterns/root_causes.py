@@ -257,15 +257,31 @@ class Imbalance:
         self.n_visitors = np.bincount(visits.call_path, visits.value != 0, len(tree)).astype(np.int64)
         self.total = np.bincount(self.comp.call_path, self.comp.value, len(tree))
         self.mean = self.total / np.where(self.parallel, self.cpus.size, self.masters.size)
-        self.n = len(tree)
+        self.n, self.n_locations = len(tree), len(locations)
 
     def differences(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Return call paths, locations and by how much their computation differs from the mean."""
         relevant = self.total != 0
-        inside, outside = np.flatnonzero(relevant & self.parallel), np.flatnonzero(relevant & ~self.parallel)
-        call_path = np.concatenate([np.repeat(inside, self.cpus.size), np.repeat(outside, self.masters.size)])
-        location = np.concatenate([np.tile(self.cpus, inside.size), np.tile(self.masters, outside.size)])
-        return call_path, location, self.comp.at((call_path << 32) | location) - self.mean[call_path]
+        parts = (
+            (np.flatnonzero(relevant & self.parallel), self.cpus),
+            (np.flatnonzero(relevant & ~self.parallel), self.masters),
+        )
+        call_path = np.concatenate([np.repeat(paths, on.size) for paths, on in parts])
+        location = np.concatenate([np.tile(on, paths.size) for paths, on in parts])
+        more = np.concatenate([self._spread(self.comp, paths, on) for paths, on in parts]) - self.mean[call_path]
+        # cells are added up fastest in their order
+        order = np.argsort(call_path, kind="stable")
+        return call_path[order], location[order], more[order]
+
+    def _spread(self, cells: Cells, call_paths: NDArray[np.int64], locations: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the values of some call paths at some locations, 0 where there is no cell; (n_call_paths * n_locations,)."""
+        row, column = np.full(self.n, -1, np.int64), np.full(self.n_locations, -1, np.int64)
+        row[call_paths], column[locations] = np.arange(call_paths.size), np.arange(locations.size)
+        row, column = row[cells.call_path], column[cells.location]
+        here = np.flatnonzero((row >= 0) & (column >= 0))
+        values = np.zeros(call_paths.size * locations.size, cells.value.dtype)
+        values[row[here] * locations.size + column[here]] = cells.value[here]
+        return values
 
     def lacking(self) -> NDArray[np.int64]:
         """Return the call paths that some locations never visit, as far as they count."""
@@ -275,7 +291,7 @@ class Imbalance:
     def absent(self, call_paths: NDArray[np.int64]) -> Cells:
         """Return the mean of call paths at all locations that never visit them."""
         call_path, location = np.repeat(call_paths, self.cpus.size), np.tile(self.cpus, call_paths.size)
-        away = self.visits.at((call_path << 32) | location) == 0
+        away = self._spread(self.visits, call_paths, self.cpus) == 0
         return Cells.sum(call_path[away], location[away], self.mean[call_path[away]])
 
 

@@ -46,6 +46,10 @@ class PointIndex:
     by_waiting: NDArray[np.int64]
     waiting_start: NDArray[np.int64]
 
+    def points_of(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the points of some locations, one location after the other; (n,) int64."""
+        return _slices(self.start, members)
+
     def causing(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the pairs whose causes are on some locations, ascending as these are; (n,) int64."""
         return _slices(self.cause_start, members)

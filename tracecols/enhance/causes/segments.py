@@ -17,7 +17,7 @@ from tracecols.enhance.columns import Columns, ColumnSource, CompoundTable, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import lookup
 from tracecols.enhance.instances import walk_stacks
-from tracecols.enhance.scan import LocationScan, flush_stops_of
+from tracecols.enhance.scan import BufferPool, LocationScan, flush_stops_of
 from tracecols.enhance.spill import Spill, keep
 from tracecols.enhance.teams import IS_JOIN, Teams
 from tracecols.kernels import segments as kernels
@@ -100,18 +100,38 @@ def open_map(dtype: DTypeLike, n_call_paths: int, limit: int) -> kernels.OpenMap
 
 
 class _Collector:
-    """What `collect_segments` fills for one location."""
+    """What `collect_segments` fills, one location after the other.
+
+    Parameters
+    ----------
+    dtype : numpy.dtype
+        Of times.
+    n_call_paths, limit : int
+        How many there are; how many of them the map of a segment can hold.
+    n_joins : int
+        JOINs of the locations.
+    """
 
     def __init__(self, dtype: DTypeLike, n_call_paths: int, limit: int, n_joins: int) -> None:
         self.limit = limit
         self.state = np.zeros(kernels.N_STATE, np.int64)
-        self.state[kernels.IN] = -1
         self.last = np.zeros(1, dtype)
         self.open_map = open_map(dtype, n_call_paths, limit)
         # of memory that is not written there are no pages
         room = max(1 << 18, 4 * limit)
         self.segments = kernels.Maps(np.empty(1 << 14, np.int64), np.empty(room, np.int32), np.empty(room, dtype))
         self.joins = kernels.Joins(np.full(n_joins, -1, np.int64), np.zeros(n_joins, np.int64))
+
+    @property
+    def n_segments(self) -> int:
+        """Segments of the locations that are finished."""
+        return int(self.state[kernels.N_SEGMENTS])
+
+    def begin(self, first_mark: int) -> None:
+        """Begin with a location, whose marks stand from `first_mark` on."""
+        self.state[[kernels.N_LISTED, kernels.N_FLUSHES, kernels.IDLES]] = 0
+        self.state[kernels.IN], self.state[kernels.N_MARKS] = -1, first_mark
+        self.last[0] = 0
 
     def grow(self) -> None:
         """Make room for more entries or segments."""
@@ -121,27 +141,25 @@ class _Collector:
         if self.state[kernels.N_SEGMENTS] + 4 > end.size:
             self.segments = kernels.Maps(_doubled(end), path, value)
 
-    def finish(self, forgets: bool, until: Times) -> None:
-        """Close the last segment; of a worker what it has done since the last cut may be forgotten.
+    def finish(self, forgets: bool, until: Any) -> None:
+        """Close the last segment of a location; of a worker what it has done since the last cut may be forgotten.
 
-        Without that what is left of the time until the end, if that is given, counts for the call path that is open there, or was left last.
+        Without that what is left of the time `until` the end, unless that is None, counts for the call path that is open there, or was left last.
         """
         self.grow()
-        n = int(self.state[kernels.N_LISTED])
-        if not forgets and not self.state[kernels.IDLES] and self.state[kernels.IN] >= 0 and (until > self.last).any():
-            left = (until - self.last)[0]
-            n = kernels.add(int(self.state[kernels.IN]), left, n, *self.open_map[:4])
-            self.state[kernels.N_LISTED] = n
-            self.last = until.copy()
-        n, at = int(self.state[kernels.N_LISTED]), int(self.state[kernels.N_ENTRIES])
-        if not forgets:
+        state = self.state
+        n, at = int(state[kernels.N_LISTED]), int(state[kernels.N_ENTRIES])
+        if until is not None and not state[kernels.IDLES] and state[kernels.IN] >= 0 and until > self.last[0]:
+            n = kernels.add(int(state[kernels.IN]), until - self.last[0], n, *self.open_map[:4])
+            self.last[0] = until
+        if forgets:
+            self.open_map.slot[self.open_map.path[:n]] = -1
+        else:
             kernels.take_out(n, *self.open_map[:3], *self.segments[1:], at)
             at += n
-        n_segments = int(self.state[kernels.N_SEGMENTS])
-        end, path, value = self.segments
-        end[n_segments] = at
-        # the room itself is for the next location
-        self.segments = kernels.Maps(end[: n_segments + 1].copy(), path[:at].copy(), value[:at].copy())
+        self.segments.end[state[kernels.N_SEGMENTS]] = at
+        state[kernels.N_ENTRIES] = at
+        state[kernels.N_SEGMENTS] += 1
 
 
 def segments(
@@ -176,99 +194,114 @@ def segments(
     met = tree.met.astype(np.int64)
     parent = pick(met, tree.parent.astype(np.int64))[tree.creation] if len(tree) else met
     times, dtype = clock(facts, quirks), time_type(quirks)
-    shift = np.zeros(n_locations, np.int64)
-    cuts: list[NDArray[np.int64]] = []
-    cut_times: list[Times] = []
     fills = not quirks.forgets_workers
+    mine = np.sort(members[facts.locations.is_cpu[members]])
+    is_worker = facts.locations.master[mine] != mine
+    last_times = times(np.array([scans[i].last_time for i in mine.tolist()], np.int64))
+    n_joins = sum(int(IS_JOIN[teams.events[i].kind].sum()) for i in mine.tolist())
+    limit = LIMIT if quirks.limits_maps else max(len(tree), 1)
+    collector = _Collector(dtype, len(tree), limit, n_joins)
+    marks, of_point = _marks(facts, quirks, scans, mine, is_worker, points, index, threads)
+    mark_start = np.searchsorted(marks.row, facts.first_rows[mine])
+    flush_stops = flush_stops_of(facts.store, mine)
+    pool = BufferPool()
     first, begin, stop = (np.full(n_locations, -1, np.int64) for _ in range(3))
-    regions = threads.regions
-    of_location = np.argsort(regions.location, kind="stable")
-    region_start = np.searchsorted(regions.location[of_location], np.arange(n_locations + 1))
-    done: list[kernels.Maps] = []
-    joins: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
-    n_segments = n_entries = n_points = 0
-    ends: list[NDArray[np.int64]] = []
-    for i in sorted(members[facts.locations.is_cpu[members]].tolist()):
-        here = np.arange(index.start[i], index.start[i + 1])
-        shift[i] = index.start[i] - n_points
-        n_points += here.size
-        is_end = points.kind[here] == END
-        real = here[~is_end]
-        mine = of_location[region_start[i] : region_start[i + 1]]
-        leaves = mine[regions.exit[mine] >= 0]
-        rows = np.concatenate([points.row[real], regions.exit[leaves]])
-        what = np.full(rows.size, kernels.CUT, np.int8)
-        value = np.zeros(rows.size, dtype)
-        is_fork = points.kind[real] == FORK
-        # a thread that another one has forked idles outside, unless the time of its team counts in the call path around
-        is_guest = regions.is_guest & (not quirks.forgets_workers)
-        entered = mine[lookup(regions.enter[mine], points.row[real][is_fork])]
-        what[: real.size][is_fork] = np.where(is_guest[entered], kernels.JOIN_TEAM, kernels.FORK)
-        what[real.size :] = np.where(is_guest[leaves], kernels.END_IN_TEAM, kernels.LEAVE_TEAM)
-        value[: real.size][is_fork] = regions.fork[entered]
-        value[real.size :] = regions.join[leaves]
-        is_worker = bool(facts.locations.master[i] != i)
-        forgets = is_worker and quirks.forgets_workers
-        second = int(facts.first_rows[i]) + 1
-        if fills and not is_worker and scans[i].n > 1 and second not in rows:
-            rows, what, value = (
-                np.append(rows, second),
-                np.append(what, np.int8(kernels.CUT)),
-                np.append(value, dtype(0)),
-            )
-        order = np.argsort(rows, kind="stable")
-        thread_rows = teams.events[i]
-        limit = LIMIT if quirks.limits_maps else max(len(tree), 1)
-        collector = _Collector(dtype, len(tree), limit, int(IS_JOIN[thread_rows.kind].sum()))
-        marks = kernels.Marks(
-            rows[order], what[order], value[order], np.zeros(rows.size, np.int64), np.zeros(rows.size, dtype)
-        )
-        _collect(facts, quirks, scans, teams, i, collector, met, parent, forgets, fills and not is_worker, marks)
-        collector.finish(forgets, times(np.array([scans[i].last_time] if fills and scans[i].n else [], np.int64)))
-        mark_cut, mark_time = np.empty(rows.size, np.int64), np.empty(rows.size, dtype)
-        mark_cut[order], mark_time[order] = marks.cut, marks.time
-        cut, cut_time = np.empty(here.size, np.int64), np.empty(here.size, dtype)
-        cut[~is_end], cut_time[~is_end] = n_segments + mark_cut[: real.size], mark_time[: real.size]
-        first[i] = begin[i] = n_segments
-        if (rows == second).any() and fills and not is_worker:
-            begin[i] += mark_cut[rows == second][0]
-        ends.append(collector.segments.end + n_entries)
-        n_segments += collector.segments.end.size
-        n_entries += collector.segments.path.size
-        stop[i] = n_segments
-        cut[is_end], cut_time[is_end] = n_segments, collector.last[0]
-        cuts.append(cut)
-        cut_times.append(cut_time)
-        found = collector.joins.row >= 0
-        joins.append((collector.joins.row[found], collector.joins.cut[found] + first[i]))
-        done.append(collector.segments)
-    nothing = np.zeros(0, np.int64)
-    entries = Columns(
-        n_entries,
-        {
-            "call_path": np.concatenate([np.zeros(0, np.int32), *(maps.path for maps in done)]),
-            "time": np.concatenate([np.zeros(0, dtype), *(maps.value for maps in done)]),
-        },
-    )
+    last = np.zeros(mine.size, dtype)
+    for k, i in enumerate(mine.tolist()):
+        forgets = bool(is_worker[k]) and quirks.forgets_workers
+        first[i] = collector.n_segments
+        collector.begin(int(mark_start[k]))
+        _collect(
+            facts, quirks, scans, teams, i, flush_stops[k], pool, collector, met, parent, forgets, fills and not bool(is_worker[k]), marks,
+        )  # fmt: skip
+        collector.finish(forgets, last_times[k] if fills and scans[i].n else None)
+        stop[i], last[k] = collector.n_segments, collector.last[0]
+    # a location that nothing forgets begins behind its first event
+    begin[mine] = first[mine]
+    second = lookup(marks.row, facts.first_rows[mine] + 1)
+    later = np.flatnonzero((pick(marks.cut, second) >= 0) & ~is_worker & fills)
+    begin[mine[later]] = marks.cut[second[later]]
+    # points in the order of the locations
+    size = index.start[mine + 1] - index.start[mine]
+    before = np.cumsum(size) - size
+    shift = np.zeros(n_locations, np.int64)
+    shift[mine] = index.start[mine] - before
+    location = np.repeat(np.arange(mine.size), size)
+    cut, cut_time = pick(marks.cut, of_point), pick(marks.time, of_point)
+    is_end = of_point < 0
+    cut[is_end], cut_time[is_end] = stop[mine[location[is_end]]], last[location[is_end]]
+    n, n_found = collector.n_segments, int(collector.state[kernels.N_JOINS])
+    end, path, value = collector.segments
+    n_entries = int(collector.state[kernels.N_ENTRIES])
+    # the room itself is given back
+    entries = Columns(n_entries, {"call_path": path[:n_entries].copy(), "time": value[:n_entries].copy()})
     return Segments(
-        np.concatenate([nothing, *ends]), keep(entries, spill), np.concatenate([nothing, *cuts]),
-        np.concatenate([np.zeros(0, dtype), *cut_times]), shift, first, begin, stop,
-        np.concatenate([nothing, *(r for r, _ in joins)]), np.concatenate([nothing, *(c for _, c in joins)]),
+        end[:n].copy(), keep(entries, spill), cut, cut_time, shift, first, begin, stop, collector.joins.row[:n_found],
+        collector.joins.cut[:n_found],
     )  # fmt: skip
 
 
+def _marks(
+    facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], mine: NDArray[np.int64], is_worker: NDArray[np.bool_],
+    points: CompoundTable, index: PointIndex, threads: ThreadPoints,
+) -> tuple[kernels.Marks, NDArray[np.int64]]:  # fmt: skip
+    """Find the rows of some locations where something happens.
+
+    Returns
+    -------
+    marks : Marks
+        Location by location.
+    of_point : (n_own_points,) int64
+        Mark of each point of the locations, one location after the other; -1 for their ends.
+    """
+    dtype, regions = time_type(quirks), threads.regions
+    here = index.points_of(mine)
+    is_real = points.kind[here] != END
+    real = here[is_real]
+    is_fork = points.kind[real] == FORK
+    leaves = np.flatnonzero((regions.exit >= 0) & facts.locations.is_cpu[regions.location])
+    row = np.concatenate([points.row[real], regions.exit[leaves]])
+    what, value = np.full(row.size, kernels.CUT, np.int8), np.zeros(row.size, dtype)
+    # a thread that another one has forked idles outside, unless the time of its team counts in the call path around
+    is_guest = regions.is_guest & (not quirks.forgets_workers)
+    entered = lookup(regions.enter, points.row[real[is_fork]])
+    what[: real.size][is_fork] = np.where(is_guest[entered], kernels.JOIN_TEAM, kernels.FORK)
+    what[real.size :] = np.where(is_guest[leaves], kernels.END_IN_TEAM, kernels.LEAVE_TEAM)
+    value[: real.size][is_fork] = regions.fork[entered]
+    value[real.size :] = regions.join[leaves]
+    if not quirks.forgets_workers:
+        # what lies before the first event is a segment of its own
+        n_events = np.array([scans[i].n for i in mine.tolist()], np.int64)
+        second = facts.first_rows[mine[~is_worker & (n_events > 1)]] + 1
+        second = second[lookup(row, second) < 0]
+        row = np.append(row, second)
+        what, value = (
+            np.append(what, np.full(second.size, kernels.CUT, np.int8)),
+            np.append(value, np.zeros(second.size, dtype)),
+        )
+    order = np.argsort(row, kind="stable")
+    place = np.empty(row.size, np.int64)
+    place[order] = np.arange(row.size)
+    of_point = np.full(here.size, -1, np.int64)
+    of_point[is_real] = place[: real.size]
+    marks = kernels.Marks(
+        row[order], what[order], value[order], np.full(row.size, -1, np.int64), np.zeros(row.size, dtype)
+    )
+    return marks, of_point
+
+
 def _collect(
-    facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], teams: Teams, location: int, c: _Collector, met: NDArray[np.int64],
-    parent: NDArray[np.int64], forgets: bool, fills: bool, marks: kernels.Marks,
+    facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], teams: Teams, location: int, flush_stops: NDArray[np.int64],
+    pool: BufferPool, c: _Collector, met: NDArray[np.int64], parent: NDArray[np.int64], forgets: bool, fills: bool, marks: kernels.Marks,
 ) -> None:  # fmt: skip
     """Go through the events of one location."""
     times = clock(facts, quirks)
-    stops = times(flush_stops_of(facts.store, np.array([location]))[0])
+    stops = times(flush_stops)
     flush_paths = np.full(stops.size, -1, np.int64)
     n_flushes = 0
     tree = facts.call_paths
     number = met[tree.numbers[location]]
-    for base, columns in walk_stacks(facts, scans, teams, location):
+    for base, columns in walk_stacks(facts, scans, teams, location, pool, flush_stops):
         node = columns["node"]
         if stops.size:
             flushes = np.flatnonzero(columns["kind"] == K.BUFFER_FLUSH)
