@@ -72,50 +72,44 @@ class Teams:
 
     def __init__(self, store: Store, locations: Locations, members: NDArray[np.int64] | None = None) -> None:
         process, n_locations = locations.process, len(locations)
-        chosen = list(range(n_locations)) if members is None else sorted(members.tolist())
-        nothing = ThreadEvents(np.zeros(0, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.int32))
-        self.events = [nothing] * n_locations
-        columns, counts = store.read_together("threads", np.array(chosen, np.int64), ["row", "kind", "team"])
+        chosen = np.arange(n_locations) if members is None else np.sort(members)
+        columns, counts = store.read_together("threads", chosen, ["row", "kind", "team"])
         kept = KEPT[columns["kind"]]
-        stops = np.concatenate([[0], np.cumsum(kept)])[np.cumsum(counts)].tolist()
+        of = np.repeat(chosen, counts)[kept]
         row, kind, team = (columns[c][kept] for c in ("row", "kind", "team"))
-        start = 0
-        for location, stop in zip(chosen, stops, strict=True):
-            if stop > start:
-                self.events[location] = ThreadEvents(row[start:stop], kind[start:stop], team[start:stop])
-            start = stop
-        with_events = [location for location in chosen if self.events[location].row.size]
-        self.forker = self._forkers(locations, with_events)
-        # the thread that forked begins in the team with its FORK, or right after it
-        n_begins, teams, after_fork, forks = np.zeros(n_locations, np.int64), [], [], []
-        self._n_defined = int(max((self.events[i].team.max() for i in with_events), default=-1)) + 1
+        nothing = ThreadEvents(row[:0], kind[:0], team[:0])
+        self.events = [nothing] * n_locations
+        starts = np.flatnonzero(np.diff(of, prepend=-1))
+        for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), of.size], strict=False):
+            self.events[of[start]] = ThreadEvents(row[start:stop], kind[start:stop], team[start:stop])
+        is_fork, is_begin = IS_FORK[kind], kind == EventKind.THREAD_TEAM_BEGIN
+        self.forker = self._forkers(locations, of[is_fork], of[is_begin])
+        self._n_defined = int(team.max(initial=-1)) + 1
         # defined teams, one of each process, and an unknown one of each location
         first_unknown = self._n_defined + int(process.max(initial=-1)) + 1
-        self.n_undefined = 0
-        for location in chosen if (self.forker >= 0).any() else with_events:
-            e = self.events[location]
-            is_fork = IS_FORK[e.kind]
-            forker = int(self.forker[location])
-            if forker >= 0:
-                n = int(IS_FORK[self.events[forker].kind].sum())
-                teams.append(np.full(n, self._n_defined + process[location], np.int64))
-                after_fork.append(np.full(n, location == forker))
-                forks.append(np.arange(n))
-            else:
-                b = e.is_begin
-                n = int(b.sum())
-                team = e.team[b].astype(np.int64)
-                teams.append(np.where(team >= 0, team, first_unknown + location))
-                self.n_undefined += int((team < 0).sum())
-                before = np.concatenate([[False], is_fork[:-1]]) if is_fork.size else is_fork
-                after_fork.append(before[b])
-                forks.append((np.cumsum(is_fork) - 1)[b])
-            n_begins[location] = n
-        self.begin_start = np.concatenate([[0], np.cumsum(n_begins)]).astype(np.int64)
-        self.location = np.repeat(np.arange(n_locations, dtype=np.int32), n_begins)
-        self.team = np.concatenate([*teams, np.zeros(0, np.int64)])
-        is_master = np.concatenate([*after_fork, np.zeros(0, bool)])
-        fork = np.concatenate([*forks, np.zeros(0, np.int64)])
+        # the thread that forked begins in the team with its FORK, or right after it
+        n_forks = np.bincount(of[is_fork], minlength=n_locations)
+        behind = np.cumsum(n_forks)
+        own = np.flatnonzero(is_begin & (self.forker[of] < 0))
+        own_team, own_location = team[own].astype(np.int64), of[own]
+        self.n_undefined = int((own_team < 0).sum())
+        after_fork = np.append(False, is_fork[:-1] & (of[1:] == of[:-1]))[own] if of.size else is_fork
+        last_fork = np.cumsum(is_fork)[own] - 1 - (behind - n_forks)[own_location]
+        # where no event says so, every thread of the process begins with each FORK
+        forked = chosen[self.forker[chosen] >= 0]
+        n_begins = n_forks[self.forker[forked]]
+        location = np.repeat(forked, n_begins)
+        turn = np.arange(location.size) - np.repeat(np.cumsum(n_begins) - n_begins, n_begins)
+        location = np.concatenate([own_location, location])
+        order = np.argsort(location, kind="stable")
+        self.location = location[order].astype(np.int32)
+        self.begin_start = np.searchsorted(self.location, np.arange(n_locations + 1))
+        of_forked = location[own.size :]
+        is_master = np.append(after_fork, self.forker[of_forked] == of_forked)[order]
+        fork = np.append(last_fork, turn)[order]
+        self.team = np.append(
+            np.where(own_team >= 0, own_team, first_unknown + own_location), self._n_defined + process[of_forked]
+        )[order]
         n_teams = int(self.team.max(initial=-1)) + 2
         k = occurrence(self.location.astype(np.int64) * n_teams + self.team)
         keys = k * n_teams + self.team
@@ -137,12 +131,11 @@ class Teams:
         self.fork = np.where(self.master >= 0, fork[self.master] if fork.size else 0, -1)
         self.is_master = is_master
 
-    def _forkers(self, locations: Locations, with_events: list[int]) -> NDArray[np.int64]:
+    def _forkers(self, locations: Locations, forks: NDArray[np.int64], begins: NDArray[np.int64]) -> NDArray[np.int64]:
         """Find the processes whose threads do not say when they begin in a team, and which thread forks."""
         of_process = np.full(int(locations.process.max(initial=-1)) + 1, -1, np.int64)
-        forks = [i for i in with_events if locations.master[i] == i and IS_FORK[self.events[i].kind].any()]
-        of_process[locations.process[forks]] = forks
-        begins = [i for i in with_events if self.events[i].is_begin.any()]
+        masters = forks[locations.master[forks] == forks]
+        of_process[locations.process[masters]] = masters
         of_process[locations.process[begins]] = -1
         return np.where(locations.is_cpu, of_process[locations.process], -1)
 

@@ -33,6 +33,9 @@ from tracecols.schema.causes import (
 ROUNDING = 2.0**-44
 """What rounding may change of a sum over all locations and call paths, in proportion."""
 
+DENSE = 1 << 20
+"""Times of locations by call path that are compared with the critical path at once, though most may be zero."""
+
 DIFFERENCES = "differences from conventions scalasca in root causes"
 """How the note begins that says what differs from the reference."""
 
@@ -125,6 +128,12 @@ def _shares(amount: NDArray[np.int64], end: NDArray[np.int64], weight: NDArray[n
     scratch = np.zeros((3, int(np.diff(end, prepend=0).max(initial=1))), np.int64)
     kernels.divide_amounts(amount, end, weight, share, *scratch)
     return share
+
+
+def _shares_of_rows(amount: NDArray[np.int64], weights: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Divide a whole amount for each row of weights, which are not all zero unless the amount is; (n, n_weights) int64."""
+    end = (np.arange(amount.size) + 1) * weights.shape[1]
+    return _shares(amount, end, weights.ravel()).reshape(weights.shape)
 
 
 def _sums(group: NDArray[np.int64], value: Times, n: int) -> Times:
@@ -331,11 +340,14 @@ def _impacts(
     bounds = np.searchsorted(location, np.arange(facts.n_locations + 1))
     lacking = _Lacking(quirks, on_path)
     n_everywhere = 0
-    for i in np.flatnonzero(facts.locations.is_cpu).tolist():
-        mine = slice(int(bounds[i]), int(bounds[i + 1]))
-        spent = np.zeros(n, value.dtype)
-        spent[call_path[mine]] = time[mine]
-        n_everywhere += int(not on_path[spent <= 0].any())
+    cpus = np.flatnonzero(facts.locations.is_cpu)
+    for here in np.array_split(cpus, max(-(-cpus.size * n // DENSE), 1)):
+        size = bounds[here + 1] - bounds[here]
+        row = np.repeat(np.arange(here.size), size)
+        mine = np.repeat(bounds[here] - (np.cumsum(size) - size), size) + np.arange(row.size)
+        spent = np.zeros((here.size, n), value.dtype)
+        spent[row, call_path[mine]] = time[mine]
+        n_everywhere += int((~((spent <= 0) & (on_path != 0)).any(1)).sum())
         lacking.add(spent)
     lost, to_absent = lacking.charged(path, value)
     rows: list[Rows] = []
@@ -374,24 +386,28 @@ class _Lacking:
         self._absent: Times = np.zeros(on_path.size, dtype)
 
     def add(self, spent: Times) -> None:
-        """Add what a location lacks that has spent so much on each call path."""
+        """Add what locations lack that have spent so much on each call path; (n_locations, n_call_paths) as `on_path`."""
+        if not self._divides:
+            for of_location in spent:
+                self._add_scaled(of_location)
+            return
+        less = np.maximum(self._on_path - spent, 0)
+        visited = spent > 0
+        lacking = np.maximum(self._length - spent.sum(1), 0)
+        absent = np.maximum(self._length - (spent + less).sum(1, where=visited), 0)
+        shares = _shares_of_rows(lacking, less)
+        self._all += shares.sum(0)
+        # what is absent is a part of what is lacking, in every call path
+        away = np.where(visited, 0, shares)
+        self._absent += _shares_of_rows(np.minimum(absent, away.sum(1)), away).sum(0)
+
+    def _add_scaled(self, spent: Times) -> None:
+        """Add what one location lacks, (n_call_paths,); not in whole ticks."""
         less = np.maximum(self._on_path - spent, 0)
         nowhere = np.where(spent <= 0, self._on_path, 0)
         visited = spent > 0
-        lacks = self._length - spent.sum(), self._length - (spent[visited] + less[visited]).sum()
-        if not self._divides:
-            self._all += self._scaled(lacks[0], less)
-            self._absent += self._scaled(lacks[1], nowhere)
-            return
-        end = np.array([less.size])
-        lacking, absent = (max(int(part), 0) for part in lacks)
-        shares = _shares(np.array([lacking]), end, less) if lacking else np.zeros_like(less)
-        self._all += shares
-        # what is absent is a part of what is lacking, in every call path
-        away = np.where(nowhere > 0, shares, 0)
-        absent = min(absent, int(away.sum()))
-        if absent:
-            self._absent += _shares(np.array([absent]), end, away)
+        self._all += self._scaled(self._length - spent.sum(), less)
+        self._absent += self._scaled(self._length - (spent[visited] + less[visited]).sum(), nowhere)
 
     def _scaled(self, total: float, parts: Times) -> NDArray[np.float64]:
         """Return what is lacking by call path, as parts of what is in all."""
