@@ -124,6 +124,19 @@ def test_root_causes__of_large_traces_are_computed_only_when_asked_for(monkeypat
     assert not any("root causes" in note for note in asked.facts["counts"])
 
 
+def test_imbalance__of_large_programs_is_computed_only_when_asked_for(monkeypatch):
+    monkeypatch.setattr("tracecols.patterns.engine.MOST_SPREAD", 5)
+    with late_twice().trace() as trace:
+        cube = trace.analyze()
+        assert not {"imbalance", "imbalance_below", "imbalance_below_bypass"} & set(cube.properties.id)
+        assert {"mpi_latesender", "critical_path_imbalance"} <= set(cube.properties.id)
+        (n,) = [n for note, n in cube.facts["counts"].items() if "computational imbalance" in note]
+        assert n == 3 * len(cube.call_paths)
+        asked = trace.analyze(properties=["imbalance"])
+    assert asked.total("imbalance") > 0
+    assert not any("computational imbalance" in note for note in asked.facts["counts"])
+
+
 def test_critical_path__is_a_table_of_stretches():
     with late_twice().trace() as trace:
         path = trace.critical_path("scalasca")

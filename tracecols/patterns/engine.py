@@ -37,7 +37,7 @@ from tracecols.patterns.profile import displaced_call_paths, idle_cells, overboo
 from tracecols.patterns.registry import CONVENTIONS, find_declared, needed, properties
 from tracecols.patterns.team_times import TeamTimes
 from tracecols.schema import not_analysed
-from tracecols.schema.causes import CHARGED, HELD, ROOTS, RUN_CAUSES, WAITS
+from tracecols.schema.causes import CHARGED, HELD, ROOTS, RUN_CAUSES, SPREAD, WAITS
 from tracecols.schema.severity import DEFAULT
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
@@ -161,6 +161,13 @@ call instance of a generated hybrid program (multizone, 64 x 4, depth 4, 10^8 ev
 
 LEFT_OUT = "call instances: root causes take about 200 bytes of memory for each and are left out; name them with --property to have them"
 """Note of larger traces."""
+
+MOST_SPREAD = 1 << 25
+"""Call paths times CPUs up to which the difference from the mean is computed without being asked for: it has a cell of 16 B for nearly all of
+them in three properties, since what a location never visits is lacking to the mean, too."""
+
+TOO_MANY_CELLS = "cells of call paths and CPUs: computational imbalance has nearly all of them and is left out; name it with --property to have it"
+"""Note of larger programs."""
 
 MOST_TICKS = 1 << 62
 """Ticks of all locations together up to which sums of root causes fit in 64 bits; five hours of 100,000 locations at 2.6 GHz."""
@@ -681,6 +688,10 @@ def analyze_model(
         )
     if is_large or is_long:
         declared = shown = without(declared, HELD)
+    n_spread = len(model.call_paths) * int(model.locations.is_cpu.sum())
+    is_wide = choice.properties is None and n_spread > MOST_SPREAD and any(p.id == SPREAD for p in declared)
+    if is_wide:
+        declared, shown = without(declared, [SPREAD]), without(shown, [SPREAD])
     search = Search(model, declared, CONVENTIONS[conventions], choice.parameters)
     by_label, counts = search.run(progress)
     by_period = {} if divider is None else {name: period_cells(model, found) for name, found in by_label.items()}
@@ -718,6 +729,8 @@ def analyze_model(
         found[LEFT_OUT] = n_calls
     if is_long:
         found[TOO_LONG] = ticks
+    if is_wide:
+        found[TOO_MANY_CELLS] = n_spread
     if overbooked:
         found["threads that run while their process runs serially: their idle time counts besides"] = overbooked
     if displaced:

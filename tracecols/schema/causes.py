@@ -38,6 +38,9 @@ ROOTS = (
 HELD = tuple(root for root in ROOTS if root != "imbalance")
 """Those that follow from points and pairs of the whole trace, which are held in memory."""
 
+SPREAD = "imbalance"
+"""The root of those that compare all locations with their mean."""
+
 ESTIMATED = ("imbalance", "critical_imbalance_impact")
 """Properties whose parts may exceed them in a cell. Those of imbalance refer to different means, of processes or of locations; those of the
 impact have scales of their own, which can be negative (docs/root-causes.md, Q11)."""
