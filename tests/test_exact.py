@@ -251,12 +251,13 @@ def test_exact__shares_what_does_not_depend_on_the_peculiarities():
     with late_twice().trace() as trace:
         trace.analyze("scalasca")
         messages, points = trace.model.messages, trace.model.sync_points
-        of = trace.model.with_quirks(NONE)
+        of = trace.model.with_quirks(OF_SCALASCA)
         assert of.messages is messages
         assert of.sync_points is not points
-        # seconds there, ticks here
+        # seconds here, ticks there
         assert of.sync_points.wait.sum() == points.wait.sum()
-        assert trace.model.with_quirks(NONE) is of
+        assert trace.model.with_quirks(OF_SCALASCA) is of
+        assert trace.model.with_quirks(NONE) is trace.model
 
 
 def many_call_paths(n):

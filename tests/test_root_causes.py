@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from otf2_writer import Archive
 
 import tracecols
+from tracecols.enhance.causes.quirks import OF_SCALASCA
 from tracecols.enhance.causes.segments import LIMIT, open_map
 from tracecols.errors import TracecolsError
 from tracecols.kernels import causes, segments
@@ -99,7 +100,7 @@ def test_locations_without_events__do_not_end_at_a_point():
     first = program.masters[0]
     first.enter(-9, "main").enter(-9, "MPI_Init").leave(-8).leave(-1)
     with program.trace() as trace:
-        points = trace.sync_points
+        points = trace.frame("sync_points", raw=True, conventions="scalasca")
         cube = trace.analyze("scalasca")
     assert points.location.tolist() == [0, 0] and points.kind.tolist() == [POINTS.index(k) for k in ("MPI_Init", "end")]
     assert cube.total("critical_path") > 0
@@ -165,7 +166,7 @@ def test_root_causes__do_not_depend_on_partitions_threads_and_memory(folder, tmp
 @pytest.mark.parametrize("folder", KEPT, ids=lambda p: p.name)
 def test_laws__hold_on_recorded_traces(folder, tmp_path):
     trace = tracecols.open(tracecols.convert(folder, tmp_path / "x.trace"))
-    cube, model = trace.analyze("scalasca"), trace.model
+    cube, model = trace.analyze("scalasca"), trace.model.with_quirks(OF_SCALASCA)
     points, pairs = model.sync_points, model.delay_pairs
     tiny = 1e-9 * cube.resolution
 

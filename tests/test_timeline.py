@@ -236,7 +236,7 @@ def test_recorded__windows_add_up(recorded):
 # -- wait states ---------------------------------------------------------------------------------------------------------
 
 
-WAITS = [p for p in properties("scalasca") if p.unit == "sec" and p.match is not None]
+WAITS = [p for p in properties("exact") if p.unit == "sec" and p.match is not None]
 
 
 @pytest.mark.slow
