@@ -223,9 +223,9 @@ def test_charges__keep_fractions_of_ticks_in_every_file(tmp_path):
 
 def test_narrowed__to_other_properties_walks_over_the_events_once():
     with late_twice().trace() as trace:
-        trace.analyze("scalasca", properties=["mpi_latesender", "comms"])
+        trace.analyze(properties=["mpi_latesender", "comms"])
         assert "segments" not in trace.model._values
-        trace.analyze("scalasca", properties=["delay_latesender"])
+        trace.analyze(properties=["delay_latesender"])
         assert "segments" in trace.model._values
 
 
