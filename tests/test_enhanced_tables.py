@@ -432,6 +432,7 @@ def test_frames__say_what_they_take_and_are_refused_beyond_a_limit(store):
         tracecols.open(store, frame_limit="much")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [30, 1 << 30])
 def test_events__are_the_same_for_any_partitioning_and_selection(rows, store, monkeypatch):
     shown, whole = tracecols.open(store).events, tracecols.open(store).read_events()

@@ -346,6 +346,7 @@ def shared_traces_or_skip():
     return SHARED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "expected", "n"),
     [

@@ -212,6 +212,7 @@ def test_threads__make_what_partitions_keep_once(part, store, monkeypatch):
     assert (received, sent) == expected
 
 
+@pytest.mark.slow
 def test_threads__ask_one_trace_for_everything(store):
     alone = tracecols.open(store, jobs=1)
     expected = alone.messages, alone.collective_members, severities(alone.analyze())

@@ -163,6 +163,7 @@ def test_root_causes__do_not_depend_on_partitions_threads_and_memory(folder, tmp
         assert np.array_equal(whole.cells[name].value, divided.cells[name].value), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", KEPT, ids=lambda p: p.name)
 def test_laws__hold_on_recorded_traces(folder, tmp_path):
     trace = tracecols.open(tracecols.convert(folder, tmp_path / "x.trace"))
@@ -317,6 +318,7 @@ def test_map_of_times__holds_so_many_call_paths_and_throws_away_the_smallest(ent
     assert put(entries, limit, segments.add.py_func) == expected
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.dictionaries(st.integers(0, 8), st.integers(1, 9).map(float), max_size=5), min_size=1, max_size=6),
     st.lists(st.tuples(st.integers(0, 8), st.integers(1, 4).map(float)), max_size=6),
@@ -408,6 +410,7 @@ def test_charged__properties_are_declared():
     assert LIMIT == 128
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("conventions", ["scalasca", "exact"])
 def test_kernels__do_the_same_as_plain_python(conventions, tmp_path, monkeypatch):
     store = tracecols.convert(DATA / "omp_basic", tmp_path / "x.trace")

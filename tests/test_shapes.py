@@ -94,6 +94,7 @@ def test_shape__show_prints_what_can_be_read(work, shape):
     assert result.exit_code == 0, result.output
 
 
+@pytest.mark.slow
 def test_show__says_what_it_left_out(work):
     folder, _ = work
     result = run("show", folder / "recursion.severity", "-p", "time")
@@ -106,6 +107,7 @@ def test_show__says_what_it_left_out(work):
     assert re.search(r"and [\d,]+ smaller ones; --threshold leaves out more", wide.output)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["recursion", "wide", "channels"])
 def test_shape__export_holds_every_cell(work, shape, tmp_path, monkeypatch):
     folder, _ = work
@@ -204,6 +206,7 @@ def test_path_names__that_no_memory_holds_are_refused_before_they_are_written(tm
         assert run("export", tmp_path / "x.severity", tmp_path / f"x.{ending}").exit_code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("view", ["frame", "wide", "export", "rows"])
 def test_deep_call_paths__are_called_the_same_in_two_runs(view, shared_traces, tmp_path):
     # issue 13, item 15: the same 71 call paths, and one more in front of them: 64 of them had no name in common

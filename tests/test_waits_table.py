@@ -50,7 +50,9 @@ def test_waits__add_up_to_the_cells_of_the_cube(conventions, traces):
             rows = waits[waits.property == name]
             by = (rows.end_time - rows.begin_time).groupby([rows.call_path, rows.location]).sum()
             cells = cube.cells[name]
-            expected = {(int(k >> 32), int(k & 0xFFFFFFFF)): int(v) for k, v in zip(cells.key, cells.value, strict=True)}
+            expected = {
+                (int(k >> 32), int(k & 0xFFFFFFFF)): int(v) for k, v in zip(cells.key, cells.value, strict=True)
+            }
             assert by.to_dict() == {k: v for k, v in expected.items() if v}, name
         seen |= set(ticks.index)
     assert {"mpi_latesender", "mpi_wait_nxn", "omp_ibarrier_wait"} <= seen

@@ -87,7 +87,12 @@ def time_profile(cube: SeverityCube) -> dict[str, Any] | None:
         of.setdefault(part, []).append(axis.number[name])
     titles = {COMPUTATION: "Computation", WAITS: "Waiting"}
     parts = [
-        {"id": part, "title": titles.get(part) or axis.title[axis.number[part]], "of": of[part], "values": sums[part].tolist()}
+        {
+            "id": part,
+            "title": titles.get(part) or axis.title[axis.number[part]],
+            "of": of[part],
+            "values": sums[part].tolist(),
+        }
         for part in sorted(sums, key=lambda part: order.index(part) if part in order else len(order))
         if sums[part].any()
     ]
