@@ -804,6 +804,25 @@ def test_save__makes_pictures_of_what_a_pane_shows(report, cube, tmp_path, syste
     assert int.from_bytes(head[16:20], "big") == 2 * int(float(picture.get("width")))
 
 
+def test_save__makes_pictures_of_all_rows_of_a_tree(browser, tmp_path):
+    """They held the rows on the screen only."""
+    cube = random_cube(4, n_calls=150)
+    report = Report(browser, cube.report(tmp_path / "m.html"), "#p=time")
+    report.page.get_by_role("button", name="Open all").nth(1).click()
+    scroller = report.pane("calls").locator(".tc-scroll")
+    scroller.evaluate("(e) => e.scrollTo(0, 480)")
+    on_screen = report.pane("calls").locator(".tc-row").count()
+    picture = ElementTree.parse(saved(report, "calls", "SVG", tmp_path)).getroot()
+    n = report.view("view.model.trees.calls.rows.length")
+    names = [t.text for t in picture.iter("{http://www.w3.org/2000/svg}text") if re.fullmatch(r"f\d+", t.text)]
+    assert len(names) == n == 150 > on_screen
+    assert float(picture.get("height")) > 150 * 24
+    # it is as it was on the screen
+    assert scroller.evaluate("(e) => e.scrollTop") == 480
+    assert report.pane("calls").locator(".tc-row").count() == on_screen
+    report.context.close()
+
+
 @pytest.mark.slow
 def test_save__survives_any_name(browser, tmp_path):
     cube = random_cube(9, name="</title><img src=x>&\"',\n=\u0007{}")
@@ -1316,6 +1335,18 @@ def test_time__of_random_cubes_is_exact(browser, tmp_path, large):
     report.context.close()
 
 
+def with_property(cube, name, cells):
+    """Give a divided cube a property in seconds with cells by period."""
+    if name not in cube.cells:
+        p = cube.properties
+        columns = {
+            "id": name, "parent": "", "title": name, "unit": "sec", "summary": "S.", "advice": "A.", "confidence": 1.0, "overlaps": False,
+        }  # fmt: skip
+        cube = cube.replaced(properties=PropertyAxis(*([*getattr(p, c), value] for c, value in columns.items())))
+    whole = Cells.sum(cells.call_path, cells.location, cells.value)
+    return cube.replaced(cells={**cube.cells, name: whole}, period_cells={**cube.period_cells, name: cells})
+
+
 def time_place(cube, column, row):
     """Where a cell of the heat map lies in the canvas: a function of its size."""
     # from above: what all of the time was spent on, the sum, groups of similar phases, the map
@@ -1362,6 +1393,54 @@ def test_time__tells_what_is_under_the_mouse_and_can_be_put_away(browser, divide
     assert pane.count() == 0  # as it was left
     assert report.trouble == []
     report.context.close()
+
+
+def test_time__stacks_the_time_of_the_selected_call_paths(browser, divided, tmp_path):
+    cube = divided["bin"]
+    report = Report(browser, cube.report(tmp_path / "t.html"))
+    parts = container.time_profile(cube)["parts"]
+    for call_paths in ([(2, False)], [(1, True), (5, False)], []):
+        report.open(link(cube, [("mpi", False)], call_paths))
+        run = report.view("({isWhole: view.model.run.isWhole, parts: view.model.run.parts})")
+        assert run["isWhole"] == (not call_paths)
+        for part, shown in zip(parts, run["parts"], strict=True):
+            own = [(cube.properties.id[p], True) for p in part["of"]]
+            wanted = sum(over_time(cube, [of], call_paths)[0].sum(axis=0) for of in own) * cube.resolution
+            np.testing.assert_allclose(shown["values"], wanted, atol=1e-3)
+    report.open(link(cube, [("mpi", False)], [(2, False)]))
+    report.page.mouse.move(*time_place(cube, 9, -2)(report.pane("time").locator("canvas").bounding_box()))
+    assert "bin 9, time of the selected call paths" in report.pane("time").locator(".tc-tip").inner_text()
+    assert report.trouble == []
+    report.context.close()
+
+
+def test_time__marks_who_holds_the_critical_path(browser, divided, tmp_path):
+    """In phase 0 rank 0 thread 0 holds three quarters of it, rank 1 thread 0 the rest; in phase 2 rank 1 thread 0 holds nearly all."""
+    cube = divided["phase"]
+    at = {location: i for i, location in enumerate(i for i in cube.system.location if i >= 0)}
+    held = [(0, 0, 75), (3, 0, 25), (3, 2, 960), (1, 2, 40)]
+    location, period, value = (np.array(column, np.int64) for column in zip(*held, strict=True))
+    found = with_property(cube, "critical_path", PeriodCells.ordered(np.full(4, 1), location, period, value))
+    report = Report(browser, found.report(tmp_path / "t.html"), "#p=time")
+    path = report.view("view.model.path.held")
+    shares = {(h["location"], h["column"]): h["share"] for h in path}
+    # what holds less than a twentieth is left out
+    assert shares == {(0, 0): 0.75, (3, 0): 0.25, (3, 2): 0.96}
+    pane = report.pane("time")
+    assert "critical path" in pane.locator(".tc-tools").inner_text()
+    for column, row, text in ((0, at[0], "75.00 % of the critical path"), (2, at[3], "96.00 % of the critical path")):
+        report.page.mouse.move(*time_place(found, column, row)(pane.locator("canvas").bounding_box()))
+        assert text in pane.locator(".tc-tip").inner_text()
+    report.page.mouse.move(*time_place(found, 0, -1)(pane.locator("canvas").bounding_box()))
+    tip = pane.locator(".tc-tip").inner_text()
+    assert "rank 0 thread 0: 75.00 % of the critical path" in tip and "rank 1 thread 0: 25.00 %" in tip
+    assert report.trouble == []
+    report.context.close()
+    # a cube that does not know has no such mark
+    without = Report(browser, divide(random_cube(3), 5).report(tmp_path / "w.html"), "#p=time")
+    assert without.view("view.model.path") is None
+    assert "critical path" not in without.pane("time").locator(".tc-tools").inner_text()
+    without.context.close()
 
 
 @pytest.mark.parametrize("kind", ["phase", "bin"])
@@ -1753,6 +1832,7 @@ def test_widget__shows_the_same_and_tells_its_selection(browser, cube):
     shell.locator('[data-pane=calls] .tc-row[data-node="2"] .tc-name').click()
     shell.wait_for_function("() => window.state.selection.call_paths.length === 1")
     assert shell.evaluate("() => window.state.selection.call_paths") == [2]
+    assert shell.evaluate("() => window.state.selection.periods") is None
     assert shell.locator(".tc-inline").bounding_box()["height"] == 400
     shell.evaluate("() => window.stop()")
     assert shell.locator(".tracecols").count() == 0
@@ -1790,6 +1870,7 @@ def test_widget__of_a_divided_cube_has_the_pane_time(browser, divided):
         arg=[row, only(cube, 2, 2).total("visits")],
         timeout=10_000,
     )
+    assert shell.evaluate("() => window.state.selection.periods") == [2, 2]
     shell.evaluate("() => window.stop()")
     assert trouble == []
     shell.context.close()

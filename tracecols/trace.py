@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,14 +34,14 @@ from tracecols.patterns.engine import analyze_model, check_conventions, choose, 
 from tracecols.patterns.plugins import load_all
 from tracecols.patterns.registry import CONVENTIONS
 from tracecols.readable import Readable, n_readable
-from tracecols.replay.efficiencies import check_ideal, run_times
+from tracecols.replay.efficiencies import check_ideal, check_replayed, times_of_window
 from tracecols.replay.prediction import Prediction
 from tracecols.replay.replay import RECORDED, Replay, as_changes
 from tracecols.schema import DEFINITIONS, NAMES, SIDE_TABLES, Table
 from tracecols.schema.causes import POINTS, WAITS
 from tracecols.schema.compound import EVENTS_WITH_POINTERS
 from tracecols.schema.severity import DEFAULT
-from tracecols.severity.efficiencies import IDEALS, REPLAY, tabulate
+from tracecols.severity.efficiencies import IDEALS, KEPT, REPLAY, as_facts, tabulate
 from tracecols.slices.opened import open_slice
 from tracecols.slices.rewritten import RewrittenTrace
 from tracecols.store import Store
@@ -737,6 +737,7 @@ class Trace:
         phases: str | None = None,
         bins: int | None = None,
         bin_width: float | None = None,
+        ideal_network: bool = False,
         cluster: Client | None = None,
         scratch: str | Path | None = None,
     ) -> SeverityCube:
@@ -772,6 +773,10 @@ class Trace:
             Divide all severities by so many bins of time of the same width; not together with phases.
         bin_width : float, optional
             The width of the bins in seconds instead.
+        ideal_network : bool, optional
+            Replay the trace on an ideal network besides, and keep the efficiencies that follow in the cube: its diagnosis, report and
+            `efficiencies` are those of `Trace.efficiencies` then, not approximations (docs/efficiencies.md). Not together with properties
+            and locations.
         cluster : distributed.Client, optional
             Let the workers of a Dask cluster do the work (extra `dask`, docs/cluster.md). The result is the same.
         scratch : str or Path, optional
@@ -785,7 +790,8 @@ class Trace:
         Raises
         ------
         AnalysisError
-            If something named does not exist or fits several, a topology does not fit, bins have no width, or a pattern fails.
+            If something named does not exist or fits several, a topology does not fit, bins have no width, a pattern fails, or the trace
+            cannot be replayed.
         ClusterError
             If the cluster cannot be used: workers lack the store, the scratch folder or this version of tracecols, or are lost.
         MissingExtraError
@@ -796,6 +802,14 @@ class Trace:
         >>> cube = trace.analyze(topologies=[{"name": "grid", "sizes": [2, 2], "order": "F"}])  # doctest: +SKIP
         >>> cube.on_topology("grid", "mpi_latesender_wavefront_nw")  # doctest: +SKIP
         """
+        if ideal_network:
+            check_replayed(properties, (locations, rank, thread))
+            given: dict[str, Any] = {"start": start, "stop": stop, "topologies": topologies, "patterns": patterns}
+            given |= {"parameters": parameters, "within": within, "cluster": cluster, "scratch": scratch}
+            cube = self.analyze(conventions, phases=phases, bins=bins, bin_width=bin_width, **given)
+            with self.piece(start, stop) if not (start is None and stop is None) else nullcontext(self) as of:
+                cube.facts[KEPT] = as_facts(times_of_window(of.replay, within, REPLAY, self._jobs, conventions))
+            return cube
         periods = ask(phases, bins, bin_width)
         chosen = self._narrowed(locations, rank, thread)
         choice = choose(properties, parameters, within, chosen, start, stop, periods)
@@ -1158,16 +1172,7 @@ class Trace:
         if start is not None or stop is not None:
             with self.piece(start, stop) as piece:
                 return piece.efficiencies(within, ideal=ideal)
-        replay = self.replay
-        if within is not None or not replay.is_between:
-            return tabulate(run_times(replay, self.analyze(within=within), within, ideal))
-        begin, end = replay.window(replay.nodes.time)
-        cube = (
-            self.analyze(start=float(self.seconds(begin)), stop=float(self.seconds(end)))
-            if begin < end
-            else self.analyze()
-        )
-        return tabulate(run_times(replay, cube, None, ideal))
+        return tabulate(times_of_window(self.replay, within, ideal, self._jobs))
 
     def what_if(
         self,

@@ -11,6 +11,7 @@ from dataclasses import replace
 from tracecols.enhance.paths import shortened
 from tracecols.report.efficiency import value_in_words
 from tracecols.severity.diagnosis import Diagnosis, Finding, Place, factors
+from tracecols.severity.efficiencies import REPLAY
 
 WIDTH, HEIGHT = 100, 40
 """Columns and lines of a diagnosis of up to five findings, at most."""
@@ -102,7 +103,9 @@ def efficiency_rows(d: Diagnosis) -> Iterator[tuple[str, list[str]]]:
 def variant_line(d: Diagnosis) -> str:
     """Return how serialisation and transfer in the small table of efficiencies are found; empty if they are not there."""
     by = [m.by for name, m in factors(d.efficiencies, d.has_teams).items() if name.endswith("transfer_efficiency")]
-    return f"ideal network by {by[0]}; by replay: tracecols efficiency NAME.trace" if by else ""
+    if not by:
+        return ""
+    return f"ideal network by {by[0]}" + ("; by replay: tracecols analyze --ideal-network" if by[0] != REPLAY else "")
 
 
 def efficiency_lines(d: Diagnosis) -> Iterator[Line]:

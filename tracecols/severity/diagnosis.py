@@ -19,7 +19,15 @@ from tracecols.errors import SeverityError
 from tracecols.renderers import renderer
 from tracecols.severity import focus
 from tracecols.severity.cells import Cells
-from tracecols.severity.efficiencies import MPI, MULTIPLICATIVE, Metric, metrics, parallel_call_paths, times_of
+from tracecols.severity.efficiencies import (
+    MPI,
+    MULTIPLICATIVE,
+    Metric,
+    by_replay,
+    metrics,
+    parallel_call_paths,
+    times_of,
+)
 from tracecols.severity.narrowed import in_words
 from tracecols.severity.queries import Severities
 
@@ -317,8 +325,10 @@ def _efficiencies(cube: Severities, with_startup: bool) -> tuple[Metric, ...]:
         # times that are no longer there would count as lost
         return ()
     is_window = with_startup or bool({"within", "start", "stop"} & set(narrowed))
+    # the replay is of what lies between start and end of MPI
+    replayed = None if with_startup else by_replay(cube)
     try:
-        return tuple(metrics(times_of(cube, is_window=is_window)))
+        return replayed or tuple(metrics(times_of(cube, is_window=is_window)))
     except SeverityError:
         return ()
 
