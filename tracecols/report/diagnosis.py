@@ -126,7 +126,11 @@ def device_line(d: Diagnosis) -> str:
         "device_communication_efficiency": "communication", "device_orchestration_efficiency": "orchestration",
     }  # fmt: skip
     found = d.device_efficiencies
-    return ", ".join(f"{title} {value_in_words(found[key], 'share')}" for key, title in titles.items() if key in found)
+    return ", ".join(
+        f"{title} {value_in_words(found[key], 'share')}" + " <" * (key == d.lowest)
+        for key, title in titles.items()
+        if key in found
+    )
 
 
 def headline(d: Diagnosis) -> str:
@@ -147,10 +151,11 @@ def place(where: Place, width: int, note: str = "") -> str:
 def where_of(f: Finding, width: int) -> str:
     """Say where a finding lies: the call path with most of it, or the region if it is on many."""
     if f.region.n_call_paths > 1 and f.where.share < 0.5 and f.region.share > 1.5 * f.where.share:
-        front = f"{place(f.region, 58)}, most in "
         above, _, last = f.where.call_path.rpartition("/")
-        most = replace(f.where, call_path=above) if above and last == f.region.call_path else f.where
-        return front + place(most, width - len(front))
+        if not above or last != f.region.call_path:
+            return place(f.region, width)
+        front = f"{place(f.region, 58)}, most in "
+        return front + place(replace(f.where, call_path=above), width - len(front))
     return place(f.where, width)
 
 
