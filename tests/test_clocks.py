@@ -212,6 +212,7 @@ def test_locks__stay_in_turn_when_one_thread_moves(archive, opened, corrected):
     assert "alternate" not in result.output
 
 
+@pytest.mark.slow
 def test_streams_of_devices__move_with_their_hosts_so_that_launches_precede_kernels(archive, opened, corrected):
     mpi = archive.mpi(2, 2)
     (a, _), (b, _) = mpi.threads
@@ -568,6 +569,7 @@ def test_memory__of_the_graph_is_less_than_half_of_what_it_was(archive, opened):
 # -- EPILOG ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_epilog__is_corrected_too_and_late_events_stay_late(tmp_path):
     recording = with_late_events(random_recording(5, n_processes=3, n_threads=2, n_rounds=20), 5)
     merged(recording).write(tmp_path / "x.elg")

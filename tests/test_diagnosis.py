@@ -100,6 +100,7 @@ def test_focus__is_what_an_event_by_event_walk_finds(name, traces):
     assert 0 <= d.beside < 0.15 * d.seconds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["hybrid_2x3", "bt-mz_S_4x2"])
 def test_focus__of_efficiencies_is_that_of_the_trace(name, traces):
     """Without what lies above main a cube's runtime is that of the trace's window; only MPI_Init and MPI_Finalize left out, it is 15 % more."""

@@ -302,6 +302,7 @@ def put(entries, limit, add):
     return {int(path[i]): float(value[i]) for i in range(n)}
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(-3, 5).map(float)), max_size=30), st.integers(1, 9))
 @settings(deadline=None)
 def test_map_of_times__holds_so_many_call_paths_and_throws_away_the_smallest(entries, limit):

@@ -67,6 +67,7 @@ def test_shape__the_truth_is_found(work, shape):
     assert cube.total("visits") == sum(truths[shape].visits.values())
 
 
+@pytest.mark.slow
 def test_shape__they_have_the_shape(work):
     folder, _ = work
     cubes = {s: tracecols.SeverityCube.load(folder / f"{s}.severity").call_paths for s in SHAPES}
@@ -121,6 +122,7 @@ def test_shape__export_holds_every_cell(work, shape, tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_cells_of__call_path_inclusive_of_a_deep_tree(work):
     folder, _ = work
     cube = tracecols.SeverityCube.load(folder / "deep.severity")
@@ -236,6 +238,7 @@ def test_shortened__keeps_both_ends_of_a_path():
     assert shortened("a/b", 20) == "a/b"
 
 
+@pytest.mark.slow
 def test_paths_of__are_those_of_the_list(work):
     folder, _ = work
     axis = tracecols.SeverityCube.load(folder / "deep.severity").call_paths
@@ -244,6 +247,7 @@ def test_paths_of__are_those_of_the_list(work):
     assert axis.paths_of([]) == []
 
 
+@pytest.mark.slow
 def test_find_call_paths__finds_a_deep_path(work):
     folder, _ = work
     cube = tracecols.SeverityCube.load(folder / "recursion.severity")

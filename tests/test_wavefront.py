@@ -431,6 +431,7 @@ def refill_rows(trace, topologies):
     return trace.messages.assign(corner=corner)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "width", "height", "iterations"), [("otf2/sweep3d_4", 2, 2, 5), ("epilog/sweep3d_2x3_50", 2, 3, 12)]
 )
