@@ -334,7 +334,6 @@ def test_dask__is_not_imported_without_a_cluster(trace):
     assert subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True).stdout.strip() == "[]"
 
 
-@pytest.mark.slow
 def test_errors__can_be_pickled():
     """They come back from workers; that of a missing package could not."""
     for kind in vars(errors).values():
