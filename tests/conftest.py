@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 DATA = Path(__file__).parent / "data"
 SHARED = Path(__file__).parents[2] / "shared" / "traces"
+
+
+def pytest_configure(config):
+    """Before several workers begin, compile the kernels that all of them need in as many processes: each would compile them all."""
+    import tracecols.kernels
+
+    is_first = getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput")
+    if not is_first or any(Path(tracecols.kernels.__path__[0]).glob("__pycache__/*.nbi")):
+        return
+    script = Path(__file__).with_name("compile_kernels.py")
+    parts = [subprocess.Popen([sys.executable, str(script), part]) for part in ("convert", "analyze")]
+    for part in parts:
+        # what fails here fails in a test as well, which says so better
+        part.wait()
+
+
+def slow(values):
+    """Return parameters of a test that take time, whose kind quick parameters show as well."""
+    return [pytest.param(value, marks=pytest.mark.slow) for value in values]
 
 
 @pytest.fixture(scope="session")

@@ -212,6 +212,7 @@ def test_locks__stay_in_turn_when_one_thread_moves(archive, opened, corrected):
     assert "alternate" not in result.output
 
 
+@pytest.mark.slow
 def test_streams_of_devices__move_with_their_hosts_so_that_launches_precede_kernels(archive, opened, corrected):
     mpi = archive.mpi(2, 2)
     (a, _), (b, _) = mpi.threads
@@ -463,6 +464,7 @@ def twin(events, conditions, shrink, stretch):
 
 
 # seeds whose programs have collective operations, and messages that these do not forbid: they do not wait in operations
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 5, 9, 11])
 def test_twin__gives_the_same_times(tmp_path, seed):
     rng = np.random.default_rng(seed)
@@ -539,6 +541,7 @@ def test_partitions_and_workers__do_not_change_the_times(tmp_path, monkeypatch):
     pd.testing.assert_frame_equal(pd.read_parquet(two.scan("clock_violations").files[0]), violations, check_like=True)
 
 
+@pytest.mark.slow
 def test_memory__of_the_graph_is_less_than_half_of_what_it_was(archive, opened):
     """It was 114 B per event that takes part in a condition; arrays beyond `HELD` stand in files."""
     from tracecols.clocks.graph import ClockGraph
@@ -566,6 +569,7 @@ def test_memory__of_the_graph_is_less_than_half_of_what_it_was(archive, opened):
 # -- EPILOG ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_epilog__is_corrected_too_and_late_events_stay_late(tmp_path):
     recording = with_late_events(random_recording(5, n_processes=3, n_threads=2, n_rounds=20), 5)
     merged(recording).write(tmp_path / "x.elg")
@@ -638,6 +642,7 @@ def seconds_of(store):
     return [(np.array(t) - clock["origin"]) / clock["resolution"] for t in times(store)]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SHARED.is_dir(), reason="no reference traces beside the repository")
 @pytest.mark.parametrize("name", ["clock_coll_4", "clock_hyb_2x3"])
 @pytest.mark.parametrize("has_locks", [True, False])

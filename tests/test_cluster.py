@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import slow
 
 pytest.importorskip("distributed")
 
@@ -63,7 +64,7 @@ def several(monkeypatch):
 # -- the same result -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("conventions", ["exact", "scalasca", "expert"])
+@pytest.mark.parametrize("conventions", ["exact", *slow(["scalasca", "expert"])])
 def test_analyze__workers_find_what_threads_find(conventions, trace, client, several):
     cube = trace.analyze(conventions, cluster=client)
     assert differences(trace.analyze(conventions), cube) == []
@@ -81,6 +82,7 @@ def test_small_traces__cubes_and_stores_are_those_of_threads(name, data, client,
     assert differences(trace.analyze(), trace.analyze(cluster=client)) == []
 
 
+@pytest.mark.slow
 def test_convert__salvages_what_threads_salvage(data, client, tmp_path, several):
     import shutil
 
@@ -98,6 +100,7 @@ def test_convert__salvages_what_threads_salvage(data, client, tmp_path, several)
     assert tracecols.open(made[1]).manifest["lost"]
 
 
+@pytest.mark.slow
 def test_analyze__pieces_patterns_and_topologies_go_along(trace, client, several, tmp_path):
     file = tmp_path / "mine.py"
     file.write_text(
@@ -172,6 +175,7 @@ def test_client__that_dies_leaves_scratch_for_the_next_run_to_remove(trace, clie
     assert differences(trace.analyze(), found) == []
 
 
+@pytest.mark.slow
 def test_interrupt__removes_scratch_and_cancels_tasks(trace, client, several, tmp_path):
     def interrupt(done, total):
         raise KeyboardInterrupt
@@ -189,6 +193,7 @@ def test_interrupt__removes_scratch_and_cancels_tasks(trace, client, several, tm
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_progress__goes_over_scan_and_search(trace, client, several):
     told = []
     watched = tracecols.Trace(trace.path, progress=lambda *now: told.append(now))
@@ -232,6 +237,7 @@ def _limit_files(n):
     resource.setrlimit(resource.RLIMIT_FSIZE, (n, before[1]))
 
 
+@pytest.mark.slow
 def test_disk__of_a_worker_is_full(trace, archive, client, several, tmp_path):
     client.run(_limit_files, 20_000)
     try:

@@ -447,6 +447,7 @@ def test_export__of_a_store_has_no_severities(tmp_path, data):
     assert "has no severities yet\n  analyze it first" in result.output
 
 
+@pytest.mark.slow
 def test_two_runs__of_one_program(data, tmp_path):
     """The recording of a hybrid program, and one whose second process starts its sends later."""
     path = tracecols.convert(data / "hybrid_2x3", tmp_path / "x.trace")

@@ -178,6 +178,7 @@ def test_first__the_earliest_of_all_locations(archive, told):
 quick = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 
 
+@pytest.mark.slow
 @quick
 @given(seed=st.integers(0, 1 << 32))
 def test_random_programs__violate_nothing_but_what_was_cut(tmp_path_factory, seed):

@@ -256,6 +256,7 @@ def test_repr__names_the_largest_shares_of_the_time(cube):
 # -- what a cube is made of (issue 14) -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_cube__shows_itself_whichever_module_it_was_imported_from(cube, tmp_path):
     # the viewer lies above the cube: it registers in tracecols/__init__.py and is imported when it is needed
     cube.save(tmp_path / "h.severity")

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from conftest import slow
 from small_cubes import random_cube, small_cube
 
 import tracecols
@@ -156,6 +157,7 @@ def test_cube3__is_the_cube_to_a_plain_reader(analyzed, tmp_path):
     assert [m.findtext("name") for m in root.iter("machine")] == [cube.system.name[0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHARED[-1:])
 def test_write__takes_seconds_for_many_cells(name, analyzed, tmp_path):
     # 178,000 cells, 2,048 locations: 0.2 to 0.8 s each on the machine these tests were written on
@@ -172,7 +174,7 @@ def test_write__takes_seconds_for_many_cells(name, analyzed, tmp_path):
 # -- there and back ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", KEPT)
+@pytest.mark.parametrize("name", [KEPT[0], *slow(KEPT[1:])])
 @pytest.mark.parametrize("ending", ["cubex", "cube"])
 def test_round_trip__of_an_analysis(name, ending, analyzed, tmp_path):
     path = tmp_path / f"x.{ending}"
@@ -185,7 +187,7 @@ def test_round_trip__of_an_analysis(name, ending, analyzed, tmp_path):
 
 
 @pytest.mark.parametrize("ending", ["cubex", "cube", "severity"])
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", [*range(8), *slow(range(8, 40))])
 def test_round_trip__of_random_cubes(seed, ending, tmp_path):
     cube = random_cube(seed)
     write_cube(cube, tmp_path / f"x.{ending}")
@@ -836,6 +838,7 @@ def test_read__refuses_facts_that_make_no_sense(facts, tmp_path):
         read_cube(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["cubex", "cube"])
 def test_read__damaged_files_are_read_or_refused(ending, tmp_path):
     rng = random.Random(3)

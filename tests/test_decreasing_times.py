@@ -151,6 +151,7 @@ def test_read_events__divides_a_trace_at_any_time(small):
         assert numbers(None, at) + numbers(at, None) == list(range(6))
 
 
+@pytest.mark.slow
 def test_pieces__add_up_also_where_time_decreases(small):
     whole = small.analyze("expert")
     for at in (0.5, 3.5, 4.5, 5.5, 6.5, 9.5):
@@ -235,6 +236,7 @@ def test_random_programs__with_flushes_have_the_severities_of_the_simulation(see
     assert differences(severities(recording), trace.analyze("expert")) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("conventions", ["scalasca", "expert"])
 def test_severities__do_not_depend_on_jobs_and_parts_where_time_decreases(conventions, tmp_path, monkeypatch):
     recording = with_late_events(random_recording(7, n_processes=4, n_threads=1, n_rounds=30, rma=True), 7)

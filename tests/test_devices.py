@@ -108,6 +108,7 @@ def test_cuda_simple__transfers_cost_five_times_what_kernels_do(recorded):
     assert model.locations.is_cpu[cube.cells["omp_idle_threads"].location].all()
 
 
+@pytest.mark.slow
 def test_jacobi_gpu__starves_the_device_because_the_host_is_late(recorded):
     model = recorded("jacobi_gpu")
     cube = analyze_model(model)

@@ -16,7 +16,7 @@ from small_cubes import ODD_NAMES, small_cube
 import tracecols
 from tracecols.cli import group
 from tracecols.errors import SeverityError
-from tracecols.report.diagnosis import HEIGHT, WIDTH, fitted
+from tracecols.report.diagnosis import HEIGHT, WIDTH, details, fitted
 from tracecols.schema.kinds import EventKind
 from tracecols.severity import Cells, diagnosis, focus
 from tracecols.severity.axes import CallAxis
@@ -100,6 +100,7 @@ def test_focus__is_what_an_event_by_event_walk_finds(name, traces):
     assert 0 <= d.beside < 0.15 * d.seconds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["hybrid_2x3", "bt-mz_S_4x2"])
 def test_focus__of_efficiencies_is_that_of_the_trace(name, traces):
     """Without what lies above main a cube's runtime is that of the trace's window; only MPI_Init and MPI_Finalize left out, it is 15 % more."""
@@ -229,7 +230,7 @@ FIRST = {
     "sweep3d_4": ("mpi_point2point", "Point-to-point", "MPI_Send", "Transfer"),
     # Both devices idle 99 %, before launch: the host is late, as its masters spend two thirds of the 44 s in MPI_Sendrecv and
     # MPI_Allreduce, while three threads of each idle.
-    "jacobi_gpu": ("omp_idle_threads", "in MPI", "MPI_", "OpenMP"),
+    "jacobi_gpu": ("omp_idle_threads", "in MPI", "MPI_", "device_orchestration"),
 }
 
 
@@ -243,11 +244,40 @@ def test_diagnosis__finds_first_what_costs_most(name, traces):
     assert words in first.title
     assert region in first.where.call_path.rpartition("/")[2]
     titles = {m.metric: m.title for m in d.efficiencies}
-    assert titles[d.lowest].startswith(lowest)
+    assert titles.get(d.lowest, d.lowest).startswith(lowest)
+    assert d.text().count("<") == 2  # the words "< lowest", and the mark
     assert len(d.findings) == 5
     assert all(f.advice and f.paid_by for f in d.findings)
     # whoever starts and ends MPI is not what is wrong
     assert not any("MPI_Init" in f.where.call_path or f.property.startswith("mpi_init") for f in d.findings)
+
+
+def test_findings__say_what_they_leave_out(traces):
+    """A finding is of a property without those below it; `show` tells what it is with them, which is more."""
+    _, cube = traces("sweep3d_4")
+    first = cube.diagnosis().findings[0]
+    assert first.title == "MPI, Point-to-point without Late Sender and Late Receiver"
+    below = cube.focused().total("mpi_latesender") + cube.focused().total("mpi_latereceiver")
+    assert first.seconds + below == pytest.approx(cube.focused().total("mpi_point2point"))
+    _, cube = traces("hpcg_2x2")
+    titles = {f.property: f.title for f in cube.diagnosis(10).findings}
+    assert titles["omp_ibarrier"] == "OpenMP, Implicit without Wait at Implicit Barrier"
+    assert titles["mpi_latereceiver"] == "MPI, Late Receiver"
+
+
+def test_findings__name_the_call_path_of_the_region_they_name(traces):
+    """Where the call path with most of a finding ends in another region than that with most of it, the region stands alone."""
+    _, cube = traces("hpcg_2x2")
+    found = cube.diagnosis(10).findings
+    spread = [
+        f for f in found if f.region.n_call_paths > 1 and f.where.share < 0.5 and f.region.share > 1.5 * f.where.share
+    ]
+    told = [(f, line) for f in spread for word, line in details(f, "", 86) if word == "where"]
+    assert {"most in" in line for _, line in told} == {True, False}
+    for f, line in told:
+        assert ("most in" in line) == (f.where.call_path.rpartition("/")[2] == f.region.call_path)
+        if "most in" not in line:
+            assert line.startswith(f"{f.region.call_path} on ")
 
 
 def test_diagnosis__has_factors_of_openmp_where_there_are_teams(traces):

@@ -197,6 +197,7 @@ def test_states__of_large_traces_are_those_of_the_definitions_at_random_position
         assert set(rows(trace.queue(pos))) == {a[2] for a, b in pending if a <= here < b}
 
 
+@pytest.mark.slow
 def test_order__is_that_of_the_records_of_an_epilog_trace(opened):
     names = [n for n in NAMES if n.startswith("epilog-")]
     if not names:
@@ -241,6 +242,7 @@ SCRIPTED = (
 """Traces with what the scripts look for, and with what could disturb them: clocks that disagree, tasks, unreceived messages."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in SCRIPTED if n in ANCHORS])
 def test_scripts__give_the_numbers_of_a_plain_computation(name, opened, recorded_of, documented):
     t = opened(name)

@@ -96,6 +96,7 @@ def test_p2__comes_near():
     assert [s.q25, s.med, s.q75] == pytest.approx([exact.q25, exact.med, exact.q75], rel=0.02)
 
 
+@pytest.mark.slow
 @quick
 @given(st.lists(st.floats(-10, 10), min_size=5, max_size=30))
 def test_kernel__quantiles_compiled_and_plain(values):

@@ -292,6 +292,7 @@ def test_random_programs__states_and_links_are_those_of_the_definitions(tmp_path
     compare_links(trace, recorded)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_random_epilog__states_and_links_are_those_of_the_definitions(seed, tmp_path):
     # events of the same time in the order of the file, teams between FORK and JOIN, call sites

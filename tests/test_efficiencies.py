@@ -12,7 +12,7 @@ from small_cubes import small_cube
 
 import tracecols
 from tracecols.cli import group
-from tracecols.errors import SeverityError
+from tracecols.errors import AnalysisError, SeverityError
 from tracecols.export.tables import export
 from tracecols.severity.efficiencies import Requirement, failures, scaling
 from tracecols.testing import Program
@@ -347,3 +347,76 @@ def test_waits_of_windows_and_files__are_not_shortened_by_an_ideal_network(archi
     table = cube.efficiencies().set_index(["model", "metric"])["value"]
     # the network takes 5 of each of the three calls, and the get
     assert table["run", "runtime"] - table["run", "ideal_runtime"] == pytest.approx(19e-9)
+
+
+# -- the replay that a cube keeps ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory, data):
+    """A recorded hybrid trace, its cube, and the cube that keeps the replay."""
+    folder = tmp_path_factory.mktemp("ideal")
+    trace = tracecols.open(tracecols.convert(data / "hybrid_2x3", folder / "h.trace"))
+    kept = trace.analyze(ideal_network=True)
+    kept.save(folder / "h.severity")
+    return trace, trace.analyze(), kept
+
+
+def test_ideal_network__of_a_cube_is_the_replay_of_its_trace(recorded, tmp_path):
+    trace, plain, kept = recorded
+    wanted = trace.efficiencies()
+    pd.testing.assert_frame_equal(kept.efficiencies(), wanted)
+    assert set(wanted.query("metric == 'transfer_efficiency'")["by"]) == {"replay"}
+    # severities are what they are without, and the approximation is there as well
+    assert all((kept.cells[name].value == plain.cells[name].value).all() for name in plain.properties.id)
+    pd.testing.assert_frame_equal(kept.efficiencies(ideal="approximation"), plain.efficiencies())
+    pd.testing.assert_frame_equal(kept.efficiencies("h_coll"), plain.efficiencies("h_coll"))
+    assert kept.efficiencies().value.ne(plain.efficiencies().value).any()
+    # it stays through files, and in a cube of the focus
+    loaded = tracecols.SeverityCube.load(trace.path.with_suffix(".severity"))
+    pd.testing.assert_frame_equal(loaded.efficiencies(), wanted)
+    pd.testing.assert_frame_equal(loaded.focused().efficiencies(), wanted)
+
+
+def test_ideal_network__is_what_diagnosis_and_report_tell(recorded):
+    trace, plain, kept = recorded
+    told = {m.metric: (m.value, m.by) for m in kept.diagnosis().efficiencies if m.model == "hybrid multiplicative"}
+    wanted = trace.efficiencies().query("model == 'hybrid multiplicative'").set_index("metric")
+    assert told == {name: (row.value, row.by) for name, row in wanted.iterrows()}
+    assert "\nideal network by replay\n" in str(kept.diagnosis())
+    assert "ideal network by approximation; by replay: tracecols analyze --ideal-network" in str(plain.diagnosis())
+    # start-up and shutdown are no part of the replay
+    assert {m.by for m in kept.diagnosis(with_startup=True).efficiencies} == {
+        m.by for m in plain.diagnosis(with_startup=True).efficiencies
+    }
+
+
+def test_ideal_network__of_pieces_regions_and_periods(recorded):
+    trace, plain, _ = recorded
+    region = trace.analyze(within="h_coll", ideal_network=True)
+    pd.testing.assert_frame_equal(region.efficiencies(), trace.efficiencies("h_coll"))
+    piece = trace.analyze(start=0.3, stop=0.4, ideal_network=True)
+    pd.testing.assert_frame_equal(piece.efficiencies(), trace.efficiencies(start=0.3, stop=0.4))
+    divided = trace.analyze(bins=4, ideal_network=True)
+    assert divided.periods is not None
+    pd.testing.assert_frame_equal(divided.efficiencies(), trace.efficiencies())
+    for narrowed in ({"properties": "mpi"}, {"locations": 0}, {"rank": 0}):
+        with pytest.raises(AnalysisError, match="narrowed to some properties or locations"):
+            trace.analyze(**narrowed, ideal_network=True)
+    with pytest.raises(SeverityError, match="made without a replay"):
+        plain.efficiencies(ideal="replay")
+    with pytest.raises(SeverityError, match="there are approximation, replay"):
+        plain.efficiencies(ideal="exact")
+
+
+def test_ideal_network__on_the_command_line(recorded, tmp_path):
+    trace, _, kept = recorded
+    out = tmp_path / "x.severity"
+    result = CliRunner().invoke(group, ["analyze", str(trace.path), "-o", str(out), "--ideal-network"])
+    assert result.exit_code == 0 and "ideal network by replay\n" in result.output
+    assert tracecols.SeverityCube.load(out).facts["efficiencies"] == kept.facts["efficiencies"]
+    for given, by in ([], "replay"), (["--ideal", "replay"], "replay"), (["--ideal", "approximation"], "approximation"):
+        result = CliRunner().invoke(group, ["efficiency", str(out), *given])
+        assert result.exit_code == 0 and f"ideal network by {by}" in result.output
+    wrong = CliRunner().invoke(group, ["analyze", str(trace.path), "-p", "mpi", "--ideal-network"])
+    assert wrong.exit_code == 1 and "leave out --property and --locations, or --ideal-network" in wrong.output

@@ -196,6 +196,7 @@ def tables(model):
     return result, [tree.parent.tolist(), tree.region.tolist(), tree.representative.tolist(), tree.creation.tolist()]
 
 
+@pytest.mark.slow
 @settings(with_programs, max_examples=12)
 @given(seed=SEEDS, batch=st.integers(1, 9), jobs=st.integers(2, 4))
 def test_model__does_not_depend_on_batches_and_jobs(fresh, monkeypatch, seed, batch, jobs):
@@ -209,6 +210,7 @@ def test_model__does_not_depend_on_batches_and_jobs(fresh, monkeypatch, seed, ba
         assert frame.equals(again[name]), name
 
 
+@pytest.mark.slow
 @settings(with_programs, max_examples=12)
 @given(seed=SEEDS, order=SEEDS)
 def test_scan__does_not_depend_on_the_order_of_locations(fresh, seed, order):

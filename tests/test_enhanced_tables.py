@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from conftest import slow
 
 import tracecols
 from tracecols.catalog import Catalog, side_name
@@ -82,7 +83,7 @@ def same_for_any_partitioning(path, tmp_path, monkeypatch, rows, jobs=2):
 # -- the rows ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rows", [30, 400, 1 << 30])
+@pytest.mark.parametrize("rows", [30, *slow([400, 1 << 30])])
 def test_tables__are_the_frames_of_python_for_any_partitioning(rows, store, tmp_path, monkeypatch):
     n = same_for_any_partitioning(store, tmp_path, monkeypatch, rows)
     assert n == (2 if rows < 1000 else 1)
@@ -110,6 +111,7 @@ def test_tables__of_generated_programs(program, tmp_path, monkeypatch):
         assert len(find_table(Store(tmp_path / "x.trace"), name, tmp_path / "made")) > 20, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ascends", [True, False])
 def test_tables__of_programs_with_devices(ascends, tmp_path, monkeypatch):
     """Tables of devices had no order: the files of several processes held the rows of one of them."""
@@ -124,6 +126,7 @@ def test_tables__of_programs_with_devices(ascends, tmp_path, monkeypatch):
         assert len(find_table(Store(path), name, tmp_path / "made")) > 20, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ascends", [True, False])
 def test_tables__of_programs_that_create_threads(ascends, archive, tmp_path, monkeypatch):
     processes = [archive.process() for _ in range(3)]
@@ -432,6 +435,7 @@ def test_frames__say_what_they_take_and_are_refused_beyond_a_limit(store):
         tracecols.open(store, frame_limit="much")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [30, 1 << 30])
 def test_events__are_the_same_for_any_partitioning_and_selection(rows, store, monkeypatch):
     shown, whole = tracecols.open(store).events, tracecols.open(store).read_events()

@@ -238,6 +238,7 @@ def test_file__is_of_another_version(path):
     refused(path, "EPILOG version 0.9", error=UnsupportedError)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [(1, 0), (1, 2), (1, 3), (1, 8), (1, 9), (1, 200)])
 @pytest.mark.parametrize("big_endian", [False, True])
 def test_file__of_all_minor_versions_is_read(version, big_endian, path):
@@ -336,6 +337,7 @@ def noisy(n_calls: int = 2000) -> EpilogWriter:
     return w
 
 
+@pytest.mark.slow
 def test_packed__is_cut_off(tmp_path):
     path = tmp_path / "trace" / "epik.elg.gz"
     w = noisy()
@@ -793,6 +795,7 @@ def test_definitions__with_a_number_far_from_the_others(folder):
     assert peak_of(lambda: refused(anchor, anchor, f"REGION has the impossible number {number}")) < 50 << 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [[""], [None], ["time"], ["x", "x"], ["visits", "", "comp"]])
 def test_definitions__of_counters_with_any_names(names, path):
     w = EpilogWriter()

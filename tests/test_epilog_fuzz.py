@@ -181,6 +181,7 @@ def test_kernels__do_the_same_as_plain_python(name, traces, request):
     assert len(calls) > 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [80, None])
 def test_kernels__never_lead_an_index_out_of_its_array(rows, traces, tmp_path, monkeypatch, in_python):
     """With buffers as small as can be, too."""

@@ -93,6 +93,7 @@ def test_simulation__agrees_with_the_references(reference):
     assert max(abs(found[k] - v) for k, v in wanted.items()) < 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_archives__have_the_severities_of_the_merged_trace(seed, tmp_path):
     recording = random_recording(

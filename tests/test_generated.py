@@ -170,6 +170,7 @@ def test_grid__is_as_equal_as_possible(n, dimensions, sizes):
 # -- programs that record themselves ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("processes", "streams", "events", "seed"), [(1, 1, 300, 0), (2, 3, 4_000, 1), (3, 2, 20_000, 2)]
 )

@@ -80,6 +80,7 @@ def test_first_smaller__is_the_first_by_definition(compiled, search):
     assert got.tolist() == [orders.first_smaller(values, *i) for i in items]
 
 
+@pytest.mark.slow
 @moderate
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2)), max_size=12))
 def test_first_smaller__finds_who_is_overtaken(messages):
@@ -310,6 +311,7 @@ def test_scan__of_no_event_finds_nothing():
     assert one.node_parent.size == one.calls.node.size == one.events.kind.size == one.open == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", [ENTER, EXIT, SEND, METRIC, OFF, ON, FLUSH, SWITCH, OTHER])
 def test_scan__of_one_event_is_what_the_definitions_say(what):
     store = OneLocation([(what, 0, 1)])
@@ -397,6 +399,7 @@ def test_scan__open_calls_end_with_the_last_event():
     assert one.exclusive.tolist() == [2, 5]
 
 
+@pytest.mark.slow
 def test_scan__thousands_of_call_paths_are_told_apart():
     # every pair of parent and region is its own call path, however the hash table is filled
     rng = np.random.default_rng(1)

@@ -154,6 +154,7 @@ def test_nanoseconds__are_rounded_down(resolution, ticks, origin):
     assert found == [t * 10**9 // resolution for t in ticks]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("resolution", [2**33 + 1, 10**10 + 7, 123_456_789_012_347])
 @moderate
 @given(ticks=st.lists(st.integers(0, 2**62), min_size=1))

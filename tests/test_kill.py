@@ -83,6 +83,7 @@ def test_convert__killed_while_it_replaces_an_older_store(at, tmp_path, data):
     assert not list(tmp_path.glob(".*"))
 
 
+@pytest.mark.slow
 def test_convert__killed_while_the_older_store_was_away__puts_it_back_if_it_fails(tmp_path, data, monkeypatch):
     out = tmp_path / "x.trace"
     old = files(tracecols.convert(data / "coll", out))

@@ -96,6 +96,7 @@ def test_analyze__does_not_overwrite_a_cube_that_was_made_in_another_way(store, 
     assert SeverityCube.load("h.severity").facts.get("narrowed") is None
 
 
+@pytest.mark.slow
 def test_exports__replace_what_the_same_command_made(store, here):
     made(run("analyze", store))
     made(run("analyze", store, "--conventions", "expert"))
@@ -182,6 +183,7 @@ def test_parameters__of_properties_are_told(store, here):
     assert SeverityCube.load("h.mine.n=5.0.severity").summary().endswith("with mine.n=5.0")
 
 
+@pytest.mark.slow
 def test_commands__that_write_replace_nothing_of_somebody_else(store, here, data):
     """One rule for all: what tracecols did not write, as far as a file tells, stays."""
     made(run("analyze", store, "-q"))

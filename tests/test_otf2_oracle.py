@@ -115,6 +115,7 @@ def test_all_record_types__other_seeds(seed, tmp_path):
     assert compare(work.write(), tmp_path / "x.trace") == sum(map(len, work.events.values()))
 
 
+@pytest.mark.slow
 def test_chunks_too_small_for_the_library__give_the_same_store(tmp_path):
     columns = []
     for chunk in (1 << 20, 3000):

@@ -180,6 +180,7 @@ def test_many_chunks__as_the_library_reads_them(tmp_path):
     check_library(path, again)
 
 
+@pytest.mark.slow
 def test_small_chunks_and_batches_and_jobs__change_nothing(tmp_path, monkeypatch):
     work = everything(tmp_path / "traces.otf2", rounds=20)
     store = convert(work.write(), tmp_path)
@@ -260,6 +261,7 @@ def test_recorded_epilog__comes_back(source, tmp_path):
     check_epilog(source, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_random_epilog__comes_back(seed, tmp_path):
     recording = random_recording(
@@ -542,6 +544,7 @@ def test_piece_by_time__is_a_trace_by_itself(seed, anchor, tmp_path):
         check_library(path, piece)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_piece_of_a_random_epilog_trace__is_a_trace_by_itself(seed, tmp_path):
     recording = random_recording(seed, n_processes=3, n_threads=1 + seed % 3, n_rounds=15)
@@ -636,6 +639,7 @@ def test_piece_by_time__with_suspended_tasks(archive, tmp_path):
     assert e["generation"].tolist() == [2, 0, 2, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["hybrid_2x3", "coll", "omp_basic"])
 def test_piece_by_locations__leaves_their_severities_alone(name, tmp_path, data):
     store = convert(data / name, tmp_path)

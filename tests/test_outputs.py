@@ -115,6 +115,7 @@ def test_write__of_any_kind_that_fails(number, made, tmp_path, monkeypatch):
 # -- temporary files -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_temporary_files__of_epilog_find_no_room(made, tmp_path, monkeypatch):
     """The trace is sound: nobody has to copy it again."""
     from tracecols.converters.epilog import container

@@ -17,6 +17,7 @@ WIDE = st.integers(-(2**63), 2**63 - 1)
 COLUMN = st.sampled_from([SMALL, st.integers(0, 2**34), st.integers(10**15, 10**15 + 70_000), WIDE])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())

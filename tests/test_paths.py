@@ -125,6 +125,7 @@ def test_links__are_read_and_never_written(tmp_path, data):
     assert {p: p.read_bytes() for p in (tmp_path / "elsewhere").rglob("*") if p.is_file()} == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*HOSTILE, "", "metrics_", "metrics_0/../x", "definitions"])
 def test_store__whose_manifest_names_other_tables(name, tmp_path, data):
     store = Store(tracecols.convert(data / "late_sender", tmp_path / "x.trace"))

@@ -249,6 +249,7 @@ class TwoRegions:
         return 2
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(  # locations, calls, messages that the call receives: when they were sent
@@ -330,6 +331,7 @@ def test_late_receiver__not_if_the_receive_was_there(archive, analyze, enter, ex
     assert cells(analyze(archive), "mpi_latereceiver") == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "expected"),
     [

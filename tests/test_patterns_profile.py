@@ -100,6 +100,7 @@ VISITS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "role", "expected"), VISITS)
 def test_counts__of_calls_are_their_visits(archive, analyze, name, role, expected):
     region = archive.region(name, role, "mpi")

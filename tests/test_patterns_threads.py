@@ -6,7 +6,7 @@ import pytest
 from severities import cells
 
 import tracecols
-from tracecols.patterns.engine import analyze_model
+from tracecols.patterns.engine import analyze_model, find_waits
 from tracecols.schema import EventKind, enums
 
 PTHREAD = enums.PARADIGMS.index("pthread")
@@ -334,6 +334,12 @@ def test_join_wait__lasts_until_the_thread_ends_or_the_call_does(archive, enhanc
     assert not any(table.counts.values())
     cube = analyze_model(model)
     assert cells(cube, "pthread_join_wait") == {("pthread_join", 0): 10 + 10}
+    # the threads that are waited for; the time is that of their ends
+    waits = find_waits(model)
+    names = ("property", "begin_time", "end_time", "cause_location", "cause_call_path", "cause_time")
+    assert [tuple(waits[name][i] for name in names) for i in range(2)] == [
+        ("pthread_join_wait", 20, 30, 1, -1, 30), ("pthread_join_wait", 50, 60, 3, -1, 71),
+    ]  # fmt: skip
     assert cells(cube, "pthread_management") == {("pthread_create", 0): 3, ("pthread_join", 0): 25}
     assert cube.violations() == []
 

@@ -95,6 +95,7 @@ def test_periods__sums_over_them_are_the_analysis_without_on_real_traces(shared_
         assert_same(plain, cube)
 
 
+@pytest.mark.slow
 def test_periods__are_the_same_for_any_partitioning_and_number_of_threads(tmp_path):
     path = RandomProgram(7, tmp_path / "traces.otf2", 60).archive.write()
     trace = tracecols.open(tracecols.convert(path, tmp_path / "x.trace"), jobs=3)
@@ -346,6 +347,7 @@ def shared_traces_or_skip():
     return SHARED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "expected", "n"),
     [

@@ -158,6 +158,7 @@ def test_package__with_an_entry_point_is_found(tmp_path, monkeypatch):
         sys.modules.pop("waits_of_mine", None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -241,6 +242,7 @@ def test_locations__keeps_their_cells(hybrid):
         assert (cube.cells[name].key == of.key).all()
 
 
+@pytest.mark.slow
 def test_piece__is_a_trace_by_itself(hybrid, tmp_path):
     from tracecols.export.archive import export_archive
 
@@ -299,6 +301,7 @@ def test_matches__are_the_instances_with_their_times():
         assert (trace.messages.loc[m.index, "recv"] == m.recv).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("conventions", ["scalasca", "expert"])
 def test_matches__add_up_to_the_severities(hybrid, conventions):
     cube = hybrid.analyze(conventions)

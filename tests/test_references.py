@@ -32,7 +32,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import DATA, SHARED
+from conftest import DATA, SHARED, slow
 from otf2_writer import Archive
 from severities import cells
 
@@ -103,7 +103,7 @@ def test_reference__agrees_in_every_cell(reference, analyzed):
     assert frame.property.nunique() > 10
 
 
-@pytest.mark.parametrize("reference", KEPT + OTHERS + EPILOG, ids=label)
+@pytest.mark.parametrize("reference", KEPT + slow(OTHERS + EPILOG), ids=label)
 def test_reference__has_what_we_found(reference, analyzed):
     # properties that the reference leaves out because all cells are zero are zero here too
     _, cube = analyzed(reference.parent)

@@ -600,6 +600,7 @@ def test_laws__hold(stores, path):
         assert 0 <= saved <= 0.5 * c.ticks[c.location == location].sum() + n
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", SMALL, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_computation__is_the_weight_of_its_nodes(stores, path):
     replay = Replay(tracecols.open(stores(path)).model)
@@ -619,6 +620,7 @@ def test_computation__is_the_weight_of_its_nodes(stores, path):
     assert (found[:, masters] <= own[:, masters]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_laws__hold_on_random_programs(tmp_path, seed):
     # messages of all kinds, cancelled requests, collectives on several communicators, threads, locks, tasks, one-sided operations

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from otf2_writer import Archive
 
 import tracecols
+from tracecols.enhance.causes.quirks import OF_SCALASCA
 from tracecols.enhance.causes.segments import LIMIT, open_map
 from tracecols.errors import TracecolsError
 from tracecols.kernels import causes, segments
@@ -99,7 +100,7 @@ def test_locations_without_events__do_not_end_at_a_point():
     first = program.masters[0]
     first.enter(-9, "main").enter(-9, "MPI_Init").leave(-8).leave(-1)
     with program.trace() as trace:
-        points = trace.sync_points
+        points = trace.frame("sync_points", raw=True, conventions="scalasca")
         cube = trace.analyze("scalasca")
     assert points.location.tolist() == [0, 0] and points.kind.tolist() == [POINTS.index(k) for k in ("MPI_Init", "end")]
     assert cube.total("critical_path") > 0
@@ -175,10 +176,11 @@ def test_root_causes__do_not_depend_on_partitions_threads_and_memory(folder, tmp
         assert np.array_equal(whole.cells[name].value, divided.cells[name].value), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", KEPT, ids=lambda p: p.name)
 def test_laws__hold_on_recorded_traces(folder, tmp_path):
     trace = tracecols.open(tracecols.convert(folder, tmp_path / "x.trace"))
-    cube, model = trace.analyze("scalasca"), trace.model
+    cube, model = trace.analyze("scalasca"), trace.model.with_quirks(OF_SCALASCA)
     points, pairs = model.sync_points, model.delay_pairs
     tiny = 1e-9 * cube.resolution
 
@@ -235,9 +237,9 @@ def test_charges__keep_fractions_of_ticks_in_every_file(tmp_path):
 
 def test_narrowed__to_other_properties_walks_over_the_events_once():
     with late_twice().trace() as trace:
-        trace.analyze("scalasca", properties=["mpi_latesender", "comms"])
+        trace.analyze(properties=["mpi_latesender", "comms"])
         assert "segments" not in trace.model._values
-        trace.analyze("scalasca", properties=["delay_latesender"])
+        trace.analyze(properties=["delay_latesender"])
         assert "segments" in trace.model._values
 
 
@@ -313,6 +315,7 @@ def put(entries, limit, add):
     return {int(path[i]): float(value[i]) for i in range(n)}
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(-3, 5).map(float)), max_size=30), st.integers(1, 9))
 @settings(deadline=None)
 def test_map_of_times__holds_so_many_call_paths_and_throws_away_the_smallest(entries, limit):
@@ -329,6 +332,7 @@ def test_map_of_times__holds_so_many_call_paths_and_throws_away_the_smallest(ent
     assert put(entries, limit, segments.add.py_func) == expected
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.dictionaries(st.integers(0, 8), st.integers(1, 9).map(float), max_size=5), min_size=1, max_size=6),
     st.lists(st.tuples(st.integers(0, 8), st.integers(1, 4).map(float)), max_size=6),
@@ -420,6 +424,7 @@ def test_charged__properties_are_declared():
     assert LIMIT == 128
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("conventions", ["scalasca", "exact"])
 def test_kernels__do_the_same_as_plain_python(conventions, tmp_path, monkeypatch):
     store = tracecols.convert(DATA / "omp_basic", tmp_path / "x.trace")

@@ -307,6 +307,7 @@ def slow_wrong_order(trace):
     return sum(calls.values()) / trace.manifest["clock"]["resolution"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", TRACES, ids=lambda p: p.name)
 def test_wrong_order__is_what_the_queue_shows(folder, tmp_path):
     trace = tracecols.open(tracecols.convert(folder, tmp_path / "x.trace"))

@@ -67,6 +67,7 @@ def test_shape__the_truth_is_found(work, shape):
     assert cube.total("visits") == sum(truths[shape].visits.values())
 
 
+@pytest.mark.slow
 def test_shape__they_have_the_shape(work):
     folder, _ = work
     cubes = {s: tracecols.SeverityCube.load(folder / f"{s}.severity").call_paths for s in SHAPES}
@@ -94,6 +95,7 @@ def test_shape__show_prints_what_can_be_read(work, shape):
     assert result.exit_code == 0, result.output
 
 
+@pytest.mark.slow
 def test_show__says_what_it_left_out(work):
     folder, _ = work
     result = run("show", folder / "recursion.severity", "-p", "time")
@@ -106,6 +108,7 @@ def test_show__says_what_it_left_out(work):
     assert re.search(r"and [\d,]+ smaller ones; --threshold leaves out more", wide.output)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["recursion", "wide", "channels"])
 def test_shape__export_holds_every_cell(work, shape, tmp_path, monkeypatch):
     folder, _ = work
@@ -119,6 +122,7 @@ def test_shape__export_holds_every_cell(work, shape, tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_cells_of__call_path_inclusive_of_a_deep_tree(work):
     folder, _ = work
     cube = tracecols.SeverityCube.load(folder / "deep.severity")
@@ -204,6 +208,7 @@ def test_path_names__that_no_memory_holds_are_refused_before_they_are_written(tm
         assert run("export", tmp_path / "x.severity", tmp_path / f"x.{ending}").exit_code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("view", ["frame", "wide", "export", "rows"])
 def test_deep_call_paths__are_called_the_same_in_two_runs(view, shared_traces, tmp_path):
     # issue 13, item 15: the same 71 call paths, and one more in front of them: 64 of them had no name in common
@@ -233,6 +238,7 @@ def test_shortened__keeps_both_ends_of_a_path():
     assert shortened("a/b", 20) == "a/b"
 
 
+@pytest.mark.slow
 def test_paths_of__are_those_of_the_list(work):
     folder, _ = work
     axis = tracecols.SeverityCube.load(folder / "deep.severity").call_paths
@@ -241,6 +247,7 @@ def test_paths_of__are_those_of_the_list(work):
     assert axis.paths_of([]) == []
 
 
+@pytest.mark.slow
 def test_find_call_paths__finds_a_deep_path(work):
     folder, _ = work
     cube = tracecols.SeverityCube.load(folder / "recursion.severity")

@@ -25,7 +25,7 @@ from tracecols.trace import Trace
 pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
 
 RECORDED = [
-    pytest.param(anchor, id=f"{folder.name}-{anchor.parent.name}")
+    pytest.param(anchor, id=f"{folder.name}-{anchor.parent.name}", marks=pytest.mark.slow if folder != DATA else ())
     for folder, names in (
         (DATA, ("*",)),
         (SHARED / "otf2", ("hybrid_multi", "metrics_rusage", "omp_nested", "omp_tasks", "rma", "subcomm", "userreg")),
@@ -236,7 +236,7 @@ def test_recorded__windows_add_up(recorded):
 # -- wait states ---------------------------------------------------------------------------------------------------------
 
 
-WAITS = [p for p in properties("scalasca") if p.unit == "sec" and p.match is not None]
+WAITS = [p for p in properties("exact") if p.unit == "sec" and p.match is not None]
 
 
 @pytest.mark.slow
@@ -354,6 +354,7 @@ def test_critical_path__is_a_track_of_its_own_and_one_below_each_location(name, 
     assert not [s for slices in without.slices.values() for s in slices if s.category == "critical path"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [p for p in RECORDED if p.id.startswith("data")])
 def test_critical_path__of_recorded_traces_is_the_table(source, tmp_path):
     trace = convert(source, tmp_path)
@@ -700,6 +701,7 @@ def test_devices__chrome_has_copies_and_flows_as_well(archive, tmp_path):
     assert sorted(e["ph"] for e in events if e.get("name") == "flow") == ["f", "f", "s", "s"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cuda_simple", "sptc", "mi300"])
 def test_recorded_devices__every_launch_is_joined_with_its_kernel(name, shared_traces, tmp_path):
     trace = convert(shared_traces / "otf2_gpu" / name / "traces.otf2", tmp_path)

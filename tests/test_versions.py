@@ -256,6 +256,7 @@ def since(table: Table, name: str, version: Version) -> Table:
     return replace(table, columns=tuple(columns))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "name"), [("threads", "requested"), ("p2p", "tag"), ("control", "mode"), ("regions", "flags"), ("groups", "members"), ("regions", "file")]
 )  # fmt: skip

@@ -470,6 +470,7 @@ def system_below(cube, node):
     return found
 
 
+@pytest.mark.slow
 def test_values__of_random_selections_are_the_cubes(report, cube):
     rng = np.random.default_rng(5)
     for _ in range(10):
@@ -478,6 +479,7 @@ def test_values__of_random_selections_are_the_cubes(report, cube):
         check_shown(report, cube, properties, call_paths)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("large", [False, True])
 def test_values__of_random_cubes_are_exact(browser, tmp_path, large):
     cube = random_cube(10, large=large)
@@ -491,6 +493,7 @@ def test_values__of_random_cubes_are_exact(browser, tmp_path, large):
     assert report.trouble == []
 
 
+@pytest.mark.slow
 def test_values__beyond_2_to_the_53_are_exact(browser, tmp_path):
     cube = random_cube(4, large=True)
     # ticks whose sums float64 cannot hold: 2**60 + 1 on every location of a call path, and once all but 1 taken back
@@ -531,6 +534,7 @@ def test_open_and_closed__show_what_is_not_below_and_all(report, cube):
     assert report.view("view.model.calls.inclusive[0]") == pytest.approx(float(cube.by_call_path("time", "iie")[0]))
 
 
+@pytest.mark.slow
 def test_selection__several_add_up_but_not_of_different_trees(report, cube):
     number = cube.properties.number
     report.select("properties", number["comp"])
@@ -576,6 +580,7 @@ def test_overview__tells_the_diagnosis_and_selects_what_a_finding_is_about(repor
     assert shown.count() == 1
 
 
+@pytest.mark.slow
 def test_modes__have_their_own_wholes(report, cube):
     report.open(link(cube, [("mpi", False)]))
     path = cube.call_paths.path.index("hybrid/main/h_coll")
@@ -603,6 +608,7 @@ def test_modes__have_their_own_wholes(report, cube):
     assert report.rows("properties")[cube.properties.number["visits"]][0] == f"{cube.total('visits'):,.0f}"
 
 
+@pytest.mark.slow
 def test_hot_path__ends_where_the_largest_share_lies(report, cube):
     report.open(link(cube, [("mpi", False)]))
     report.pane("calls").get_by_label("Hot path").click()
@@ -619,6 +625,7 @@ def test_hot_path__ends_where_the_largest_share_lies(report, cube):
     assert report.row("calls", node).is_visible()
 
 
+@pytest.mark.slow
 def test_flat__adds_up_by_region(report, cube):
     report.open(link(cube, [("time", False)], more="&calls=flat"))
     rows = report.rows("calls")
@@ -639,6 +646,7 @@ def test_flat__adds_up_by_region(report, cube):
     assert report.view("[...view.model.byLocation]") == pytest.approx(cube.by_location("time", mask).tolist())
 
 
+@pytest.mark.slow
 def test_search__finds_call_paths_and_adds_them_up(report, cube):
     report.open(link(cube, [("visits", False)]))
     report.pane("calls").get_by_label("Search").click()
@@ -654,6 +662,7 @@ def test_search__finds_call_paths_and_adds_them_up(report, cube):
     assert report.view("view.model.selectedValue()") == pytest.approx(float(cube.by_call_path("visits")[found].sum()))
 
 
+@pytest.mark.slow
 def test_search__shows_what_matches_while_one_types_and_leaves_the_tree_as_it_was(report, cube):
     """Rows that do not match are hidden, closed ones are opened, the selection and what was open stay."""
     report.open(link(cube, [("mpi", False)]))
@@ -727,6 +736,7 @@ def test_keys__move_open_and_select(report, cube):
     assert report.view("view.model.settings.mode") == "absolute"
 
 
+@pytest.mark.slow
 def test_copy__is_a_table_of_the_rows(browser, page, cube):
     report = Report(browser, page, permissions=["clipboard-read", "clipboard-write"])
     report.pane("properties").get_by_label("Copy as table").click()
@@ -749,6 +759,7 @@ def saved(report, pane, way, folder):
     return path
 
 
+@pytest.mark.slow
 def test_save__writes_tables_of_the_trees_and_of_the_selection(report, cube, tmp_path):
     path = cube.call_paths.path.index("hybrid/main/h_coll")
     report.open(link(cube, [("mpi", False)], [(path, False)]))
@@ -771,6 +782,7 @@ def test_save__writes_tables_of_the_trees_and_of_the_selection(report, cube, tmp
     assert {(r["properties"], r["call_paths"], r["unit"]) for r in rows} == {("mpi", "hybrid/main/h_coll", "sec")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", ["tree", "topology", "distribution"])
 def test_save__makes_pictures_of_what_a_pane_shows(report, cube, tmp_path, system):
     report.open(link(cube, [("comp", False)], more=f"&system={system}"))
@@ -792,6 +804,26 @@ def test_save__makes_pictures_of_what_a_pane_shows(report, cube, tmp_path, syste
     assert int.from_bytes(head[16:20], "big") == 2 * int(float(picture.get("width")))
 
 
+def test_save__makes_pictures_of_all_rows_of_a_tree(browser, tmp_path):
+    """They held the rows on the screen only."""
+    cube = random_cube(4, n_calls=150)
+    report = Report(browser, cube.report(tmp_path / "m.html"), "#p=time")
+    report.page.get_by_role("button", name="Open all").nth(1).click()
+    scroller = report.pane("calls").locator(".tc-scroll")
+    scroller.evaluate("(e) => e.scrollTo(0, 480)")
+    on_screen = report.pane("calls").locator(".tc-row").count()
+    picture = ElementTree.parse(saved(report, "calls", "SVG", tmp_path)).getroot()
+    n = report.view("view.model.trees.calls.rows.length")
+    names = [t.text for t in picture.iter("{http://www.w3.org/2000/svg}text") if re.fullmatch(r"f\d+", t.text)]
+    assert len(names) == n == 150 > on_screen
+    assert float(picture.get("height")) > 150 * 24
+    # it is as it was on the screen
+    assert scroller.evaluate("(e) => e.scrollTop") == 480
+    assert report.pane("calls").locator(".tc-row").count() == on_screen
+    report.context.close()
+
+
+@pytest.mark.slow
 def test_save__survives_any_name(browser, tmp_path):
     cube = random_cube(9, name="</title><img src=x>&\"',\n=\u0007{}")
     report = Report(browser, cube.report(tmp_path / "e.html", title='../"<b>'), "#p=time")
@@ -823,6 +855,7 @@ def cut_at(cube, root, pruned):
     return np.array(at)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("large", [False, True])
 def test_marks__of_a_cut_tree_count_what_is_hidden_where_cube_does(browser, tmp_path, large):
     """A subtree as the root and without parts: all values are sums of the cube's cells, in the tree, flat, by location and of properties."""
@@ -869,6 +902,7 @@ def test_marks__of_a_cut_tree_count_what_is_hidden_where_cube_does(browser, tmp_
         report.context.close()
 
 
+@pytest.mark.slow
 def test_marks__loops_join_instances_and_what_they_call(browser, tmp_path):
     values = {
         ("main/loop/step 1/f", 0, 0): 1, ("main/loop/step 2/f", 0, 0): 10, ("main/loop/step 2/g", 1, 0): 100,
@@ -908,6 +942,7 @@ def test_marks__loops_join_instances_and_what_they_call(browser, tmp_path):
     report.context.close()
 
 
+@pytest.mark.slow
 def test_marks__are_set_and_undone_by_hand(report, cube):
     path = cube.call_paths.path.index("hybrid/main/h_coll")
     report.open(link(cube, [("time", False)], [(path, False)]))
@@ -940,6 +975,7 @@ def test_marks__are_set_and_undone_by_hand(report, cube):
     assert report.view("view.model.view.isWhole")
 
 
+@pytest.mark.slow
 def test_details__describe_and_advise(report, cube):
     report.open(
         link(cube, [("omp_ibarrier_wait", False)], [(cube.call_paths.path.index("hybrid/main/h_region"), False)])
@@ -1005,6 +1041,7 @@ def test_sources__are_the_lines_around_definitions_of_files_that_fit(sourced, tm
     assert b"sources" not in zlib.decompress(container.pack(cube).header, -15)
 
 
+@pytest.mark.slow
 def test_sources__are_shown_from_the_details_of_a_call_path(browser, sourced, tmp_path):
     cube, folder = sourced
     cube.save(tmp_path / "s.severity")
@@ -1029,6 +1066,7 @@ def test_sources__are_shown_from_the_details_of_a_call_path(browser, sourced, tm
     report.context.close()
 
 
+@pytest.mark.slow
 def test_zero_rows__can_be_left_out(report, cube):
     report.open(link(cube, [("mpi_latebroadcast", False)]))
     report.pane("calls").get_by_label("Open all").click()
@@ -1110,6 +1148,7 @@ WRITTEN = """(selector) => { const texts = []; const pen = new Proxy({}, { set: 
 """What is written on a canvas."""
 
 
+@pytest.mark.slow
 def test_topology__has_names_and_numbers_of_axes_and_values_in_cells(report, cube):
     report.open(link(cube, [("time", False)], more="&system=topology"))
     texts = report.page.evaluate(WRITTEN, "[data-pane=system] canvas")
@@ -1120,6 +1159,7 @@ def test_topology__has_names_and_numbers_of_axes_and_values_in_cells(report, cub
     assert texts[:-6] == ["0", "1", f"{x['name']} \u2192", "0", "1", "2", f"{y['name']} \u2193"]
 
 
+@pytest.mark.slow
 def test_topology__shows_the_value_of_every_place(browser, tmp_path):
     cube = with_topologies(random_cube(7))
     report = Report(browser, cube.report(tmp_path / "t.html"), link(cube, [("time", False)], [(0, False)]))
@@ -1167,6 +1207,7 @@ def test_topology__shows_the_value_of_every_place(browser, tmp_path):
     report.context.close()
 
 
+@pytest.mark.slow
 def test_topology__sums_over_dimensions_that_are_not_drawn(browser, tmp_path):
     cube = with_topologies(random_cube(8))
     report = Report(browser, cube.report(tmp_path / "t.html"), link(cube, [("time", False)], more="&system=topology"))
@@ -1186,6 +1227,7 @@ def test_topology__sums_over_dimensions_that_are_not_drawn(browser, tmp_path):
     report.context.close()
 
 
+@pytest.mark.slow
 def test_distribution__has_the_statistics_of_the_locations(report, cube):
     report.open(link(cube, [("comp", False)], more="&system=distribution"))
     at = cube.by_location("comp")
@@ -1258,6 +1300,7 @@ def check_time(report, cube, properties, call_paths):
     np.testing.assert_allclose(shown["outside"], outside, **tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["phase", "bin"])
 def test_time__shows_what_over_time_tells(browser, divided, tmp_path, kind):
     cube = divided[kind]
@@ -1279,6 +1322,7 @@ def test_time__shows_what_over_time_tells(browser, divided, tmp_path, kind):
     report.context.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("large", [False, True])
 def test_time__of_random_cubes_is_exact(browser, tmp_path, large):
     cube = divide(random_cube(10, large=large), 9)
@@ -1289,6 +1333,18 @@ def test_time__of_random_cubes_is_exact(browser, tmp_path, large):
         check_time(report, cube, *selection)
     assert report.trouble == []
     report.context.close()
+
+
+def with_property(cube, name, cells):
+    """Give a divided cube a property in seconds with cells by period."""
+    if name not in cube.cells:
+        p = cube.properties
+        columns = {
+            "id": name, "parent": "", "title": name, "unit": "sec", "summary": "S.", "advice": "A.", "confidence": 1.0, "overlaps": False,
+        }  # fmt: skip
+        cube = cube.replaced(properties=PropertyAxis(*([*getattr(p, c), value] for c, value in columns.items())))
+    whole = Cells.sum(cells.call_path, cells.location, cells.value)
+    return cube.replaced(cells={**cube.cells, name: whole}, period_cells={**cube.period_cells, name: cells})
 
 
 def time_place(cube, column, row):
@@ -1339,6 +1395,54 @@ def test_time__tells_what_is_under_the_mouse_and_can_be_put_away(browser, divide
     report.context.close()
 
 
+def test_time__stacks_the_time_of_the_selected_call_paths(browser, divided, tmp_path):
+    cube = divided["bin"]
+    report = Report(browser, cube.report(tmp_path / "t.html"))
+    parts = container.time_profile(cube)["parts"]
+    for call_paths in ([(2, False)], [(1, True), (5, False)], []):
+        report.open(link(cube, [("mpi", False)], call_paths))
+        run = report.view("({isWhole: view.model.run.isWhole, parts: view.model.run.parts})")
+        assert run["isWhole"] == (not call_paths)
+        for part, shown in zip(parts, run["parts"], strict=True):
+            own = [(cube.properties.id[p], True) for p in part["of"]]
+            wanted = sum(over_time(cube, [of], call_paths)[0].sum(axis=0) for of in own) * cube.resolution
+            np.testing.assert_allclose(shown["values"], wanted, atol=1e-3)
+    report.open(link(cube, [("mpi", False)], [(2, False)]))
+    report.page.mouse.move(*time_place(cube, 9, -2)(report.pane("time").locator("canvas").bounding_box()))
+    assert "bin 9, time of the selected call paths" in report.pane("time").locator(".tc-tip").inner_text()
+    assert report.trouble == []
+    report.context.close()
+
+
+def test_time__marks_who_holds_the_critical_path(browser, divided, tmp_path):
+    """In phase 0 rank 0 thread 0 holds three quarters of it, rank 1 thread 0 the rest; in phase 2 rank 1 thread 0 holds nearly all."""
+    cube = divided["phase"]
+    at = {location: i for i, location in enumerate(i for i in cube.system.location if i >= 0)}
+    held = [(0, 0, 75), (3, 0, 25), (3, 2, 960), (1, 2, 40)]
+    location, period, value = (np.array(column, np.int64) for column in zip(*held, strict=True))
+    found = with_property(cube, "critical_path", PeriodCells.ordered(np.full(4, 1), location, period, value))
+    report = Report(browser, found.report(tmp_path / "t.html"), "#p=time")
+    path = report.view("view.model.path.held")
+    shares = {(h["location"], h["column"]): h["share"] for h in path}
+    # what holds less than a twentieth is left out
+    assert shares == {(0, 0): 0.75, (3, 0): 0.25, (3, 2): 0.96}
+    pane = report.pane("time")
+    assert "critical path" in pane.locator(".tc-tools").inner_text()
+    for column, row, text in ((0, at[0], "75.00 % of the critical path"), (2, at[3], "96.00 % of the critical path")):
+        report.page.mouse.move(*time_place(found, column, row)(pane.locator("canvas").bounding_box()))
+        assert text in pane.locator(".tc-tip").inner_text()
+    report.page.mouse.move(*time_place(found, 0, -1)(pane.locator("canvas").bounding_box()))
+    tip = pane.locator(".tc-tip").inner_text()
+    assert "rank 0 thread 0: 75.00 % of the critical path" in tip and "rank 1 thread 0: 25.00 %" in tip
+    assert report.trouble == []
+    report.context.close()
+    # a cube that does not know has no such mark
+    without = Report(browser, divide(random_cube(3), 5).report(tmp_path / "w.html"), "#p=time")
+    assert without.view("view.model.path") is None
+    assert "critical path" not in without.pane("time").locator(".tc-tools").inner_text()
+    without.context.close()
+
+
 @pytest.mark.parametrize("kind", ["phase", "bin"])
 def test_profile__parts_divide_the_time_of_each_period(divided, kind):
     """What the time was spent on: each property that does not overlap others is in one part, and the parts add up to all of it."""
@@ -1374,6 +1478,7 @@ def test_profile__parts_divide_the_time_of_each_period(divided, kind):
     axis.overlaps[axis.number["mpi_communication"]] = before
 
 
+@pytest.mark.slow
 def test_time__marks_the_worst_tells_similar_phases_and_the_command_of_a_window(
     browser, divided, tmp_path, monkeypatch
 ):
@@ -1418,6 +1523,7 @@ def test_time__marks_the_worst_tells_similar_phases_and_the_command_of_a_window(
     report.context.close()
 
 
+@pytest.mark.slow
 def test_overview__has_a_profile_of_a_cube_that_is_divided(browser, divided, tmp_path, report):
     assert report.pane("overview").locator("canvas").count() == 0
     other = Report(browser, divided["bin"].report(tmp_path / "b.html"))
@@ -1440,6 +1546,7 @@ def only(cube, first, last):
     return cube.replaced(cells=cells, periods=None, period_cells=None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("large", [False, True])
 def test_time__scopes_the_trees_to_periods(browser, tmp_path, large):
     cube = divide(random_cube(10, large=large), 9)
@@ -1457,6 +1564,7 @@ def test_time__scopes_the_trees_to_periods(browser, tmp_path, large):
     report.context.close()
 
 
+@pytest.mark.slow
 def test_time__is_scoped_by_a_click_a_drag_and_keys(browser, divided, tmp_path):
     cube = divided["phase"]
     report = Report(browser, cube.report(tmp_path / "t.html"), "#p=time")
@@ -1505,6 +1613,7 @@ def test_time__is_scoped_by_a_click_a_drag_and_keys(browser, divided, tmp_path):
     report.context.close()
 
 
+@pytest.mark.slow
 def test_properties__that_overlap_others_are_not_taken_off_what_is_above(browser, tmp_path):
     """The number beside an open property is what the call tree shows of it."""
     values = {"time": {("main", 0, 0): 100}, "a": {("main", 0, 0): 40}, "b": {("main", 0, 0): 30}}
@@ -1516,6 +1625,7 @@ def test_properties__that_overlap_others_are_not_taken_off_what_is_above(browser
     report.context.close()
 
 
+@pytest.mark.slow
 def test_time__of_many_periods_has_columns_of_several(browser, tmp_path):
     cube = divide(random_cube(11, n_calls=6, n_locations=4), 5000, outside=False)
     report = Report(browser, cube.report(tmp_path / "m.html"), "#p=time")
@@ -1530,6 +1640,7 @@ def test_time__of_many_periods_has_columns_of_several(browser, tmp_path):
     report.context.close()
 
 
+@pytest.mark.slow
 def test_time__is_not_there_where_nothing_is_divided(report):
     assert report.pane("time").count() == 0
     assert report.page.get_by_role("button", name="Time: when it happened").count() == 0
@@ -1562,6 +1673,7 @@ def test_difference__growth_is_positive_though_the_whole_shrinks(browser, tmp_pa
     report.context.close()
 
 
+@pytest.mark.slow
 def test_difference__is_told_by_colours_that_differ_and_opens_at_the_largest_change(browser, tmp_path):
     parents = {"a": "time", "b": "time"}
     before = small_cube(
@@ -1590,6 +1702,7 @@ def test_difference__is_told_by_colours_that_differ_and_opens_at_the_largest_cha
     report.context.close()
 
 
+@pytest.mark.slow
 def test_keys__work_before_anything_was_clicked(report, cube):
     before = report.view("view.model.selection()[0][0]")
     report.press("ArrowUp")
@@ -1610,6 +1723,7 @@ def test_notes__can_be_read(browser, cube, tmp_path):
     report.context.close()
 
 
+@pytest.mark.slow
 def test_rows__without_a_value_that_can_be_seen_are_hidden_and_open_ones_say_what_they_hold(browser, tmp_path):
     values = {("main", 0, 0): 10, ("main/large", 0, 0): 999_970, ("main/small", 0, 0): 20}
     cube = small_cube({"time": values})
@@ -1625,6 +1739,7 @@ def test_rows__without_a_value_that_can_be_seen_are_hidden_and_open_ones_say_wha
     report.context.close()
 
 
+@pytest.mark.slow
 def test_counters__that_are_no_numbers_are_shown_as_such(browser, tmp_path):
     cube = random_cube(12)
     cells = cube.cells["counter"]
@@ -1652,6 +1767,7 @@ def test_truncated__file_says_so(browser, page, tmp_path):
     other.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("there", ["properties", "trees", "nothing"])
 def test_empty__cubes_are_shown_as_empty(browser, tmp_path, there):
     full, none = random_cube(1), np.zeros(0, np.int32)
@@ -1674,6 +1790,7 @@ def test_empty__cubes_are_shown_as_empty(browser, tmp_path, there):
     report.context.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "theme"), [(1400, "light"), (760, "dark"), (390, "light")])
 def test_layout__fits_the_window(browser, page, width, theme):
     report = Report(browser, page, width=width, color_scheme=theme)
@@ -1715,6 +1832,7 @@ def test_widget__shows_the_same_and_tells_its_selection(browser, cube):
     shell.locator('[data-pane=calls] .tc-row[data-node="2"] .tc-name').click()
     shell.wait_for_function("() => window.state.selection.call_paths.length === 1")
     assert shell.evaluate("() => window.state.selection.call_paths") == [2]
+    assert shell.evaluate("() => window.state.selection.periods") is None
     assert shell.locator(".tc-inline").bounding_box()["height"] == 400
     shell.evaluate("() => window.stop()")
     assert shell.locator(".tracecols").count() == 0
@@ -1752,6 +1870,7 @@ def test_widget__of_a_divided_cube_has_the_pane_time(browser, divided):
         arg=[row, only(cube, 2, 2).total("visits")],
         timeout=10_000,
     )
+    assert shell.evaluate("() => window.state.selection.periods") == [2, 2]
     shell.evaluate("() => window.stop()")
     assert trouble == []
     shell.context.close()

@@ -114,6 +114,7 @@ def test_refill__in_every_order_of_the_corners(tmp_path, order):
         assert sum(found(cube)[corner]) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_refill__of_sweeps_in_one_block_is_told_everywhere_but_at_corners(tmp_path, seed):
     generator = random.Random(seed)
@@ -154,6 +155,7 @@ def slow_read(sides, has):
     return blocks
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(
@@ -219,6 +221,7 @@ def test_refill__what_comes_from_afar_does_not_disturb(archive, enhance):
     assert sum(c.value.sum() for n, c in cube.cells.items() if "wavefront" in n) == 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sources", "call", "expected"),
     [
@@ -428,6 +431,7 @@ def refill_rows(trace, topologies):
     return trace.messages.assign(corner=corner)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "width", "height", "iterations"), [("otf2/sweep3d_4", 2, 2, 5), ("epilog/sweep3d_2x3_50", 2, 3, 12)]
 )

@@ -142,6 +142,7 @@ def test_savings__are_those_of_a_replay_with_that_factor(tmp_path):
 # -- the re-timed trace ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_retimed__without_changes_is_the_trace(tmp_path, name):
     trace = tracecols.open(tracecols.convert(DATA / name, tmp_path / "a.trace"))
@@ -242,6 +243,7 @@ def run(*arguments):
     return CliRunner().invoke(group, list(map(str, arguments)), catch_exceptions=False)
 
 
+@pytest.mark.slow
 def test_commands__of_an_archive(tmp_path):
     result = run("what-if", DATA / "coll", "--transfer", 0, "-o", tmp_path / "ideal.trace", "--rows", 2)
     assert result.exit_code == 0, result.output

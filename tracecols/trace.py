@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,14 +34,14 @@ from tracecols.patterns.engine import analyze_model, check_conventions, choose, 
 from tracecols.patterns.plugins import load_all
 from tracecols.patterns.registry import CONVENTIONS
 from tracecols.readable import Readable, n_readable
-from tracecols.replay.efficiencies import check_ideal, run_times
+from tracecols.replay.efficiencies import check_ideal, check_replayed, times_of_window
 from tracecols.replay.prediction import Prediction
 from tracecols.replay.replay import RECORDED, Replay, as_changes
 from tracecols.schema import DEFINITIONS, NAMES, SIDE_TABLES, Table
 from tracecols.schema.causes import POINTS, WAITS
 from tracecols.schema.compound import EVENTS_WITH_POINTERS
 from tracecols.schema.severity import DEFAULT
-from tracecols.severity.efficiencies import IDEALS, REPLAY, tabulate
+from tracecols.severity.efficiencies import IDEALS, KEPT, REPLAY, as_facts, tabulate
 from tracecols.slices.opened import open_slice
 from tracecols.slices.rewritten import RewrittenTrace
 from tracecols.store import Store
@@ -167,6 +167,7 @@ class Trace:
         self.frame_limit = default_frame_limit() if frame_limit is None else int(frame_limit)
         self._given_jobs, self._jobs = jobs, n_jobs(jobs)
         self._progress = progress
+        self._found_waits: dict[str, dict[str, Any]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         return {"path": self.path.absolute(), "jobs": self._given_jobs, "frame_limit": self._given_limit}
@@ -555,6 +556,7 @@ class Trace:
         locations: Selection = None,
         rank: int | None = None,
         thread: int | None = None,
+        conventions: str = DEFAULT,
     ) -> pd.DataFrame:
         """Return a table in one of its two forms; the attribute of its name has both (`trace.messages`).
 
@@ -570,6 +572,9 @@ class Trace:
             its locations.
         rank, thread : int, optional
             Only locations of this process, and of this number in their process.
+        conventions : str
+            As for `analyze`: whose rules `waits` and the tables of root causes follow (`sync_points`, `delay_pairs`,
+            `critical_path_stretches`, `root_causes`, `run_causes`). Other tables are the same under all conventions.
 
         Returns
         -------
@@ -580,13 +585,17 @@ class Trace:
         ------
         StoreError
             If there is no such table or location, it has no locations to choose, or it would take more memory than it may.
+        AnalysisError
+            If there are no such conventions.
 
         Examples
         --------
         >>> trace.frame("messages", rank=0)  # doctest: +SKIP
+        >>> trace.frame("waits", conventions="scalasca")  # doctest: +SKIP
         >>> trace.frame("region_instances", locations="rank 0-3 thread 1", raw=True)  # doctest: +SKIP
         """
-        return self._form(name, "raw" if raw else "people", self._narrowed_rows(locations, rank, thread))
+        check_conventions(conventions)
+        return self._form(name, "raw" if raw else "people", self._narrowed_rows(locations, rank, thread), conventions)
 
     def _narrowed_rows(self, locations: Selection, rank: int | None, thread: int | None) -> list[int] | None:
         return find_locations(self.store, locations, rank, thread)
@@ -595,7 +604,7 @@ class Trace:
         """Return a table with its columns for people and its own."""
         return self._form(name, "both", None)
 
-    def _form(self, name: str, form: str, chosen: list[int] | None) -> pd.DataFrame:
+    def _form(self, name: str, form: str, chosen: list[int] | None, conventions: str = DEFAULT) -> pd.DataFrame:
         """Return a table, or what it has on some locations, in a form: `raw`, `people` or `both`."""
         name = self.catalog.check(name)
         if name in DEFINITIONS or name == "call_paths":
@@ -611,7 +620,8 @@ class Trace:
             side = self.catalog.sides[name]
             return self._in_form(self.store.tables.get(side) or SIDE_TABLES[side], self.table(side, chosen), form)
         if name == WAITS.name:
-            return self._in_form(WAITS, _rows_at(WAITS, pd.DataFrame(self._waits, copy=False), chosen), form)
+            waits = pd.DataFrame(self._waits(conventions), copy=False)
+            return self._in_form(WAITS, _rows_at(WAITS, waits, chosen), form)
         if name == "region_instances":
             if chosen is None:
                 self._check_frame(name, self.frame_bytes(name, raw=is_raw))
@@ -619,7 +629,7 @@ class Trace:
             table = region_instances(model.facts, model.scans, self._chosen(chosen), model.team_instances)
             return self._in_form(table.table, table.frame(), form)
         self._check_frame(name, self.frame_bytes(name, raw=is_raw))
-        table = self.model.get(name)
+        table = self._model_of(conventions).declared_table(name)
         self._check_frame(name, _row_bytes(table.table, is_raw) * len(table))
         return self._in_form(table.table, _rows_at(table.table, table.frame(), chosen), form)
 
@@ -642,15 +652,21 @@ class Trace:
     def waits(self) -> pd.DataFrame:
         """Every instance of a wait state and who causes it (docs/schema.md): location, call path, begin and end, and those of the cause.
 
-        Wait states are those of messages, collective operations, MPI_Finalize, barriers of threads, and locks, by the conventions of
-        Scalasca.
+        Wait states are those of messages, collective operations, start and end of MPI, barriers and joins of threads, and locks, by the
+        conventions `exact`: their sums are the cells of `analyze()`. `frame("waits", conventions="expert")` has those of others.
         """
         return self._both("waits")
 
-    @once
-    def _waits(self) -> dict[str, Any]:
-        columns = find_waits(self.model)
-        return {**columns, "property": pd.Categorical(columns["property"])}
+    def _waits(self, conventions: str) -> dict[str, Any]:
+        """Return the wait states by some conventions; found once."""
+        if conventions not in self._found_waits:
+            columns = find_waits(self.model, conventions)
+            self._found_waits[conventions] = {**columns, "property": pd.Categorical(columns["property"])}
+        return self._found_waits[conventions]
+
+    def _model_of(self, conventions: str) -> Model:
+        """Return the model whose root causes follow some conventions."""
+        return self.model.with_quirks(CONVENTIONS[conventions].quirks)
 
     def __getattr__(self, name: str) -> pd.DataFrame:
         """Return a table by name (docs/schema.md): `messages`, `collectives`, `profile`, `p2p`, ..."""
@@ -693,8 +709,7 @@ class Trace:
         >>> trace.duration(path.end_time - path.begin_time).groupby(path.location).sum()  # doctest: +SKIP
         """
         check_conventions(conventions)
-        model = self.model.with_quirks(CONVENTIONS[conventions].quirks)
-        table = model.get("critical_path_stretches")
+        table = self._model_of(conventions).get("critical_path_stretches")
         self._check_frame("critical_path_stretches", row_bytes(table.table) * len(table))
         frame = table.frame()
         names = np.array([*self.model.call_paths.names(list(self.model.regions.name)), ""], object)
@@ -722,6 +737,7 @@ class Trace:
         phases: str | None = None,
         bins: int | None = None,
         bin_width: float | None = None,
+        ideal_network: bool = False,
         cluster: Client | None = None,
         scratch: str | Path | None = None,
     ) -> SeverityCube:
@@ -757,6 +773,10 @@ class Trace:
             Divide all severities by so many bins of time of the same width; not together with phases.
         bin_width : float, optional
             The width of the bins in seconds instead.
+        ideal_network : bool, optional
+            Replay the trace on an ideal network besides, and keep the efficiencies that follow in the cube: its diagnosis, report and
+            `efficiencies` are those of `Trace.efficiencies` then, not approximations (docs/efficiencies.md). Not together with properties
+            and locations.
         cluster : distributed.Client, optional
             Let the workers of a Dask cluster do the work (extra `dask`, docs/cluster.md). The result is the same.
         scratch : str or Path, optional
@@ -770,7 +790,8 @@ class Trace:
         Raises
         ------
         AnalysisError
-            If something named does not exist or fits several, a topology does not fit, bins have no width, or a pattern fails.
+            If something named does not exist or fits several, a topology does not fit, bins have no width, a pattern fails, or the trace
+            cannot be replayed.
         ClusterError
             If the cluster cannot be used: workers lack the store, the scratch folder or this version of tracecols, or are lost.
         MissingExtraError
@@ -781,6 +802,14 @@ class Trace:
         >>> cube = trace.analyze(topologies=[{"name": "grid", "sizes": [2, 2], "order": "F"}])  # doctest: +SKIP
         >>> cube.on_topology("grid", "mpi_latesender_wavefront_nw")  # doctest: +SKIP
         """
+        if ideal_network:
+            check_replayed(properties, (locations, rank, thread))
+            given: dict[str, Any] = {"start": start, "stop": stop, "topologies": topologies, "patterns": patterns}
+            given |= {"parameters": parameters, "within": within, "cluster": cluster, "scratch": scratch}
+            cube = self.analyze(conventions, phases=phases, bins=bins, bin_width=bin_width, **given)
+            with self.piece(start, stop) if not (start is None and stop is None) else nullcontext(self) as of:
+                cube.facts[KEPT] = as_facts(times_of_window(of.replay, within, REPLAY, self._jobs, conventions))
+            return cube
         periods = ask(phases, bins, bin_width)
         chosen = self._narrowed(locations, rank, thread)
         choice = choose(properties, parameters, within, chosen, start, stop, periods)
@@ -983,8 +1012,13 @@ class Trace:
         """
         return time_profile(self.model, self._readable, bins, by)
 
-    def idle_time(self) -> Answer:
+    def idle_time(self, conventions: str = DEFAULT) -> Answer:
         """Return how long every CPU thread has nothing to do.
+
+        Parameters
+        ----------
+        conventions : str
+            As for `analyze`.
 
         Returns
         -------
@@ -992,7 +1026,7 @@ class Trace:
             `rank`, `thread`, `total_seconds` (its core is reserved), `idle_seconds` (without work outside of parallel regions),
             `waiting_seconds` (in the wait states of `waits`), `share`. `plot()` draws bars.
         """
-        return idle_time(self.model, self._readable)
+        return idle_time(self.model, self._readable, conventions)
 
     def iterations(self, region: str) -> Answer:
         """Return the instances of a region on every location, numbered: how long each iteration takes.
@@ -1015,13 +1049,15 @@ class Trace:
         """
         return iterations(self.model, self._readable, region)
 
-    def late_senders(self, by: str = "rank") -> Answer:
+    def late_senders(self, by: str = "rank", conventions: str = DEFAULT) -> Answer:
         """Return who waits for whom in late senders, the longest first.
 
         Parameters
         ----------
         by : str
             `rank`, `thread` or `path` (rank and call path): what is told apart of victims and culprits.
+        conventions : str
+            As for `analyze`.
 
         Returns
         -------
@@ -1029,9 +1065,9 @@ class Trace:
             `victim_rank`, `culprit_rank` (and `..._thread` or `..._path`), `n_waits`, `seconds`, `longest_seconds`. `plot()` draws a
             matrix.
         """
-        return late_senders(self.model, self._readable, by)
+        return late_senders(self.model, self._readable, by, conventions)
 
-    def top_instances(self, property: str, n: int = 10) -> Answer:
+    def top_instances(self, property: str, n: int = 10, conventions: str = DEFAULT) -> Answer:
         """Return the worst instances of a property: when, where, and who causes them.
 
         Parameters
@@ -1040,6 +1076,8 @@ class Trace:
             Id or title of a property that is matched on a compound table (`tracecols patterns` says which).
         n : int
             How many.
+        conventions : str
+            As for `analyze`.
 
         Returns
         -------
@@ -1052,7 +1090,7 @@ class Trace:
         AnalysisError
             If there is no such property, or it is computed from call paths.
         """
-        return top_instances(self.model, self._readable, property, n)
+        return top_instances(self.model, self._readable, property, n, conventions)
 
     # -- tables for others -----------------------------------------------------------------------------------------
 
@@ -1134,16 +1172,7 @@ class Trace:
         if start is not None or stop is not None:
             with self.piece(start, stop) as piece:
                 return piece.efficiencies(within, ideal=ideal)
-        replay = self.replay
-        if within is not None or not replay.is_between:
-            return tabulate(run_times(replay, self.analyze(within=within), within, ideal))
-        begin, end = replay.window(replay.nodes.time)
-        cube = (
-            self.analyze(start=float(self.seconds(begin)), stop=float(self.seconds(end)))
-            if begin < end
-            else self.analyze()
-        )
-        return tabulate(run_times(replay, cube, None, ideal))
+        return tabulate(times_of_window(self.replay, within, ideal, self._jobs))
 
     def what_if(
         self,

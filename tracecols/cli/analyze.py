@@ -80,6 +80,11 @@ from tracecols.schema.severity import CONVENTIONS, DEFAULT
 @click.option("--bins", type=int, metavar="N", help="Divide by N bins of time instead.")
 @click.option("--bin-width", callback=duration, metavar="TIME", help="Divide by bins of this width, such as 10ms.")
 @click.option(
+    "--ideal-network",
+    is_flag=True,
+    help="Replay the trace on an ideal network: exact efficiencies in diagnosis and report.",
+)
+@click.option(
     "--explain",
     is_flag=True,
     help="Print the steps this analysis consists of, and what they keep, instead of running it.",
@@ -106,6 +111,7 @@ def analyze(
     phases: str | None,
     bins: int | None,
     bin_width: float | None,
+    ideal_network: bool,
     explain: bool,
     force: bool,
     quiet: bool,
@@ -124,6 +130,9 @@ def analyze(
 
     With --phases or --bins severities are told by phase or by time as well (tracecols show --over-time); sums over phases or bins are the
     severities of the analysis without. tracecols phases SOURCE proposes phases.
+
+    With --ideal-network the trace is also replayed as if messages took no time: serialisation and transfer efficiency in the diagnosis, in
+    reports and of tracecols efficiency CUBE are exact then, not approximations. It takes about as long as the analysis once more.
 
     With --workers, --scheduler or --scheduler-file (extra dask) processes of their own do the work, also on other machines; the cube is
     the same.
@@ -167,6 +176,11 @@ def analyze(
         with opened(source, jobs) as store:
             print_plan(store, conventions, families, choice.properties)
         return
+    if ideal_network:
+        from tracecols.replay.efficiencies import check_replayed
+        from tracecols.severity.efficiencies import KEPT, REPLAY, as_facts
+
+        check_replayed(choice.properties, [choice.locations])
     described = [d for file in topologies for d in load_descriptions(file)]
     facts = {"conventions": conventions, "narrowed": choice.facts()}
     if output is None:
@@ -185,6 +199,15 @@ def analyze(
             scanning, searching = parts_of(report, analyzed.manifest["n_events"], SCAN, 1 - SCAN)
             model = enhance(analyzed, n_jobs(jobs), scanning, periods, workers)
             cube = analyze_model(model, conventions, families, choice, described, searching)
+        if ideal_network:
+            from tracecols.replay.efficiencies import times_of_window
+            from tracecols.replay.replay import Replay
+
+            # a divided trace is scanned once more, as a whole
+            plain = model if workers is None and not periods.facts() else enhance(analyzed, n_jobs(jobs))
+            replay = Replay(plain)
+            found = times_of_window(replay, choice.within, REPLAY, n_jobs(jobs), conventions)
+            cube.facts[KEPT] = as_facts(found)
     cube.save(output)
     click.echo(f"{output}: {cube.summary()}")
     for what, n in cube.facts["counts"].items():

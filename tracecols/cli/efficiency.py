@@ -62,7 +62,7 @@ def requirements(_ctx: click.Context, _param: click.Parameter, values: tuple[str
 @click.option(
     "--ideal",
     type=click.Choice(["replay", "approximation"]),
-    help="How the runtime on an ideal network is found; a cube has the approximation only.  [default: replay of a trace]",
+    help="How the runtime on an ideal network is found; a cube has the replay if analyze was given --ideal-network.  [default: replay where it can be had]",
 )
 @click.option(
     "--weak", is_flag=True, help="The problem grows with the number of threads: compare computation per thread."
@@ -88,7 +88,8 @@ def efficiency(
     \b
     Three models of the same times: MPI (POP), hybrid multiplicative (BSC), hybrid additive (POP). Of several runs,
     the first is what the others are compared with. Of a trace the times are those between MPI_Init and MPI_Finalize, and the
-    ideal network, on which serialisation and transfer depend, is a replay of the trace; a cube has approximations of both.
+    ideal network, on which serialisation and transfer depend, is a replay of the trace; a cube has approximations of both, unless
+    tracecols analyze was given --ideal-network.
     For a script: exit code 3 if a run does not fulfil what is required.
 
     \b
@@ -131,15 +132,11 @@ def efficiencies_of(
         try:
             find_anchor(source)
         except SourceError:
-            if ideal == "replay":
-                raise SeverityError(
-                    f"{source} is a cube, which cannot be replayed\n  give the store of the trace, or --ideal approximation"
-                ) from None
             if start is not None or stop is not None:
                 raise SeverityError(
                     f"{source} is a cube, and has no events\n  --from and --to are for traces"
                 ) from None
-            return read_cube(source).efficiencies(within)
+            return read_cube(source).efficiencies(within, ideal=ideal)
     from tracecols.cli.sources import opened
     from tracecols.trace import Trace
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import click
 
 from tracecols.cli.options import finite, numbers
+from tracecols.schema.causes import BY_CONVENTIONS
+from tracecols.schema.severity import CONVENTIONS, DEFAULT
 
 TIMELINES = (".pftrace", ".perfetto-trace", ".trace.json")
 PIECES = (".otf2", *TIMELINES)
@@ -42,6 +44,11 @@ PIECES = (".otf2", *TIMELINES)
     "--critical-path/--no-critical-path", default=None, help="Timeline: show the critical path.  [default: yes]"
 )
 @click.option(
+    "--conventions",
+    type=click.Choice(list(CONVENTIONS)),
+    help=f"Timeline, tables of waits and root causes: whose rules to follow.  [default: {DEFAULT}]",
+)
+@click.option(
     "--phases-as-call-paths",
     "unfolds",
     is_flag=True,
@@ -62,6 +69,7 @@ def export(
     waits: str | None,
     around: str | None,
     critical_path: bool | None,
+    conventions: str | None,
     unfolds: bool,
     force: bool,
     jobs: int | None,
@@ -94,6 +102,10 @@ def export(
             raise click.UsageError(
                 f"{name}: only for a timeline as output ({', '.join(TIMELINES)}), not for {output.name}."
             )
+    if conventions is not None and not is_timeline and table not in BY_CONVENTIONS:
+        raise click.UsageError(
+            f"--conventions: only for a timeline as output ({', '.join(TIMELINES)}), and with --table {', '.join(BY_CONVENTIONS)}."
+        )
     if around is not None and (start is not None or stop is not None):
         raise click.UsageError("--around finds the time range: give it, or --from and --to.")
     if wide and output.suffix not in (".csv", ".parquet"):
@@ -105,14 +117,25 @@ def export(
             f"{', '.join(wrong)}: only for an archive or a timeline as output ({', '.join(PIECES)}), not for {output.name}."
         )
     if is_timeline:
-        _timeline(source, output, start, stop, locations, waits, around, critical_path is not False, jobs)
+        _timeline(
+            source,
+            output,
+            start,
+            stop,
+            locations,
+            waits,
+            around,
+            critical_path is not False,
+            conventions or DEFAULT,
+            jobs,
+        )
         return
     if is_piece:
         _archive(source, output, start, stop, locations, jobs)
         return
     from tracecols.export.tables import export as run
 
-    run(source, output, table or "events", wide, force=force, unfolds=unfolds)
+    run(source, output, table or "events", wide, force=force, unfolds=unfolds, conventions=conventions or DEFAULT)
     click.echo(f"{output}")
 
 
@@ -131,7 +154,7 @@ def _archive(
 
 def _timeline(
     source: Path, output: Path, start: float | None, stop: float | None, locations: list[int] | None, waits: str | None,
-    around: str | None, critical_path: bool, jobs: int | None,
+    around: str | None, critical_path: bool, conventions: str, jobs: int | None,
 ) -> None:  # fmt: skip
     from tracecols.cli.progress import progress
     from tracecols.export.viewers import export_timeline
@@ -140,7 +163,7 @@ def _timeline(
     with progress("exporting") as show:
         shown = export_timeline(
             source, output, locations=locations, start=start, stop=stop, waits=chosen, around=around,
-            critical_path=critical_path, jobs=jobs, progress=show,
+            critical_path=critical_path, conventions=conventions, jobs=jobs, progress=show,
         )  # fmt: skip
     click.echo(f"{output}")
     if shown.where:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -17,8 +18,9 @@ from numpy.typing import NDArray
 
 from tracecols.cluster import loaded, save
 from tracecols.enhance.call_paths import CallPaths, PeriodCallPaths, merge_call_paths
-from tracecols.enhance.causes.quirks import OF_SCALASCA, Quirks
+from tracecols.enhance.causes.quirks import NONE, Quirks
 from tracecols.enhance.collectives import plan_buckets
+from tracecols.enhance.columns import CompoundTable
 from tracecols.enhance.facts import Definitions, Facts
 from tracecols.enhance.kept import InFiles, InMemory, Kept, KeptScans
 from tracecols.enhance.partitions import EVERYTHING, Bucket, divide, undivided
@@ -29,6 +31,7 @@ from tracecols.enhance.steps import BUCKET, GIVEN, GLOBAL, ONCE, STAGES, Every
 from tracecols.enhance.tables import STEP_OF, STEPS
 from tracecols.enhance.topologies import Topology
 from tracecols.executors import Executor, Pool, Threads
+from tracecols.schema.causes import IN_SECONDS
 from tracecols.store import Store
 
 Result = TypeVar("Result")
@@ -128,6 +131,26 @@ class Model:
         if name.startswith("_") or name in GIVEN:
             raise AttributeError(f"a model has no attribute {name!r}")
         return getattr(self.facts, name)
+
+    def declared_table(self, name: str) -> CompoundTable:
+        """Return a compound table as it is declared: times in seconds, also of root causes that are computed in whole ticks.
+
+        Parameters
+        ----------
+        name : str
+            Of `tables.TABLES`.
+        """
+        table: CompoundTable = self.get(name)
+        quirks: Quirks = self.get("quirks")
+        if name not in IN_SECONDS or quirks.rounds_seconds:
+            return table
+        resolution = self.facts.resolution
+
+        def seconds(column: str) -> NDArray[Any]:
+            return table[column] / resolution
+
+        columns = {c: partial(seconds if c in IN_SECONDS[name] else table.column, c) for c in table.names}
+        return CompoundTable(table.table, len(table), columns, table.counts)
 
     def with_topologies(self, more: Sequence[Topology]) -> Model:
         """Return a model of the same trace that knows further topologies, before its own; it shares what has been computed."""
@@ -492,6 +515,6 @@ def enhance(
     facts = Facts.with_call_paths(d, call_paths)
     given = {
         "facts": facts, "scans": scans, "members": np.arange(facts.n_locations), "only_global": False, "partition": 0,
-        "division": undivided(facts.process), "bucket": EVERYTHING, "spill": None, "quirks": OF_SCALASCA,
+        "division": undivided(facts.process), "bucket": EVERYTHING, "spill": None, "quirks": NONE,
     }  # fmt: skip
     return Model(jobs, given, scan_spill=spill, executor=executor)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FOLDER = "enhanced"
 """Where enhanced tables stand in a store."""
 
-VERSION = 1
+VERSION = 2
 """Grows when the same columns hold something else."""
 
 ROWS = 1 << 18

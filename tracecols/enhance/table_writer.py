@@ -169,7 +169,7 @@ class SliceWriter:
                         for table in made_of(view, spec):
                             parts.write_rows(table.column, len(table), in_order(spec, table))
                 else:
-                    leave_slice(slice_path(self.folder, spec.name, number), spec, view.get(spec.name))
+                    leave_slice(slice_path(self.folder, spec.name, number), spec, view.declared_table(spec.name))
 
     def _events(self, view: Model, number: int) -> None:
         table, pointers = schema_of("events"), SlicePointers(view)
@@ -216,7 +216,7 @@ def made_of(view: Model, spec: TableSpec) -> Iterator[CompoundTable]:
     spec : TableSpec
     """
     if not spec.by_location:
-        yield view.get(spec.name)
+        yield view.declared_table(spec.name)
         return
     step = STEP_OF[spec.name]
     for location in np.sort(view.members):

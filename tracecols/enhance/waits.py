@@ -239,11 +239,17 @@ class Participants:
 
     def latest(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Find of each member's instance the one of some members that begins last, of equals that of the lowest rank; -1 none."""
+        return self._lowest(among & (self.begin == self.latest_begin(among)))
+
+    def earliest(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Find of each member's instance the one of some members that begins first, of equals that of the lowest rank; -1 none."""
+        return self._lowest(among & (self.begin == self.earliest_begin(among)))
+
+    def _lowest(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Find of each member's instance the one of some members that has the lowest rank; -1 none."""
         n = self.begin.size
-        is_last = among & (self.begin == self.latest_begin(among))
-        lowest = self.min(np.where(is_last, self.rank, np.iinfo(np.int32).max))
-        chosen = np.where(is_last & (self.rank == lowest), np.arange(n), n)
-        found = self.min(chosen)
+        lowest = self.min(np.where(among, self.rank, np.iinfo(np.int32).max))
+        found = self.min(np.where(among & (self.rank == lowest), np.arange(n), n))
         return np.where(found < n, found, -1)
 
 

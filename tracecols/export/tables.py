@@ -16,6 +16,7 @@ from tracecols.export.cube_read import is_cube, read_cube
 from tracecols.export.cubex import write_cubex
 from tracecols.export.replace import check_output
 from tracecols.schema import EVENTS
+from tracecols.schema.severity import DEFAULT
 from tracecols.severity.cube import SeverityCube
 from tracecols.store import Store, layout
 
@@ -143,8 +144,9 @@ def trees(cube: SeverityCube) -> dict[str, Any]:
 
 
 def export(
-    source: Path, output: Path, table: str = "events", wide: bool = False, *, force: bool = False, unfolds: bool = False
-) -> None:
+    source: Path, output: Path, table: str = "events", wide: bool = False, *, force: bool = False, unfolds: bool = False,
+    conventions: str = DEFAULT,
+) -> None:  # fmt: skip
     """Write a severity cube, or a table of a store; the output's ending says the format.
 
     Parameters
@@ -161,6 +163,8 @@ def export(
         Replace a cube that was made in another way, or a cube of another tool (`tracecols.export.replace`).
     unfolds : bool
         Of a cube that is divided: phases become call paths (`severity.unfolded`).
+    conventions : str
+        Of the tables of a store that differ with them: whose rules to follow.
 
     Raises
     ------
@@ -198,7 +202,7 @@ def export(
     catalog = trace.catalog
     table = catalog.check(table)
     # files hold what SQL and Parquet readers see: the table's own columns
-    frame = trace.frame(table, raw=True)
+    frame = trace.frame(table, raw=True, conventions=conventions)
     if table == EVENTS.name:
         frame = frame.reset_index()
     with new_file(output) as file:

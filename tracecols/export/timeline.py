@@ -34,7 +34,7 @@ from tracecols.export.waits import Waits, find_waits, properties_of_waits
 from tracecols.jobs import n_jobs
 from tracecols.kernels import timeline as kernels
 from tracecols.kernels.protobuf import BEGINS, ENDS, GOES_ON
-from tracecols.patterns.engine import MOST_CALLS
+from tracecols.patterns.engine import MOST_CALLS, check_conventions
 from tracecols.patterns.registry import CONVENTIONS
 from tracecols.schema import EventKind
 from tracecols.schema.causes import POINTS
@@ -132,6 +132,8 @@ class Timeline:
         Ids of properties whose wait states to show, or `all`; None: those that say who causes them.
     critical_path : bool
         Whether to show the critical path.
+    conventions : str
+        Whose rules wait states and the critical path follow.
     model : Model, optional
         The trace if it has been scanned.
     jobs : int, optional
@@ -158,6 +160,7 @@ class Timeline:
         stop: int | None = None,
         waits: str | Iterable[str] | None = (),
         critical_path: bool = False,
+        conventions: str = DEFAULT,
         model: Model | None = None,
         jobs: int | None = None,
         progress: Callable[[int, int], None] | None = None,
@@ -177,6 +180,8 @@ class Timeline:
 
         self._total = store.n_rows("events")
         self._progress = progress
+        check_conventions(conventions)
+        self.conventions = conventions
         waits = None if waits is None else as_texts(waits, "properties", ExportError)
         has_streams = "gpu" in store.definitions["locations"].column("type").to_pylist()
         needs_model = waits is None or bool(waits) or critical_path or model is not None or has_streams
@@ -184,9 +189,9 @@ class Timeline:
         self._before = self._total if needs_model else 0
         if model is None and needs_model:
             model = enhance(store, n_jobs(jobs), self._report_scan)
-        ids = properties_of_waits(model, waits) if model is not None and (waits is None or waits) else []
+        ids = properties_of_waits(model, waits, conventions) if model is not None and (waits is None or waits) else []
         self.n_waits = dict.fromkeys(ids, 0)
-        self._waits: list[Waits] = find_waits(model, ids) if model is not None and ids else []
+        self._waits: list[Waits] = find_waits(model, ids, conventions) if model is not None and ids else []
         self._flows = Flows(self.holds, self.ns, model)
 
         regions = model.regions if model is not None else Regions(store)
@@ -233,7 +238,7 @@ class Timeline:
         if n_calls > MOST_CALLS:
             self.left_out["call instances, too many for the critical path"] = n_calls
             return None
-        table: CompoundTable = model.with_quirks(CONVENTIONS[DEFAULT].quirks).critical_path_stretches
+        table: CompoundTable = model.with_quirks(CONVENTIONS[self.conventions].quirks).critical_path_stretches
         # a path that stays on one location tells nothing
         return table if len(table) > 1 else None
 

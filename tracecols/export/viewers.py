@@ -15,6 +15,7 @@ from tracecols.export.perfetto import PerfettoWriter
 from tracecols.export.tables import new_file
 from tracecols.export.timeline import Samples, Timeline, TrackEvents
 from tracecols.jobs import n_jobs
+from tracecols.schema.severity import DEFAULT
 from tracecols.slices.source import chosen_locations, open_store, time_range_ticks
 
 WRITERS: dict[str, type[PerfettoWriter] | type[ChromeWriter]] = {
@@ -54,6 +55,7 @@ def export_timeline(
     waits: str | Iterable[str] | None = None,
     critical_path: bool = True,
     around: str | None = None,
+    conventions: str = DEFAULT,
     jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Shown:
@@ -78,6 +80,8 @@ def export_timeline(
         Whether to show the critical path.
     around : str, optional
         Id or title of a property that patterns find: only the time around its worst instance, and those that overlap it, is shown.
+    conventions : str
+        Whose rules wait states and the critical path follow.
     jobs : int, optional
         Threads to look for messages and wait states; by default one per core.
     progress : callable, optional
@@ -103,10 +107,10 @@ def export_timeline(
         if first is not None or last is not None:
             raise ExportError("a time range and a property to look around are given\n  give one of them")
         model = enhance(store, n_jobs(jobs))
-        first, last, where = find_around(model, around)
+        first, last, where = find_around(model, around, conventions)
     timeline = Timeline(
-        store, locations=chosen, start=first, stop=last, waits=waits, critical_path=critical_path, model=model, jobs=jobs,
-        progress=progress,
+        store, locations=chosen, start=first, stop=last, waits=waits, critical_path=critical_path, conventions=conventions,
+        model=model, jobs=jobs, progress=progress,
     )  # fmt: skip
     with new_file(output) as path, path.open("wb") as file:
         writer = WRITERS[ending](file, timeline)
@@ -129,7 +133,7 @@ MARGIN = 2
 """Lengths of what is looked at that are shown before and behind it."""
 
 
-def find_around(model: Model, name: str) -> tuple[int, int, str]:
+def find_around(model: Model, name: str, conventions: str = DEFAULT) -> tuple[int, int, str]:
     """Find the time around the worst instance of a property and those that overlap it.
 
     Parameters
@@ -137,6 +141,8 @@ def find_around(model: Model, name: str) -> tuple[int, int, str]:
     model : Model
     name : str
         Id or title of the property.
+    conventions : str
+        Whose rules to follow.
 
     Returns
     -------
@@ -154,7 +160,7 @@ def find_around(model: Model, name: str) -> tuple[int, int, str]:
     from tracecols.readable import Readable
     from tracecols.verbs.waiting import worst_instances
 
-    p, found = worst_instances(model, name, MOST)
+    p, found = worst_instances(model, name, MOST, conventions)
     begin, end = found["begin"], found["end"]
     if not begin.size or begin[0] < 0:
         what = "has no instance in this trace" if not begin.size else "does not say when its instances are"

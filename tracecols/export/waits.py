@@ -13,6 +13,7 @@ from tracecols.enhance.model import Model
 from tracecols.errors import ExportError
 from tracecols.patterns.engine import declared_for, find_timed
 from tracecols.patterns.registry import properties
+from tracecols.schema.severity import DEFAULT
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.resolve import find_property
 
@@ -47,8 +48,10 @@ ALL, NONE = "all", "none"
 """What may be given for names of properties."""
 
 
-def properties_of_waits(model: Model, names: str | Iterable[str] | None) -> list[str]:
-    """Return the ids of properties, by the rules of Scalasca, whose wait states stand somewhere in time.
+def properties_of_waits(
+    model: Model, names: str | Iterable[str] | None, conventions: str = DEFAULT
+) -> list[str]:  # fmt: skip
+    """Return the ids of properties whose wait states stand somewhere in time.
 
     Parameters
     ----------
@@ -56,19 +59,23 @@ def properties_of_waits(model: Model, names: str | Iterable[str] | None) -> list
     names : str or iterable of str, optional
         Ids or titles of properties in seconds that patterns find on compound tables; `all` of them, or `none`. By default those that
         say who causes them.
+    conventions : str
+        Whose rules to follow.
 
     Raises
     ------
+    AnalysisError
+        If there are no such conventions.
     ExportError
         If there is no such property, or it is of another kind.
     """
     if names is None or names in ((ALL,), [ALL], ALL):
         # built in: a wait state of a pattern of one's own is asked for by its name
-        built_in = [p for p in declared_for(model, "scalasca", ()) if p.unit == "sec" and p.match is not None]
+        built_in = [p for p in declared_for(model, conventions, ()) if p.unit == "sec" and p.match is not None]
         return [p.id for p in built_in if names is not None or p.cause is not None]
     if names in ((NONE,), [NONE], NONE):
         return []
-    every = {p.id: p for p in (*properties("scalasca"), *declared_for(model, "scalasca", ()))}
+    every = {p.id: p for p in (*properties(conventions), *declared_for(model, conventions, ()))}
     possible = sorted(p.id for p in every.values() if p.unit == "sec" and p.match is not None)
     axis = PropertyAxis.of(every.values())
     there_are = f"there are {ALL}, {NONE}, {', '.join(possible)}"
@@ -81,17 +88,19 @@ def properties_of_waits(model: Model, names: str | Iterable[str] | None) -> list
     return list(dict.fromkeys(found))
 
 
-def find_waits(model: Model, ids: Iterable[str]) -> list[Waits]:
-    """Find the single wait states of some properties, by the rules of Scalasca.
+def find_waits(model: Model, ids: Iterable[str], conventions: str = DEFAULT) -> list[Waits]:
+    """Find the single wait states of some properties.
 
     Parameters
     ----------
     model : Model
     ids : iterable of str
         What `properties_of_waits` returns.
+    conventions : str
+        Whose rules to follow.
     """
     result = []
-    for p, found, times, who in find_timed(model, ids):
+    for p, found, times, who in find_timed(model, ids, conventions):
         order = np.argsort(found.location, kind="stable")
         nothing = np.full(len(found), -1, np.int64)
         cause = (nothing,) * 3 if who is None else (who.location, who.call_path, who.time)

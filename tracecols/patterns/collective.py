@@ -10,6 +10,7 @@ complete operations only, does not limit waiting by the end of the call, and doe
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,7 +68,7 @@ class Chosen(Participants):
         at = np.zeros(len(m), np.int64)
         at[self.row] = self.row[cause]
         row = at[matches.row]
-        return Causes(m.location[row], m.call_path[row], m.begin_time[row])
+        return Causes(m.location[row], m.call_path[row], (m.enter_time if self.by_call else m.begin_time)[row])
 
     def matches(self, parent: Matches, severity: NDArray[np.int64]) -> Matches:
         """Narrow the parent's matches to members with a positive severity."""
@@ -76,29 +77,40 @@ class Chosen(Participants):
         return parent.where(all_rows > 0, severity=all_rows)
 
 
-def last_in_barrier(model: Model, m: CompoundTable, matches: Matches) -> Causes:
+def last_in_barrier(
+    model: Model, m: CompoundTable, matches: Matches, *, operations: RegionRule | None = None
+) -> Causes:  # fmt: skip
     """Find who begins barriers last."""
-    c = Chosen(model, m, BARRIER, None)
+    c = Chosen(model, m, BARRIER, operations)
     return c.causes(m, matches, c.latest(np.ones(c.row.size, bool)))
 
 
-def last_to_reduce(model: Model, m: CompoundTable, matches: Matches) -> Causes:
-    """Find the last of those that send in n-to-1 operations."""
-    c = Chosen(model, m, N_TO_ONE, None)
-    return c.causes(m, matches, c.latest(c.sent > 0))
+def last_to_reduce(
+    model: Model, m: CompoundTable, matches: Matches, *, operations: RegionRule | None = None
+) -> Causes:  # fmt: skip
+    """Find the last of those that send in n-to-1 operations; for EXPERT the first of the others."""
+    c = Chosen(model, m, N_TO_ONE, operations)
+    return c.causes(m, matches, c.earliest(~c.is_root) if c.by_call else c.latest(c.sent > 0))
 
 
-def root_of(model: Model, m: CompoundTable, matches: Matches) -> Causes:
+def root_of(
+    model: Model, m: CompoundTable, matches: Matches, *, operations: RegionRule | None = None
+) -> Causes:  # fmt: skip
     """Find the roots of 1-to-n operations."""
-    c = Chosen(model, m, ONE_TO_N, None)
-    return c.causes(m, matches, c.latest(c.is_root & (c.sent > 0)))
+    c = Chosen(model, m, ONE_TO_N, operations)
+    return c.causes(m, matches, c.latest(c.is_root & (c.by_call | (c.sent > 0))))
 
 
-def last_to_exchange(model: Model, m: CompoundTable, matches: Matches) -> Causes:
-    """Find who begins n-to-n operations last: of all if all were inside at the same time, else of those that send."""
-    c = Chosen(model, m, N_TO_N, None)
+def last_to_exchange(
+    model: Model, m: CompoundTable, matches: Matches, *, operations: RegionRule | None = None
+) -> Causes:  # fmt: skip
+    """Find who begins n-to-n operations last: of all if all were inside at the same time, else of those that send; for EXPERT of all."""
+    c = Chosen(model, m, N_TO_N, operations)
+    everybody = np.ones(c.row.size, bool)
+    if c.by_call:
+        return c.causes(m, matches, c.latest(everybody))
     overlap = c.min(c.end) > c.max(c.begin)
-    return c.causes(m, matches, np.where(overlap, c.latest(np.ones(c.row.size, bool)), c.latest(c.sent > 0)))
+    return c.causes(m, matches, np.where(overlap, c.latest(everybody), c.latest(c.sent > 0)))
 
 
 def last_to_scan(model: Model, m: CompoundTable, matches: Matches) -> Causes:
@@ -125,7 +137,7 @@ def last_to_enter(m: CompoundTable, matches: Matches, among: NDArray[np.bool_]) 
 
 @pattern(
     "mpi_barrier_wait", "mpi_sync_collective", "Wait at Barrier", table="collective_members", since="begin_time", cause=last_in_barrier,
-    expert={"since": "enter_time", "operations": BARRIERS},
+    expert={"since": "enter_time", "operations": BARRIERS, "cause": partial(last_in_barrier, operations=BARRIERS)},
     summary="Time in a barrier until the last process has reached it.",
     advice="Balance the work in front of the barrier, or remove it.",
 )  # fmt: skip
@@ -151,7 +163,7 @@ def barrier_completion(
 
 @pattern(
     "mpi_earlyreduce", "mpi_collective", "Early Reduce", table="collective_members", since="begin_time", cause=last_to_reduce,
-    expert={"since": "enter_time", "operations": CALLED_N_TO_ONE},
+    expert={"since": "enter_time", "operations": CALLED_N_TO_ONE, "cause": partial(last_to_reduce, operations=CALLED_N_TO_ONE)},
     summary="Time the root of an n-to-1 operation waits because the others send late.",
     advice="Let the root do other work first, or balance the work of the others.",
 )  # fmt: skip
@@ -178,7 +190,7 @@ def early_scan(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 @pattern(
     "mpi_latebroadcast", "mpi_collective", "Late Broadcast", table="collective_members", since="begin_time", cause=root_of,
-    expert={"since": "enter_time", "operations": CALLED_ONE_TO_N},
+    expert={"since": "enter_time", "operations": CALLED_ONE_TO_N, "cause": partial(root_of, operations=CALLED_ONE_TO_N)},
     summary="Time receivers of a 1-to-n operation wait because its root begins late.",
     advice="Let the root begin earlier, or choose the process that is ready first.",
 )  # fmt: skip
@@ -192,7 +204,7 @@ def late_broadcast(model: Model, m: CompoundTable, parent: Matches, *, operation
 
 @pattern(
     "mpi_wait_nxn", "mpi_collective", "Wait at N x N", table="collective_members", since="begin_time", cause=last_to_exchange,
-    expert={"since": "enter_time", "operations": CALLED_N_TO_N},
+    expert={"since": "enter_time", "operations": CALLED_N_TO_N, "cause": partial(last_to_exchange, operations=CALLED_N_TO_N)},
     summary="Time in an n-to-n operation until the last process has reached it.",
     advice="Balance the work in front of the operation.",
 )  # fmt: skip

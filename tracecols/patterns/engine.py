@@ -878,9 +878,10 @@ def causes_of(
 
 
 def over_matches(
-    model: Model, name: str, visit: Callable[[Model, Property, Mapping[str, Property], CompoundTable, Matches], Result]
-) -> tuple[Property, list[Result]]:
-    """Find the matches of a pattern slice by slice, by the conventions of Scalasca; what a slice computes is dropped when it was visited.
+    model: Model, name: str, visit: Callable[[Model, Property, Mapping[str, Property], CompoundTable, Matches], Result],
+    conventions: str = DEFAULT,
+) -> tuple[Property, list[Result]]:  # fmt: skip
+    """Find the matches of a pattern slice by slice; what a slice computes is dropped when it was visited.
 
     Parameters
     ----------
@@ -889,6 +890,8 @@ def over_matches(
         Id or title of a property that is matched on a compound table.
     visit : callable
         `visit(of_slice, property, by_id, table, matches)`.
+    conventions : str
+        As for `analyze_model`.
 
     Returns
     -------
@@ -899,9 +902,9 @@ def over_matches(
     Raises
     ------
     AnalysisError
-        If there is no such property, or it is no pattern.
+        If there are no such conventions, there is no such property, or it is no pattern.
     """
-    search, p = _search_for(model, declared_for(model, "scalasca", ()), name, "scalasca", {})
+    search, p = _search_for(model, declared_for(model, conventions, ()), name, conventions, {})
 
     def one(of_slice: Model, stage: str) -> Result:
         found = search.matches(of_slice, stage)[p.id]
@@ -912,9 +915,9 @@ def over_matches(
 
 
 def find_timed(
-    model: Model, ids: Iterable[str]
+    model: Model, ids: Iterable[str], conventions: str = DEFAULT
 ) -> Iterator[tuple[Property, Matches, tuple[NDArray[np.int64], NDArray[np.int64]], Causes | None]]:
-    """Find the matches of several patterns by the conventions of Scalasca, with their times and causes.
+    """Find the matches of several patterns, with their times and causes.
 
     Parameters
     ----------
@@ -922,17 +925,19 @@ def find_timed(
         The trace in one partition.
     ids : iterable of str
         Of properties; those that cannot exist in the trace are passed over.
+    conventions : str
+        As for `analyze_model`.
 
     Yields
     ------
     property, matches, (begin, end), causes
         In the order of the ids as far as they stand on tables of the same stage; see `times_of` and `causes_of`.
     """
-    declared = declared_for(model, "scalasca", ())
+    declared = declared_for(model, conventions, ())
     by_id = {p.id: p for p in declared}
     chosen = [by_id[i] for i in ids if i in by_id]
     computed, _ = needed(declared, [p.id for p in chosen])
-    search = Search(model, [p for p in declared if p.id in computed], CONVENTIONS["scalasca"])
+    search = Search(model, [p for p in declared if p.id in computed], CONVENTIONS[conventions])
     for stage in dict.fromkeys(TABLES[p.table].stage for p in chosen):
         matches = search.matches(model, stage)
         for p in chosen:
@@ -942,24 +947,43 @@ def find_timed(
                 yield p, found, times_of(p, by_id, table, found), causes_of(model, p, by_id, table, found)
 
 
-def find_waits(model: Model) -> dict[str, NDArray[Any]]:
+def states_with_causes(model: Model, conventions: str) -> list[str]:
+    """Return the ids of the wait states of a trace that say who causes them.
+
+    Parameters
+    ----------
+    model : Model
+    conventions : str
+        As for `analyze_model`.
+
+    Raises
+    ------
+    AnalysisError
+        If there are no such conventions.
+    """
+    return [p.id for p in declared_for(model, conventions, ()) if p.cause is not None and p.match is not None]
+
+
+def find_waits(model: Model, conventions: str = DEFAULT) -> dict[str, NDArray[Any]]:
     """Find every instance of the wait states that say who causes them.
 
     Parameters
     ----------
     model : Model
         The trace in one partition.
+    conventions : str
+        As for `analyze_model`.
 
     Returns
     -------
     dict of str to (n,) array
         The columns of `schema.causes.WAITS`.
     """
-    chosen = [p.id for p in declared_for(model, "scalasca", ()) if p.cause is not None and p.match is not None]
+    chosen = states_with_causes(model, conventions)
     found: dict[str, list[NDArray[Any]]] = {
         c.name: [np.zeros(0, object if c.dtype == "string" else c.dtype)] for c in WAITS.columns
     }
-    for p, m, (begin, end), who in find_timed(model, chosen):
+    for p, m, (begin, end), who in find_timed(model, chosen, conventions):
         assert who is not None  # chosen for that
         columns = {
             "property": np.full(len(m), p.id, object), "location": m.location, "call_path": m.call_path, "begin_time": begin,

@@ -224,8 +224,14 @@ add(
 )  # fmt: skip
 
 
+def thread_joined(model: Model, m: CompoundTable, matches: Matches) -> Causes:
+    """Find the threads whose ends are waited for; no call path ends them."""
+    row = matches.row
+    return Causes(m.location[row], np.full(row.size, -1), m.end_time[row])
+
+
 @pattern(
-    "pthread_join_wait", "pthread_management", "Wait at Join", table="created_threads", since="join_enter_time",
+    "pthread_join_wait", "pthread_management", "Wait at Join", table="created_threads", since="join_enter_time", cause=thread_joined,
     summary="Time lost in joining a thread that still runs.",
     advice="Join later, give the joining thread a part of the work, or balance the work of the threads.",
 )  # fmt: skip

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
+from tracecols.enhance.model import Model, enhance
 from tracecols.errors import AnalysisError
+from tracecols.patterns.engine import analyze_model, choose, declared_for
 from tracecols.replay.events import events_of, new_times
 from tracecols.replay.replay import Replay
+from tracecols.schema.severity import DEFAULT
 from tracecols.severity import SeverityCube
-from tracecols.severity.efficiencies import REPLAY, RunTimes, times_of
+from tracecols.severity.efficiencies import CYCLES, INSTRUCTIONS, REPLAY, WAITS, RunTimes, times_of
+from tracecols.slices.opened import open_slice
+
+NEEDED = frozenset(("time", "execution", "comp", "mpi_io", *WAITS, *INSTRUCTIONS, *CYCLES))
+"""The properties of which times of a run are made."""
 
 
 def run_times(replay: Replay, cube: SeverityCube, within: str | None, ideal: str) -> RunTimes:
@@ -39,6 +48,45 @@ def run_times(replay: Replay, cube: SeverityCube, within: str | None, ideal: str
     return times_of(cube, within, ideal=_ideal_within(replay, within) / resolution if by_replay else None)
 
 
+def times_of_window(
+    replay: Replay, within: str | None, ideal: str, jobs: int, conventions: str = DEFAULT
+) -> RunTimes:  # fmt: skip
+    """Find the times of a run between the first return of MPI_Init and the last call of MPI_Finalize, or those of a region.
+
+    Parameters
+    ----------
+    replay : Replay
+    within : str, optional
+        A region, or a pattern: all of its instances.
+    ideal : str
+        How to find the runtime on an ideal network, one of `severity.efficiencies.IDEALS`.
+    jobs : int
+        Threads.
+    conventions : str
+        Of the analysis of the window.
+
+    Raises
+    ------
+    AnalysisError
+        If nothing is called so, or the trace cannot be replayed.
+    """
+    model = replay.model
+
+    def cube_of(of: Model, region: str | None) -> SeverityCube:
+        # what times are made of: neither root causes nor counts
+        names = [p.id for p in declared_for(of, conventions, ()) if p.id in NEEDED]
+        return analyze_model(of, conventions, choice=choose(names, None, region, None))
+
+    if within is None and replay.is_between:
+        begin, end = replay.window(replay.nodes.time)
+        if begin < end:
+            clock = model.store.manifest["clock"]
+            start, stop = ((t - int(clock["origin"])) / clock["resolution"] for t in (begin, end))
+            with open_slice(model.store, start, stop, jobs) as store:
+                return run_times(replay, cube_of(enhance(store, jobs), None), None, ideal)
+    return run_times(replay, cube_of(model, within), within, ideal)
+
+
 def _ideal_within(replay: Replay, within: str) -> int:
     """Return the largest time of a process in a region on an ideal network, in ticks; one more pass over the masters' events."""
     model = replay.model
@@ -63,3 +111,26 @@ def check_ideal(ideal: object, known: tuple[str, ...]) -> None:
     """
     if ideal not in known:
         raise AnalysisError(f"the ideal network cannot be found by {ideal!r}\n  there are {', '.join(known)}")
+
+
+def check_replayed(properties: object, locations: Iterable[object]) -> None:
+    """Refuse an analysis that cannot keep the efficiencies of a replay.
+
+    Parameters
+    ----------
+    properties : object
+        What it is narrowed to; None is everything.
+    locations : iterable of object
+        Likewise.
+
+    Raises
+    ------
+    AnalysisError
+        If it is narrowed.
+    """
+    if properties is not None or any(of is not None for of in locations):
+        raise AnalysisError(
+            "the replay on an ideal network is of the whole run, and this analysis is narrowed to some properties or locations\n"
+            "  leave out properties and locations, or the replay",
+            in_shell="leave out --property and --locations, or --ideal-network",
+        )

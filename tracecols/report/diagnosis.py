@@ -11,6 +11,7 @@ from dataclasses import replace
 from tracecols.enhance.paths import shortened
 from tracecols.report.efficiency import value_in_words
 from tracecols.severity.diagnosis import Diagnosis, Finding, Place, factors
+from tracecols.severity.efficiencies import REPLAY
 
 WIDTH, HEIGHT = 100, 40
 """Columns and lines of a diagnosis of up to five findings, at most."""
@@ -102,7 +103,9 @@ def efficiency_rows(d: Diagnosis) -> Iterator[tuple[str, list[str]]]:
 def variant_line(d: Diagnosis) -> str:
     """Return how serialisation and transfer in the small table of efficiencies are found; empty if they are not there."""
     by = [m.by for name, m in factors(d.efficiencies, d.has_teams).items() if name.endswith("transfer_efficiency")]
-    return f"ideal network by {by[0]}; by replay: tracecols efficiency NAME.trace" if by else ""
+    if not by:
+        return ""
+    return f"ideal network by {by[0]}" + ("; by replay: tracecols analyze --ideal-network" if by[0] != REPLAY else "")
 
 
 def efficiency_lines(d: Diagnosis) -> Iterator[Line]:
@@ -123,7 +126,11 @@ def device_line(d: Diagnosis) -> str:
         "device_communication_efficiency": "communication", "device_orchestration_efficiency": "orchestration",
     }  # fmt: skip
     found = d.device_efficiencies
-    return ", ".join(f"{title} {value_in_words(found[key], 'share')}" for key, title in titles.items() if key in found)
+    return ", ".join(
+        f"{title} {value_in_words(found[key], 'share')}" + " <" * (key == d.lowest)
+        for key, title in titles.items()
+        if key in found
+    )
 
 
 def headline(d: Diagnosis) -> str:
@@ -144,10 +151,11 @@ def place(where: Place, width: int, note: str = "") -> str:
 def where_of(f: Finding, width: int) -> str:
     """Say where a finding lies: the call path with most of it, or the region if it is on many."""
     if f.region.n_call_paths > 1 and f.where.share < 0.5 and f.region.share > 1.5 * f.where.share:
-        front = f"{place(f.region, 58)}, most in "
         above, _, last = f.where.call_path.rpartition("/")
-        most = replace(f.where, call_path=above) if above and last == f.region.call_path else f.where
-        return front + place(most, width - len(front))
+        if not above or last != f.region.call_path:
+            return place(f.region, width)
+        front = f"{place(f.region, 58)}, most in "
+        return front + place(replace(f.where, call_path=above), width - len(front))
     return place(f.where, width)
 
 

@@ -94,7 +94,7 @@ WAITS = Table(
         ),
         Column("cause_time", "int64", "when it comes", "ticks"),
     ),
-    "wait states of Scalasca that say who causes them",
+    "wait states that say who causes them, by the conventions that are asked for",
 )
 
 CRITICAL_PATH = Table(
@@ -137,3 +137,12 @@ CHARGED = (
     "mpi_wait_indirect_latereceiver", "mpi_wait_propagating_ls", "mpi_wait_propagating_lr",
 )  # fmt: skip
 """The properties that are charged, by number."""
+
+IN_SECONDS = {
+    table.name: frozenset(c.name for c in table.columns if c.unit == "sec")
+    for table in (SYNC_POINTS, DELAY_PAIRS, ROOT_CAUSES, RUN_CAUSES)
+}
+"""By table the columns that are declared in seconds: computed in the unit of the conventions, which may be ticks."""
+
+BY_CONVENTIONS = tuple(t.name for t in (WAITS, SYNC_POINTS, DELAY_PAIRS, CRITICAL_PATH, ROOT_CAUSES, RUN_CAUSES))
+"""The tables of a trace that differ from one conventions to others."""

@@ -7,7 +7,7 @@ below it; so findings add up. Threads that idle are divided by what their master
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,15 @@ from tracecols.errors import SeverityError
 from tracecols.renderers import renderer
 from tracecols.severity import focus
 from tracecols.severity.cells import Cells
-from tracecols.severity.efficiencies import MPI, MULTIPLICATIVE, Metric, metrics, parallel_call_paths, times_of
+from tracecols.severity.efficiencies import (
+    MPI,
+    MULTIPLICATIVE,
+    Metric,
+    by_replay,
+    metrics,
+    parallel_call_paths,
+    times_of,
+)
 from tracecols.severity.narrowed import in_words
 from tracecols.severity.queries import Severities
 
@@ -305,7 +313,7 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
         n_events=int(trace.get("n_events", 0)), focus=words, seconds=seconds, apart=cube.total("time") - seconds,
         beside=seconds - between * int(is_thread.sum()) if not with_startup else math.nan,
         efficiencies=table, has_teams=has_teams,
-        lowest=_lowest(table, has_teams), device_efficiencies=devices,
+        lowest=_lowest(table, has_teams, devices), device_efficiencies=devices,
         findings=tuple(findings(looked_at, seconds))[:n_findings],
         counts={str(what): int(n) for what, n in (cube.facts.get("counts") or {}).items()},
     )  # fmt: skip
@@ -317,8 +325,10 @@ def _efficiencies(cube: Severities, with_startup: bool) -> tuple[Metric, ...]:
         # times that are no longer there would count as lost
         return ()
     is_window = with_startup or bool({"within", "start", "stop"} & set(narrowed))
+    # the replay is of what lies between start and end of MPI
+    replayed = None if with_startup else by_replay(cube)
     try:
-        return tuple(metrics(times_of(cube, is_window=is_window)))
+        return replayed or tuple(metrics(times_of(cube, is_window=is_window)))
     except SeverityError:
         return ()
 
@@ -336,6 +346,9 @@ PURE = (
     "transfer_efficiency",
 )
 """The factors that a diagnosis shows, of programs with several threads in a process, and of others."""
+
+DEVICE_FACTORS = ("device_load_balance", "device_communication_efficiency", "device_orchestration_efficiency")
+"""The factors of the efficiency of devices."""
 
 
 def factors(found: tuple[Metric, ...], has_teams: bool) -> dict[str, Metric]:
@@ -359,12 +372,14 @@ def factors(found: tuple[Metric, ...], has_teams: bool) -> dict[str, Metric]:
     return {name: shown[name] for name in names}
 
 
-def _lowest(found: tuple[Metric, ...], has_teams: bool) -> str:
-    """Return the metric of the lowest factor that has no factors itself; empty if none is below 1."""
+def _lowest(found: tuple[Metric, ...], has_teams: bool, devices: Mapping[str, float]) -> str:
+    """Return the metric of the lowest factor that has no factors itself, also of devices; empty if none is below 1."""
     shown = factors(found, has_teams)
     divided = {m.parent for m in shown.values()}
-    leaves = [m for name, m in shown.items() if name not in divided and m.value < 1]
-    return min(leaves, key=lambda m: m.value).metric if leaves else ""
+    leaves = {name: m.value for name, m in shown.items() if name not in divided}
+    leaves |= {name: float(devices[name]) for name in DEVICE_FACTORS if name in devices}
+    below = {name: value for name, value in leaves.items() if value < 1}
+    return min(below, key=below.__getitem__) if below else ""
 
 
 # -- findings --------------------------------------------------------------------------------------------------------------
@@ -406,9 +421,8 @@ def findings(cube: Severities, seconds: float) -> list[Finding]:
         if name == IDLE:
             found += idle_findings(cube, own, seconds)
         elif len(own):
-            found += _finding(
-                cube, name, title_of(cube, name), own, seconds, advice_of(cube, name), _delays(cube, name)
-            )
+            title = title_of(cube, name) + remainder_in_words(cube, name)
+            found += _finding(cube, name, title, own, seconds, advice_of(cube, name), _delays(cube, name))
     return sorted(found, key=lambda f: (-f.seconds, f.property, f.title))
 
 
@@ -421,6 +435,15 @@ def title_of(cube: Severities, name: str) -> str:
             titles.append(axis.title[axis.number[name]])
         name = axis.parent[axis.number[name]]
     return ", ".join(reversed(titles))
+
+
+def remainder_in_words(cube: Severities, name: str) -> str:
+    """Say what the severity of a property without those below it leaves out; empty if nothing."""
+    axis = cube.properties
+    parts = [axis.title[axis.number[part]] for part in axis.parts(name) if len(cube.cells[part])]
+    if not parts:
+        return ""
+    return f" without {' and '.join(parts)}" if len(parts) <= 2 else f" without the {len(parts)} properties below it"
 
 
 def advice_of(cube: Severities, name: str) -> str:

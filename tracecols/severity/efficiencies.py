@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -108,6 +108,15 @@ def ratio(numerator: float, denominator: float) -> float:
     if not (math.isfinite(numerator) and math.isfinite(denominator)) or denominator <= 0:
         return math.nan
     return numerator / denominator
+
+
+_ONE_SECOND = RunTimes(
+    1.0, np.zeros(1), np.zeros(1), np.zeros(1, np.int64), np.zeros(1), np.zeros(1), 1.0, "", "", 1.0, 1.0
+)
+"""Times of a run that has all metrics."""
+
+KEPT = "efficiencies"
+"""The fact of a cube that holds efficiencies found by replay."""
 
 
 @dataclass(frozen=True)
@@ -223,24 +232,33 @@ def metrics(times: RunTimes) -> Iterator[Metric]:
 
 def tabulate(times: RunTimes) -> pd.DataFrame:
     """Return the efficiencies of a run as a table (see `SeverityCube.efficiencies`)."""
+    return as_frame(metrics(times))
+
+
+def as_frame(found: Iterable[Metric]) -> pd.DataFrame:
+    """Return values of efficiencies as a table."""
     import pandas as pd
 
-    rows = list(metrics(times))
+    rows = list(found)
     frame = pd.DataFrame({c: [getattr(row, c) for row in rows] for c in COLUMNS})
     return frame.astype({"value": np.float64})
 
 
-def efficiencies(cube: Severities, within: str | None = None) -> pd.DataFrame:
+def efficiencies(cube: Severities, within: str | None = None, *, ideal: str | None = None) -> pd.DataFrame:
     """Return how efficient the run is, by three models of the same times (docs/efficiencies.md).
 
     A cube has no times of single calls. So the start and the end of MPI are left out with MPI_Init and MPI_Finalize themselves, and
     the runtime on an ideal network is an approximation, as in Cube's advisor: the largest time of a location without that part of
-    MPI that is neither waiting nor I/O. `Trace.efficiencies` has exact times of both.
+    MPI that is neither waiting nor I/O. `Trace.efficiencies` has exact times of both, and so has a cube of
+    `analyze(ideal_network=True)`.
 
     Parameters
     ----------
     within : str, optional
         A call path, a region, or a pattern: only this and what it calls.
+    ideal : str, optional
+        How the runtime on an ideal network is found: `replay`, which the analysis must have done, or `approximation`. By default the
+        replay where the cube has it.
 
     Returns
     -------
@@ -252,14 +270,52 @@ def efficiencies(cube: Severities, within: str | None = None) -> pd.DataFrame:
     Raises
     ------
     SeverityError
-        If the cube has no times or computation, or nothing is called so.
+        If the cube has no times or computation, or nothing is called so, or it has no replay.
 
     Examples
     --------
     >>> table = cube.efficiencies(within="solve")  # doctest: +SKIP
     >>> table[table.model == "mpi"].set_index("metric").value  # doctest: +SKIP
     """
-    return tabulate(times_of(cube, within))
+    if ideal not in (None, *IDEALS):
+        raise SeverityError(f"the ideal network cannot be found by {show(ideal)}\n  there are {', '.join(IDEALS)}")
+    replayed = None if within is not None or ideal == APPROXIMATION else by_replay(cube)
+    if replayed is None and ideal == REPLAY:
+        what = "has no replay of a part of it" if within is not None else "was made without a replay"
+        raise SeverityError(
+            f"this cube {what}\n  give the trace, or approximation as the ideal network; analyze(ideal_network=True) makes cubes with the replay",
+            in_shell="give the store of the trace, or --ideal approximation; tracecols analyze --ideal-network makes cubes with the replay",
+        )
+    return as_frame(metrics(times_of(cube, within)) if replayed is None else replayed)
+
+
+def as_facts(times: RunTimes) -> list[list[Any]]:
+    """Return the efficiencies of a run as a cube keeps them: model, metric, value (None where it is not defined) and how it was found.
+
+    Parameters
+    ----------
+    times : RunTimes
+    """
+    return [[m.model, m.metric, m.value if math.isfinite(m.value) else None, m.by] for m in metrics(times)]
+
+
+def by_replay(cube: Severities) -> tuple[Metric, ...] | None:
+    """Return the efficiencies that an analysis has found by replay of the trace; None if it has not.
+
+    Parameters
+    ----------
+    cube : Severities
+        Of one run.
+    """
+    kept = cube.facts.get(KEPT)
+    if not kept or cube.facts.get("operation"):
+        return None
+    known = {(m.model, m.metric): m for m in metrics(_ONE_SECOND)}
+    return tuple(
+        replace(known[model, metric], value=math.nan if value is None else float(value), by=by)
+        for model, metric, value, by in kept
+        if (model, metric) in known
+    )
 
 
 def times_of(
@@ -497,9 +553,7 @@ def find_metric(name: str) -> str:
     SeverityError
         If there is none.
     """
-    nothing = np.zeros(1)
-    times = RunTimes(1.0, nothing, nothing, np.zeros(1, np.int64), nothing, nothing, 1.0, "", "", 1.0, 1.0)
-    known = {m.metric: m.title for m in metrics(times)}
+    known = {m.metric: m.title for m in metrics(_ONE_SECOND)}
     titles = {_plain(title): metric for metric, title in known.items()}
     wanted = _plain(name)
     found = wanted if wanted in known else titles.get(wanted)

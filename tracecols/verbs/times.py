@@ -17,9 +17,10 @@ from tracecols.enhance.periods import divide_intervals
 from tracecols.enhance.scan import flush_stops_of
 from tracecols.errors import AnalysisError
 from tracecols.kernels.actions import FLUSH, ON_OFF, POP, PUSH, TASK_COMPLETE, TASK_SWITCH, action_table
-from tracecols.patterns.engine import analyze_model, choose, declared_for
+from tracecols.patterns.engine import analyze_model, choose, declared_for, states_with_causes
 from tracecols.readable import Readable
 from tracecols.schema import answers
+from tracecols.schema.severity import DEFAULT
 from tracecols.verbs.answers import Answer, answer, sorted_by
 from tracecols.verbs.passes import add_up, add_up_all, check_choice, interval_edges, over_locations
 
@@ -270,7 +271,7 @@ def time_profile(model: Model, readable: Readable, bins: int = 50, by: str = "pa
     )  # fmt: skip
 
 
-def idle_time(model: Model, readable: Readable) -> Answer:
+def idle_time(model: Model, readable: Readable, conventions: str = DEFAULT) -> Answer:
     """Add up how long threads have nothing to do: idle threads, and wait states that say who causes them.
 
     Parameters
@@ -279,11 +280,12 @@ def idle_time(model: Model, readable: Readable) -> Answer:
         The trace.
     readable : Readable
         What its integers mean.
+    conventions : str
+        Whose rules to follow.
     """
-    declared = declared_for(model, "scalasca", ())
-    waits = [p.id for p in declared if p.cause is not None and p.match is not None]
-    idle = [p.id for p in declared if p.id == "omp_idle_threads"]
-    cube = analyze_model(model, choice=choose(["time", *idle, *waits], None, None, None))
+    waits = states_with_causes(model, conventions)
+    idle = [p.id for p in declared_for(model, conventions, ()) if p.id == "omp_idle_threads"]
+    cube = analyze_model(model, conventions, choice=choose(["time", *idle, *waits], None, None, None))
     cpus = np.flatnonzero(model.locations.is_cpu)
     nothing = np.zeros(cube.system.n_locations)
     total = cube.by_location("time")

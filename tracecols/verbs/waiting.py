@@ -13,11 +13,12 @@ from tracecols.patterns.base import Matches, Property
 from tracecols.patterns.engine import causes_of, over_matches, times_of
 from tracecols.readable import Readable, nullable
 from tracecols.schema import answers
+from tracecols.schema.severity import DEFAULT
 from tracecols.verbs.answers import Answer, answer, sorted_by
 from tracecols.verbs.passes import check_choice, check_count
 
 
-def late_senders(model: Model, readable: Readable, by: str = "rank") -> Answer:
+def late_senders(model: Model, readable: Readable, by: str = "rank", conventions: str = DEFAULT) -> Answer:
     """Add up late senders by who waits and who is waited for.
 
     Parameters
@@ -28,6 +29,8 @@ def late_senders(model: Model, readable: Readable, by: str = "rank") -> Answer:
         What its integers mean.
     by : str
         `rank`, `thread` or `path`.
+    conventions : str
+        Whose rules to follow.
     """
     check_choice(by, ("rank", "thread", "path"), "grouping (by)")
 
@@ -44,7 +47,7 @@ def late_senders(model: Model, readable: Readable, by: str = "rank") -> Answer:
         }[by]  # fmt: skip
         return _together(np.array([*who, np.ones(len(found)), found.severity, found.severity], np.int64), len(who))
 
-    _, parts = over_matches(model, "mpi_latesender", visit)
+    _, parts = over_matches(model, "mpi_latesender", visit, conventions)
     n_keys = 4 if by == "path" else 2
     found = _together(np.concatenate([np.zeros((n_keys + 3, 0), np.int64), *parts], axis=1), n_keys)
     *who, n_waits, ticks, longest = found
@@ -82,7 +85,9 @@ COLUMNS = (
 """Of an instance, as integers."""
 
 
-def top_instances(model: Model, readable: Readable, name: str, n: int = 10) -> Answer:
+def top_instances(
+    model: Model, readable: Readable, name: str, n: int = 10, conventions: str = DEFAULT
+) -> Answer:  # fmt: skip
     """Find the worst instances of a property.
 
     Parameters
@@ -95,8 +100,10 @@ def top_instances(model: Model, readable: Readable, name: str, n: int = 10) -> A
         Id or title.
     n : int
         How many.
+    conventions : str
+        Whose rules to follow.
     """
-    p, found = worst_instances(model, name, check_count(n, "instances"))
+    p, found = worst_instances(model, name, check_count(n, "instances"), conventions)
     severity = found["severity"]
     cause = found["cause_location"]
     is_known = cause >= 0
@@ -114,7 +121,9 @@ def top_instances(model: Model, readable: Readable, name: str, n: int = 10) -> A
     )  # fmt: skip
 
 
-def worst_instances(model: Model, name: str, n: int) -> tuple[Property, dict[str, NDArray[np.int64]]]:
+def worst_instances(
+    model: Model, name: str, n: int, conventions: str = DEFAULT
+) -> tuple[Property, dict[str, NDArray[np.int64]]]:
     """Find the worst instances of a property, as integers.
 
     Parameters
@@ -125,6 +134,8 @@ def worst_instances(model: Model, name: str, n: int) -> tuple[Property, dict[str
         Id or title.
     n : int
         How many at most.
+    conventions : str
+        Whose rules to follow.
 
     Returns
     -------
@@ -142,7 +153,7 @@ def worst_instances(model: Model, name: str, n: int) -> tuple[Property, dict[str
         cause = (nothing,) * 3 if who is None else (who.location, who.call_path, who.time)
         return _worst(np.array([found.severity, begin, end, found.location, found.call_path, *cause], np.int64), n)
 
-    p, parts = over_matches(model, name, visit)
+    p, parts = over_matches(model, name, visit, conventions)
     found = _worst(np.concatenate([np.zeros((len(COLUMNS), 0), np.int64), *parts], axis=1), n)
     return p, dict(zip(COLUMNS, found, strict=True))
 

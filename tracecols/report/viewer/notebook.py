@@ -59,7 +59,7 @@ def widget(cube: SeverityCube, height: int = 620) -> Any:
     -------
     anywidget.AnyWidget
         Its `selection` is a dict: `properties`, a list of [id, whether without the properties below it]; `call_paths`, a list of
-        the numbers of the call paths that count.
+        the numbers of the call paths that count; `periods`, the first and the last phase or bin that is chosen, None without a choice.
 
     Raises
     ------

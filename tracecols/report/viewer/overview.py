@@ -46,7 +46,7 @@ def overview(cube: SeverityCube, found: Diagnosis | None) -> dict[str, Any] | No
             }
             for i, (title, cells) in enumerate(rows)
         ],
-        "devices": [
+        "efficiency_lines": [
             *([variant] if (variant := variant_line(found)) else []),
             *([f"Devices: {device_line(found)}"] if found.device_efficiencies else []),
         ],

@@ -65,7 +65,8 @@ def time_profile(cube: SeverityCube) -> dict[str, Any] | None:
     Returns
     -------
     dict or None
-        parts, a list of dict: id, title, and values, ticks for every period; those without any are left out. None of a cube that is
+        parts, a list of dict: id, title, of, the numbers of the properties that count with what they have of their own, and values, ticks
+        for every period; those without any are left out. None of a cube that is
         not divided, or has no time in any period.
     """
     axis = cube.properties
@@ -74,6 +75,7 @@ def time_profile(cube: SeverityCube) -> dict[str, Any] | None:
     n, waits = len(cube.periods), wait_states()
     order = [COMPUTATION, *(c for c in axis.children.get("execution", ()) if c != COMPUTATION), WAITS]
     sums: dict[str, NDArray[Any]] = {}
+    of: dict[str, list[int]] = {}
     for name in axis.id:
         part = part_of(axis, name, waits)
         if part is None:
@@ -82,9 +84,15 @@ def time_profile(cube: SeverityCube) -> dict[str, Any] | None:
         for child in axis.parts(name):
             own = own - by_period(cube, child, n)
         sums[part] = sums[part] + own if part in sums else own
+        of.setdefault(part, []).append(axis.number[name])
     titles = {COMPUTATION: "Computation", WAITS: "Waiting"}
     parts = [
-        {"id": part, "title": titles.get(part) or axis.title[axis.number[part]], "values": sums[part].tolist()}
+        {
+            "id": part,
+            "title": titles.get(part) or axis.title[axis.number[part]],
+            "of": of[part],
+            "values": sums[part].tolist(),
+        }
         for part in sorted(sums, key=lambda part: order.index(part) if part in order else len(order))
         if sums[part].any()
     ]

@@ -6,6 +6,8 @@ const UPPER = 4294967296;
 
 /** Values per location and column of time that are held at once. */
 const MAP_CELLS = 1 << 22;
+/** The least share of the critical path in a period that is told. */
+const LEAST_HELD = 0.05;
 
 /** Decode base64 of a data element. */
 export function fromBase64(text) {
@@ -419,6 +421,51 @@ export class Cube {
     for (const { sums, sizes } of [profile, map]) if (sizes) withoutResidue(sums, sizes);
     const all = this.scaled(profile.sums, terms);
     return { group, columns, map: this.scaled(map.sums, terms), profile: all.subarray(1), outside: all[0] };
+  }
+
+  /**
+   * What the time of each period was spent on, on some call paths: the parts of the profile of all of it, in ticks.
+   * @param {Uint8Array} mask 1 for every call path that counts
+   */
+  async profileOn({ parts }, mask) {
+    const n = this.periods.begin.length;
+    const of = parts.map(async ({ of, ...part }) => {
+      // each with what it has of its own
+      const selection = of.map((property) => [property, true]);
+      const { sums, sizes } = this.periodSums(selection, n);
+      await this.addPeriods(selection, ({ call, starts, period, value }, r, sign) => {
+        if (!mask[call[r]]) return;
+        for (let i = starts[r]; i < starts[r + 1]; i++) {
+          const v = sign > 0 ? value[i] : -value[i];
+          if (period[i] < 0) continue;
+          sums[period[i]] += v;
+          if (sizes) sizes[period[i]] += Math.abs(v);
+        }
+      });
+      if (sizes) withoutResidue(sums, sizes);
+      return { ...part, of, values: Array.from(sums, Number) };
+    });
+    return { parts: await Promise.all(of) };
+  }
+
+  /**
+   * Who holds the critical path when: shares of its length in each column of `byPeriod`; null of a cube that does not know.
+   * @returns {Promise<{columns: number, group: number, held: {column: number, location: number, share: number}[]} | null>}
+   */
+  async pathByPeriod() {
+    const property = this.header.properties.id.indexOf("critical_path");
+    if (property < 0 || !this.stored[property].periods?.runs) return null;
+    const everywhere = new Uint8Array(this.calls.length).fill(1);
+    const { group, columns, map } = await this.byPeriod([[property, false]], everywhere);
+    const length = new Float64Array(columns);
+    map.forEach((v, at) => (length[at % columns] += v));
+    const held = [];
+    map.forEach((v, at) => {
+      const column = at % columns;
+      const share = v / length[column];
+      if (share >= LEAST_HELD) held.push({ column, location: Math.floor(at / columns), share });
+    });
+    return held.length ? { columns, group, held } : null;
   }
 
   /** Stretches of a source file: the number of the first line, and lines. */

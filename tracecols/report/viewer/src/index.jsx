@@ -67,6 +67,7 @@ async function render({ model: notebook, el }) {
     notebook.set("selection", {
       properties: model.selection().map(([node, open]) => [id[node], open]),
       call_paths: [...mask.keys()].filter((i) => mask[i]),
+      periods: model.scope,
     });
     notebook.save_changes();
   };

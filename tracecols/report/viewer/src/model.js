@@ -54,6 +54,8 @@ export class Model {
     this.noCalls();
     this.setLocations(this.byLocation);
     this.byPeriod = null;
+    this.run = null;
+    this.path = undefined;
     this.showsTime = false;
     // the first and the last period that the trees are of; null: all of the time
     this.scope = null;
@@ -330,11 +332,29 @@ export class Model {
     this.arrange();
     if (this.showsTime) {
       const byPeriod = await this.cube.byPeriod(selection, this.mask());
+      const run = await this.runProfile();
+      const path = this.path === undefined ? await this.cube.pathByPeriod() : this.path;
       if (generation !== this.generation) return;
       this.byPeriod = byPeriod;
+      this.run = run;
+      this.path = path;
     }
     this.error = "";
     this.onSelection?.();
+  }
+
+  /** What the time of each period was spent on, on the selected call paths; null of a cube that does not know. */
+  async runProfile() {
+    const whole = this.cube.header.profile;
+    const mask = this.mask();
+    if (!whole) return null;
+    if (mask.every(Boolean)) return { ...whole, isWhole: true };
+    const key = mask.join("");
+    if (key !== this.runKey) {
+      this.runOf = { ...(await this.cube.profileOn(whole, mask)), isWhole: false };
+      this.runKey = key;
+    }
+    return this.runOf;
   }
 
   setCalls(own, inclusive) {

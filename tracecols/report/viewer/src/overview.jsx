@@ -55,7 +55,7 @@ export function Overview({ model }) {
         {more.map((line) => (
           <p class="tc-muted">{line}</p>
         ))}
-        <Efficiencies rows={overview.efficiencies} lines={overview.devices} />
+        <Efficiencies rows={overview.efficiencies} lines={overview.efficiency_lines} />
         {model.cube.header.profile && <RunProfile model={model} />}
       </div>
       <div class="tc-findings">

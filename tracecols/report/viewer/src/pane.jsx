@@ -10,6 +10,8 @@ import { Marked, Search } from "./search.jsx";
 import { tabbed, treeTable } from "./tables.js";
 
 const ROW = 24;
+/** Rows of a picture, at most. */
+const MOST_ROWS = 2000;
 
 /** Only the rows that can be seen are in the document. */
 function useVirtualRows(count, scroller) {
@@ -119,6 +121,8 @@ export function TreePane({ model, pane, label, tools }) {
   const body = useRef();
   const [wanted, setWanted] = useState("");
   const [searching, setSearching] = useState(false);
+  // for a picture all rows are in the document, not only those that can be seen
+  const [unrolled, setUnrolled] = useState(false);
   const virtual = useVirtualRows(tree.rows.length, scroller);
   tree.scrollTo = (at) => virtual.scrollToIndex(at, { align: "auto" });
   useLayoutEffect(() => {
@@ -129,6 +133,18 @@ export function TreePane({ model, pane, label, tools }) {
     setSearching(false);
     setWanted("");
     tree.tree.updateDomFocus();
+  };
+  const unroll = async () => {
+    const { scrollTop, scrollLeft } = scroller.current;
+    setUnrolled(true);
+    await new Promise((go) => setTimeout(go));
+    return {
+      note: tree.rows.length > MOST_ROWS ? `first ${MOST_ROWS} of ${tree.rows.length} rows` : "",
+      restore: () => {
+        setUnrolled(false);
+        scroller.current.scrollTo(scrollLeft, scrollTop);
+      },
+    };
   };
   const copy = async () => {
     model.say((await copyText(tabbed(treeTable(model, pane)))) ? `Copied ${tree.rows.length} rows` : "The browser does not allow copying");
@@ -146,7 +162,9 @@ export function TreePane({ model, pane, label, tools }) {
     event.preventDefault();
     event.stopPropagation();
   };
-  const shown = virtual.getVirtualItems();
+  const shown = unrolled
+    ? Array.from({ length: Math.min(tree.rows.length, MOST_ROWS) }, (_, index) => ({ index, start: ROW * index }))
+    : virtual.getVirtualItems();
   const focused = tree.tree.getState().focusedItem;
   const reachable = shown.some(({ index }) => String(tree.rows[index]) === (focused ?? String(tree.rows[0])));
   const width = useMemo(
@@ -185,7 +203,7 @@ export function TreePane({ model, pane, label, tools }) {
           <Tool icon="collapse" title="Close all" onClick={() => tree.collapseAll()} />
           <Tool icon="copy" title="Copy as table (Ctrl+C)" onClick={copy} />
           {pane === "calls" && saved !== "flat" && <CutTool model={model} />}
-          <Save model={model} pane={saved} label={label} table={() => treeTable(model, pane)} />
+          <Save model={model} pane={saved} label={label} table={() => treeTable(model, pane)} unroll={unroll} />
           <Tool icon="search" title="Search (/)" on={searching} onClick={() => (searching ? close() : setSearching(true))} />
         </span>
       </div>
@@ -203,7 +221,7 @@ export function TreePane({ model, pane, label, tools }) {
         <div
           role="none"
           class={`tc-rows${model.settings.mode === "plain" ? " tc-plain" : ""}`}
-          style={{ height: `${virtual.getTotalSize()}px`, width: `${width}px` }}
+          style={{ height: `${unrolled ? ROW * shown.length : virtual.getTotalSize()}px`, width: `${width}px` }}
         >
           {shown.map(({ index, start }) => (
             <Row key={tree.rows[index]} {...{ model, pane, tree, wanted }} node={tree.rows[index]} top={start} />

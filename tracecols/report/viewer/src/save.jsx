@@ -29,9 +29,10 @@ function download(name, blob) {
 
 /**
  * A button that saves the pane it stands in, as a picture or as a table.
- * @param {{pane: string, label: string, table: () => (string | number)[][]}} props `table` makes the table of what the pane shows
+ * @param {{pane: string, label: string, table: () => (string | number)[][], unroll?: () => Promise<{note: string, restore: () => void}>}} props
+ *   `table` makes the table of what the pane shows; `unroll` lets it show what is beyond the screen as well
  */
-export function Save({ model, pane, label, table }) {
+export function Save({ model, pane, label, table, unroll }) {
   const save = async (ending, make) => {
     const name = fileName(model, model.title, pane, ending);
     try {
@@ -42,15 +43,20 @@ export function Save({ model, pane, label, table }) {
     }
     model.emit();
   };
-  const picture = (inside) => {
+  const picture = async (inside) => {
     const { properties, callPaths } = selectionTexts(model);
-    const caption = [model.title, label, properties.join(" + "), callPaths.join(" + ")].filter(Boolean).join(" \u00b7 ");
-    return svgOf(inside.closest("[data-pane]"), caption);
+    const { note, restore } = (await unroll?.()) ?? { note: "" };
+    const caption = [model.title, label, properties.join(" + "), callPaths.join(" + "), note].filter(Boolean).join(" \u00b7 ");
+    try {
+      return svgOf(inside.closest("[data-pane]"), caption);
+    } finally {
+      restore?.();
+    }
   };
   const csv = (rows) => new Blob([commaSeparated(rows)], { type: "text/csv" });
   const ways = [
-    ["Picture (PNG)", "png", (inside) => pngOf(picture(inside))],
-    ["Picture (SVG)", "svg", (inside) => new Blob([picture(inside)], { type: "image/svg+xml" })],
+    ["Picture (PNG)", "png", async (inside) => pngOf(await picture(inside))],
+    ["Picture (SVG)", "svg", async (inside) => new Blob([await picture(inside)], { type: "image/svg+xml" })],
     [`${label}: table (CSV)`, "csv", () => csv(table())],
     ["Selection by location (CSV)", "selection.csv", () => csv(selectionTable(model))],
   ];

@@ -106,6 +106,7 @@ export function Time({ model }) {
   // the first and the last column while they are being dragged over
   const [drag, setDrag] = useState(null);
   const rows = useMemo(() => cube.header.system.location.filter((row) => row >= 0), [cube]);
+  const rowOf = useMemo(() => new Map(rows.map((location, k) => [location, k])), [rows]);
   const unit = model.unit("system", 0);
   const group = byPeriod?.group ?? 1;
   const columns = byPeriod?.columns ?? n;
@@ -127,7 +128,10 @@ export function Time({ model }) {
     return at < 0 ? null : { column: at % columns, row: rows.indexOf(Math.floor(at / columns)), value: byPeriod.map[at] };
   }, [byPeriod, columns, rows]);
   const width = Math.max(40, size.width - LEFT - RIGHT);
-  const { profile: run, similar } = cube.header;
+  const { similar } = cube.header;
+  const run = cube.header.profile && (model.run ?? cube.header.profile);
+  const ofRun = model.run?.isWhole === false ? "time of the selected call paths" : "all of the time";
+  const path = model.path && model.path.group === group ? model.path : null;
   // what the time was spent on, the sum of the selection, groups of similar phases, the map
   const sumTop = TOP + (run ? STACK + GAP : 0);
   const groupTop = sumTop + PROFILE + 3;
@@ -163,7 +167,7 @@ export function Time({ model }) {
       drawProfile(pen, run, { left: LEFT, top: TOP, width, height: STACK });
       pen.fillStyle = of("--tc-muted");
       pen.textAlign = "right";
-      pen.fillText("all of the time", LEFT - 6, TOP + STACK / 2, LEFT - 10);
+      pen.fillText(ofRun === "all of the time" ? ofRun : "selected calls", LEFT - 6, TOP + STACK / 2, LEFT - 10);
     }
     similar?.group.forEach((group, k) => {
       pen.fillStyle = groupColour(group);
@@ -171,6 +175,7 @@ export function Time({ model }) {
     });
     pen.imageSmoothingEnabled = false;
     if (map) pen.drawImage(map, LEFT, top, width, height);
+    if (path) drawPath(pen, of);
 
     // the sum over locations; of several periods in a pixel the largest is seen
     const { profile } = byPeriod;
@@ -272,6 +277,20 @@ export function Time({ model }) {
     }
   }
 
+  /** Mark the location that holds the critical path in each column, the more of it the stronger. */
+  function drawPath(pen, of) {
+    const row = height / Math.max(1, rows.length);
+    const tall = Math.max(1.5, Math.min(4, 0.3 * row));
+    pen.fillStyle = of("--tc-path");
+    for (const { column, location, share } of path.held) {
+      const [a, b] = [across(column * group), across(Math.min(n, (column + 1) * group))];
+      const y = Math.min(top + (rowOf.get(location) + 1) * row, top + height) - tall;
+      pen.globalAlpha = 0.15 + 0.85 * share;
+      pen.fillRect(a, y, Math.max(1, b - a > 4 ? b - a - 1 : b - a), tall);
+    }
+    pen.globalAlpha = 1;
+  }
+
   /** The place of a mouse: its column, and its row, -1 in the sums above, STACKED in what all of the time was spent on. */
   const find = (event) => {
     const box = canvas.current.getBoundingClientRect();
@@ -319,18 +338,27 @@ export function Time({ model }) {
       title: `${periodText(periods, from, to)}, ${cursor.row >= 0 ? model.locationLabel(rows[cursor.row]) : "all locations"}`,
       when: whenText(periods, from, to),
       some: periods.n_locations[to] < most ? `only ${periods.n_locations[to]} of ${most} have it` : "",
+      parts: holders(cursor.column, cursor.row >= 0 ? rows[cursor.row] : -1),
       left: across(from),
       top: cursor.row >= 0 ? top + (cursor.row * height) / rows.length : TOP,
     };
   }
-  /** What all of the time of some periods was spent on. */
+  /** Who holds the critical path in a column, in words: some location, or with -1 those that hold most of it. */
+  function holders(column, location) {
+    if (!path) return [];
+    const found = path.held.filter((h) => h.column === column).sort((a, b) => b.share - a.share);
+    const words = ({ share }) => `${percent(share)} % of the critical path`;
+    if (location >= 0) return found.filter((h) => h.location === location).map(words);
+    return found.slice(0, 3).map((h) => `${model.locationLabel(h.location)}: ${words(h)}`);
+  }
+  /** What the time of some periods was spent on. */
   function stacked(from, to) {
     const of = run.parts.map(({ values }) => values.slice(from, to + 1).reduce((a, b) => a + b, 0) / periods.resolution);
     const value = of.reduce((a, b) => a + b, 0);
     const parts = run.parts.map(({ title }, k) => (of[k] ? `${title} ${percent(of[k] / value)} %` : "")).filter(Boolean);
     return {
       value,
-      title: `${periodText(periods, from, to)}, all of the time`,
+      title: `${periodText(periods, from, to)}, ${ofRun}`,
       when: whenText(periods, from, to),
       some: "",
       parts,
@@ -376,6 +404,12 @@ export function Time({ model }) {
         <span class="tc-gap" />
         <Save model={model} pane="time" label="Time" table={() => periodTable(model)} />
         {run && <ProfileLegend parts={run.parts} />}
+        {path && (
+          <span class="tc-part tc-muted" title="the location that holds the critical path in a period; the stronger, the more of it">
+            <i class="tc-path" />
+            critical path
+          </span>
+        )}
         <Legend model={model} range={range} unit={unit} note={group > 1 ? `a column is ${group} ${periods.kind}s` : ""} />
       </div>
       {model.scope && <Command model={model} command={timelineCommand(cube.header.name, periods, ...model.scope)} />}

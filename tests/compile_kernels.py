@@ -1,0 +1,46 @@
+"""Compile the kernels that nearly all tests need, so that those who run the tests at once do not compile the same ones.
+
+    python tests/compile_kernels.py PART
+
+pytest-xdist starts one process for each part before its workers (conftest.py): the two together take as long as the longer one.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+DATA = Path(__file__).parent / "data"
+
+
+def convert(folder: Path) -> None:
+    """Compile what reads archives, writes archives, and computes root causes in seconds, as the reference does."""
+    import tracecols
+    from tracecols.export.archive import export_archive
+
+    store = tracecols.convert(DATA / "hybrid_2x3", folder / "x.trace", jobs=1)
+    export_archive(store, folder / "x.otf2", jobs=1)
+    trace = tracecols.open(store, jobs=1)
+    trace.analyze("scalasca", properties=["delay", "performance_impact"])
+
+
+def analyze(folder: Path) -> None:
+    """Compile what analyses traces; this one is written without kernels."""
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from benchmarks.generate import make
+    from tracecols.conversion import write_store
+    from tracecols.trace import Trace
+
+    (folder / "x.trace").mkdir()
+    write_store(make("multizone", 4, 2, 2000), folder / "x.trace", jobs=1, salvage=False, progress=None)
+    trace = Trace(folder / "x.trace", jobs=1)
+    trace.analyze()
+    trace.read_events()
+
+
+PARTS = {"convert": convert, "analyze": analyze}
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        PARTS[sys.argv[1]](Path(folder))
