@@ -528,8 +528,7 @@ def make(
         raise ValueError("a program has at least one process with one thread")
     module = PROGRAMS[program]
     write: Callable[[int, int, int, bool], Script] = module.write
-    best: tuple[float, int, int] | None = None
-    smallest = 0
+    best: tuple[float, int, int, int] | None = None
     for size in module.SIZES:
         script = write(processes, threads, size, periodic)
         # steps with events of their own
@@ -542,14 +541,13 @@ def make(
         n_turns = max(round((events - one) / turn) + 1, 1)
         expected = one + (n_turns - 1) * turn
         off = abs(expected - events) / events
-        smallest = one
         if best is None or off < best[0]:
-            best = off, size, n_turns
+            best = off, size, n_turns, round(expected)
         if off < TOLERANCE / 4:
             break
     assert best is not None
     if best[0] > TOLERANCE:
         raise ValueError(
-            f"{program} with {processes} x {threads} threads has at least {smallest} events; {events} are too few"
+            f"{program} with {processes} x {threads} threads cannot have about {events:,} events: the nearest number is {best[3]:,}"
         )
     return Generated(write(processes, threads, best[1], periodic), best[2], seed, **options)
