@@ -165,7 +165,7 @@ def analyze(
         from tracecols.report.explanation import print_plan
 
         with opened(source, jobs) as store:
-            print_plan(store, conventions, families, choice.properties)
+            print_plan(store, conventions, families, choice.properties, bool(periods.facts()))
         return
     described = [d for file in topologies for d in load_descriptions(file)]
     facts = {"conventions": conventions, "narrowed": choice.facts()}
