@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from test_periods import analyze, assert_same, by_period, converted, loop, shared_traces_or_skip  # noqa: F401
@@ -14,6 +16,7 @@ from tracecols.enhance.causes.quirks import NONE
 from tracecols.enhance.explain import explain
 from tracecols.enhance.model import enhance
 from tracecols.enhance.periods import ask
+from tracecols.kernels import edges as kernels
 from tracecols.patterns.engine import analyze_model
 from tracecols.patterns.periods import LEFT_OUT
 from tracecols.testing import Program
@@ -191,3 +194,27 @@ def test_divide_cells__parts_add_up_to_the_last_bit_in_any_order():
         np.add.at(sums, of[mixed], part[mixed])
         np.testing.assert_array_equal(sums, values)
         assert np.bincount(of, minlength=value.size)[-1] == 1  # without any weight
+
+
+def test_kernels__compiled_and_plain_agree():
+    with loop().trace() as trace:
+        found = [analyze(trace.store, "exact", **of).frame(by_period=True) for of in ({"bins": 7}, {"phases": "step"})]
+        with (
+            mock.patch.object(kernels, "collect_with_edges", kernels.collect_with_edges.py_func),
+            mock.patch.object(kernels, "note_last_edges", kernels.note_last_edges.py_func),
+            mock.patch.object(kernels, "sum_periods", kernels.sum_periods.py_func),
+        ):
+            plain = [
+                analyze(trace.store, "exact", **of).frame(by_period=True) for of in ({"bins": 7}, {"phases": "step"})
+            ]
+    assert all(a.equals(b) for a, b in zip(found, plain, strict=True))
+
+
+def test_edges__find_room_however_many_there_are():
+    """Arrays begin small and grow; the edges are the same."""
+    with loop(20).trace() as trace:
+        whole = analyze(trace.store, "exact", bins=100)
+        assert_same(analyze_model(enhance(trace.store, 1), "exact"), whole)
+        with mock.patch("tracecols.enhance.causes.edges.ROOM", 4):
+            small = analyze(trace.store, "exact", bins=100)
+    assert small.frame(by_period=True).equals(whole.frame(by_period=True))

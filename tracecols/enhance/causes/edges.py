@@ -18,6 +18,9 @@ from tracecols.enhance.spill import Spill, keep
 from tracecols.kernels import edges as kernels
 from tracecols.kernels import segments as collecting
 
+ROOM = 1 << 12
+"""Entries of the edges of a location, at first."""
+
 
 @dataclass(frozen=True, eq=False)
 class PeriodEdges:
@@ -61,10 +64,10 @@ class EdgeCollector:
         self._state[[kernels.N_EDGES, kernels.IS_FULL]] = 0
         self._state[kernels.PERIOD] = -1 if node_period.size else 0
         self._early = np.zeros(1, bins.dtype)
-        n, room = bins.size + 2 * begin.size + 4, 1 << 12
+        n = bins.size + 2 * begin.size + 4
         self._edges = kernels.Edges(
             np.empty(n, bins.dtype), np.empty(n, np.int32), np.empty(n, np.int64), np.empty(n, np.int64),
-            np.empty(room, np.int32), np.empty(room, bins.dtype),
+            np.empty(ROOM, np.int32), np.empty(ROOM, bins.dtype),
         )  # fmt: skip
 
     @classmethod
