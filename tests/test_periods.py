@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from random_programs import RandomProgram
 
 import tracecols
-from tracecols.enhance.causes.charges import DIFFERENCES
 from tracecols.enhance.model import enhance
 from tracecols.enhance.periods import ask, divide_intervals
 from tracecols.errors import AnalysisError, SeverityError
@@ -35,21 +34,26 @@ def analyze(store, conventions=DEFAULT, **divided):
 
 
 def assert_same(plain, cube):
-    """Check that cells, and sums of cells over periods, are those of the analysis without periods."""
+    """Check that cells, and sums of cells over periods, are those of the analysis without periods: to the last bit, but for rounding of float64."""
+    rounding = 2.0**-48 * float(plain.cells["time"].value.sum()) if "time" in plain.cells else 0.0
+
+    def assert_equal(value, expected, name):
+        if value.dtype.kind == "f":
+            np.testing.assert_allclose(value, expected, 1e-13, rounding, err_msg=name)  # another order of additions
+        else:
+            np.testing.assert_array_equal(value, expected, name)
+
     for name in cube.properties.id:
         a, b, c = plain.cells[name], cube.cells[name], cube.period_cells[name]
+        assert a.value.dtype == b.value.dtype == c.value.dtype, name
         np.testing.assert_array_equal(a.key, b.key, name)
-        np.testing.assert_array_equal(a.value, b.value, name)
+        assert_equal(b.value, a.value, name)
         key, at = np.unique((c.call_path.astype(np.int64) << 32) | c.location, return_inverse=True)
         value = np.zeros(key.size, c.value.dtype)
         np.add.at(value, at, c.value)
         np.testing.assert_array_equal(key[value != 0], a.key, name)
-        if c.value.dtype.kind == "f":
-            np.testing.assert_allclose(value[value != 0], a.value)  # another order of additions
-        else:
-            np.testing.assert_array_equal(value[value != 0], a.value, name)
-    # what is said of root causes, which join the whole time
-    expected = {k: v for k, v in plain.facts["counts"].items() if not k.startswith(DIFFERENCES)}
+        assert_equal(value[value != 0], a.value, name)
+    expected = plain.facts["counts"]
     assert {k: v for k, v in cube.facts["counts"].items() if k in expected} == expected
 
 
@@ -69,7 +73,7 @@ def by_period(cube, name, **how):
 def test_periods__sums_over_them_are_the_analysis_without(tmp_path_factory, seed, size):
     path = tmp_path_factory.mktemp("random")
     store = RandomProgram(seed, path / "traces.otf2", size).model(path).store
-    conventions = ("scalasca", "expert")[seed % 2]
+    conventions = ("scalasca", "expert", "exact")[seed % 3]
     plain = analyze_model(enhance(store, 1), conventions)
     regions = enhance(store, 1).regions
     for divided in ({"bins": 1 + seed % 11}, {"phases": "*"}, {"phases": "from:f*"}, {"phases": "*/!$omp*"}):
@@ -85,21 +89,27 @@ def test_periods__sums_over_them_are_the_analysis_without(tmp_path_factory, seed
 @pytest.mark.parametrize("name", SMALL)
 def test_periods__sums_over_them_are_the_analysis_without_on_real_traces(shared_traces, tmp_path, name):
     store = tracecols.open(tracecols.convert(shared_traces / "otf2" / name / "traces.otf2", tmp_path / "x.trace")).store
-    plain = analyze_model(enhance(store, 1))
-    for divided in ({"bins": 37}, {"phases": "MPI_*"}, {"phases": "from:compute"}, {"phases": "*"}):
+    plain = {of: analyze_model(enhance(store, 1), of) for of in ("scalasca", "exact")}
+    for of, divided in (
+        ("exact", {"bins": 37}),
+        ("scalasca", {"phases": "MPI_*"}),
+        ("exact", {"phases": "from:compute"}),
+        ("scalasca", {"bins": 3}),
+        ("exact", {"phases": "*"}),
+    ):
         try:
-            cube = analyze(store, **divided)
+            cube = analyze(store, of, **divided)
         except AnalysisError as error:
             assert "no region" in str(error)
             continue
-        assert_same(plain, cube)
+        assert_same(plain[of], cube)
 
 
 @pytest.mark.slow
 def test_periods__are_the_same_for_any_partitioning_and_number_of_threads(tmp_path):
     path = RandomProgram(7, tmp_path / "traces.otf2", 60).archive.write()
     trace = tracecols.open(tracecols.convert(path, tmp_path / "x.trace"), jobs=3)
-    for divided in ({"bins": 13}, {"phases": "*"}):
+    for divided in ({"bins": 13}, {"phases": "*"}, {"bins": 13, "conventions": "exact"}):
         whole = trace.analyze(**divided)
         with (
             mock.patch("tracecols.enhance.partitions.PARTITION_ROWS", 1),
@@ -221,7 +231,7 @@ def test_phases__memory_grows_with_the_cells_that_are_not_zero(tmp_path):
         ({"bin_width": 0.0}, "cannot be 0.0 s wide"),
         ({"bin_width": float("nan")}, "cannot be nan s wide"),
         ({"bin_width": 1e-30}, "narrower than a tick"),
-        ({"bins": 2, "properties": "delay"}, "root causes join the whole time"),
+        ({"bins": 2, "properties": "imbalance"}, "without the sign, cannot be divided into bins"),
     ],
 )
 def test_periods__that_make_no_sense_are_refused(given_, message):
@@ -498,6 +508,28 @@ def test_commands__divide_propose_and_export(tmp_path, monkeypatch):
         assert [c for c in frame.columns if c in ("phase", "bin")] == [c for c in (column,) if c]
         assert frame[frame.property == "time"].value.sum() == 240
         assert tracecols.read_cube(f"{name}.cubex").total("time") == 240
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("conventions", "given_"), [("exact", {"phases": "from:exch_qbc"}), ("scalasca", {"bins": 50})]
+)
+def test_periods__of_many_iterations_add_up_with_their_root_causes(converted, conventions, given_):
+    store = tracecols.open(converted("bt-mz_S_4x2")).store
+    assert_same(analyze_model(enhance(store, 1), conventions), analyze(store, conventions, **given_))
+
+
+@pytest.mark.parametrize(
+    ("conventions", "given_"), [("exact", {"bins": 9}), ("exact", {"phases": "region"}), ("scalasca", {"bins": 5})]
+)
+def test_periods__of_epilog_add_up_beyond_what_float64_holds(shared_traces_or_skip, tmp_path, conventions, given_):
+    """Its ticks are fine: sums of them exceed 2^53."""
+    store = tracecols.open(
+        tracecols.convert(shared_traces_or_skip / "epilog" / "hybrid_2x3" / "epik.elg", tmp_path / "x.trace")
+    ).store
+    plain = analyze_model(enhance(store, 1), conventions)
+    assert plain.cells["time"].value.sum() > 1 << 53
+    assert_same(plain, analyze(store, conventions, **given_))
 
 
 @pytest.mark.parametrize("name", ["hybrid_2x3", "omp_tasks"])

@@ -37,7 +37,7 @@ def test_instances__stand_below_their_region(divided):
     for i, end in enumerate(cube.call_paths.end.tolist()):
         prefix = cube.call_paths.path[i] + "/"
         assert [p for p in cube.call_paths.path if p.startswith(prefix)] == cube.call_paths.path[i + 1 : end]
-    for name in ("time", "visits", "bytes_rcvd", "mpi_latesender"):
+    for name in ("time", "visits", "bytes_rcvd", "mpi_latesender", "delay", "critical_path"):
         assert cube.total(name) == pytest.approx(divided.total(name), rel=1e-15)
         by_hand = {
             (path.replace("main/step", f"main/step/instance={k}", 1) if k >= 0 else path, rank): value

@@ -174,7 +174,7 @@ def analyze(
         from tracecols.report.explanation import print_plan
 
         with opened(source, jobs) as store:
-            print_plan(store, conventions, families, choice.properties)
+            print_plan(store, conventions, families, choice.properties, bool(periods.facts()))
         return
     if ideal_network:
         from tracecols.replay.efficiencies import check_replayed

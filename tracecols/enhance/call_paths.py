@@ -206,8 +206,13 @@ class PeriodCallPaths(CallPaths):
         """Return which call paths of the whole time some are; null stays."""
         return pick(self.label_path, labels).astype(np.int64)
 
-    def _label(self, path: NDArray[np.signedinteger[Any]], period: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
-        """Return call paths of the whole time in some periods, or outside of all where they do not occur there."""
+    def label(self, path: NDArray[np.signedinteger[Any]], period: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
+        """Return call paths of the whole time in some periods, or outside of all where they do not occur there; (n,) int64.
+
+        Parameters
+        ----------
+        path, period : (n,) int
+        """
         n = len(self.all_periods)
         key = (period.astype(np.int64) + 1) * n + path
         if not self.key.size:
@@ -218,13 +223,13 @@ class PeriodCallPaths(CallPaths):
 
     def find(self, path: NDArray[np.signedinteger[Any]], like: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
         """Return call paths of the whole time in the periods of others."""
-        return self._label(path.astype(np.int64), pick(self.period, like))
+        return self.label(path.astype(np.int64), pick(self.period, like))
 
     def at(self, labels: NDArray[np.signedinteger[Any]], time: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return call paths in the bin of a time; the same where time is not divided into bins."""
         if not self.by.by_time:
             return labels.astype(np.int64)
-        return self._label(self.path_of(labels), np.searchsorted(self.by.edges, time, "right"))
+        return self.label(self.path_of(labels), np.searchsorted(self.by.edges, time, "right"))
 
     def divide(
         self, labels: NDArray[np.signedinteger[Any]], begin: NDArray[np.int64], end: NDArray[np.int64]
@@ -233,7 +238,7 @@ class PeriodCallPaths(CallPaths):
         if not self.by.by_time:
             return super().divide(labels, begin, end)
         row, bins, ticks = divide_intervals(self.by.bounds, begin, end)
-        return row, self._label(self.path_of(labels)[row], bins), ticks
+        return row, self.label(self.path_of(labels)[row], bins), ticks
 
 
 def _distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:

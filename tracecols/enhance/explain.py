@@ -82,7 +82,9 @@ def needed_steps(values: Iterable[str]) -> list[Step]:
     return [step for step in STEPS if found & set(step.makes)]
 
 
-def _of_causes(store: Store, kinds: Mapping[int, int], n_sends: int, n_receives: int, n_members: int) -> dict[str, int]:
+def _of_causes(
+    store: Store, kinds: Mapping[int, int], n_sends: int, n_receives: int, n_members: int, is_divided: bool
+) -> dict[str, int]:
     """Bound the bytes that the steps of root causes keep: if everybody waits, and every event changes the call path."""
     point, pair = (sum(np.dtype(t).itemsize for t in of.values()) for of in (OF_POINT, OF_PAIR))
     n_events = int(store.manifest["n_events"])
@@ -94,12 +96,15 @@ def _of_causes(store: Store, kinds: Mapping[int, int], n_sends: int, n_receives:
         2 * (n_receives + n_sends + n_locks) + n_members + n_regions + 3 * store.definitions["locations"].num_rows
     )
     entries = 12 * n_events
+    # call paths in periods have time of their own between events
+    of_periods = 22 * n_events if is_divided else 0
     return {
         "late_senders": n_receives * (2 * point + pair), "late_receivers": n_sends * (2 * point + pair),
         "collective_points": n_members * (point + pair), "startup_points": 2 * store.definitions["locations"].num_rows * point,
         "lock_points": n_locks * (2 * point + pair), "thread_points": n_regions * (point + pair), "sync_points": n_points * point, "delay_pairs": n_pairs * (pair + 32),
         "segments": entries, "waiting_times": 16 * n_pairs + entries, "own_times": 16 * n_events, "delays": 24 * n_pairs + entries,
         "factors": n_pairs * 8 * (len(DELAYS) + 2) + 8 * n_points, "path": 16 * n_points, "root_causes": 18 * n_events,
+        "period_times": of_periods,
     }  # fmt: skip
 
 
@@ -114,7 +119,7 @@ def _of_clocks(store: Store, kinds: Mapping[int, int], n_receives: int, n_member
     }  # fmt: skip
 
 
-def explain(store: Store, values: Iterable[str]) -> list[PlannedStep]:
+def explain(store: Store, values: Iterable[str], is_divided: bool = False) -> list[PlannedStep]:
     """Plan the steps that make some values of a trace; nothing is read but definitions and the numbers of events.
 
     Parameters
@@ -122,6 +127,8 @@ def explain(store: Store, values: Iterable[str]) -> list[PlannedStep]:
     store : Store
     values : iterable of str
         Names of compound tables or other values that are wanted.
+    is_divided : bool
+        Whether phases or bins of time divide the trace.
 
     Returns
     -------
@@ -147,7 +154,7 @@ def explain(store: Store, values: Iterable[str]) -> list[PlannedStep]:
         "late_calls": 16 * n_receives,
         "outgoing_members": n_members * row_bytes(MEMBER),
         **_of_clocks(store, kinds, n_receives, n_members),
-        **_of_causes(store, kinds, n_sends, n_receives, n_members),
+        **_of_causes(store, kinds, n_sends, n_receives, n_members, is_divided),
     }
     slices = {BUCKET: -(-n_members // BUCKET_ROWS) if n_partitions > 1 else 1, **dict.fromkeys(ONCE, 1)}
     scanned = (

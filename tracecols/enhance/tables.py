@@ -13,6 +13,7 @@ from tracecols.enhance.causes.charges import charge_delays, charge_run
 from tracecols.enhance.causes.delays import find_delays, own_times, waiting_times
 from tracecols.enhance.causes.index import index_points
 from tracecols.enhance.causes.pairs import match_causes
+from tracecols.enhance.causes.periods import divide_causes, divide_own_times, divide_run, find_arising
 from tracecols.enhance.causes.points import (
     collective_points,
     late_receivers,
@@ -189,6 +190,10 @@ STEPS = (
     ),
     Step(own_times, SPENT, ("facts", "quirks", "members", "sync_points", "point_index", "segments"), ("own_times",), keeps=("own_times",)),
     Step(
+        divide_own_times, SPENT, ("facts", "quirks", "members", "sync_points", "point_index", "segments"), ("period_times",),
+        keeps=("period_times",),
+    ),
+    Step(
         find_delays, DELAYS, ("facts", "quirks", "members", "partition", *_PAIRS, "segments", Every("waiting_times"), "spill"),
         ("delays",), keeps=("delays",),
     ),
@@ -196,11 +201,19 @@ STEPS = (
     Step(find_critical_path, SWEEP, ("facts", "quirks", "sync_points", "delay_pairs"), ("path",), keeps=("path",)),
     Step(list_stretches, SWEEP, ("facts", "quirks", "scans", "sync_points", "path"), ("critical_path_stretches",)),
     Step(
-        charge_delays, CHARGES, ("facts", "quirks", "members", *_PAIRS, "segments", "delays", "factors", "path"),
-        ("root_causes",), keeps=("root_causes",),
+        find_arising, CHARGES, ("facts", "quirks", "members", *_PAIRS, "segments", "delays", "path"), ("arising",),
     ),
     Step(
-        charge_run, RUN, ("facts", "quirks", *_PAIRS, "factors", Every("root_causes"), Every("own_times")), ("run_causes",),
+        charge_delays, CHARGES, ("facts", "quirks", "members", *_PAIRS, "segments", "delays", "factors", "path", "arising"),
+        ("charged_causes", "cause_weights"),
+    ),
+    Step(divide_causes, CHARGES, ("facts", "quirks", "charged_causes", "cause_weights"), ("root_causes",), keeps=("root_causes",)),
+    Step(
+        charge_run, RUN, ("facts", "quirks", *_PAIRS, "factors", Every("root_causes"), Every("own_times")), ("charged_run",),
+    ),
+    Step(
+        divide_run, RUN,
+        ("facts", "quirks", *_PAIRS, "factors", Every("root_causes"), Every("period_times"), "charged_run"), ("run_causes",),
     ),
 )  # fmt: skip
 """In an order in which they could run. A step without a stage works in any of them, on the slice it is asked for."""

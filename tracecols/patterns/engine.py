@@ -31,13 +31,13 @@ from tracecols.patterns.counters import counter_properties
 from tracecols.patterns.device_times import DeviceTimes, device_efficiencies
 from tracecols.patterns.interval import mpi_interval
 from tracecols.patterns.mpi import mpi
-from tracecols.patterns.periods import period_axis, period_cells, period_notes
+from tracecols.patterns.periods import UNDIVIDED, period_axis, period_cells, period_notes
 from tracecols.patterns.plugins import installed
 from tracecols.patterns.profile import displaced_call_paths, idle_cells, overbooked_threads
 from tracecols.patterns.registry import CONVENTIONS, find_declared, needed, properties
 from tracecols.patterns.team_times import TeamTimes
 from tracecols.schema import not_analysed
-from tracecols.schema.causes import CHARGED, HELD, ROOTS, RUN_CAUSES, SPREAD, WAITS
+from tracecols.schema.causes import CHARGED, HELD, RUN_CAUSES, SPREAD, WAITS
 from tracecols.schema.severity import DEFAULT
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
@@ -667,15 +667,16 @@ def analyze_model(
         declared, shown = ([p for p in declared if p.id in ids] for ids in (computed, asked))
     divider, n_left_out = model.call_paths.divider, 0
     if divider is not None:
-        kept, shown_ids = {p.id for p in without(declared, ROOTS)}, {p.id for p in shown}
-        held = [p.id for p in declared if p.id not in kept and p.id in shown_ids]
-        if held and choice.properties is not None:
+        kept, shown_ids = {p.id for p in without(declared, UNDIVIDED)}, {p.id for p in shown}
+        undivided = [p.id for p in declared if p.id not in kept and p.id in shown_ids]
+        if undivided and choice.properties is not None:
             raise AnalysisError(
-                f"{', '.join(held[:3])}: root causes join the whole time and cannot be divided into {divider.kind}s\n"
+                f"{', '.join(undivided[:3])}: what computation differs from its mean over all locations, without the sign, cannot be divided into"
+                f" {divider.kind}s: those of {divider.kind}s do not add up to those of the whole time\n"
                 "  analyze them without"
             )
-        n_left_out = sum(p.id in ROOTS for p in shown)
-        declared, shown = without(declared, ROOTS), without(shown, ROOTS)
+        n_left_out = len(set(UNDIVIDED) & shown_ids)
+        declared, shown = without(declared, UNDIVIDED), without(shown, UNDIVIDED)
     n_calls = sum(scan.n_calls for scan in model.scans)
     asks_for_held = any(p.id in HELD for p in declared)
     is_large = choice.properties is None and n_calls > MOST_CALLS and asks_for_held

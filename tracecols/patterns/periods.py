@@ -7,14 +7,23 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tracecols.enhance.call_paths import PeriodCallPaths
+from tracecols.enhance.causes.periods import divide_cells
+from tracecols.enhance.grouping import lookup
 from tracecols.enhance.model import Model
 from tracecols.enhance.periods import BIN
 from tracecols.errors import AnalysisError
 from tracecols.kernels import periods as kernels
+from tracecols.schema.causes import SPREAD
 from tracecols.severity.cells import Cells
 from tracecols.severity.periods import PeriodAxis, PeriodCells
 
-LEFT_OUT = "trees of root causes, which join the whole time and are left out of a cube that is divided"
+UNDIVIDED = (SPREAD,)
+"""Trees of properties that are left out of a cube that is divided: their values of periods do not add up to those of the whole time."""
+
+LEFT_OUT = (
+    "tree left out of a cube that is divided: computational imbalance, differences from a mean over locations without their sign, which do not"
+    " add up over periods"
+)
 """Note of cubes with periods."""
 
 SPARSE = 4
@@ -93,6 +102,27 @@ def period_cells(model: Model, cells: Cells) -> PeriodCells:
         period, value,
     )  # fmt: skip
     return PeriodCells(call_path, location, period, value)
+
+
+def divide_like(model: Model, cells: Cells, like: Cells) -> Cells:
+    """Divide cells of the whole time among periods in proportion to others by period, so that the parts add up to them; without periods they stay.
+
+    Parameters
+    ----------
+    model : Model
+    cells : Cells
+        Of the whole time.
+    like : Cells
+        By period.
+    """
+    labels = model.call_paths
+    if not isinstance(labels, PeriodCallPaths):
+        return cells
+    cell = lookup(cells.key, (labels.path_of(like.call_path) << 32) | like.location)
+    of, label, part = divide_cells(
+        labels, cells.value, cells.call_path, cell, like.call_path.astype(np.int64), like.value
+    )
+    return Cells.sum(label, cells.location[of], part)
 
 
 def period_notes(

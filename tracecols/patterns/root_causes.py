@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from tracecols.enhance.model import Model
 from tracecols.enhance.paths import with_descendants
 from tracecols.patterns.base import Family, Findings
+from tracecols.patterns.periods import divide_like
+from tracecols.patterns.profile import of_all_periods
 from tracecols.schema.causes import CHARGED, DELAY_IDS, ROOT_CAUSES, RUN_CAUSES, UNKNOWN_DELAYS
 from tracecols.severity.axes import CallAxis
 from tracecols.severity.cells import Cells, inclusive
@@ -176,7 +178,7 @@ WAITS = (
 
 def axis_of(model: Model) -> CallAxis:
     """Return the call tree as cells are summed along it."""
-    return CallAxis.of(model.call_paths, model.regions)
+    return CallAxis.of(model.call_paths.whole, model.regions)
 
 
 @FAMILY.derived(
@@ -186,8 +188,11 @@ def axis_of(model: Model) -> CallAxis:
 )  # fmt: skip
 def critical_path_imbalance(model: Model, findings: Findings) -> Cells:
     """What of the critical path exceeds the average work, in the subtree of each call path."""
-    path = findings.cells["critical_path"]
-    work = findings.cells["time"].without([findings.cells[name] for name in WAITS if name in findings.cells])
+    by_period = findings.cells["critical_path"]
+    path = of_all_periods(model, by_period)
+    work = of_all_periods(model, findings.cells["time"]).without(
+        [of_all_periods(model, findings.cells[name]) for name in WAITS if name in findings.cells]
+    )
     axis = axis_of(model)
     n, n_locations = len(axis), int(model.locations.is_cpu.sum())
 
@@ -200,7 +205,8 @@ def critical_path_imbalance(model: Model, findings: Findings) -> Cells:
     factor = np.zeros(n)
     longer = on_path > 0
     factor[longer] = np.maximum(on_path[longer] - mean[longer], 0.0) / on_path[longer]
-    return Cells(path.key, path.value * factor[path.call_path]).where(path.value * factor[path.call_path] != 0)
+    more = Cells(path.key, path.value * factor[path.call_path])
+    return divide_like(model, more.where(more.value != 0), by_period)
 
 
 sum_of(

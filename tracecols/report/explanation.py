@@ -42,6 +42,8 @@ def describe(plan: Iterable[PlannedStep]) -> Table:
     return table
 
 
-def print_plan(store: Store, conventions: str, families: Iterable[Family], chosen: Iterable[str] | None) -> None:
+def print_plan(
+    store: Store, conventions: str, families: Iterable[Family], chosen: Iterable[str] | None, is_divided: bool
+) -> None:
     """Print the steps of an analysis of a store, what each reads and makes, how often it runs, and what it keeps at most."""
-    Console().print(describe(explain(store, tables_for(conventions, families, chosen))))
+    Console().print(describe(explain(store, tables_for(conventions, families, chosen), is_divided)))

@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 from tracecols.enhance.causes.delays import Delays, Intervals, OwnTimes
 from tracecols.enhance.causes.index import PointIndex
 from tracecols.enhance.causes.pairs import has_openmp
+from tracecols.enhance.causes.periods import Arising, Weights
 from tracecols.enhance.causes.points import Times, in_ticks, time_type
 from tracecols.enhance.causes.quirks import Quirks
 from tracecols.enhance.causes.segments import LIMIT, Segments
+from tracecols.enhance.causes.shares import add_up, divide_ticks
 from tracecols.enhance.causes.sweep import Factors, Path
 from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.facts import Facts
-from tracecols.enhance.grouping import Segments as Groups
 from tracecols.enhance.grouping import combine, number
-from tracecols.kernels import causes as kernels
 from tracecols.schema import Table
 from tracecols.schema.causes import (
     CHARGED,
@@ -45,8 +45,8 @@ Rows = tuple[int | NDArray[np.int16], NDArray[np.int32], NDArray[np.int32], Time
 
 def charge_delays(
     facts: Facts, quirks: Quirks, members: NDArray[np.int64], points: CompoundTable, pairs: CompoundTable, index: PointIndex,
-    spent: Segments, delays: Delays, factors: Factors, path: Path,
-) -> CompoundTable:  # fmt: skip
+    spent: Segments, delays: Delays, factors: Factors, path: Path, arising: Arising | None,
+) -> tuple[CompoundTable, list[Weights] | None]:  # fmt: skip
     """Charge some locations with what their delays cost and with their part of the critical path.
 
     Parameters
@@ -71,15 +71,26 @@ def charge_delays(
         What the delays cost.
     path : Path
         The critical path.
+    arising : Arising, optional
+        In which periods that is, where phases or bins of time divide the trace.
+
+    Returns
+    -------
+    charged : CompoundTable
+        `root_causes` of the whole time.
+    weights : list of Weights, optional
+        What that is divided in proportion to.
     """
-    rows = _delay_costs(facts, quirks, points, pairs, delays, factors)
-    rows += _critical_path(facts, quirks, members, points, index, spent, path)
-    return _table(quirks, ROOT_CAUSES, rows)
+    weights: list[Weights] = []
+    rows = _delay_costs(facts, quirks, points, pairs, delays, factors, arising, weights)
+    rows += _critical_path(facts, quirks, members, points, index, spent, path, arising, weights)
+    return _table(quirks, ROOT_CAUSES, rows), None if arising is None else weights
 
 
 def _delay_costs(
-    facts: Facts, quirks: Quirks, points: CompoundTable, pairs: CompoundTable, delays: Delays, factors: Factors
-) -> list[Rows]:
+    facts: Facts, quirks: Quirks, points: CompoundTable, pairs: CompoundTable, delays: Delays, factors: Factors,
+    arising: Arising | None, weights: list[Weights],
+) -> list[Rows]:  # fmt: skip
     """Charge the causing sides of pairs by the call paths on which they spent more time.
 
     What is charged is in proportion to that time; whole ticks are divided into whole ticks, and where a cause spent no more time on anything than
@@ -88,7 +99,7 @@ def _delay_costs(
     pair = delays.pair
     location, kind = points.location[pairs.cause[pair]], pairs.kind[pair]
     size = np.diff(delays.end, prepend=0)
-    call_path = facts.call_paths.creation[delays.entries.column("call_path")].astype(np.int32)
+    call_path = facts.call_paths.whole.creation[delays.entries.column("call_path")].astype(np.int32)
     time = delays.entries.column("time")
     if not quirks.rounds_seconds:
         without = np.flatnonzero(size == 0)
@@ -99,6 +110,7 @@ def _delay_costs(
     end = np.cumsum(size)
     locations = np.repeat(location, size)
     cell, first = number(combine(call_path, locations))
+    parts = None if arising is None else arising.of_delays(np.repeat(np.arange(pair.size), size), call_path)
     # by kind, since each is gone through by itself
     short, long = factors.scale[pair], np.ascontiguousarray(factors.shares[pair].T)
     charges: list[tuple[str, Times]] = [
@@ -115,30 +127,19 @@ def _delay_costs(
         until = np.cumsum(n)
         of = np.arange(int(until[-1])) + np.repeat(end[chosen] - until, n)
         charged = amount[chosen]
-        value = np.repeat(charged, n) * time[of] if quirks.rounds_seconds else _shares(charged, until, time[of])
-        sums = _sums(cell[of], value, first.size)
+        value = np.repeat(charged, n) * time[of] if quirks.rounds_seconds else divide_ticks(charged, until, time[of])
+        if parts is not None:
+            weights.append(parts.weigh(CHARGED.index(name), of, value, locations[of]))
+        sums = add_up(cell[of], value, first.size)
         kept = np.flatnonzero(sums)
         rows.append((CHARGED.index(name), call_path[first[kept]], locations[first[kept]], sums[kept]))
     return rows
 
 
-def _shares(amount: NDArray[np.int64], end: NDArray[np.int64], weight: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Divide whole amounts in proportion to the weights that end where they say; (n_weights,) int64."""
-    share = np.zeros(weight.size, np.int64)
-    scratch = np.zeros((3, int(np.diff(end, prepend=0).max(initial=1))), np.int64)
-    kernels.divide_amounts(amount, end, weight, share, *scratch)
-    return share
-
-
 def _shares_of_rows(amount: NDArray[np.int64], weights: NDArray[np.int64]) -> NDArray[np.int64]:
     """Divide a whole amount for each row of weights, which are not all zero unless the amount is; (n, n_weights) int64."""
     end = (np.arange(amount.size) + 1) * weights.shape[1]
-    return _shares(amount, end, weights.ravel()).reshape(weights.shape)
-
-
-def _sums(group: NDArray[np.int64], value: Times, n: int) -> Times:
-    """Add up values by group, in their order; (n,) of their type."""
-    return Groups(group, n).sum(value) if value.dtype == np.int64 else np.bincount(group, value, n)
+    return divide_ticks(amount, end, weights.ravel()).reshape(weights.shape)
 
 
 def _critical_path(
@@ -149,6 +150,8 @@ def _critical_path(
     index: PointIndex,
     spent: Segments,
     path: Path,
+    arising: Arising | None,
+    weights: list[Weights],
 ) -> list[Rows]:
     """Add up the time of some locations on the critical path."""
     mine = np.zeros(facts.n_locations, bool)
@@ -159,28 +162,31 @@ def _critical_path(
         return []
     maps = Intervals(facts, quirks, points, index, spent).spent(since, until)
     of = np.repeat(np.arange(here.size), maps.end - maps.start)
-    call_path = facts.call_paths.creation[maps.call_path].astype(np.int32)
+    call_path = facts.call_paths.whole.creation[maps.call_path].astype(np.int32)
+    location = points.location[until]
     if not quirks.splits_path:
         began, ended = path.begin_time[here], path.end_time[here]
-        return [_stretches(facts, quirks, points, spent, since, until, began, ended, of, call_path, maps.time)]
-    # without what the location waited in the call at which it begins to be on the path
-    stop = np.where(since >= 0, since, 0)
-    wait = np.where(since >= 0, points.wait[stop], 0)
-    at_stop = np.flatnonzero((call_path == points.call_path[stop][of]) & (wait[of] > 0))
-    less = -np.minimum(wait[of[at_stop]], maps.time[at_stop])
-    location = points.location[until]
-    return [
-        (
-            CHARGED.index("critical_path"), np.concatenate([call_path, call_path[at_stop]]), np.concatenate([location[of], location[of[at_stop]]]),
-            np.concatenate([maps.time, less]),
+        at, paths, times = _stretches(
+            facts, quirks, points, spent, since, until, began, ended, of, call_path, maps.time
         )
-    ]  # fmt: skip
+    else:
+        # without what the location waited in the call at which it begins to be on the path
+        stop = np.where(since >= 0, since, 0)
+        wait = np.where(since >= 0, points.wait[stop], 0)
+        at_stop = np.flatnonzero((call_path == points.call_path[stop][of]) & (wait[of] > 0))
+        less = -np.minimum(wait[of[at_stop]], maps.time[at_stop])
+        at, paths = np.concatenate([of, of[at_stop]]), np.concatenate([call_path, call_path[at_stop]])
+        times = np.concatenate([maps.time, less])
+    code = CHARGED.index("critical_path")
+    if arising is not None:
+        weights.append(arising.of_path(at, paths).weigh(code, np.arange(at.size), times, location[at]))
+    return [(code, paths, location[at], times)]
 
 
 def _stretches(
     facts: Facts, quirks: Quirks, points: CompoundTable, spent: Segments, since: NDArray[np.int64], until: NDArray[np.int64],
     began: Times, ended: Times, of: NDArray[np.int64], call_path: NDArray[np.int32], time: Times,
-) -> Rows:  # fmt: skip
+) -> tuple[NDArray[np.int64], NDArray[np.int32], Times]:  # fmt: skip
     """Divide the length of each stretch of the critical path among the call paths it lies on.
 
     Its ends lie inside of the calls of its points, behind the cuts: what the call at its begin waits is taken off, what the call at its end takes until
@@ -196,13 +202,13 @@ def _stretches(
     change = np.concatenate([ended[ends] - left, time, reached - began[begins]])
     group, first = number(combine(stretch, paths))
     order = np.lexsort((paths[first], stretch[first]))
-    weight = in_ticks(facts, quirks, np.maximum(_sums(group, change, first.size)[order], 0))
+    weight = in_ticks(facts, quirks, np.maximum(add_up(group, change, first.size)[order], 0))
     stretch, paths = stretch[first][order], paths[first][order].astype(np.int32)
     end = np.searchsorted(stretch, np.arange(n), "right")
-    share = _shares(in_ticks(facts, quirks, ended - began), end, weight)
+    share = divide_ticks(in_ticks(facts, quirks, ended - began), end, weight)
     kept = np.flatnonzero(share)
     spent_here = share[kept] / facts.resolution if quirks.rounds_seconds else share[kept]
-    return CHARGED.index("critical_path"), paths[kept], location[stretch[kept]], spent_here
+    return stretch[kept], paths[kept], spent_here
 
 
 def _table(
@@ -215,7 +221,7 @@ def _table(
     location = np.concatenate([np.zeros(0, np.int32), *(r[2] for r in rows)])
     times = np.concatenate([np.zeros(0, time_type(quirks)), *(r[3] for r in rows)])
     group, first = number(combine(what, call_path, location))
-    sums = _sums(group, times, first.size)
+    sums = add_up(group, times, first.size)
     order = np.lexsort((location[first], call_path[first], what[first]))
     first = first[order]
     columns = {
@@ -328,10 +334,15 @@ def _impacts(
     )
     if not path.size:
         return [], 0
+    if facts.call_paths.divider is not None:
+        # of all periods together
+        path = facts.call_paths.path_of(path).astype(np.int32)
+        cell, first = number(combine(path, on))
+        path, on, value = path[first], on[first], add_up(cell, value, first.size)
     order = np.lexsort((path, on))
     path, on, value = path[order], on[order], value[order]
-    n = len(facts.call_paths)
-    on_path = _sums(path, value, n)
+    n = len(facts.call_paths.whole)
+    on_path = add_up(path, value, n)
     location, call_path, time = (
         np.concatenate([getattr(o, c) for o in own]) for c in ("location", "call_path", "time")
     )
@@ -426,8 +437,8 @@ class _Lacking:
             here, end = np.unique(path, return_counts=True)
             end = np.cumsum(end)
             lost, to_absent = np.zeros_like(value), np.zeros_like(value)
-            lost[by_path] = _shares(self._all[here], end, value[by_path])
-            to_absent[by_path] = _shares(self._absent[here], end, lost[by_path])
+            lost[by_path] = divide_ticks(self._all[here], end, value[by_path])
+            to_absent[by_path] = divide_ticks(self._absent[here], end, lost[by_path])
             return lost, to_absent
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.where(value > 0, value / self._on_path[path], 0.0)

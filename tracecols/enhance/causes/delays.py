@@ -85,7 +85,7 @@ class Intervals:
         of_since = np.full(since.size, -1, np.int32)
         change = np.zeros(since.size, time_type(self._quirks))
         if whole:
-            of_since = pick(self._facts.call_paths.met, pick(points.call_path, since))
+            of_since = pick(self._facts.call_paths.whole.met, pick(points.call_path, since))
             change = np.where(since >= 0, pick(points.completion, since, 0) - pick(points.total, since, 0), 0)
         begin = np.where(since >= 0, since + 1, index.start[points.location[until]])
         return sum_intervals(
@@ -249,8 +249,8 @@ def find_delays(
     others = _received(dtype, waiting, partition)
     at = lookup(others[0], pair)
     call_path = pick(points.call_path, since)
-    keeps = pick(facts.call_paths.met, call_path)
-    dense, total = np.zeros(len(facts.call_paths), dtype), np.zeros(pair.size, dtype)
+    keeps = pick(facts.call_paths.whole.met, call_path)
+    dense, total = np.zeros(len(facts.call_paths.whole), dtype), np.zeros(pair.size, dtype)
     causing, other = (Maps(m.end, m.call_path, m.time) for m in (times, others[1]))
     out = Maps(np.zeros(pair.size, np.int64), np.zeros(1 << 12, np.int32), np.zeros(1 << 12, dtype))
     done = 0
@@ -338,4 +338,4 @@ def own_times(
     end = end[points.kind[end] == END]
     maps = Intervals(facts, quirks, points, index, spent).pruned(np.full(end.size, -1, np.int64), end)
     location = np.repeat(points.location[end], maps.end - maps.start)
-    return OwnTimes(location, facts.call_paths.creation[maps.call_path].astype(np.int32), maps.time)
+    return OwnTimes(location, facts.call_paths.whole.creation[maps.call_path].astype(np.int32), maps.time)

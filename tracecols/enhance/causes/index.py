@@ -89,7 +89,7 @@ def index_points(facts: Facts, points: CompoundTable, pairs: CompoundTable) -> P
         start=start,
         waits_before=np.concatenate([[0], np.cumsum(is_wait)]),
         waits=waits,
-        wait_path=pick(facts.call_paths.met, points.call_path[waits]),
+        wait_path=pick(facts.call_paths.whole.met, points.call_path[waits]),
         wait=points.wait[waits],
         cause_start=np.searchsorted(pairs.cause, start),
         by_waiting=by_waiting[order],

@@ -122,7 +122,12 @@ def match_causes(
     same = (location[order][1:] == location[order][:-1]) & (row[order][1:] == row[order][:-1])
     order = order[np.append(True, ~same)] if order.size else order
     kept = known[order]
-    points = Columns(kept.size, {c: of_points(c)[kept] for c in POINT})
+    of_kept = {c: of_points(c)[kept] for c in POINT}
+    if facts.call_paths.divider is not None:
+        # the call path in the period, beside that of the whole time
+        of_kept["label"] = of_kept["call_path"]
+        of_kept["call_path"] = facts.call_paths.path_of(of_kept["label"]).astype(np.int32)
+    points = Columns(kept.size, of_kept)
     kind = points.kind
 
     def of_pairs(name: str) -> NDArray[Any]:
@@ -146,7 +151,8 @@ def match_causes(
     by_cause = np.lexsort((pairs["waiting"], pairs["cause"]))
     pairs = {c: v[by_cause] for c, v in pairs.items()}
 
-    table = CompoundTable(SYNC_POINTS, len(points), {c: points[c] for c in (*SYNC_POINTS.names, "set")})
+    beside = [c for c in ("set", "label") if c in of_kept]
+    table = CompoundTable(SYNC_POINTS, len(points), {c: points[c] for c in (*SYNC_POINTS.names, *beside)})
     since = _intervals(facts, quirks, points, Columns(by_cause.size, pairs), idle_since)
     return table, CompoundTable(DELAY_PAIRS, by_cause.size, {**pairs, **since})
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from tracecols.enhance.causes.edges import EdgeCollector, PeriodEdges, join_edges
 from tracecols.enhance.causes.index import PointIndex
 from tracecols.enhance.causes.pairs import END, FORK
 from tracecols.enhance.causes.points import ThreadPoints, Times, clock, time_type
@@ -57,6 +58,8 @@ class Segments:
         One past the last.
     join_row, join_cut : (n_joins,) int64
         Rows of the JOINs, ascending within locations, and the segments that begin behind them.
+    edges : PeriodEdges, optional
+        Where phases or bins of time begin, if they divide the trace.
     """
 
     end: NDArray[np.int64]
@@ -69,6 +72,7 @@ class Segments:
     stop: NDArray[np.int64]
     join_row: NDArray[np.int64]
     join_cut: NDArray[np.int64]
+    edges: PeriodEdges | None = None
 
     def cut_of(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return the segments that begin at points of locations; -1 for point -1."""
@@ -114,6 +118,7 @@ class _Collector:
 
     def __init__(self, dtype: DTypeLike, n_call_paths: int, limit: int, n_joins: int) -> None:
         self.limit = limit
+        self.edges: EdgeCollector | None = None
         self.state = np.zeros(kernels.N_STATE, np.int64)
         self.last = np.zeros(1, dtype)
         self.open_map = open_map(dtype, n_call_paths, limit)
@@ -127,14 +132,17 @@ class _Collector:
         """Segments of the locations that are finished."""
         return int(self.state[kernels.N_SEGMENTS])
 
-    def begin(self, first_mark: int) -> None:
-        """Begin with a location, whose marks stand from `first_mark` on."""
+    def begin(self, first_mark: int, edges: EdgeCollector | None) -> None:
+        """Begin with a location, whose marks stand from `first_mark` on, and whose periods are noted by `edges`."""
+        self.edges = edges
         self.state[[kernels.N_LISTED, kernels.N_FLUSHES, kernels.IDLES]] = 0
         self.state[kernels.IN], self.state[kernels.N_MARKS] = -1, first_mark
         self.last[0] = 0
 
     def grow(self) -> None:
-        """Make room for more entries or segments."""
+        """Make room for more entries, segments or edges."""
+        if self.edges is not None:
+            self.edges.grow()
         if self.state[kernels.N_ENTRIES] + 2 * self.limit > self.segments.path.size:
             self.segments = with_room(self.segments)
         end, path, value = self.segments
@@ -148,6 +156,8 @@ class _Collector:
         """
         self.grow()
         state = self.state
+        if self.edges is not None:
+            self.edges.finish(until, state, self.last, self.open_map)
         n, at = int(state[kernels.N_LISTED]), int(state[kernels.N_ENTRIES])
         if until is not None and not state[kernels.IDLES] and state[kernels.IN] >= 0 and until > self.last[0]:
             n = kernels.add(int(state[kernels.IN]), until - self.last[0], n, *self.open_map[:4])
@@ -189,7 +199,7 @@ def segments(
     spill : Spill, optional
         Where the columns are kept; in memory if nowhere.
     """
-    tree = facts.call_paths
+    tree = facts.call_paths.whole
     n_locations = facts.n_locations
     met = tree.met.astype(np.int64)
     parent = pick(met, tree.parent.astype(np.int64))[tree.creation] if len(tree) else met
@@ -207,15 +217,18 @@ def segments(
     pool = BufferPool()
     first, begin, stop = (np.full(n_locations, -1, np.int64) for _ in range(3))
     last = np.zeros(mine.size, dtype)
+    edges: list[PeriodEdges] = []
     for k, i in enumerate(mine.tolist()):
         forgets = bool(is_worker[k]) and quirks.forgets_workers
         first[i] = collector.n_segments
-        collector.begin(int(mark_start[k]))
+        collector.begin(int(mark_start[k]), EdgeCollector.of(facts, quirks, scans[i]))
         _collect(
             facts, quirks, scans, teams, i, flush_stops[k], pool, collector, met, parent, forgets, fills and not bool(is_worker[k]), marks,
         )  # fmt: skip
         collector.finish(forgets, last_times[k] if fills and scans[i].n else None)
         stop[i], last[k] = collector.n_segments, collector.last[0]
+        if collector.edges is not None:
+            edges.append(collector.edges.found())
     # a location that nothing forgets begins behind its first event
     begin[mine] = first[mine]
     second = lookup(marks.row, facts.first_rows[mine] + 1)
@@ -237,7 +250,7 @@ def segments(
     entries = Columns(n_entries, {"call_path": path[:n_entries].copy(), "time": value[:n_entries].copy()})
     return Segments(
         end[:n].copy(), keep(entries, spill), cut, cut_time, shift, first, begin, stop, collector.joins.row[:n_found],
-        collector.joins.cut[:n_found],
+        collector.joins.cut[:n_found], None if facts.call_paths.divider is None else join_edges(edges, dtype, spill),
     )  # fmt: skip
 
 
@@ -299,7 +312,7 @@ def _collect(
     stops = times(flush_stops)
     flush_paths = np.full(stops.size, -1, np.int64)
     n_flushes = 0
-    tree = facts.call_paths
+    tree = facts.call_paths.whole
     number = met[tree.numbers[location]]
     for base, columns in walk_stacks(facts, scans, teams, location, pool, flush_stops):
         node = columns["node"]
@@ -307,7 +320,7 @@ def _collect(
             flushes = np.flatnonzero(columns["kind"] == K.BUFFER_FLUSH)
             if flushes.size:
                 # the call path of a flush stands below the one around it
-                around = pick(facts.call_paths.numbers[location], node[flushes].astype(np.int64))
+                around = pick(facts.call_paths.whole.numbers[location], node[flushes].astype(np.int64))
                 region = facts.regions.of_entry[columns["region"][flushes]]
                 n = len(facts.regions)
                 below = lookup((tree.parent.astype(np.int64) + 1) * n + tree.region, (around + 1) * n + region)
@@ -315,12 +328,11 @@ def _collect(
                 n_flushes += flushes.size
         at, n, time = 0, node.size, times(columns["time"])
         while True:
-            at = int(
-                kernels.collect_segments(
-                    time, columns["kind"], columns["region"], node, at, base, ACTION, number, parent, forgets, fills, stops,
-                    flush_paths, marks, c.joins, c.state, c.last, c.open_map, c.segments,
-                )
+            given = (
+                time, columns["kind"], columns["region"], node, at, base, ACTION, number, parent, forgets, fills, stops,
+                flush_paths, marks, c.joins, c.state, c.last, c.open_map, c.segments,
             )  # fmt: skip
+            at = int(kernels.collect_segments(*given)) if c.edges is None else c.edges.collect(*given)
             if at == n:
                 break
             c.grow()
@@ -372,7 +384,7 @@ def sum_intervals(
     inside = pruned or kernels.Inside(
         nothing, nothing, np.full(n, -1, np.int32), np.zeros(n, dtype), np.zeros(0, np.int32), np.zeros(0, dtype)
     )
-    n_call_paths = len(facts.call_paths)
+    n_call_paths = len(facts.call_paths.whole)
     limit = LIMIT if quirks.limits_maps else max(n_call_paths, 1)
     waited, filling = np.zeros(n_call_paths, dtype), open_map(dtype, n_call_paths, limit)
     room = max(1 << 18, 32 * n, 2 * limit)

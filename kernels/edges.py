@@ -1,0 +1,445 @@
+"""Where the periods of one location begin between its synchronisation points, and the time of intervals by call path and period.
+
+Times are float64 seconds or int64 ticks, in one call all the same, as in `kernels.segments`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.kernels.actions import FLUSH, JOIN, NOTHING, ON_OFF, POP, PUSH
+from tracecols.kernels.kernel import kernel, part
+from tracecols.kernels.segments import (
+    CUT,
+    END_IN_TEAM,
+    IN,
+    JOIN_TEAM,
+    LEAVE_TEAM,
+    N_FLUSHES,
+    N_LISTED,
+    N_MARKS,
+    N_SEGMENTS,
+    REQUEST,
+    collect_segments,
+)
+from tracecols.kernels.segments import FORK as FORK_TEAM
+
+# state carried from batch to batch; what was counted early, and at whose expense; whether there is no room for more edges
+N_EDGES, PERIOD, EARLY, ABOVE, IS_FULL, N_STATE = range(6)
+
+
+class Dividing(NamedTuple):
+    """What divides the time of a location.
+
+    Attributes
+    ----------
+    bins : (n_bins - 1,) float64 or int64
+        When all bins but the first begin; nothing where phases divide it.
+    node_period : (n_nodes,) int32
+        Phase of each of the location's own call paths; -1 outside.
+    begin, end : (n_phases,) as `bins`
+        Of the phases that the location begins itself.
+    """
+
+    bins: NDArray[Any]
+    node_period: NDArray[np.int32]
+    begin: NDArray[Any]
+    end: NDArray[Any]
+
+
+class Edges(NamedTuple):
+    """Where periods of a location begin, in order.
+
+    Attributes
+    ----------
+    time : (n_edges,) float64 or int64
+    period : (n_edges,) int32
+        The period that begins.
+    segment : (n_edges,) int64
+        The segment that an edge lies in.
+    end : (n_edges,) int64
+        One past the last entry of each.
+    path, value : (n_entries,) int32, as `time`
+        The time of the segment until the edge, by call path; several entries of a call path are added up.
+    """
+
+    time: NDArray[Any]
+    period: NDArray[np.int32]
+    segment: NDArray[np.int64]
+    end: NDArray[np.int64]
+    path: NDArray[np.int32]
+    value: NDArray[Any]
+
+
+@part
+def _charges(what):
+    """Whether time is counted at what such events do."""
+    return what != NOTHING and what != REQUEST
+
+
+@part
+def _has_room(n_edges, n_listed, edges, state):
+    """Whether so many edges can be noted in a segment that holds so many call paths."""
+    k = state[N_EDGES]
+    filled = edges.end[k - 1] if k > 0 else np.int64(0)
+    return k + n_edges <= edges.time.size and filled + n_edges * (n_listed + 3) <= edges.path.size
+
+
+@part
+def _note(t, period, segment, n, own, own_time, late, edges, state, early_until, open_map):
+    """Note an edge: what the open map holds, and what the call path `own` has since then.
+
+    Parameters
+    ----------
+    t : float or int
+        When it is.
+    period : int
+        The period that begins.
+    segment, n : int
+        Segment it lies in; how many entries of the map belong to it.
+    own, own_time : int, float or int
+        -1 none.
+    late : bool
+        Whether what was counted early, up to `early_until`, is taken back as far as it lies behind the edge.
+    edges : Edges, written
+    state : (N_STATE,) int64
+    early_until : (1,) as `t`
+    open_map : segments.OpenMap
+    """
+    k = state[N_EDGES]
+    at = edges.end[k - 1] if k > 0 else np.int64(0)
+    for j in range(n):
+        edges.path[at] = open_map.path[j]
+        edges.value[at] = open_map.value[j]
+        at += 1
+    if own >= 0:
+        edges.path[at] = own
+        edges.value[at] = own_time
+        at += 1
+    if late and t < early_until[0]:
+        if state[EARLY] >= 0:
+            edges.path[at] = state[EARLY]
+            edges.value[at] = t - early_until[0]
+            at += 1
+        if state[ABOVE] >= 0:
+            edges.path[at] = state[ABOVE]
+            edges.value[at] = early_until[0] - t
+            at += 1
+    edges.time[k] = t
+    edges.period[k] = period
+    edges.segment[k] = segment
+    edges.end[k] = at
+    state[N_EDGES] = k + 1
+    state[PERIOD] = period
+
+
+@kernel
+def collect_with_edges(
+    dividing, edges, edge_state, early_until, time, kind, region, node, start, base_row, action, number, parent, forgets, fills,
+    stop_times, flush_paths, marks, joins, state, last, open_map, segments,
+):  # fmt: skip
+    """Collect the segments of a location as without periods, and note where each period begins.
+
+    A period begins in front of the event that ends its first time, behind the cuts there. The time between a FORK and an ENTER, or an EXIT and a JOIN,
+    lies where it is, though all of it is counted at the ENTER or the EXIT; of phases it belongs to those of the region.
+
+    Parameters
+    ----------
+    dividing : Dividing
+    edges : Edges, written
+    edge_state : (N_STATE,) int64
+    early_until : (1,) as `time`
+        Until when time was counted early.
+    time, kind, region, node, start, base_row, action, number, parent, forgets, fills, stop_times, flush_paths, marks, joins, state, last, open_map, segments
+        As for `segments.collect_segments`.
+
+    Returns
+    -------
+    int
+        The event to go on with: the number of events, or less where arrays are full.
+    """
+    bins, node_period, begin, end = dividing
+    by_time = node_period.size == 0
+    i = start
+    while i < time.size:
+        # the next event in front of which a period begins
+        next_bin, j = edge_state[PERIOD], i
+        if by_time:
+            while next_bin < bins.size and j < time.size and (time[j] < bins[next_bin] or not _charges(action[kind[j]])):
+                j += 1
+            if next_bin == bins.size:
+                j = time.size
+        else:
+            now_in = edge_state[PERIOD]
+            while j < time.size and (node[j] < 0 or node_period[node[j]] == now_in or not _charges(action[kind[j]])):
+                j += 1
+        if j > i:
+            mark, n_flushes = state[N_MARKS], state[N_FLUSHES]
+            i = collect_segments(
+                time[:j], kind, region, node, i, base_row, action, number, parent, forgets, fills, stop_times, flush_paths, marks,
+                joins, state, last, open_map, segments,
+            )  # fmt: skip
+            for m in range(mark, state[N_MARKS]):
+                if marks.what[m] == LEAVE_TEAM or marks.what[m] == END_IN_TEAM:
+                    at = marks.row[m] - base_row
+                    c = number[node[at]]
+                    early_until[0] = time[at] + marks.value[m]
+                    edge_state[EARLY] = c
+                    edge_state[ABOVE] = parent[c] if marks.what[m] == LEAVE_TEAM else np.int64(-1)
+            if state[N_FLUSHES] > n_flushes and stop_times[state[N_FLUSHES] - 1] > early_until[0]:
+                early_until[0] = stop_times[state[N_FLUSHES] - 1]
+                edge_state[EARLY], edge_state[ABOVE] = flush_paths[state[N_FLUSHES] - 1], np.int64(-1)
+            if i < j or j == time.size:
+                return i
+        mark = state[N_MARKS]
+        here = mark < marks.row.size and marks.row[mark] == base_row + j
+        what, mine = action[kind[j]], np.int64(marks.what[mark]) if here else np.int64(-1)
+        now, before, nothing = time[j], last[0], last.dtype.type(0)
+        n, segment = state[N_LISTED], state[N_SEGMENTS]
+        c = number[node[j]] if node[j] >= 0 else np.int64(-1)
+        above = parent[c] if c >= 0 else np.int64(-1)
+        if what == ON_OFF:
+            what = np.uint8(PUSH) if region[j] >= 0 else np.uint8(POP)
+        own = c
+        if what == PUSH:
+            own = above if above >= 0 or not fills else c
+            if mine == JOIN_TEAM:
+                own = np.int64(-1)
+        forked = marks.value[mark] if mine == FORK_TEAM or mine == JOIN_TEAM else nothing
+        if mine == CUT:
+            n, segment = np.int64(0), segment + 1
+        n_new = 2
+        if by_time:
+            n_new = 0
+            while next_bin + n_new < bins.size and bins[next_bin + n_new] <= now:
+                n_new += 1
+        if not _has_room(n_new, n + 1, edges, edge_state):
+            edge_state[IS_FULL] = 1
+            return j
+        if by_time:
+            while next_bin < bins.size and bins[next_bin] <= now and bins[next_bin] <= now - forked:
+                t = bins[next_bin]
+                _note(
+                    t, next_bin + 1, segment, n, own, max(t - before, nothing), True, edges, edge_state, early_until, open_map
+                )
+                next_bin += 1
+        else:
+            # the phase before may have ended with an event that does not tell what is around it
+            p, was = np.int64(node_period[node[j]]), edge_state[PERIOD]
+            t = max(before, early_until[0])
+            if what == PUSH and p >= 0 and p < begin.size and begin[p] == now:
+                if was >= 0 and was < end.size and end[was] < now:
+                    _note(
+                        t, np.int64(-1), segment, n, own, max(t - before, nothing), True, edges, edge_state, early_until, open_map
+                    )
+                t = now - forked
+            _note(t, p, segment, n, own, max(t - before, nothing), True, edges, edge_state, early_until, open_map)
+        if by_time and next_bin < bins.size and bins[next_bin] <= now:
+            # in the time since the FORK, which is counted at once
+            i = collect_segments(
+                time[: j + 1], kind, region, node, j, base_row, action, number, parent, forgets, fills, stop_times, flush_paths,
+                marks, joins, state, last, open_map, segments,
+            )  # fmt: skip
+            while i > j and next_bin < bins.size and bins[next_bin] <= now:
+                t = bins[next_bin]
+                _note(
+                    t, next_bin + 1, state[N_SEGMENTS], state[N_LISTED], c, t - now, False, edges, edge_state, early_until,
+                    open_map,
+                )  # fmt: skip
+                next_bin += 1
+            if i == j:
+                return j
+    return i
+
+
+@kernel
+def note_last_edges(dividing, edges, edge_state, early_until, own, until, state, last, open_map):
+    """Note the beginnings of bins behind the last event of a location.
+
+    Parameters
+    ----------
+    dividing, edges, edge_state, early_until, state, last, open_map
+        As for `collect_with_edges`.
+    own : int
+        The call path for which the time until the end counts; -1 none.
+    until : float or int
+        The end.
+
+    Returns
+    -------
+    bool
+        Whether there was room for all.
+    """
+    bins, nothing = dividing.bins, last.dtype.type(0)
+    first = edge_state[PERIOD]
+    if dividing.node_period.size or first >= bins.size:
+        return True
+    if not _has_room(bins.size - first, state[N_LISTED], edges, edge_state):
+        edge_state[IS_FULL] = 1
+        return False
+    for k in range(first, bins.size):
+        own_time = max(min(bins[k], until) - last[0], nothing)
+        _note(
+            bins[k], k + 1, state[N_SEGMENTS], state[N_LISTED], own, own_time, True, edges, edge_state, early_until, open_map
+        )
+    return True
+
+
+class Waits(NamedTuple):
+    """Waits in the order of their points: (n,) int32, and float64 or int64: call path, begin, how long."""
+
+    path: NDArray[np.int32]
+    begin: NDArray[Any]
+    wait: NDArray[Any]
+
+
+class Part(NamedTuple):
+    """A part of a call inside of each interval: (n,) int32, and float64 or int64: its call path (-1 none), begin and end."""
+
+    path: NDArray[np.int32]
+    begin: NDArray[Any]
+    end: NDArray[Any]
+
+
+class Spans(NamedTuple):
+    """Intervals between cuts that lie in several periods.
+
+    Attributes
+    ----------
+    first, stop : (n,) int64
+        First segment of each, and one past its last.
+    edge, edge_stop : (n,) int64
+        The first edge inside, and one past the last of the location.
+    period : (n,) int32
+        The period it begins in.
+    wait, wait_stop : (n,) int64
+        First of the waits inside, and one past the last, which are taken off.
+    less, more : Part
+        What else is taken off, at the begin; and what is added, at the end, where it may lie behind the last cut.
+    """
+
+    first: NDArray[np.int64]
+    stop: NDArray[np.int64]
+    edge: NDArray[np.int64]
+    edge_stop: NDArray[np.int64]
+    period: NDArray[np.int32]
+    wait: NDArray[np.int64]
+    wait_stop: NDArray[np.int64]
+    less: Part
+    more: Part
+
+
+class Found(NamedTuple):
+    """Time of intervals by period and call path, written: (n,) int64, int32, int32, float64 or int64."""
+
+    interval: NDArray[np.int64]
+    period: NDArray[np.int32]
+    path: NDArray[np.int32]
+    value: NDArray[Any]
+
+
+@part
+def _overlap(begin, end, since, is_first, until, is_last):
+    """Return how much of a time lies between two edges."""
+    low = begin if is_first else max(begin, since)
+    high = end if is_last else min(end, until)
+    return max(high - low, low - low)
+
+
+@part
+def _put(c, x, n, dense, listed, is_listed):
+    """Add a time to that of a call path; return how many call paths there are."""
+    if not is_listed[c]:
+        is_listed[c] = True
+        listed[n] = c
+        n += 1
+    dense[c] += x
+    return n
+
+
+@kernel
+def sum_periods(start, n_found, spans, waits, segments, edges, dense, listed, is_listed, found):
+    """Add up the time of intervals by period and call path, from edge to edge, as far as it is positive.
+
+    Parameters
+    ----------
+    start : int
+        Interval to begin with.
+    n_found : (1,) int64
+        How much is found.
+    spans : Spans
+    waits : Waits
+    segments : segments.Maps
+        As `collect_with_edges` makes them, of several locations one after the other.
+    edges : Edges
+        Of the same.
+    dense, listed, is_listed : (n_call_paths,) as the times, int32, bool
+        Zeros; scratch; false.
+    found : Found, written
+
+    Returns
+    -------
+    int
+        The interval to go on with: n, or less where `found` is full.
+    """
+    nothing = dense.dtype.type(0)
+    for i in range(start, spans.first.size):
+        filled, full = n_found[0], False
+        at, stop, w = spans.first[i], spans.stop[i], spans.wait[i]
+        period, since, is_first, n = spans.period[i], nothing, True, 0
+        e = spans.edge[i]
+        while True:
+            has_edge = e < spans.edge_stop[i]
+            until = edges.time[e] if has_edge else nothing
+            inside = has_edge and edges.segment[e] < stop
+            is_last = not (inside or (has_edge and spans.more.path[i] >= 0 and until < spans.more.end[i]))
+            target = edges.segment[e] if inside else stop
+            for k in range(segments.end[at - 1] if at > 0 else np.int64(0), segments.end[target - 1] if target > at else np.int64(0)):
+                n = _put(segments.path[k], segments.value[k], n, dense, listed, is_listed)
+            at = max(at, target)
+            low, high = np.int64(0), np.int64(0)
+            if inside and segments.end[at] > (segments.end[at - 1] if at > 0 else np.int64(0)):
+                # what a thread has forgotten is in no segment
+                low, high = edges.end[e - 1] if e > 0 else np.int64(0), edges.end[e]
+            for k in range(low, high):
+                n = _put(edges.path[k], edges.value[k], n, dense, listed, is_listed)
+            while w < spans.wait_stop[i] and (is_last or waits.begin[w] < until):
+                stops = waits.begin[w] + waits.wait[w]
+                x = _overlap(waits.begin[w], stops, since, is_first, until, is_last)
+                n = _put(waits.path[w], -x, n, dense, listed, is_listed)
+                if not is_last and stops > until:
+                    break
+                w += 1
+            c = spans.less.path[i]
+            if c >= 0:
+                x = _overlap(spans.less.begin[i], spans.less.end[i], since, is_first, until, is_last)
+                n = _put(c, -x, n, dense, listed, is_listed)
+            c = spans.more.path[i]
+            if c >= 0:
+                x = _overlap(spans.more.begin[i], spans.more.end[i], since, is_first, until, is_last)
+                n = _put(c, x, n, dense, listed, is_listed)
+            full = full or filled + n > found.path.size
+            for j in range(n):
+                c = listed[j]
+                if dense[c] > 0 and not full:
+                    found.interval[filled] = i
+                    found.period[filled] = period
+                    found.path[filled] = c
+                    found.value[filled] = dense[c]
+                    filled += 1
+                dense[c] = nothing
+                is_listed[c] = False
+            n = 0
+            if is_last or full:
+                break
+            for k in range(low, high):
+                n = _put(edges.path[k], -edges.value[k], n, dense, listed, is_listed)
+            period, since, is_first = edges.period[e], until, False
+            e += 1
+        if full:
+            return i
+        n_found[0] = filled
+    return spans.first.size

@@ -1,0 +1,220 @@
+"""Root causes by phase and by bin of time: worked out by hand, and what must hold."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import numpy as np
+import pytest
+from test_periods import analyze, assert_same, by_period, converted, loop, shared_traces_or_skip  # noqa: F401
+from test_root_causes import INIT, RECV, SEND, A, B, late_twice
+
+from tracecols.enhance.call_paths import PeriodCallPaths
+from tracecols.enhance.causes.delays import Intervals
+from tracecols.enhance.causes.periods import divide_cells, period_times
+from tracecols.enhance.causes.quirks import NONE
+from tracecols.enhance.explain import explain
+from tracecols.enhance.model import enhance
+from tracecols.enhance.periods import ask
+from tracecols.kernels import edges as kernels
+from tracecols.patterns.engine import analyze_model
+from tracecols.patterns.periods import LEFT_OUT
+from tracecols.testing import Program
+
+
+def ticks(cube, name):
+    return {key: round(value * cube.resolution) for key, value in by_period(cube, name).items()}
+
+
+# -- by hand -------------------------------------------------------------------------------------------------------------
+
+
+def test_bins__have_the_costs_of_delays_where_the_time_that_is_charged_lies():
+    with late_twice().trace() as trace:
+        cube = analyze(trace.store, "scalasca", bins=4)  # of 5 ticks each
+        assert_same(analyze_model(enhance(trace.store, 1), "scalasca"), cube)
+    # A of rank 0 from 1 to 11: 6 in proportion to 4, 5 and 1
+    assert ticks(cube, "delay_latesender_longterm") == {(A, 0, 0): 2, (A, 0, 1): 3, (A, 0, 2): 1}
+    # rank 1: of MPI_Recv 11..12 is no wait
+    assert ticks(cube, "delay_latesender") == {
+        (A, 0, 0): 2, (A, 0, 1): 3, (A, 0, 2): 1, (A, 1, 0): 1, (RECV, 1, 2): 1, (B, 1, 2): 2,
+    }  # fmt: skip
+    # rank 2 waits from 4 to 14, 6 of these 10 indirectly; rank 1 from 5 to 11
+    assert ticks(cube, "mpi_wait_indirect_latesender") == {(RECV, 2, 0): 1, (RECV, 2, 1): 3, (RECV, 2, 2): 2}
+    assert ticks(cube, "mpi_wait_propagating_ls") == {(RECV, 1, 1): 5, (RECV, 1, 2): 1}
+    assert ticks(cube, "mpi_wait_terminal_ls") == {(RECV, 2, 0): 1, (RECV, 2, 1): 5, (RECV, 2, 2): 4}
+    assert ticks(cube, "critical_path") == {
+        (INIT, 0, 0): 1, (A, 0, 0): 4, (A, 0, 1): 5, (A, 0, 2): 1, (RECV, 1, 2): 1, (B, 1, 2): 2, (SEND, 1, 2): 1,
+    }  # fmt: skip
+    activities = ticks(cube, "critical_path_activities")
+    assert [activities[A, 0, k] for k in range(3)] == [4, 5, 1]
+    assert activities[RECV, 2, 2] == 1
+
+
+def test_phases__have_the_critical_path_and_delays_of_each_iteration():
+    with loop().trace() as trace:
+        for of in ("scalasca", "exact"):
+            cube = analyze(trace.store, of, phases="step")
+            assert_same(analyze_model(enhance(trace.store, 1), of), cube)
+    # the receiver waits 1, 2, 3 ticks; the sender was in step, since the message before, for 0 + 2, 6 + 3, 5 + 4 ticks of the step before and this one
+    found = ticks(cube, "delay_latesender_aggregate")
+    exact = [1 + 2 * 6 / 9, 2 * 3 / 9 + 3 * 5 / 9, 3 * 4 / 9]
+    assert sum(found.values()) == 6
+    assert [sum(v for (_, _, phase), v in found.items() if phase == k) for k in range(3)] == pytest.approx(exact, abs=1)
+    assert all(path.startswith("main/step") for path, _, _ in found)
+    # 10 ticks in each step, and what is around
+    path = ticks(cube, "critical_path")
+    assert {k: sum(v for (_, _, phase), v in path.items() if phase == k) for k in (0, 1, 2)} == {0: 10, 1: 10, 2: 10}
+
+
+def test_note__says_what_is_left_out_and_why():
+    with loop().trace() as trace:
+        cube = trace.analyze(phases="step")
+    assert cube.facts["counts"][LEFT_OUT] == 1 and "computational imbalance" in LEFT_OUT and "do not add up" in LEFT_OUT
+    assert "delay" in cube.properties.id and "imbalance" not in cube.properties.id
+
+
+def test_faces__tell_when_the_critical_path_and_costs_of_delays_are(tmp_path):
+    from click.testing import CliRunner
+
+    from tracecols.cli import group
+
+    with loop().trace() as trace:
+        cube = trace.analyze(phases="step")
+    over_time = (cube.over_time("critical_path", by="total") * cube.resolution).round()
+    assert over_time.to_numpy().ravel().tolist() == [10, 10, 10]
+    assert (cube.over_time("delay", by="rank") * cube.resolution).round().to_numpy().sum() == 6
+    path = tmp_path / "run.severity"
+    path = cube.save(path)
+    shown = CliRunner().invoke(group, ["show", str(path), "-p", "critical_path", "--over-time"])
+    assert shown.exit_code == 0 and "Bars are 3 phases of step" in shown.output and "█" in shown.output
+    more = cube.frame("critical_path_imbalance", by_period=True)
+    assert set(more.phase) <= {-1, 0, 1, 2} and more.value.sum() == pytest.approx(cube.total("critical_path_imbalance"))
+
+
+def test_threads__that_another_forks_are_on_the_critical_path_in_the_phase_of_the_fork():
+    program = Program(processes=1, threads=2)
+    master, worker = program.locations
+    master.enter(0, "main")
+    for k in range(2):
+        t = 10 + 40 * k
+        master.enter(t, "step").fork(t + 2).begin_team(t + 2).enter(t + 3, "!$omp parallel @a.c:1")
+        worker.begin_team(t + 2).enter(t + 4, "!$omp parallel @a.c:1").enter(t + 5, "work").leave(t + 15 + k)
+        master.enter(t + 5, "!$omp implicit barrier @a.c:9").leave(t + 18)
+        worker.enter(t + 16 + k, "!$omp implicit barrier @a.c:9").leave(t + 18).leave(t + 20).end_team(t + 21)
+        master.leave(t + 20).end_team(t + 21).join(t + 22).leave(t + 25)
+    master.leave(100)
+    with program.trace() as trace:
+        cube = analyze(trace.store, "exact", phases="step")
+        assert_same(analyze_model(enhance(trace.store, 1), "exact"), cube)
+    found = cube.frame("critical_path", call_path="main/step/!$omp parallel @a.c:1/work", by_period=True)
+    assert found.phase.tolist() == [0, 1] and set(found.thread) == {1}
+    assert (found.value * cube.resolution).round().tolist() == [10, 11]
+
+
+def test_explain__has_the_steps_that_divide_root_causes():
+    from click.testing import CliRunner
+
+    from tracecols.cli import group
+
+    with loop().trace() as trace:
+        run = ["analyze", str(trace.path), "--explain", "--bins", "3"]
+        plan = CliRunner().invoke(group, run, env={"COLUMNS": "200"}).output
+        bounds = [
+            {step.name: step.n_bytes for step in explain(trace.store, ["run_causes"], of)} for of in (False, True)
+        ]
+    assert all(step in plan for step in ("divide_own_times", "find_arising", "divide_causes", "divide_run"))
+    assert set(bounds[0]) == set(bounds[1]) >= {"divide_own_times", "divide_run"}
+
+
+# -- what must hold ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["hybrid_2x3", "omp_nested", "sweep3d_4"])
+def test_bins__are_each_filled_by_the_critical_path(converted, name):  # noqa: F811
+    import tracecols
+
+    cube = analyze(tracecols.open(converted(name)).store, "exact", bins=37)
+    on_path = cube.period_cells["critical_path"]
+    np.testing.assert_array_equal(
+        np.bincount(on_path.period, on_path.value, 37), cube.periods.end_time - cube.periods.begin_time
+    )
+    for part in ("mpi_wait_terminal_ls", "mpi_wait_direct_latesender", "intra_partition_imbalance", "delay"):
+        if part in cube.period_cells:
+            assert (cube.period_cells[part].value > 0).all(), part
+
+
+@pytest.mark.parametrize("divided", [{"bins": 37}, {"phases": "h_*"}, {"phases": "from:h_latesender"}])
+def test_intervals__have_the_time_of_all_periods(converted, divided):  # noqa: F811
+    """Between any two points the times of periods add up to that of the whole; edges change no segment."""
+    import tracecols
+
+    store = tracecols.open(converted("hybrid_2x3")).store
+    whole, model = (enhance(store, 1, None, ask(**of)).with_quirks(NONE) for of in ({}, divided))
+    spent, points, index = (model.get(name) for name in ("segments", "sync_points", "point_index"))
+    plain = whole.get("segments")
+    assert plain.edges is None and spent.edges.time.size
+    np.testing.assert_array_equal(plain.cut_time, spent.cut_time)
+    for column in ("call_path", "time"):
+        np.testing.assert_array_equal(plain.entries.column(column), spent.entries.column(column))
+    since = np.flatnonzero(points.location[1:] == points.location[:-1])
+    location = points.location[since]
+    # from each point to the end of its location
+    until = index.start[1:][location] - 1
+    intervals = Intervals(model.facts, NONE, points, index, spent)
+    times = intervals.spent(since, until)
+    found = period_times(
+        model.facts, NONE, points, index, spent, location, intervals.first(since, until), intervals.stop(until)
+    )
+    n, met = len(model.call_paths.whole), model.call_paths.whole.creation
+    of = np.repeat(np.arange(since.size), times.end - times.start)
+    expected = np.zeros((since.size, n), np.int64)
+    np.add.at(expected, (of, met[times.call_path]), times.time)
+    sums = np.zeros_like(expected)
+    np.add.at(sums, (found.key // n, found.key % n), found.ticks)
+    many = ~found.is_single
+    assert many.any() and (found.period[~many] >= -1).all()
+    np.testing.assert_array_equal(sums[many], expected[many])
+
+
+def test_divide_cells__parts_add_up_to_the_last_bit_in_any_order():
+    rng = np.random.default_rng(5)
+    with loop().trace() as trace:
+        labels = enhance(trace.store, 1, None, ask(bins=4)).call_paths
+    assert isinstance(labels, PeriodCallPaths)
+    value = np.concatenate([rng.random(50) * 10.0 ** rng.integers(-3, 18, 50), [0.0, 7.0, -2.5, 2.0**60 + 2**12, 1.0]])
+    cell = rng.integers(0, value.size - 1, 2000)
+    weight = rng.random(2000) - 0.1
+    for values in (value, np.rint(np.clip(value, -(2.0**62), 2.0**62)).astype(np.int64) + (1 << 61)):
+        of, _, part = divide_cells(
+            labels, values, np.zeros(value.size, np.int32), cell, rng.integers(0, 16, 2000), weight
+        )
+        mixed = rng.permutation(of.size)
+        sums = np.zeros(value.size, values.dtype)
+        np.add.at(sums, of[mixed], part[mixed])
+        np.testing.assert_array_equal(sums, values)
+        assert np.bincount(of, minlength=value.size)[-1] == 1  # without any weight
+
+
+def test_kernels__compiled_and_plain_agree():
+    with loop().trace() as trace:
+        found = [analyze(trace.store, "exact", **of).frame(by_period=True) for of in ({"bins": 7}, {"phases": "step"})]
+        with (
+            mock.patch.object(kernels, "collect_with_edges", kernels.collect_with_edges.py_func),
+            mock.patch.object(kernels, "note_last_edges", kernels.note_last_edges.py_func),
+            mock.patch.object(kernels, "sum_periods", kernels.sum_periods.py_func),
+        ):
+            plain = [
+                analyze(trace.store, "exact", **of).frame(by_period=True) for of in ({"bins": 7}, {"phases": "step"})
+            ]
+    assert all(a.equals(b) for a, b in zip(found, plain, strict=True))
+
+
+def test_edges__find_room_however_many_there_are():
+    """Arrays begin small and grow; the edges are the same."""
+    with loop(20).trace() as trace:
+        whole = analyze(trace.store, "exact", bins=100)
+        assert_same(analyze_model(enhance(trace.store, 1), "exact"), whole)
+        with mock.patch("tracecols.enhance.causes.edges.ROOM", 4):
+            small = analyze(trace.store, "exact", bins=100)
+    assert small.frame(by_period=True).equals(whole.frame(by_period=True))
