@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.kernels.actions import FLUSH, JOIN, NOTHING, ON_OFF, POP, PUSH
+from tracecols.kernels.actions import NOTHING, ON_OFF, POP, PUSH
 from tracecols.kernels.kernel import kernel, part
 from tracecols.kernels.segments import (
     CUT,
     END_IN_TEAM,
-    IN,
     JOIN_TEAM,
     LEAVE_TEAM,
     N_FLUSHES,
@@ -168,7 +167,9 @@ def collect_with_edges(
         # the next event in front of which a period begins
         next_bin, j = edge_state[PERIOD], i
         if by_time:
-            while next_bin < bins.size and j < time.size and (time[j] < bins[next_bin] or not _charges(action[kind[j]])):
+            while (
+                next_bin < bins.size and j < time.size and (time[j] < bins[next_bin] or not _charges(action[kind[j]]))
+            ):
                 j += 1
             if next_bin == bins.size:
                 j = time.size
@@ -223,7 +224,17 @@ def collect_with_edges(
             while next_bin < bins.size and bins[next_bin] <= now and bins[next_bin] <= now - forked:
                 t = bins[next_bin]
                 _note(
-                    t, next_bin + 1, segment, n, own, max(t - before, nothing), True, edges, edge_state, early_until, open_map
+                    t,
+                    next_bin + 1,
+                    segment,
+                    n,
+                    own,
+                    max(t - before, nothing),
+                    True,
+                    edges,
+                    edge_state,
+                    early_until,
+                    open_map,
                 )
                 next_bin += 1
         else:
@@ -233,7 +244,17 @@ def collect_with_edges(
             if what == PUSH and p >= 0 and p < begin.size and begin[p] == now:
                 if was >= 0 and was < end.size and end[was] < now:
                     _note(
-                        t, np.int64(-1), segment, n, own, max(t - before, nothing), True, edges, edge_state, early_until, open_map
+                        t,
+                        np.int64(-1),
+                        segment,
+                        n,
+                        own,
+                        max(t - before, nothing),
+                        True,
+                        edges,
+                        edge_state,
+                        early_until,
+                        open_map,
                     )
                 t = now - forked
             _note(t, p, segment, n, own, max(t - before, nothing), True, edges, edge_state, early_until, open_map)
@@ -283,7 +304,17 @@ def note_last_edges(dividing, edges, edge_state, early_until, own, until, state,
     for k in range(first, bins.size):
         own_time = max(min(bins[k], until) - last[0], nothing)
         _note(
-            bins[k], k + 1, state[N_SEGMENTS], state[N_LISTED], own, own_time, True, edges, edge_state, early_until, open_map
+            bins[k],
+            k + 1,
+            state[N_SEGMENTS],
+            state[N_LISTED],
+            own,
+            own_time,
+            True,
+            edges,
+            edge_state,
+            early_until,
+            open_map,
         )
     return True
 
@@ -397,7 +428,10 @@ def sum_periods(start, n_found, spans, waits, segments, edges, dense, listed, is
             inside = has_edge and edges.segment[e] < stop
             is_last = not (inside or (has_edge and spans.more.path[i] >= 0 and until < spans.more.end[i]))
             target = edges.segment[e] if inside else stop
-            for k in range(segments.end[at - 1] if at > 0 else np.int64(0), segments.end[target - 1] if target > at else np.int64(0)):
+            for k in range(
+                segments.end[at - 1] if at > 0 else np.int64(0),
+                segments.end[target - 1] if target > at else np.int64(0),
+            ):
                 n = _put(segments.path[k], segments.value[k], n, dense, listed, is_listed)
             at = max(at, target)
             low, high = np.int64(0), np.int64(0)
