@@ -207,6 +207,7 @@ def campaign(archive: Path, folder: Path, client: Any, kills: int, seed: int) ->
         wrong += work()
         seconds.append(time.monotonic() - begin)
     for number in range(kills):
+        print(f"kill {number}: {met} met workers at work, {len(wrong)} failures so far", flush=True)
         # of three one is a conversion
         k = int(number % 3 == 1)
         found, hit = kill_one(client, works[k], chance.uniform(0, seconds[k]), chance)

@@ -162,6 +162,24 @@ def test_workers__killed_at_random_moments(archive, client, tmp_path, several):
 
 
 @pytest.mark.slow
+def test_local_workers__end_though_dask_loses_count_of_them(monkeypatch):
+    """Seen once in a campaign of kills: all had ended, and the result was there."""
+    from distributed import LocalCluster
+
+    closed, close = [], LocalCluster.close
+
+    def failing(self, *given):
+        close(self, *given)
+        closed.append(True)
+        raise KeyError("tcp://127.0.0.1:1")
+
+    monkeypatch.setattr(LocalCluster, "close", failing)
+    with local_workers(1) as client:
+        assert len(client.nthreads()) == 1
+    assert closed
+
+
+@pytest.mark.slow
 def test_client__that_dies_leaves_scratch_for_the_next_run_to_remove(trace, client, tmp_path):
     words = [
         sys.executable,

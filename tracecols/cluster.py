@@ -579,10 +579,17 @@ def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
 
     with tempfile.TemporaryDirectory(prefix="tracecols-workers-") as folder, dask.config.set(
         {"distributed.nanny.pre-spawn-environ": MALLOC, "temporary-directory": folder, **QUIET}
-    ), LocalCluster(
-        n_workers=n, threads_per_worker=threads, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50, local_directory=folder,
-    ) as cluster, distributed.Client(cluster) as client:  # fmt: skip
-        yield client
+    ):  # fmt: skip
+        cluster = LocalCluster(
+            n_workers=n, threads_per_worker=threads, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50, local_directory=folder,
+        )  # fmt: skip
+        try:
+            with distributed.Client(cluster) as client:
+                yield client
+        finally:
+            # when all have ended it may fail to strike a lost worker off its list that was never on it
+            with suppress(KeyError):
+                cluster.close()
 
 
 def _address_in(path: Path, seconds: float) -> str:
