@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from benchmarks.process import held, peak, reset_peak
 
 QUERIES = (
     "select send_location, recv_location, sum(length) as n from messages group by all",
@@ -89,13 +90,12 @@ def with_dask(trace: Any) -> str:
 
 def events(trace: Any) -> str:
     """Make a frame of all events with all pointer columns."""
-    frame = trace.frame("events", raw=True)
-    return _of_a_frame(frame)
+    return _memory_of(trace, lambda: trace.frame("events", raw=True))
 
 
 def events_for_people(trace: Any) -> str:
     """Make a frame of all events, with the columns for people besides."""
-    return _of_a_frame(trace.events)
+    return _memory_of(trace, lambda: trace.events)
 
 
 def sql_over_events(trace: Any) -> str:
@@ -115,9 +115,14 @@ def _answers(*numbers: Any) -> str:
     return ", ".join(str(int(n)) for n in numbers)
 
 
-def _of_a_frame(frame: Any) -> str:
-    n, most = frame.memory_usage(deep=True).sum(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return f"{len(frame):,} rows, frame {n / 1e9:.2f} GB, the process {most / n:.2f} times as much"
+def _memory_of(trace: Any, make: Callable[[], Any]) -> str:
+    """Say what a frame takes, and how much more the process held while it was made, beyond the scan."""
+    _ = trace.model
+    before = held()
+    reset_peak()
+    frame = make()
+    n = sum(frame[c].to_numpy().nbytes for c in frame)
+    return f"{len(frame):,} rows, frame {n / 1e9:.2f} GB; beyond the scan {(peak() - before) / n:.2f} times as much"
 
 
 WAYS: dict[str, Callable[[Any], str]] = {
