@@ -121,8 +121,11 @@ def _memory_of(trace: Any, make: Callable[[], Any]) -> str:
     before = held()
     reset_peak()
     frame = make()
-    n = sum(frame[c].to_numpy().nbytes for c in frame)
-    return f"{len(frame):,} rows, frame {n / 1e9:.2f} GB; beyond the scan {(peak() - before) / n:.2f} times as much"
+    most, n = peak(), sum(frame[c].to_numpy().nbytes for c in frame)
+    found = f"{len(frame):,} rows, frame {n / 1e9:.2f} GB"
+    return (
+        found if before is None else f"{found}; beyond the scan {(most - before) / n:.2f} times as much"
+    )
 
 
 WAYS: dict[str, Callable[[Any], str]] = {
