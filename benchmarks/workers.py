@@ -1,6 +1,6 @@
 """Analyse on worker processes: compare with threads, and kill workers at random moments.
 
-`python -m benchmarks.workers equal ARCHIVE ...` compares cubes and stores, bit for bit, with those of threads.
+`python -m benchmarks.workers equal ARCHIVE ...` compares cubes and stores, bit for bit, with those of threads; of a STORE only the cubes.
 `python -m benchmarks.workers kill --kills 30` kills a worker in each of so many analyses and conversions, and compares what comes of it.
 `python -m benchmarks.workers cost STORE` prints processor time, memory and bytes of scratch beside those of threads.
 """
@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import random
 import resource
@@ -15,8 +16,9 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -25,6 +27,17 @@ import numpy as np
 from distributed import Status
 
 from benchmarks.kill import content
+
+
+def _same(one: Any, other: Any) -> bool:
+    a, b = np.asarray(one), np.asarray(other)
+    return a.dtype == b.dtype and a.tobytes() == b.tobytes()
+
+
+def _columns(one: Any, other: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the columns of two objects that are the same dataclass."""
+    for field in dataclasses.fields(one):
+        yield field.name, getattr(one, field.name), getattr(other, field.name)
 
 
 def differences(one: Any, other: Any) -> list[str]:
@@ -40,6 +53,16 @@ def differences(one: Any, other: Any) -> list[str]:
             np.array_equal(a.key, b.key) and a.value.dtype == b.value.dtype and a.value.tobytes() == b.value.tobytes()
         ):
             found.append(f"cells of {name}")
+    if (one.periods is None) != (other.periods is None):
+        found.append("periods")
+    elif one.periods is not None:
+        found += [f"{name} of periods" for name, a, b in _columns(one.periods, other.periods) if not _same(a, b)]
+        found += [
+            f"{column} of cells of {name} by period"
+            for name in one.properties.id
+            for column, a, b in _columns(one.period_cells[name], other.period_cells[name])
+            if not _same(a, b)
+        ]
     for axis in ("parent", "region", "call_site"):
         a, b = (getattr(c.call_paths, axis, None) for c in (one, other))
         if a is not None and not np.array_equal(a, b):
@@ -56,29 +79,71 @@ def finer() -> None:
     model.SMALLEST_SCAN = 1000
 
 
-def equal(archives: list[Path], workers: list[int], conventions: list[str]) -> list[str]:
-    """Compare what workers make of archives, and of stores, with what threads do; returns what differs."""
+def outcome(work: Callable[..., Any], *given: Any, **more: Any) -> Any:
+    """Do some work; returns what it makes, or the words of its error."""
+    from tracecols.errors import TracecolsError
+
+    try:
+        return work(*given, **more)
+    except TracecolsError as error:
+        return str(error)
+
+
+def different_outcomes(one: Any, other: Any) -> list[str]:
+    """Return in what two cubes, or the words of two errors, differ."""
+    if isinstance(one, str) or isinstance(other, str):
+        return [] if isinstance(one, type(other)) and one == other else [f"{one} and {other}"]
+    return differences(one, other)
+
+
+def equal(archives: list[Path], workers: list[int], conventions: list[str], ways: list[dict[str, Any]]) -> list[str]:
+    """Compare what workers make of archives, and of stores, with what threads do; returns what differs.
+
+    Parameters
+    ----------
+    archives : list of Path
+        Archives; or stores, which are analysed only.
+    workers : list of int
+        Numbers of worker processes.
+    conventions : list of str
+    ways : list of dict
+        What else an analysis is given: {}, {"bins": 5}, ...
+    """
     import tracecols
     from tracecols.cluster import local_workers
 
-    finer()
-    wrong = []
+    wrong: list[str] = []
     with tempfile.TemporaryDirectory(prefix="tracecols-equal-") as name:
         folder = Path(name)
         for n in workers:
             with local_workers(n) as client:
                 for k, archive in enumerate(archives):
-                    expected = tracecols.convert(archive, folder / f"{k}.trace")
-                    found = tracecols.convert(archive, folder / "found.trace", cluster=client)
-                    if content(expected) != content(found):
-                        wrong.append(f"{archive}, {n} workers: stores differ")
+                    expected, found, n_analyses = folder / f"{k}.trace", folder / "found.trace", 0
+                    if archive.suffix == ".trace":
+                        expected = archive
+                    else:
+                        made = [
+                            outcome(tracecols.convert, archive, path, **more)
+                            for path, more in ((expected, {}), (found, {"cluster": client}))
+                        ]
+                        if str in map(type, made):
+                            same = made[0] == str(made[1]).replace(str(found), str(expected))
+                            wrong += [] if same else [f"{archive}, {n} workers: {made[0]} and {made[1]}"]
+                            print(f"{n} workers: {archive}: refused: {made[0].splitlines()[0]}", flush=True)
+                            continue
+                        if content(expected) != content(found):
+                            wrong.append(f"{archive}, {n} workers: stores differ")
                     trace = tracecols.open(expected)
-                    for rules in conventions:
-                        cubes = trace.analyze(rules), trace.analyze(rules, cluster=client)
-                        wrong += [f"{archive}, {n} workers, {rules}: {d}" for d in differences(*cubes)]
+                    for rules, way in product(conventions, ways):
+                        cubes = [
+                            outcome(trace.analyze, rules, **way, **more)
+                            for more in ({}, {"cluster": client, "scratch": folder})
+                        ]
+                        n_analyses += not isinstance(cubes[0], str)
+                        wrong += [f"{archive}, {n} workers, {rules}, {way}: {d}" for d in different_outcomes(*cubes)]
                     left = list(folder.glob(".*"))
                     wrong += [f"{archive}: left {left}"] if left else []
-                    print(f"{n} workers: {archive}: {len(wrong)} differences so far", flush=True)
+                    print(f"{n} workers: {archive}: {n_analyses} analyses, {len(wrong)} differences so far", flush=True)
     return wrong
 
 
@@ -142,6 +207,7 @@ def campaign(archive: Path, folder: Path, client: Any, kills: int, seed: int) ->
         wrong += work()
         seconds.append(time.monotonic() - begin)
     for number in range(kills):
+        print(f"kill {number}: {met} met workers at work, {len(wrong)} failures so far", flush=True)
         # of three one is a conversion
         k = int(number % 3 == 1)
         found, hit = kill_one(client, works[k], chance.uniform(0, seconds[k]), chance)
@@ -222,7 +288,10 @@ def main() -> None:
     add = commands.add_parser("equal")
     add.add_argument("archives", nargs="+", type=Path)
     add.add_argument("--workers", nargs="+", type=int, default=[2, 4])
-    add.add_argument("--conventions", nargs="+", default=["scalasca", "expert"])
+    add.add_argument("--conventions", nargs="+", default=["exact", "scalasca"])
+    add.add_argument("--bins", type=int, help="compare analyses by so many bins of time, too")
+    add.add_argument("--phases", help="compare analyses by the instances of a region, too")
+    add.add_argument("--large", action="store_true", help="leave partitions as large as they are")
     add = commands.add_parser("kill")
     add.add_argument("--kills", type=int, default=30)
     add.add_argument("--events", type=int, default=2_000_000)
@@ -235,7 +304,10 @@ def main() -> None:
     given = parser.parse_args()
     wrong: list[str] = []
     if given.command == "equal":
-        wrong = equal(given.archives, given.workers, given.conventions)
+        if not given.large:
+            finer()
+        ways = [{}, *({name: v} for name in ("bins", "phases") if (v := getattr(given, name)) is not None)]
+        wrong = equal(given.archives, given.workers, given.conventions, ways)
     elif given.command == "kill":
         from benchmarks.generate import make, write
         from tracecols.cluster import local_workers

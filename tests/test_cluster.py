@@ -6,10 +6,12 @@ import os
 import pickle
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
+from threading import Timer
 
 import numpy as np
 import pytest
@@ -69,6 +71,15 @@ def test_analyze__workers_find_what_threads_find(conventions, trace, client, sev
     cube = trace.analyze(conventions, cluster=client)
     assert differences(trace.analyze(conventions), cube) == []
     assert not list(trace.path.parent.glob(f"{SCRATCH}*"))
+
+
+def test_analyze__workers_find_what_threads_find_by_bins(trace, client, several):
+    cubes = trace.analyze(bins=3), trace.analyze(bins=3, cluster=client)
+    assert differences(*cubes) == []
+    # what differs only by time is seen
+    moved = cubes[1].period_cells["time"]
+    moved.period[0] += 1
+    assert differences(*cubes) == ["period of cells of time by period"]
 
 
 @pytest.mark.slow
@@ -132,6 +143,17 @@ def test_divide__memory_and_slots_bound_partitions():
     assert sorted(np.concatenate([p.members for p in within.partitions]).tolist()) == list(range(2000))
 
 
+def _setting(name):
+    import dask
+
+    return dask.config.get(name)
+
+
+def test_local_workers__do_not_spend_time_on_watching_themselves(client):
+    for name, value in clusters.QUIET.items():
+        assert set(client.run(_setting, name).values()) == {value}, name
+
+
 # -- who dies ------------------------------------------------------------------------------------------------------------
 
 
@@ -140,6 +162,24 @@ def test_workers__killed_at_random_moments(archive, client, tmp_path, several):
     met, wrong = campaign(archive, tmp_path, client, kills=2, seed=1)
     assert wrong == []
     assert met > 0
+
+
+@pytest.mark.slow
+def test_local_workers__end_though_dask_loses_count_of_them(monkeypatch):
+    """Seen once in a campaign of kills: all had ended, and the result was there."""
+    from distributed import LocalCluster
+
+    closed, close = [], LocalCluster.close
+
+    def failing(self, *given):
+        close(self, *given)
+        closed.append(True)
+        raise KeyError("tcp://127.0.0.1:1")
+
+    monkeypatch.setattr(LocalCluster, "close", failing)
+    with local_workers(1) as client:
+        assert len(client.nthreads()) == 1
+    assert closed
 
 
 @pytest.mark.slow
@@ -311,14 +351,58 @@ def test_options__that_do_not_go_together(words, message, trace):
         assert message in found.output
 
 
-def test_scheduler_file__that_is_not_there(trace, tmp_path):
+@pytest.fixture
+def impatient():
+    """Wait for a scheduler a second at most."""
+    import dask
+
+    with dask.config.set({"distributed.comm.timeouts.connect": "1s"}):
+        yield
+
+
+def asked(trace, *words):
+    """Return what a command that cannot work says."""
     from click.testing import CliRunner
 
     from tracecols.cli import group
 
-    found = CliRunner().invoke(group, ["analyze", str(trace.path), "--scheduler-file", str(tmp_path / "none.json")])
-    assert found.exit_code == 1
-    assert "error: no such file" in found.output
+    found = CliRunner().invoke(group, ["analyze", str(trace.path), *map(str, words)])
+    assert found.exit_code == 1, found.exception
+    return found.output
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "error: no such file"),
+        ("", "x.json is no file of a scheduler: it is not JSON\n  'dask scheduler --scheduler-file"),
+        ('{"id": "x"}', "x.json is no file of a scheduler: it tells no address"),
+        ('{"address": "nonsense"}', "nonsense is no address of a scheduler: missing port number"),
+    ],
+    ids=["missing", "empty", "no address", "bad address"],
+)
+def test_scheduler_file__that_cannot_be_used(content, message, trace, tmp_path, impatient):
+    path = tmp_path / "x.json"
+    if content is not None:
+        path.write_text(content)
+    assert message in asked(trace, "--scheduler-file", path)
+
+
+def test_scheduler_file__is_waited_for(client, tmp_path):
+    """A job starts the scheduler and what uses it at the same time."""
+    path = tmp_path / "x.json"
+    later = Timer(0.5, path.write_text, [f'{{"address": "{client.scheduler.address}"}}'])
+    later.start()
+    with clusters.connected_to(None, path) as found:
+        assert found.scheduler.address == client.scheduler.address
+    later.join()
+
+
+def test_scheduler__that_is_something_else(trace, impatient):
+    """The web page of a scheduler takes a connection and waits for what comes; a client would wait for ever."""
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        found = asked(trace, "--scheduler", f"tcp://127.0.0.1:{mute.getsockname()[1]}")
+    assert "does not speak as a scheduler does, or is stuck\n  see what" in found
 
 
 def test_extra__is_named_where_it_is_missing(trace, monkeypatch):

@@ -104,3 +104,12 @@ def test_outgoing_rows__finds_rows_wherever_they_are(spilling, name):
 
 def _table(given, names):
     return Columns(len(given.row), {name: getattr(given, name) for name in names})
+
+
+def test_read_into__says_where_a_file_ends_before_a_column_does(tmp_path):
+    path, found = tmp_path / "x.columns", np.zeros(3, np.int32)
+    np.arange(4, dtype=np.int32).tofile(path)
+    spill.read_into(found, path, 4)
+    assert found.tolist() == [1, 2, 3]
+    with pytest.raises(EOFError, match=r"x.columns ends before byte 20"):
+        spill.read_into(found, path, 8)

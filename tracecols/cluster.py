@@ -7,10 +7,12 @@ runs again, since its worker was lost, finds what is done.
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import platform
 import shutil
+import socket
 import tempfile
 import time
 import types
@@ -47,6 +49,13 @@ MALLOC = {
     "MALLOC_TOP_PAD_": str(64 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
 }  # fmt: skip
 """Environment in which the C library keeps memory that is freed, as the command line lets it."""
+
+QUIET = {
+    "distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "1s",
+    "distributed.worker.memory.monitor-interval": "500ms",
+}  # fmt: skip
+"""What worker processes of this machine do less often than Dask lets them, or not at all: to look at the stacks of their threads every 10 ms,
+at their event loop every 20 ms, at their memory every 100 ms. That takes 5 % of a processor for each worker and 8 % for the scheduler."""
 
 
 def import_distributed() -> Any:
@@ -569,11 +578,93 @@ def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
     from distributed.deploy.local import LocalCluster
 
     with tempfile.TemporaryDirectory(prefix="tracecols-workers-") as folder, dask.config.set(
-        {"distributed.nanny.pre-spawn-environ": MALLOC, "temporary-directory": folder}
-    ), LocalCluster(
-        n_workers=n, threads_per_worker=threads, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50, local_directory=folder,
-    ) as cluster, distributed.Client(cluster) as client:  # fmt: skip
-        yield client
+        {"distributed.nanny.pre-spawn-environ": MALLOC, "temporary-directory": folder, **QUIET}
+    ):  # fmt: skip
+        cluster = LocalCluster(
+            n_workers=n, threads_per_worker=threads, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50, local_directory=folder,
+        )  # fmt: skip
+        try:
+            with distributed.Client(cluster) as client:
+                yield client
+        finally:
+            # when all have ended it may fail to strike a lost worker off its list that was never on it
+            with suppress(KeyError):
+                cluster.close()
+
+
+def _address_in(path: Path, seconds: float) -> str:
+    """Return the address that a scheduler wrote to a file, which may take it some seconds.
+
+    Raises
+    ------
+    ClusterError
+        If there is none.
+    """
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            address = found.get("address") if isinstance(found, dict) else None
+            if isinstance(address, str):
+                return address
+            why, may_come = f"{path} is no file of a scheduler: it tells no address", False
+        except FileNotFoundError:
+            why, may_come = f"no such file: {path}", True
+        except OSError as error:
+            why, may_come = f"cannot read {path}: {error.strerror or error}", False
+        except ValueError:
+            # it may stand there in part
+            why, may_come = f"{path} is no file of a scheduler: it is not JSON", True
+        if not may_come or time.monotonic() > until:
+            raise ClusterError(f"{why}\n  'dask scheduler --scheduler-file {path}' writes it")
+        time.sleep(0.1)
+
+
+def _wait_for_answer(address: str, where: str, seconds: float) -> None:
+    """Wait until a scheduler answers: a client waits for ever if something takes its connection and says nothing.
+
+    Parameters
+    ----------
+    address : str
+    where : str
+        The scheduler, in words.
+    seconds : float
+
+    Raises
+    ------
+    ClusterError
+        If it does not.
+    """
+    from distributed.comm import get_address_host_port, parse_address
+
+    try:
+        scheme, _ = parse_address(address)
+        host_and_port = get_address_host_port(address) if scheme == "tcp" else None
+    except ValueError as error:
+        raise ClusterError(f"{address} is no address of a scheduler: {error}\n  such as tcp://host:8786") from error
+    if host_and_port is None:
+        return
+    until, failed = time.monotonic() + seconds, None
+    while (left := until - time.monotonic()) > 0:
+        try:
+            with socket.create_connection(host_and_port, timeout=left) as peer:
+                peer.settimeout(max(1.0, until - time.monotonic()))
+                # schedulers say first who they are
+                is_mute = True
+                with suppress(TimeoutError):
+                    is_mute = not peer.recv(1)
+                if is_mute:
+                    raise ClusterError(
+                        f"what listens at {address} does not speak as a scheduler does, or is stuck\n"
+                        "  see what 'dask scheduler' says of its address: most often port 8786; its web page, 8787, is another one"
+                    )
+                return
+        except OSError as error:
+            failed = error
+            time.sleep(0.2)
+    raise ClusterError(
+        f"the scheduler {where} does not answer\n  see whether it runs and can be reached: dask scheduler"
+    ) from failed
 
 
 @contextmanager
@@ -595,17 +686,17 @@ def connected_to(address: str | None, scheduler_file: Path | None = None) -> Ite
         If Dask is not installed.
     """
     distributed = import_distributed()
+    import dask
+    from dask.utils import parse_timedelta
+
     where = address or f"of the file {scheduler_file}"
-    if scheduler_file is not None and not scheduler_file.is_file():
-        raise ClusterError(
-            f"no such file: {scheduler_file}\n  'dask scheduler --scheduler-file {scheduler_file}' writes it"
-        )
+    seconds = parse_timedelta(dask.config.get("distributed.comm.timeouts.connect"), default="s")
+    if scheduler_file is not None:
+        address = _address_in(scheduler_file, seconds)
+    assert address is not None
+    _wait_for_answer(address, where, seconds)
     try:
-        client = (
-            distributed.Client(address)
-            if scheduler_file is None
-            else distributed.Client(scheduler_file=str(scheduler_file))
-        )
+        client = distributed.Client(address)
     except (OSError, TimeoutError, ValueError) as error:
         raise ClusterError(
             f"the scheduler {where} does not answer\n  see whether it runs and can be reached: dask scheduler"

