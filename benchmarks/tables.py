@@ -123,9 +123,7 @@ def _memory_of(trace: Any, make: Callable[[], Any]) -> str:
     frame = make()
     most, n = peak(), sum(frame[c].to_numpy().nbytes for c in frame)
     found = f"{len(frame):,} rows, frame {n / 1e9:.2f} GB"
-    return (
-        found if before is None else f"{found}; beyond the scan {(most - before) / n:.2f} times as much"
-    )
+    return found if before is None else f"{found}; beyond the scan {(most - before) / n:.2f} times as much"
 
 
 WAYS: dict[str, Callable[[Any], str]] = {

@@ -55,7 +55,7 @@ class StoredColumn:
 
 
 def read_into(array: NDArray[Any], path: Path, offset: int) -> None:
-    """Fill an array with what stands in a file; for few bytes that takes a fourth of the time of `numpy.fromfile`.
+    """Fill an array with what stands in a file; for few bytes that takes half the time of `numpy.fromfile` (11 instead of 25 us for 1 kB).
 
     Parameters
     ----------
