@@ -150,7 +150,7 @@ def test_generated__the_command(tmp_path, capsys):
     assert (tmp_path / "out" / "traces.otf2").exists()
     with pytest.raises(SystemExit):
         generate.main(["halo", str(tmp_path / "few"), "--processes", "64", "--events", "100"])
-    assert "too few" in capsys.readouterr().err
+    assert "cannot have about 100 events: the nearest number is" in capsys.readouterr().err
 
 
 def test_generated__what_cannot_be():
