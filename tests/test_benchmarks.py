@@ -56,6 +56,7 @@ def test_step__runs_and_counts(subject, name):
         assert made[1] == len(COUNTED[name](tracecols.open(subject.store))) > 0
 
 
+@pytest.mark.slow
 def test_patterns__parts_are_families_and_add_up(subject):
     watch, before = Watch(), [list(f.properties) for f in FAMILIES]
     STEPS["patterns"].run(subject, watch)

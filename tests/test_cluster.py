@@ -73,6 +73,7 @@ def test_analyze__workers_find_what_threads_find(conventions, trace, client, sev
     assert not list(trace.path.parent.glob(f"{SCRATCH}*"))
 
 
+@pytest.mark.slow
 def test_analyze__workers_find_what_threads_find_by_bins(trace, client, several):
     cubes = trace.analyze(bins=3), trace.analyze(bins=3, cluster=client)
     assert differences(*cubes) == []

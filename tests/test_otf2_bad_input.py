@@ -380,6 +380,7 @@ def test_definitions__with_an_impossible_length(tmp_path):
     refused(archive.write(), "traces.def: chunk 0, byte", "impossible length")
 
 
+@pytest.mark.slow
 def test_definitions__of_unknown_types_and_longer_ones_are_kept(tmp_path):
     archive = make(tmp_path)
     archive.raw_definition(200, b"what is this")

@@ -73,6 +73,7 @@ def test_generated__with_skew_the_waits_are_found(tmp_path, program, threads, sk
         assert found.tolist() == expected.tolist(), name
 
 
+@pytest.mark.slow
 def test_generated__with_skew_is_read_by_the_library(tmp_path):
     pytest.importorskip("otf2")
     from otf2_compare import check_definitions, check_events

@@ -29,6 +29,7 @@ def ticks(cube, name):
 # -- by hand -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_bins__have_the_costs_of_delays_where_the_time_that_is_charged_lies():
     with late_twice().trace() as trace:
         cube = analyze(trace.store, "scalasca", bins=4)  # of 5 ticks each
@@ -51,6 +52,7 @@ def test_bins__have_the_costs_of_delays_where_the_time_that_is_charged_lies():
     assert activities[RECV, 2, 2] == 1
 
 
+@pytest.mark.slow
 def test_phases__have_the_critical_path_and_delays_of_each_iteration():
     with loop().trace() as trace:
         for of in ("scalasca", "exact"):
@@ -130,6 +132,7 @@ def test_explain__has_the_steps_that_divide_root_causes():
 # -- what must hold ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["hybrid_2x3", "omp_nested", "sweep3d_4"])
 def test_bins__are_each_filled_by_the_critical_path(converted, name):  # noqa: F811
     import tracecols
@@ -144,6 +147,7 @@ def test_bins__are_each_filled_by_the_critical_path(converted, name):  # noqa: F
             assert (cube.period_cells[part].value > 0).all(), part
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("divided", [{"bins": 37}, {"phases": "h_*"}, {"phases": "from:h_latesender"}])
 def test_intervals__have_the_time_of_all_periods(converted, divided):  # noqa: F811
     """Between any two points the times of periods add up to that of the whole; edges change no segment."""
@@ -196,6 +200,7 @@ def test_divide_cells__parts_add_up_to_the_last_bit_in_any_order():
         assert np.bincount(of, minlength=value.size)[-1] == 1  # without any weight
 
 
+@pytest.mark.slow
 def test_kernels__compiled_and_plain_agree():
     with loop().trace() as trace:
         found = [analyze(trace.store, "exact", **of).frame(by_period=True) for of in ({"bins": 7}, {"phases": "step"})]
@@ -210,6 +215,7 @@ def test_kernels__compiled_and_plain_agree():
     assert all(a.equals(b) for a, b in zip(found, plain, strict=True))
 
 
+@pytest.mark.slow
 def test_edges__find_room_however_many_there_are():
     """Arrays begin small and grow; the edges are the same."""
     with loop(20).trace() as trace:

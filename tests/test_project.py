@@ -82,6 +82,7 @@ def clone(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_tour__runs(clone):
     pytest.importorskip("duckdb")
     pytest.importorskip("xarray")

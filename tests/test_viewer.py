@@ -547,6 +547,7 @@ def test_selection__several_add_up_but_not_of_different_trees(report, cube):
     assert "Only properties of one tree add up" in report.page.locator(".tc-footer").inner_text()
 
 
+@pytest.mark.slow
 def test_overview__tells_the_diagnosis_and_selects_what_a_finding_is_about(report, cube):
     found = cube.diagnosis()
     shown = report.pane("overview")
@@ -804,6 +805,7 @@ def test_save__makes_pictures_of_what_a_pane_shows(report, cube, tmp_path, syste
     assert int.from_bytes(head[16:20], "big") == 2 * int(float(picture.get("width")))
 
 
+@pytest.mark.slow
 def test_save__makes_pictures_of_all_rows_of_a_tree(browser, tmp_path):
     """They held the rows on the screen only."""
     cube = random_cube(4, n_calls=150)
@@ -1361,6 +1363,7 @@ def time_place(cube, column, row):
     return at
 
 
+@pytest.mark.slow
 def test_time__tells_what_is_under_the_mouse_and_can_be_put_away(browser, divided, tmp_path):
     cube = divided["phase"]
     report = Report(browser, cube.report(tmp_path / "t.html"), "#p=time")
@@ -1395,6 +1398,7 @@ def test_time__tells_what_is_under_the_mouse_and_can_be_put_away(browser, divide
     report.context.close()
 
 
+@pytest.mark.slow
 def test_time__stacks_the_time_of_the_selected_call_paths(browser, divided, tmp_path):
     cube = divided["bin"]
     report = Report(browser, cube.report(tmp_path / "t.html"))
@@ -1414,6 +1418,7 @@ def test_time__stacks_the_time_of_the_selected_call_paths(browser, divided, tmp_
     report.context.close()
 
 
+@pytest.mark.slow
 def test_time__marks_who_holds_the_critical_path(browser, divided, tmp_path):
     """In phase 0 rank 0 thread 0 holds three quarters of it, rank 1 thread 0 the rest; in phase 2 rank 1 thread 0 holds nearly all."""
     cube = divided["phase"]
@@ -1646,6 +1651,7 @@ def test_time__is_not_there_where_nothing_is_divided(report):
     assert report.page.get_by_role("button", name="Time: when it happened").count() == 0
 
 
+@pytest.mark.slow
 def test_names__are_text_and_nothing_else(browser, tmp_path):
     evil = "</script><script>window.harm=1</script><img src=x onerror=window.harm=2>{}"
     report = Report(browser, random_cube(9, name=evil).report(tmp_path / "e.html", title=evil))
@@ -1659,6 +1665,7 @@ def test_names__are_text_and_nothing_else(browser, tmp_path):
     report.context.close()
 
 
+@pytest.mark.slow
 def test_difference__growth_is_positive_though_the_whole_shrinks(browser, tmp_path):
     """Issue 13, number 13: shares of a difference referred to its own total, whose minus sign they took."""
     before = small_cube({"time": {("main", 0, 0): 300, ("main/f", 0, 0): 100}})
