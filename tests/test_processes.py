@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -183,3 +184,36 @@ except TracecolsError as error:
     assert {p.name for p in (tmp_path / "out").iterdir()} == {"x", "x.def", "x.otf2", "x.parquet"}
     again = Store(tracecols.convert(tmp_path / "out" / "x.otf2", tmp_path / "y.trace"))
     assert again.manifest["n_events"] == Store(tmp_path / "x.trace").manifest["n_events"]
+
+
+def test_new_folder__is_not_refused_while_another_process_replaces_what_stands_there(tmp_path, data, monkeypatch):
+    """Between the look whether something stands there and the look at its manifest the folder may be away."""
+    from tracecols.store import layout
+
+    out = tracecols.convert(data / "coll", tmp_path / "x.trace")
+    looked = []
+
+    def is_made_here(path, what):
+        looked.append(path)
+        if len(looked) > 1:
+            return True
+        # another process puts the same store there, and this one had looked for the manifest before
+        out.rename(tmp_path / "old")
+        shutil.copytree(tmp_path / "old", out)
+        return False
+
+    monkeypatch.setattr(layout, "is_made_here", is_made_here)
+    with layout.new_folder(out, "a store of a trace") as folder:
+        shutil.copytree(tmp_path / "old", folder, dirs_exist_ok=True)
+    assert len(looked) == 3 and Store(out).n_rows("events")
+
+
+def test_new_folder__of_another_kind_is_refused(tmp_path):
+    from tracecols.store import layout
+
+    (tmp_path / "x").mkdir()
+    with (
+        pytest.raises(StoreError, match="exists and is not a store"),
+        layout.new_folder(tmp_path / "x", "a store of a trace"),
+    ):
+        pass

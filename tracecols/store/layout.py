@@ -117,8 +117,10 @@ def new_folder(path: Path, what: str, error: type[TracecolsError] = StoreError) 
         path = path.resolve()
 
     def check() -> None:
-        if (path.exists() or path.is_symlink()) and not is_made_here(path, what):
-            raise error(f"{path} exists and is not {what}\n  give another name, or remove it")
+        # while another process replaces the folder it is not what it seems: what is refused must have stood there all the time
+        while (seen := _standing_at(path)) is not None and not is_made_here(path, what):
+            if _standing_at(path) == seen:
+                raise error(f"{path} exists and is not {what}\n  give another name, or remove it")
 
     def rescue(left: Path) -> None:
         """Put back an older folder that a killed process had just moved away."""
@@ -145,6 +147,15 @@ def new_folder(path: Path, what: str, error: type[TracecolsError] = StoreError) 
             raise error(
                 f"cannot write {path}: {e.strerror or e}\n  nothing was left behind; make room or choose another folder"
             ) from e
+
+
+def _standing_at(path: Path) -> tuple[int, int] | None:
+    """Tell what stands at a path, also a link that leads nowhere, from what is put there later; None if nothing does."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _put(new: Path, path: Path, old: Path) -> None:
