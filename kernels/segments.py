@@ -70,7 +70,7 @@ class Maps(NamedTuple):
 
 
 class Marks(NamedTuple):
-    """Rows of a location where something happens, ascending.
+    """Rows of locations where something happens, ascending.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Marks(NamedTuple):
     value : (n_marks,) float64 or int64
         FORK and JOIN_TEAM: time since the FORK; LEAVE_TEAM and END_IN_TEAM: time to the JOIN.
     cut, time : (n_marks,) int64, as `value`; written
-        Number of the cut at every mark, and when it is.
+        Number of the cut at every mark, and when it is; stays as it is where there is none.
     """
 
     row: NDArray[np.int64]

@@ -45,6 +45,22 @@ def shared_traces() -> Path:
     return SHARED
 
 
+@pytest.fixture(scope="session")
+def converted(shared_traces, tmp_path_factory):
+    """Return a function that returns the store of a reference trace by name, and converts each once."""
+    import tracecols
+
+    stores = {}
+
+    def store(name):
+        if name not in stores:
+            path = tmp_path_factory.mktemp("stores") / f"{name}.trace"
+            stores[name] = tracecols.convert(shared_traces / "otf2" / name / "traces.otf2", path)
+        return stores[name]
+
+    return store
+
+
 @pytest.fixture
 def enhance(tmp_path):
     """Convert an archive of `otf2_writer` and return its enhanced model."""

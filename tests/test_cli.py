@@ -271,6 +271,7 @@ def test_export__writes_tables_of_a_store(work, tmp_path, table):
         (("info", "nowhere.trace"), 1, "tracecols convert"),
         (("analyze", "nowhere.trace"), 1, "no such store"),
         (("show", "nowhere.severity"), 1, "tracecols analyze"),
+        (("info", "n" * 300), 1, "error: nnn"),
     ],
 )
 def test_errors__say_what_to_do_and_set_the_exit_code(arguments, code, words, tmp_path, monkeypatch):

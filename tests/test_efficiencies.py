@@ -382,7 +382,7 @@ def test_ideal_network__is_what_diagnosis_and_report_tell(recorded):
     trace, plain, kept = recorded
     told = {m.metric: (m.value, m.by) for m in kept.diagnosis().efficiencies if m.model == "hybrid multiplicative"}
     wanted = trace.efficiencies().query("model == 'hybrid multiplicative'").set_index("metric")
-    assert told == {name: (row.value, row.by) for name, row in wanted.iterrows()}
+    assert told == dict(zip(wanted.index, zip(wanted.value, wanted.by, strict=True), strict=True))
     assert "\nideal network by replay\n" in str(kept.diagnosis())
     assert "ideal network by approximation; by replay: tracecols analyze --ideal-network" in str(plain.diagnosis())
     # start-up and shutdown are no part of the replay

@@ -418,7 +418,14 @@ def test_exact__workers_are_reserved_as_long_as_their_master(stores):
 
 @given(
     st.lists(
-        st.tuples(st.integers(0, (1 << 62) - 1), st.lists(st.integers(0, 1 << 58), min_size=1, max_size=9)), max_size=6
+        st.tuples(
+            st.integers(0, (1 << 62) - 1),
+            st.one_of(
+                st.lists(st.integers(0, 1 << 58), min_size=1, max_size=9),
+                st.lists(st.integers(0, 7), min_size=10, max_size=40),
+            ),
+        ),
+        max_size=6,
     )
 )
 @settings(deadline=None, max_examples=60)
@@ -437,8 +444,23 @@ def test_divide_amounts__gives_whole_shares_by_the_largest_remainder(amounts):
     for kernel in (causes.divide_amounts, causes.divide_amounts.py_func):
         share = np.zeros(weights.size, np.int64)
         with np.errstate(over="ignore"):
-            kernel(np.array([a for a, _ in amounts], np.int64), end, weights, share, *np.zeros((3, 9), np.int64))
+            kernel(np.array([a for a, _ in amounts], np.int64), end, weights, share, *np.zeros((3, 40), np.int64))
         assert share.tolist() == expected
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 9)), max_size=30))
+def test_choose_causes__takes_the_longest_wait_then_the_lowest_cause_then_the_first(pairs):
+    waiting, wait, cause = (
+        (np.array(column, np.int64) for column in zip(*pairs, strict=True)) if pairs else (np.zeros(0, np.int64),) * 3
+    )
+    chosen = np.full(5, -1, np.int64)
+    causes.choose_causes(waiting, wait, cause, chosen)
+    expected = [
+        min((p for p in range(len(pairs)) if waiting[p] == k), key=lambda p: (-wait[p], cause[p], p), default=-1)
+        for k in range(5)
+    ]
+    assert chosen.tolist() == expected
 
 
 def test_divide_amounts__equal_remainders_go_to_the_first():

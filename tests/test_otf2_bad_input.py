@@ -150,12 +150,13 @@ def test_output__does_not_replace_other_folders(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "file", "precious"]
 
 
-def test_output__below_a_file(tmp_path):
+@pytest.mark.parametrize("name", ["file/x.trace", "file/further/x.trace", "n" * 300])
+def test_output__below_a_file_or_with_a_name_that_is_too_long(name, tmp_path):
     archive = make(tmp_path / "a")
     archive.write()
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"cannot write .*\n  choose a folder"):
-        tracecols.convert(archive.path, tmp_path / "file" / "x.trace")
+        tracecols.convert(archive.path, tmp_path / name)
 
 
 # -- anchor ------------------------------------------------------------------------------------------------------------

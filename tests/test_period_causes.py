@@ -6,7 +6,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from test_periods import analyze, assert_same, by_period, converted, loop, shared_traces_or_skip  # noqa: F401
+from test_periods import analyze, assert_same, by_period, loop
 from test_root_causes import INIT, RECV, SEND, A, B, late_twice
 
 from tracecols.enhance.call_paths import PeriodCallPaths
@@ -134,7 +134,7 @@ def test_explain__has_the_steps_that_divide_root_causes():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["hybrid_2x3", "omp_nested", "sweep3d_4"])
-def test_bins__are_each_filled_by_the_critical_path(converted, name):  # noqa: F811
+def test_bins__are_each_filled_by_the_critical_path(converted, name):
     import tracecols
 
     cube = analyze(tracecols.open(converted(name)).store, "exact", bins=37)
@@ -149,7 +149,7 @@ def test_bins__are_each_filled_by_the_critical_path(converted, name):  # noqa: F
 
 @pytest.mark.slow
 @pytest.mark.parametrize("divided", [{"bins": 37}, {"phases": "h_*"}, {"phases": "from:h_latesender"}])
-def test_intervals__have_the_time_of_all_periods(converted, divided):  # noqa: F811
+def test_intervals__have_the_time_of_all_periods(converted, divided):
     """Between any two points the times of periods add up to that of the whole; edges change no segment."""
     import tracecols
 

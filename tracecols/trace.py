@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import pairwise
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -168,6 +169,7 @@ class Trace:
         self._given_jobs, self._jobs = jobs, n_jobs(jobs)
         self._progress = progress
         self._found_waits: dict[str, dict[str, Any]] = {}
+        self._finds_waits = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
         return {"path": self.path.absolute(), "jobs": self._given_jobs, "frame_limit": self._given_limit}
@@ -658,11 +660,12 @@ class Trace:
         return self._both("waits")
 
     def _waits(self, conventions: str) -> dict[str, Any]:
-        """Return the wait states by some conventions; found once."""
-        if conventions not in self._found_waits:
-            columns = find_waits(self.model, conventions)
-            self._found_waits[conventions] = {**columns, "property": pd.Categorical(columns["property"])}
-        return self._found_waits[conventions]
+        """Return the wait states by some conventions; found once, however many threads ask."""
+        with self._finds_waits:
+            if conventions not in self._found_waits:
+                columns = find_waits(self.model, conventions)
+                self._found_waits[conventions] = {**columns, "property": pd.Categorical(columns["property"])}
+            return self._found_waits[conventions]
 
     def _model_of(self, conventions: str) -> Model:
         """Return the model whose root causes follow some conventions."""

@@ -80,13 +80,18 @@ class LazyGroup(click.Group):
             click.echo(warnings.formatwarning(message, category, filename, lineno, line), err=True, nl=False)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command; errors raised on purpose become a message and exit code 1, warnings notes."""
+        """Run a command; errors raised on purpose, and files the system refuses, become a message and exit code 1, warnings notes."""
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = self._show_warning
                 return super().invoke(ctx)
         except TracecolsError as error:
             click.echo(f"error: {error.for_shell}", err=True)
+            ctx.exit(1)
+        except OSError as error:
+            if error.filename is None:
+                raise
+            click.echo(f"error: {error.filename}: {error.strerror}", err=True)
             ctx.exit(1)
         except KeyboardInterrupt as reason:
             click.echo("interrupted; nothing was left behind", err=True)

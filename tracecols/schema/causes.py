@@ -35,11 +35,11 @@ ROOTS = (
 )  # fmt: skip
 """The trees of root causes."""
 
-HELD = tuple(root for root in ROOTS if root != "imbalance")
-"""Those that follow from points and pairs of the whole trace, which are held in memory."""
-
 SPREAD = "imbalance"
 """The root of those that compare all locations with their mean."""
+
+HELD = tuple(root for root in ROOTS if root != SPREAD)
+"""Those that follow from points and pairs of the whole trace, which are held in memory."""
 
 ESTIMATED = ("imbalance", "critical_imbalance_impact")
 """Properties whose parts may exceed them in a cell. Those of imbalance refer to different means, of processes or of locations; those of the

@@ -113,8 +113,9 @@ def new_folder(path: Path, what: str, error: type[TracecolsError] = StoreError) 
         The error to raise.
     """
     path = Path(path)
-    if path.is_symlink() and path.exists():
-        path = path.resolve()
+    with suppress(OSError):
+        if path.is_symlink() and path.exists():
+            path = path.resolve()
 
     def check() -> None:
         # while another process replaces the folder it is not what it seems: what is refused must have stood there all the time
@@ -150,10 +151,10 @@ def new_folder(path: Path, what: str, error: type[TracecolsError] = StoreError) 
 
 
 def _standing_at(path: Path) -> tuple[int, int] | None:
-    """Tell what stands at a path, also a link that leads nowhere, from what is put there later; None if nothing does."""
+    """Tell what stands at a path, also a link that leads nowhere, from what is put there later; None if nothing can be seen there."""
     try:
         found = path.lstat()
-    except FileNotFoundError:
+    except OSError:
         return None
     return found.st_dev, found.st_ino
 

@@ -15,6 +15,7 @@ from tracecols.enhance.columns import Columns, ColumnSource
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.scan import LocationScan
 from tracecols.enhance.spill import Spill, keep
+from tracecols.kernels import arrays
 from tracecols.kernels import edges as kernels
 from tracecols.kernels import segments as collecting
 
@@ -100,7 +101,7 @@ class EdgeCollector:
     def grow(self) -> None:
         """Make room for more edges where there is none."""
         if self._state[kernels.IS_FULL]:
-            self._edges = kernels.Edges(*(np.resize(column, 2 * column.size) for column in self._edges))
+            self._edges = arrays.doubled(self._edges)
             self._state[kernels.IS_FULL] = 0
 
     def finish(self, until: Any, state: NDArray[np.int64], last: Times, open_map: collecting.OpenMap) -> None:

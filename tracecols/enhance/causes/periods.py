@@ -25,6 +25,7 @@ from tracecols.enhance.causes.sweep import Factors, Path
 from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import combine, lookup, number
+from tracecols.kernels import arrays
 from tracecols.kernels import edges as kernels
 from tracecols.kernels import segments as collecting
 from tracecols.schema.causes import CHARGED, POINTS
@@ -232,24 +233,19 @@ def period_times(
     waiting = kernels.Waits(index.wait_path, clock(facts, quirks)(points.begin_time[at_wait]), index.wait)
     of_segments = collecting.Maps(spent.end, spent.entries.column("call_path"), spent.entries.column("time"))
     of_edges = kernels.Edges(
-        edges.time,
-        edges.period,
-        edges.segment,
-        edges.end,
-        edges.entries.column("call_path"),
-        edges.entries.column("time"),
-    )
+        edges.time, edges.period, edges.segment, edges.end, edges.entries.column("call_path"), edges.entries.column("time"),
+    )  # fmt: skip
     room, at, n_found = max(1 << 12, 4 * n_paths), 0, np.zeros(1, np.int64)
-    columns: tuple[NDArray[Any], ...] = tuple(np.empty(room, t) for t in (np.int64, np.int32, np.int32, dtype))
+    found = kernels.Found(
+        np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, dtype)
+    )
     scratch = np.zeros(n_paths, dtype), np.zeros(n_paths, np.int32), np.zeros(n_paths, bool)
     while True:
-        at = int(
-            kernels.sum_periods(at, n_found, spans, waiting, of_segments, of_edges, *scratch, kernels.Found(*columns))
-        )
+        at = int(kernels.sum_periods(at, n_found, spans, waiting, of_segments, of_edges, *scratch, found))
         if at == many.size:
             break
-        columns = tuple(np.resize(c, 2 * c.size) for c in columns)
-    interval, of_period, path, value = (c[: int(n_found[0])] for c in columns)
+        found = arrays.doubled(found)
+    interval, of_period, path, value = arrays.first(found, int(n_found[0]))
     ticks = in_ticks(facts, quirks, value)
     key = many[interval] * n_paths + facts.call_paths.whole.creation[path]
     order = np.argsort(key, kind="stable")

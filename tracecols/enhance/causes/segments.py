@@ -320,7 +320,7 @@ def _collect(
             flushes = np.flatnonzero(columns["kind"] == K.BUFFER_FLUSH)
             if flushes.size:
                 # the call path of a flush stands below the one around it
-                around = pick(facts.call_paths.whole.numbers[location], node[flushes].astype(np.int64))
+                around = pick(tree.numbers[location], node[flushes].astype(np.int64))
                 region = facts.regions.of_entry[columns["region"][flushes]]
                 n = len(facts.regions)
                 below = lookup((tree.parent.astype(np.int64) + 1) * n + tree.region, (around + 1) * n + region)
