@@ -270,29 +270,85 @@ def divide(amount, weight, start, n, share, remainder, order):
 
 
 @kernel
-def divide_amounts(amount, weight_end, weight, share, scratch, remainder, order):
+def divide_amounts(amount, first, stop, weight, share, scratch, remainder, order):
     """Divide whole amounts into whole shares in proportion to weights, each by the largest remainder.
 
     Parameters
     ----------
     amount : (n,) int64
-        At least one weight belongs to each.
-    weight_end : (n,) int64
-        One past the last weight of each.
+    first, stop : (n,) int64
+        The weights of each, at least one.
     weight : (n_weights,) int64
         Not negative; where all are 0 the first gets everything.
-    share : (n_weights,) int64, written
+    share : (n_shares,) int64, written
+        Of one amount after the other.
     scratch, remainder, order : (at least the weights of one,) int64
         Scratch.
     """
-    start = np.int64(0)
+    filled = np.int64(0)
     for i in range(amount.size):
-        n = weight_end[i] - start
+        n = stop[i] - first[i]
         if n > 0:
-            divide(amount[i], weight, start, n, scratch, remainder, order)
+            divide(amount[i], weight, first[i], n, scratch, remainder, order)
             for j in range(n):
-                share[start + j] = scratch[j]
-        start = weight_end[i]
+                share[filled + j] = scratch[j]
+            filled += n
+
+
+class Charged(NamedTuple):
+    """Times by call path and location: (n,) int32, int32, and float64 or int64, written."""
+
+    call_path: NDArray[np.int32]
+    location: NDArray[np.int32]
+    time: NDArray[Any]
+
+
+@kernel
+def charge_call_paths(location, first, stop, call_path, time, sums, is_met, met, charged):
+    """Add up the times that pairs cost call paths, location by location.
+
+    Parameters
+    ----------
+    location : (n,) int32
+        Of the pairs; those of a location stand together.
+    first, stop : (n,) int64
+        The call paths of each pair.
+    call_path : (any,) int32
+    time : (n_times,) float64 or int64
+        Of the call paths of one pair after the other.
+    sums : (n_call_paths,) as `time`
+        Zeros.
+    is_met, met : (n_call_paths,) bool, int32
+        False; scratch.
+    charged : Charged, written
+
+    Returns
+    -------
+    int
+        How many sums there are that are not zero.
+    """
+    n_met, n_charged, at = 0, 0, np.int64(0)
+    for i in range(location.size):
+        for k in range(first[i], stop[i]):
+            c = call_path[k]
+            if not is_met[c]:
+                is_met[c] = True
+                met[n_met] = c
+                n_met += 1
+            sums[c] += time[at]
+            at += 1
+        if i + 1 == location.size or location[i + 1] != location[i]:
+            for j in range(n_met):
+                c = met[j]
+                if sums[c] != 0:
+                    charged.call_path[n_charged] = c
+                    charged.location[n_charged] = location[i]
+                    charged.time[n_charged] = sums[c]
+                    n_charged += 1
+                sums[c] = 0
+                is_met[c] = False
+            n_met = 0
+    return n_charged
 
 
 @kernel

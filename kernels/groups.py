@@ -173,6 +173,43 @@ def reduce_groups(group, values, result, how):
 
 
 @kernel
+def add_neighbours(key, value, keys, sums):
+    """Add up the values of equal neighbours; return how many sums are not zero (see `sum_ascending`)."""
+    n = 0
+    for i in range(key.size):
+        if n > 0 and keys[n - 1] == key[i]:
+            sums[n - 1] += value[i]
+            continue
+        if n > 0 and sums[n - 1] == 0:
+            n -= 1
+        keys[n] = key[i]
+        sums[n] = value[i]
+        n += 1
+    if n > 0 and sums[n - 1] == 0:
+        n -= 1
+    return n
+
+
+def sum_ascending(key: NDArray[np.int64], value: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Add up the values of each key.
+
+    Parameters
+    ----------
+    key : (n,) int64
+        Ascending.
+    value : (n,) int64
+
+    Returns
+    -------
+    keys, sums : (n_sums,) int64
+        Those whose sum is not zero.
+    """
+    keys, sums = np.empty(key.size, np.int64), np.empty(key.size, np.int64)
+    n = add_neighbours(key, np.ascontiguousarray(value), keys, sums)
+    return (keys, sums) if n == key.size else (keys[:n].copy(), sums[:n].copy())
+
+
+@kernel
 def find_neighbours(group, role, last, result):
     """Pair neighbours; `last` holds -1 for each group, `result` is filled (see `pair_neighbours`)."""
     for i in range(group.size):

@@ -433,6 +433,7 @@ def test_divide_amounts__gives_whole_shares_by_the_largest_remainder(amounts):
     """The products of amounts and weights have up to 120 bits."""
     weights = np.array([w for _, of in amounts for w in of], np.int64)
     end = np.cumsum([len(of) for _, of in amounts]).astype(np.int64)
+    first = end - np.array([len(of) for _, of in amounts], np.int64)
     expected: list[int] = []
     for amount, of in amounts:
         if not sum(of):
@@ -444,7 +445,9 @@ def test_divide_amounts__gives_whole_shares_by_the_largest_remainder(amounts):
     for kernel in (causes.divide_amounts, causes.divide_amounts.py_func):
         share = np.zeros(weights.size, np.int64)
         with np.errstate(over="ignore"):
-            kernel(np.array([a for a, _ in amounts], np.int64), end, weights, share, *np.zeros((3, 40), np.int64))
+            kernel(
+                np.array([a for a, _ in amounts], np.int64), first, end, weights, share, *np.zeros((3, 40), np.int64)
+            )
         assert share.tolist() == expected
 
 
@@ -465,7 +468,9 @@ def test_choose_causes__takes_the_longest_wait_then_the_lowest_cause_then_the_fi
 
 def test_divide_amounts__equal_remainders_go_to_the_first():
     share = np.zeros(3, np.int64)
-    causes.divide_amounts(np.array([5]), np.array([3]), np.ones(3, np.int64), share, *np.zeros((3, 3), np.int64))
+    causes.divide_amounts(
+        np.array([5]), np.array([0]), np.array([3]), np.ones(3, np.int64), share, *np.zeros((3, 3), np.int64)
+    )
     assert share.tolist() == [2, 2, 1]
 
 

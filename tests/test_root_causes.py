@@ -433,7 +433,7 @@ def test_kernels__do_the_same_as_plain_python(conventions, tmp_path, monkeypatch
     for module, names in (
         (segments, ("collect_segments", "sum_intervals")),
         (causes, ("find_last_synchronisations", "subtract_maps", "order_nodes", "scale_costs", "walk_critical_path")),
-        (causes, ("divide_costs", "divide_amounts")),
+        (causes, ("divide_costs", "divide_amounts", "charge_call_paths")),
     ):
         for name in names:
             monkeypatch.setattr(module, name, getattr(module, name).py_func)

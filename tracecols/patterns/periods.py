@@ -85,6 +85,9 @@ def period_axis(model: Model) -> tuple[PeriodAxis, dict[str, int]]:
 
 def period_cells(model: Model, cells: Cells) -> PeriodCells:
     """Tell call paths and periods of cells apart; O(n), as call paths by period are in the order of periods."""
+    if not len(cells):
+        none = np.zeros(0, np.int32)
+        return PeriodCells(none, none, none, cells.value)
     labels = model.call_paths
     assert isinstance(labels, PeriodCallPaths)  # asked of divided models only
     n_locations = model.n_locations

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.grouping import Segments, combine, number
+from tracecols.kernels import groups
 from tracecols.severity.axes import CallAxis
 from tracecols.severity.reduction import LARGEST, filled, narrowed, reduce_at, widened
 
@@ -41,9 +42,12 @@ class Cells:
     def reduce(cls, call_path: NDArray[Any], location: NDArray[Any], value: NDArray[Any], how: str = "sum") -> Cells:
         """Reduce values per cell to their `sum`, `min` or `max` (`reduce_at`); an extreme may be zero."""
         key = (call_path.astype(np.int64) << 32) | location.astype(np.int64)
-        if key.size and (key[1:] >= key[:-1]).all():
-            # in order already: cells are neighbours
-            is_first = np.append(True, key[1:] != key[:-1])
+        is_ascending = bool((key[1:] >= key[:-1]).all())
+        if is_ascending and how == "sum" and value.dtype == np.int64:
+            return cls(*groups.sum_ascending(key, value))
+        if is_ascending:
+            # cells are neighbours
+            is_first = np.append(True, key[1:] != key[:-1])[: key.size]
             group, first = np.cumsum(is_first) - 1, np.flatnonzero(is_first)
         else:
             group, first = number(combine(call_path, location))

@@ -14,11 +14,12 @@ from tracecols.enhance.causes.periods import Arising, Weights
 from tracecols.enhance.causes.points import Times, in_ticks, time_type
 from tracecols.enhance.causes.quirks import Quirks
 from tracecols.enhance.causes.segments import LIMIT, Segments
-from tracecols.enhance.causes.shares import add_up, divide_ticks
+from tracecols.enhance.causes.shares import add_up, divide_some_ticks, divide_ticks
 from tracecols.enhance.causes.sweep import Factors, Path
 from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import combine, number
+from tracecols.kernels import causes as kernels
 from tracecols.schema import Table
 from tracecols.schema.causes import (
     CHARGED,
@@ -108,9 +109,9 @@ def _delay_costs(
         time = np.insert(time, at, 0)
         size = np.maximum(size, 1)
     end = np.cumsum(size)
-    locations = np.repeat(location, size)
-    cell, first = number(combine(call_path, locations))
     parts = None if arising is None else arising.of_delays(np.repeat(np.arange(pair.size), size), call_path)
+    n_paths = len(facts.call_paths.whole)
+    scratch = np.zeros(n_paths, time.dtype), np.zeros(n_paths, bool), np.empty(n_paths, np.int32)
     # by kind, since each is gone through by itself
     short, long = factors.scale[pair], np.ascontiguousarray(factors.shares[pair].T)
     charges: list[tuple[str, Times]] = [
@@ -123,17 +124,28 @@ def _delay_costs(
         chosen = np.flatnonzero(amount)
         if not chosen.size:
             continue
-        n = size[chosen]
-        until = np.cumsum(n)
-        of = np.arange(int(until[-1])) + np.repeat(end[chosen] - until, n)
-        charged = amount[chosen]
-        value = np.repeat(charged, n) * time[of] if quirks.rounds_seconds else divide_ticks(charged, until, time[of])
+        amount, first, stop, here = amount[chosen], end[chosen] - size[chosen], end[chosen], location[chosen]
+        if quirks.rounds_seconds:
+            value = np.repeat(amount, stop - first) * time[_ranges(first, stop)]
+        else:
+            value = divide_some_ticks(amount, first, stop, time)
         if parts is not None:
-            weights.append(parts.weigh(CHARGED.index(name), of, value, locations[of]))
-        sums = add_up(cell[of], value, first.size)
-        kept = np.flatnonzero(sums)
-        rows.append((CHARGED.index(name), call_path[first[kept]], locations[first[kept]], sums[kept]))
+            of = _ranges(first, stop)
+            weights.append(parts.weigh(CHARGED.index(name), of, value, np.repeat(here, stop - first)))
+        room = min(value.size, (1 + int(np.count_nonzero(np.diff(here)))) * n_paths)
+        charged = kernels.Charged(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, time.dtype))
+        n = kernels.charge_call_paths(here, first, stop, call_path, value, *scratch, charged)
+        rows.append(
+            (CHARGED.index(name), charged.call_path[:n].copy(), charged.location[:n].copy(), charged.time[:n].copy())
+        )
     return rows
+
+
+def _ranges(first: NDArray[np.int64], stop: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the numbers of some ranges, one after the other; int64."""
+    size = stop - first
+    end = np.cumsum(size)
+    return np.arange(int(size.sum())) + np.repeat(stop - end, size)
 
 
 def _shares_of_rows(amount: NDArray[np.int64], weights: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -20,9 +20,27 @@ def divide_ticks(amount: NDArray[np.int64], end: NDArray[np.int64], weight: NDAr
     weight : (n_weights,) int64
         Not negative.
     """
-    share = np.zeros(weight.size, np.int64)
-    scratch = np.zeros((3, int(np.diff(end, prepend=0).max(initial=1))), np.int64)
-    kernels.divide_amounts(amount, end, weight, share, *scratch)
+    return divide_some_ticks(amount, np.append(0, end[:-1])[: end.size], end, weight)
+
+
+def divide_some_ticks(
+    amount: NDArray[np.int64], first: NDArray[np.int64], stop: NDArray[np.int64], weight: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Divide whole amounts in proportion to some of the weights each; the shares of one amount after the other; int64.
+
+    Parameters
+    ----------
+    amount : (n,) int64
+        Not negative.
+    first, stop : (n,) int64
+        Its weights, at least one.
+    weight : (n_weights,) int64
+        Not negative.
+    """
+    size = stop - first
+    share = np.empty(int(size.sum()), np.int64)
+    scratch = np.zeros((3, int(size.max(initial=1))), np.int64)
+    kernels.divide_amounts(amount, first, stop, weight, share, *scratch)
     return share
 
 
