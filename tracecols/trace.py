@@ -1259,8 +1259,8 @@ class Trace:
         Parameters
         ----------
         query : str
-            DuckDB SQL over all tables that `scan` knows, under the same names, each with its number as column `row`. Enhanced tables are
-            made when a query names them, and the pointer columns of `events` when a query reads one.
+            DuckDB SQL over all tables that `scan` knows, under the same names, each with the number of its row as column `row` (side
+            tables with that of their event). Enhanced tables are made when a query names them, and the pointer columns of `events` when a query reads one.
 
         Raises
         ------
