@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tracecols.enhance.paths import shortened
+from tracecols.quantities import counted
 from tracecols.report.efficiency import value_in_words
 from tracecols.severity.diagnosis import Diagnosis, Finding, Place, factors
 from tracecols.severity.efficiencies import REPLAY
@@ -42,11 +43,6 @@ def cut(text: str, width: int) -> str:
     if len(text) <= width:
         return text
     return text[: width - 3].rsplit(" ", 1)[0].rstrip(",;") + "..."
-
-
-def counted(n: int, what: str, many: str = "") -> str:
-    """Write a number with what it counts: 1 device, 4 processes."""
-    return f"{n:,} {what if n == 1 else many or what + 's'}"
 
 
 def duration(seconds: float) -> str:
