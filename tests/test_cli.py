@@ -112,11 +112,8 @@ def test_non_blocking_collectives__are_understood(tmp_path, archive):
     assert "Everything was understood." in output
     told = run("analyze", tmp_path / "x.trace", "-o", tmp_path / "x.severity").stderr
     assert "non-blocking" not in told
-    assert (
-        "note: 1 sends without receive (they and their bytes count as sent; what they waited for is not known)\n"
-        in told
-    )
-    assert "note: 1 receives without send (they and their bytes, as far as recorded, count as received;" in told
+    assert "note: 1 send without receive (it and its bytes count as sent; what it waited for is not known)\n" in told
+    assert "note: 1 receive without send (it and its bytes, as far as recorded, count as received;" in told
 
 
 @pytest.mark.parametrize("command", ["info", "check"])

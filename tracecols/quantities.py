@@ -72,7 +72,7 @@ _VERBS = {
 """What is said of several things, and of one."""
 
 _AGREEING = (
-    (r"\bthey were\b", "it was"), (r"\bthey do\b", "it does"), (r"\bthey count\b", "it counts"), (r"\btheir\b", "its"),
+    (r"\bthey were\b", "it was"), (r"\bthey and\b", "it and"), (r"\bthey waited\b", "it waited"), (r"\bthey do\b", "it does"), (r"\bthey count\b", "it counts"), (r"\btheir\b", "its"),
     (r"\bthe one before them\b", "the one before it"), (r"\bwhose launches are\b", "whose launch is"),
     (r"(?<=, )and lack\b", "and lacks"), (r"(?<=\bis )no CPUs\b", "no CPU"), (r"(?<=\bis )no numbers\b", "no number"),
     (r"(?<=\blaunches kernels or )copy\b", "copies"),

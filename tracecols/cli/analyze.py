@@ -212,7 +212,7 @@ def analyze(
     cube.save(output)
     click.echo(f"{output}: {cube.summary()}")
     for what, n in cube.facts["counts"].items():
-        click.echo(f"note: {note(n, what)}" + (f" ({NOTES[what]})" if what in NOTES else ""), err=True)
+        click.echo(f"note: {note(n, what + (f' ({NOTES[what]})' if what in NOTES else ''))}", err=True)
     if "time" in cube.cells and not quiet:
         is_terminal = sys.stdout.isatty()
         click.echo(err=not is_terminal)

@@ -24,6 +24,7 @@ from tracecols.severity.efficiencies import (
     MULTIPLICATIVE,
     Metric,
     by_replay,
+    is_of_several,
     metrics,
     parallel_call_paths,
     times_of,
@@ -367,7 +368,7 @@ def factors(found: tuple[Metric, ...], has_teams: bool) -> dict[str, Metric]:
     names: tuple[str, ...]
     model, names = (MULTIPLICATIVE, HYBRID) if has_teams and values["threads"] > values["processes"] else (MPI, PURE)
     if values["processes"] == 1:
-        names = tuple(name for name in names if not name.startswith("mpi_"))
+        names = tuple(name for name in names if not (is_of_several(name) or name.startswith("mpi_")))
     shown = {m.metric: m for m in found if m.model == model}
     return {name: shown[name] for name in names}
 
