@@ -141,15 +141,15 @@ def efficiency_lines(d: Diagnosis) -> Iterator[Line]:
         yield cut(f"Devices   {device_line(d)}", WIDTH), ""
 
 
-def device_line(d: Diagnosis) -> str:
-    """Return the efficiencies of devices, in words."""
+def device_line(d: Diagnosis, lowest: str = " <") -> str:
+    """Return the efficiencies of devices, in words; `lowest` stands behind one of them if it is the lowest factor."""
     titles = {
         "device_parallel_efficiency": "efficiency", "device_load_balance": "load balance",
         "device_communication_efficiency": "communication", "device_orchestration_efficiency": "orchestration",
     }  # fmt: skip
     found = d.device_efficiencies
     return ", ".join(
-        f"{title} {value_in_words(found[key], 'share')}" + " <" * (key == d.lowest)
+        f"{title} {value_in_words(found[key], 'share')}" + lowest * (key == d.lowest)
         for key, title in titles.items()
         if key in found
     )
@@ -238,7 +238,8 @@ def html_of(d: Diagnosis) -> str:
         rows.append(f"<tr><th>{html.escape(title)}</th>{''.join(f'<{tag}>{c}</{tag}>' for c in written)}</tr>")
     if rows:
         parts.append(f"<table>{''.join(rows)}</table>")
-    said = (*explanations(d), *filter(None, [variant_line(d)]))
+    devices = [f"Devices: {device_line(d, ' (lowest)')}"] if d.device_efficiencies else []
+    said = (*explanations(d), *filter(None, [variant_line(d)]), *devices)
     parts.extend(f"<p><small>{html.escape(line)}</small></p>" for line in said)
     for f in d.findings:
         told = "".join(

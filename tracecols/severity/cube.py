@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from tracecols.severity import algebra, diagnosis, efficiencies, focus, frames, 
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.narrowed import in_words
 from tracecols.severity.queries import Severities
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class SeverityCube(Severities):
@@ -45,6 +49,7 @@ class SeverityCube(Severities):
     >>> cube.total("omp_idle_threads") / cube.total("time")  # doctest: +SKIP
     0.5264089000057031
     >>> cube.frame("mpi_latesender", call_path="*/MPI_Sendrecv")  # doctest: +SKIP
+    >>> cube["late sender"]  # doctest: +SKIP
     """
 
     # functions of other modules, which take the cube first
@@ -153,6 +158,18 @@ class SeverityCube(Severities):
         conventions = f"{self.facts['conventions']} conventions" if self.facts["conventions"] else ""
         of = f"{self.facts['operation']} of {len(self.facts['of'])} cubes" if "operation" in self.facts else ""
         return ", ".join(filter(None, (size, conventions, of, in_words(self.facts))))
+
+    def __getitem__(self, properties: str | list[str]) -> pd.DataFrame:
+        """Return the severities of a property, or of several, as `frame` does: `cube["late sender"]`."""
+        return self.frame(properties)
+
+    __iter__ = None
+
+    def __getattr__(self, name: str) -> Any:
+        # only where there is no such attribute
+        near = [] if name.startswith("_") else get_close_matches(name, dir(self), 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise AttributeError(f"a cube has no attribute {name!r}{hint}", name=name, obj=self)
 
     def __repr__(self) -> str:
         lines = [f"<SeverityCube {self.summary()}>"]

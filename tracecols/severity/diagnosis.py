@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.arguments import is_whole_number, show
 from tracecols.errors import SeverityError
 from tracecols.renderers import renderer
 from tracecols.severity import focus
@@ -99,7 +100,7 @@ class Place:
     n_call_paths: int = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Finding:
     """What costs time.
 
@@ -144,6 +145,9 @@ class Finding:
     meanwhile: tuple[tuple[str, float], ...]
     advice: str
     call_path: int
+
+    def __repr__(self) -> str:
+        return f"<Finding {self.share:.1%}, {self.seconds:.6g} s: {self.title}, {self.where.call_path} ({self.where.share:.0%})>"
 
     def command(self, source: str = "CUBE") -> str:
         """Return the command that shows more of it."""
@@ -273,13 +277,15 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
     Raises
     ------
     SeverityError
-        If the cube has no times, or is made of several.
+        If the cube has no times, or is made of several, or the number of findings is none.
 
     Examples
     --------
     >>> cube.diagnosis()  # doctest: +SKIP
     >>> cube.diagnosis().findings[0].cause  # doctest: +SKIP
     """
+    if not is_whole_number(n_findings) or n_findings < 0:
+        raise SeverityError(f"{show(n_findings)} is no number of findings\n  give a whole number from 0")
     if "time" not in cube.cells:
         raise SeverityError(
             "a diagnosis needs times, and this cube has no property time\n  analyze without -p, or name time, too"

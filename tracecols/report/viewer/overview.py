@@ -58,7 +58,7 @@ def overview(cube: SeverityCube, found: Diagnosis | None) -> dict[str, Any] | No
         "efficiency_lines": [
             *explanations(found),
             *([variant] if (variant := variant_line(found)) else []),
-            *([f"Devices: {device_line(found)}"] if found.device_efficiencies else []),
+            *([f"Devices: {device_line(found, ' (lowest)')}"] if found.device_efficiencies else []),
         ],
         "findings": [
             {
