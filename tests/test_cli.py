@@ -9,7 +9,9 @@ import sys
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from conftest import DATA
 
+import tracecols
 from tracecols.cli import group
 
 
@@ -301,3 +303,22 @@ def test_outputs__do_not_overwrite_what_is_not_theirs(work, tmp_path):
     assert result.exit_code == 1
     assert "exists and is not a severity cube" in result.output
     assert (tmp_path / "mine" / "thesis.tex").exists()
+
+
+def test_commands__that_are_mistyped_are_suggested():
+    run = CliRunner().invoke(group, ["analyse", "x.trace"])
+    assert run.exit_code == 2 and "No such command 'analyse'. Did you mean analyze?" in run.output
+    assert "Did you mean" not in CliRunner().invoke(group, ["zzz"]).output
+
+
+def test_analyze__tells_on_one_line_that_root_causes_differ_from_those_of_scalasca(tmp_path):
+    """What differs is a long list, which `info` shows: the diagnosis is what comes first."""
+    cube = tmp_path / "x.severity"
+    trace = tracecols.convert(DATA / "hybrid_2x3", tmp_path / "x.trace", jobs=1)
+    told = CliRunner().invoke(group, ["analyze", str(trace), "-o", str(cube)]).stderr.splitlines()
+    notes = [line for line in told if "conventions scalasca" in line]
+    assert notes == [f"note: 4 differences from conventions scalasca in root causes; tracecols info {cube} lists them"]
+    listed = CliRunner().invoke(group, ["info", str(cube)], env={"COLUMNS": "1000"}).output
+    assert "waits at start and end of MPI, in scans" in listed
+    only = CliRunner().invoke(group, ["analyze", str(trace), "-p", "mpi_latesender", "-o", str(tmp_path / "r.severity")])
+    assert "Nothing of what is looked at costs as much as 0.5 %" in only.stderr

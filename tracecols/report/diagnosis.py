@@ -161,7 +161,9 @@ def headline(d: Diagnosis) -> str:
         return NOTHING
     of = f"{duration(d.seconds)} of all threads"
     apart = f"; start-up and shutdown, {duration(d.apart)}, are set apart" if d.apart else ""
-    return (f"What costs most, of {of}" if d.findings else f"Nothing costs as much as 0.5 % of {of}") + apart
+    if d.findings:
+        return f"What costs most, of {of}{apart}"
+    return f"Nothing {'of what is looked at ' * bool(d.narrowed)}costs as much as 0.5 % of {of}{apart}"
 
 
 def place(where: Place, width: int, note: str = "") -> str:
