@@ -73,7 +73,7 @@ def heading(d: Diagnosis) -> Iterator[str]:
         between = f" ({duration(d.between)})" if math.isfinite(d.between) else ""
         yield f"{d.focus}{between}; --with-startup shows the rest"
     if d.apart and math.isfinite(d.beside) and d.beside > NOTICEABLE * d.seconds > 0:
-        yield f"of it {d.beside / d.seconds:.0%} lie before all have left MPI_Init or after one has entered MPI_Finalize"
+        yield f"{d.beside / d.seconds:.0%} of it lies before the last process left MPI_Init, or after the first entered MPI_Finalize"
 
 
 COLUMNS = {
