@@ -320,5 +320,7 @@ def test_analyze__tells_on_one_line_that_root_causes_differ_from_those_of_scalas
     assert notes == [f"note: 4 differences from conventions scalasca in root causes; tracecols info {cube} lists them"]
     listed = CliRunner().invoke(group, ["info", str(cube)], env={"COLUMNS": "1000"}).output
     assert "waits at start and end of MPI, in scans" in listed
-    only = CliRunner().invoke(group, ["analyze", str(trace), "-p", "mpi_latesender", "-o", str(tmp_path / "r.severity")])
+    only = CliRunner().invoke(
+        group, ["analyze", str(trace), "-p", "mpi_latesender", "-o", str(tmp_path / "r.severity")]
+    )
     assert "Nothing of what is looked at costs as much as 0.5 %" in only.stderr
