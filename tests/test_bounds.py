@@ -39,7 +39,7 @@ def test_pattern__that_exceeds_the_time_of_its_call_is_refused():
 
     # 30 ticks in a call of 21
     with pytest.raises(
-        AnalysisError, match="'twice' exceeds the time of its call path in 1 cells, most at main/MPI_Recv, rank 1"
+        AnalysisError, match="'twice' exceeds the time of its call path in 1 cell, most at main/MPI_Recv, rank 1"
     ):
         assert_severities(receive_once(), "twice", {}, patterns=[twice])
 

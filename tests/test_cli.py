@@ -9,7 +9,9 @@ import sys
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from conftest import DATA
 
+import tracecols
 from tracecols.cli import group
 
 
@@ -112,11 +114,8 @@ def test_non_blocking_collectives__are_understood(tmp_path, archive):
     assert "Everything was understood." in output
     told = run("analyze", tmp_path / "x.trace", "-o", tmp_path / "x.severity").stderr
     assert "non-blocking" not in told
-    assert (
-        "note: 1 sends without receive (they and their bytes count as sent; what they waited for is not known)\n"
-        in told
-    )
-    assert "note: 1 receives without send (they and their bytes, as far as recorded, count as received;" in told
+    assert "note: 1 send without receive (it and its bytes count as sent; what it waited for is not known)\n" in told
+    assert "note: 1 receive without send (it and its bytes, as far as recorded, count as received;" in told
 
 
 @pytest.mark.parametrize("command", ["info", "check"])
@@ -304,3 +303,24 @@ def test_outputs__do_not_overwrite_what_is_not_theirs(work, tmp_path):
     assert result.exit_code == 1
     assert "exists and is not a severity cube" in result.output
     assert (tmp_path / "mine" / "thesis.tex").exists()
+
+
+def test_commands__that_are_mistyped_are_suggested():
+    run = CliRunner().invoke(group, ["analyse", "x.trace"])
+    assert run.exit_code == 2 and "No such command 'analyse'. Did you mean analyze?" in run.output
+    assert "Did you mean" not in CliRunner().invoke(group, ["zzz"]).output
+
+
+def test_analyze__tells_on_one_line_that_root_causes_differ_from_those_of_scalasca(tmp_path):
+    """What differs is a long list, which `info` shows: the diagnosis is what comes first."""
+    cube = tmp_path / "x.severity"
+    trace = tracecols.convert(DATA / "hybrid_2x3", tmp_path / "x.trace", jobs=1)
+    told = CliRunner().invoke(group, ["analyze", str(trace), "-o", str(cube)]).stderr.splitlines()
+    notes = [line for line in told if "conventions scalasca" in line]
+    assert notes == [f"note: 4 differences from conventions scalasca in root causes; tracecols info {cube} lists them"]
+    listed = CliRunner().invoke(group, ["info", str(cube)], env={"COLUMNS": "1000"}).output
+    assert "waits at start and end of MPI, in scans" in listed
+    only = CliRunner().invoke(
+        group, ["analyze", str(trace), "-p", "mpi_latesender", "-o", str(tmp_path / "r.severity")]
+    )
+    assert "Nothing of what is looked at costs as much as 0.5 %" in only.stderr

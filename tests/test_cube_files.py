@@ -363,7 +363,7 @@ def test_read__cubex_of_all_kinds(order, deflated, dense, kind, packed, tmp_path
     assert cube.call_paths.line.tolist() == [3, 0, 0, 0]
     assert cube.call_paths.end_line.tolist() == [9, 0, 0, 0]
     assert cube.facts["source"]["Creator"] == "Score-P 6.0"
-    assert cube.summary() == "1 properties x 4 call paths x 2 locations"
+    assert cube.summary() == "1 property x 4 call paths x 2 locations"
     assert cube.properties.summary[0] == "Total.\nMore."
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
@@ -14,7 +16,19 @@ import tracecols
 from tracecols.cli import group
 from tracecols.errors import AnalysisError, SeverityError
 from tracecols.export.tables import export
-from tracecols.severity.efficiencies import Requirement, failures, scaling
+from tracecols.report.diagnosis import duration
+from tracecols.report.efficiency import render, value_in_words
+from tracecols.report.viewer.overview import overview
+from tracecols.severity.diagnosis import factors
+from tracecols.severity.efficiencies import (
+    Requirement,
+    RunTimes,
+    failures,
+    is_of_several,
+    metrics,
+    scaling,
+    tabulate,
+)
 from tracecols.testing import Program
 
 PARALLEL, BARRIER = "!$omp parallel @a.c:1", "!$omp implicit barrier @a.c:9"
@@ -134,6 +148,60 @@ def test_single_process__is_as_efficient_as_can_be():
     program.masters[0].enter(0, "main").leave(50)
     table = cube_of(program).efficiencies()
     assert (table[table.unit == "share"]["value"] == 1).all()
+
+
+UNEVEN = RunTimes(
+    20.0, np.array([5.0, 5, 5]), np.array([10.0, 10, 5]), np.array([0, 0, 1]), np.array([10.0, 10, 5]), np.zeros(3), 20.0, "approximation", "whole run"
+)  # fmt: skip
+"""Two processes, of two threads and of one, that compute alike, outside MPI for 10 and for 5 s."""
+
+
+def test_openmp_load_balance__above_one_is_explained_where_it_stands():
+    found = {m.metric: m for m in metrics(UNEVEN)}
+    # load balance 5 / 5, of MPI (25 / 3) / 10
+    assert found["openmp_load_balance"].value == pytest.approx(1.2)
+    words = "threads share computation more evenly than processes share the time outside MPI"
+    shown = "".join(map(str, render([tabulate(UNEVEN)], ["run"], None)))
+    assert f"OpenMP load balance above 100 %: {words}" in shown and shown.count("above 100 %") == 1
+
+    cube = cube_of(Program(processes=2, threads=1))
+    d = replace(cube.diagnosis(), efficiencies=tuple(metrics(UNEVEN)), has_teams=True)
+    assert "120.0% *" in d.text() and f"* above 100 %: {words}" in d.text() and words in d._repr_html_()
+    assert words in overview(cube, d)["efficiency_lines"][0]
+    assert "above 100 %" not in cube.diagnosis().text()
+
+
+def test_one_process__has_nothing_that_is_about_several():
+    alone = replace(UNEVEN, useful=np.array([5.0]), outside=np.array([20.0]), process=np.zeros(1, np.int64),
+                    openmp=np.zeros(1), serial=np.array([5.0]))  # fmt: skip
+    shown = "".join(map(str, render([tabulate(alone)], ["run"], None, ["run"])))
+    assert "what is about several processes is left out" in shown and "ideal network" not in shown
+    kept = [m.metric for m in metrics(alone) if not is_of_several(m.metric)]
+    assert not {"serialisation_efficiency", "mpi_load_balance", "process_load_balance"} & set(kept)
+    # what is shown still adds up
+    values = {m.metric: m.value for m in metrics(alone)}
+    assert {"process_efficiency", "thread_efficiency"} <= set(kept)
+    assert values["process_efficiency"] + values["thread_efficiency"] - 1 == pytest.approx(
+        values["parallel_efficiency"]
+    )
+
+    program = Program(processes=1)
+    program.locations[0].enter(0, "main").enter(2, "MPI_Barrier").leave(8).leave(10)
+    d = cube_of(program).diagnosis()
+    assert d.lowest == "communication_efficiency"
+    assert "transfer_efficiency" not in factors(d.efficiencies, d.has_teams)
+    assert "one process: communication is all that is no computation" in d.text() and "ideal network" not in d.text()
+
+
+def test_trace_without_events__has_a_diagnosis_that_can_be_read():
+    text = cube_of(Program(processes=1)).diagnosis().text()
+    assert "There is nothing to find: no thread has any time" in text
+    assert "lowest" not in text and "nan" not in text and "0.5 %" not in text
+
+
+def test_durations__that_are_short_are_not_shown_as_zero():
+    assert [duration(s) for s in (1.4e-7, 2.5e-6, 0.0, 0.000123)] == ["140 ns", "2.5 us", "0.00 s", "0.000123 s"]
+    assert value_in_words(1.4e-7, "sec") == "140 ns" and value_in_words(0.0, "sec") == "0.000000 s"
 
 
 def test_within__is_of_a_region_and_what_it_calls():

@@ -106,6 +106,20 @@ def test_waits__are_the_same_in_sql_and_python(trace):
     assert sum(trace.scan("waits").counts) == len(expected)
 
 
+def test_sql__row_is_the_number_of_a_row_and_no_column_of_a_table(trace):
+    """Of two columns called row the second would be called row_1, and the one asked for would not be that of the frame."""
+    pytest.importorskip("duckdb")
+    from tracecols.enhance.tables import TABLES
+
+    assert [name for name, spec in TABLES.items() if "row" in spec.schema.names] == []
+    found = trace.sql("select row, event, location from sync_points order by row")
+    expected = trace.frame("sync_points", raw=True)
+    assert found.row.tolist() == list(range(len(expected)))
+    assert found.event.tolist() == expected.event.tolist() != found.row.tolist()
+    joined = "select count(*) n from sync_points p join events e on e.row = p.event where e.location = p.location"
+    assert trace.sql(joined).n[0] == (expected.event < trace.manifest["n_events"]).sum() > 0
+
+
 def test_readable_names__do_not_collide_and_enumerations_are_columns():
     from tracecols.enhance.tables import TABLES
 

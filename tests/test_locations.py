@@ -167,7 +167,7 @@ def test_device_streams__are_told_from_processes(archive, enhance, tmp_path):
     console = Console(width=120)
     with console.capture() as text:
         console.print(describe(store))
-    assert "5 locations of 1 processes" in text.get()
+    assert "5 locations of 1 process" in text.get()
     cube = analyze_model(enhance_store(store, 1))
     write_cubex(cube, tmp_path / "x.cubex")
     again = read_cube(tmp_path / "x.cubex")

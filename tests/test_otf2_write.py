@@ -755,7 +755,7 @@ def test_command__tells_what_is_left_out(tmp_path, archive):
     archive.location().enter(1, "a").unknown(2, 99).leave(4, "a")
     convert(archive.write(), tmp_path)
     result = run("export", tmp_path / "x.trace", tmp_path / "y.otf2")
-    assert "left out, as OTF2 has no record for them: 1 events of kind UNKNOWN" in result.output
+    assert "left out, as OTF2 has no record for them: 1 event of kind UNKNOWN" in result.output
 
 
 def test_function__returns_what_is_left_out(work, tmp_path):

@@ -209,6 +209,32 @@ def test_phases__are_inherited_by_the_threads_of_a_team():
     assert set(found.thread) == {1}
 
 
+def test_phases__that_begin_within_a_team_have_the_time_of_its_join_where_the_master_spent_it():
+    program = Program(processes=1, threads=2)
+    master, worker = program.locations
+    master.enter(0, "main").enter(10, "step").leave(12)
+    master.fork(20).begin_team(20).enter(22, "!$omp parallel @a.c:1").enter(30, "step").leave(32)
+    master.leave(50).end_team(51).join(70).leave(100)
+    worker.begin_team(20).enter(24, "!$omp parallel @a.c:1").leave(48).end_team(49)
+    with program.trace() as trace:
+        cube = trace.analyze(phases="from:step")
+        assert_same(trace.analyze(), cube)
+    frame = cube.frame("execution", call_path="main", by_period=True)
+    frame = frame[frame.thread == 0]
+    own = dict(zip(frame.phase, frame.value * cube.resolution, strict=True))
+    # 12 to 20 in phase 0; from JOIN to the end in phase 1, in which the team was joined: nothing of that is taken off phase 0
+    assert own == pytest.approx({-1: 10, 0: 8, 1: 30})
+
+
+@pytest.mark.parametrize("divided", [{"phases": "from:compute"}, {"phases": "from:!$omp parallel*"}, {"bins": 37}])
+def test_periods__of_nested_teams_have_no_time_below_zero(converted, divided):
+    """The threads of a team that is forked in a phase may run longer than the phase, so longer than their master in it."""
+    cube = analyze(tracecols.open(converted("omp_nested")).store, **divided)
+    assert (cube.period_cells["omp_limited_parallelism"].value > 0).all()
+    assert {name for name, of in cube.period_cells.items() if (of.value < 0).any()} == set()
+    assert cube.facts["counts"].keys() & {NESTED} == ({NESTED} if "phases" in divided else set())
+
+
 def test_phases__that_overlap_or_differ_between_processes_are_told():
     program = loop()
     program.masters[0].enter(101, "step").enter(102, "step").leave(103).leave(104)

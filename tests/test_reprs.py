@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 from conftest import DATA
 
 import tracecols
+from tracecols.errors import SeverityError, StoreError
 from tracecols.patterns.registry import properties
 
 
@@ -61,3 +64,41 @@ def test_reprs__of_comparisons_name_runs_times_and_what_differs(trace, cube):
     assert text.splitlines()[0] == "<Comparison of 2 runs, locations by position>"
     assert "  before      3.253498 s, 2 processes, 6 threads" in text
     assert "note: the rules of the analyses differ: exact, expert" in text
+
+
+def test_reprs__of_findings_are_one_line(cube):
+    found = repr(cube.diagnosis().findings[0])
+    assert found.startswith("<Finding 1") and "Idle Threads while their master computes alone, hybrid/main/" in found
+    assert "\n" not in found and len(found) < 200
+
+
+def test_cube__is_asked_for_properties_by_id_or_title_and_suggests(cube):
+    assert cube["Late Sender"].equals(cube.frame("mpi_latesender"))
+    assert set(cube[["mpi", "comp"]].property) == {"mpi", "comp"}
+    with pytest.raises(SeverityError, match=r"no property 'lat_sender' in this cube\n  did you mean mpi_latesender"):
+        _ = cube["lat_sender"]
+    with pytest.raises(SeverityError, match="properties are given as texts, not as 3"):
+        _ = cube[3]
+    with pytest.raises(AttributeError, match="a cube has no attribute 'diagnsis'; did you mean 'diagnosis'"):
+        _ = cube.diagnsis
+    with pytest.raises(TypeError, match="not iterable"):
+        iter(cube)
+    assert pickle.loads(pickle.dumps(cube)).summary() == cube.summary()
+
+
+def test_names__that_are_mistyped_are_suggested(trace, cube, tmp_path):
+    with pytest.raises(AttributeError, match="did you mean 'convert'"):
+        _ = tracecols.convrt
+    for given in (-1, "x", 1.5):
+        with pytest.raises(SeverityError, match=r"is no number of findings\n  give a whole number from 0"):
+            cube.diagnosis(given)
+    cube.save(tmp_path / "c.severity")
+    with pytest.raises(StoreError, match=r"\n  tracecols\.read_cube reads it"):
+        tracecols.open(tmp_path / "c.severity")
+
+
+def test_sql__suggests_tables_of_the_trace(trace):
+    """DuckDB alone suggests tables of its own: pg_sequences."""
+    pytest.importorskip("duckdb")
+    with pytest.raises(StoreError, match=r"no table 'mesages' in .*\n  did you mean messages"):
+        trace.sql("select count(*) from mesages")

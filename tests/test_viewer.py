@@ -1710,6 +1710,22 @@ def test_difference__is_told_by_colours_that_differ_and_opens_at_the_largest_cha
 
 
 @pytest.mark.slow
+def test_locations__of_a_difference_are_named_by_the_largest_change_and_a_single_one_is_the_only(browser, tmp_path):
+    before = small_cube({"time": {("main", 0, 0): 900, ("main", 1, 0): 500}})
+    after = small_cube({"time": {("main", 0, 0): 100, ("main", 1, 0): 400}})
+    report = Report(browser, (after - before).report(tmp_path / "d.html"))
+    told = report.page.get_by_label("Selected locations").inner_text()
+    # rank 0 saved 0.8 s, rank 1 0.1 s, which is the larger number
+    assert "largest change \u22120.8000 s at rank 0" in told
+    report.context.close()
+    single = Report(browser, small_cube({"time": {("main", 0, 0): 900}}).report(tmp_path / "s.html"))
+    told = single.page.get_by_label("Selected locations").inner_text()
+    assert "The only location" in told and "1 locations" not in told
+    assert report.trouble == single.trouble == []
+    single.context.close()
+
+
+@pytest.mark.slow
 def test_keys__work_before_anything_was_clicked(report, cube):
     before = report.view("view.model.selection()[0][0]")
     report.press("ArrowUp")

@@ -357,7 +357,7 @@ def test_overlapping_properties__leave_the_others_as_they_are(archive, enhance):
     # a child that exceeds its parent is told, also if it overlaps
     cube.cells["mpi_latesender_wavefront_se"].value[:] = 41
     assert cube.violations() == [
-        "mpi_latesender_wavefront_se exceeds mpi_latesender in 1 cells, most by 1e-09 at MPI_Recv, rank 0 thread 0"
+        "mpi_latesender_wavefront_se exceeds mpi_latesender in 1 cell, most by 1e-09 at MPI_Recv, rank 0 thread 0"
     ]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import tracecols
+from tracecols import quantities
 
 ROOT = Path(tracecols.__file__).parent
 
@@ -72,3 +73,48 @@ def test_glossary__explains_every_word_once():
     assert sorted({word for word in words if words.count(word) > 1}) == []
     retired = set(RETIRED) & set(words)
     assert not retired, retired
+
+
+@pytest.mark.parametrize(
+    ("what", "expected"),
+    [
+        ("differences from conventions scalasca in root causes: waits have causes (2 waits)",
+         "1 difference from conventions scalasca in root causes: waits have causes (2 waits)"),
+        ("cells of a program's root that are negative because the reference takes explicit tasks off it",
+         "1 cell of a program's root that is negative because the reference takes explicit tasks off it"),
+        ("messages received before they were sent", "1 message received before it was sent"),
+        ("collective operations that lack participants", "1 collective operation that lacks participants"),
+        ("device streams, which are no CPUs: their times and visits are left out",
+         "1 device stream, which is no CPU: its times and visits are left out"),
+        ("kernels whose launches are not told: late hosts and launch latency are not known",
+         "1 kernel whose launch is not told: late hosts and launch latency are not known"),
+        ("processes that have fewer phases than others, and lack the last ones",
+         "1 process that has fewer phases than others, and lacks the last ones"),
+        ("calls that launch kernels or copy, and no streams of devices: what the devices do is not recorded",
+         "1 call that launches kernels or copies, and no streams of devices: what the devices do is not recorded"),
+        ("copies that never end", "1 copy that never ends"),
+        ("launches without a kernel", "1 launch without a kernel"),
+    ],
+)  # fmt: skip
+def test_notes__have_a_singular(what, expected):
+    assert quantities.note(1, what) == expected
+    assert quantities.note(2, what) == f"2 {what}"
+
+
+def test_counts__of_one_are_singular_wherever_a_cube_says_them():
+    from click.testing import CliRunner
+
+    from tracecols.cli import group
+    from tracecols.testing import Program
+
+    program = Program(processes=1)
+    program.locations[0].enter(0, "main").leave(10)
+    with program.trace() as trace:
+        cube = trace.analyze("exact", properties=["time"])
+        cube.facts["counts"]["messages received before they were sent"] = 1
+        path = trace.path.parent / "one.severity"
+        cube.save(path)
+        info = CliRunner().invoke(group, ["info", str(path)], env={"COLUMNS": "200"}).output
+        assert "1 event" not in repr(trace) and "1 location," in repr(trace)
+    assert "1 call path x 1 location" in cube.summary() and "1 call path x 1 location," in info
+    assert "message received before it was sent" in info

@@ -67,7 +67,10 @@ def __getattr__(name: str) -> object:
         module, attribute = _LAZY[name]
         loaded = import_module(module)
         return getattr(loaded, attribute) if attribute else loaded
-    raise AttributeError(f"module 'tracecols' has no attribute {name!r}")
+    # imported only here: importing the package takes a few milliseconds
+    near = [] if name.startswith("_") else import_module("difflib").get_close_matches(name, __all__, 1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise AttributeError(f"module 'tracecols' has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

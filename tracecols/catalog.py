@@ -206,7 +206,7 @@ class Catalog:
         MissingExtraError
             If DuckDB is not installed.
         StoreError
-            If the store is damaged, or a table cannot be made.
+            If the store is damaged, a table cannot be made, or there is none of that name.
         """
         try:
             import duckdb
@@ -215,12 +215,20 @@ class Catalog:
         self.store.check_files()
         words = {word.lower() for word in re.findall(r"\w+", query)}
         try:
+            try:
+                return self._query(duckdb, query, words)
+            except duckdb.InvalidInputException as error:
+                if POINTERS_NEEDED not in str(error):
+                    raise
+            self.enhanced(["events"])
             return self._query(duckdb, query, words)
-        except duckdb.InvalidInputException as error:
-            if POINTERS_NEEDED not in str(error):
+        except duckdb.CatalogException as error:
+            # DuckDB knows only the tables that the query names, and suggests some of its own
+            missing = re.search(r"Table with name (\S+) does not exist", str(error))
+            if missing is None or missing[1] in self.names:
                 raise
-        self.enhanced(["events"])
-        return self._query(duckdb, query, words)
+            self.check(missing[1])
+            raise
 
     def _query(self, duckdb: Any, query: str, words: set[str]) -> pd.DataFrame:
         tables = self.enhanced([name for name in ENHANCED if name in words and name != "events"])

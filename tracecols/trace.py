@@ -34,6 +34,7 @@ from tracecols.patterns.candidates import propose_phases
 from tracecols.patterns.engine import analyze_model, check_conventions, choose, find_matches, find_waits
 from tracecols.patterns.plugins import load_all
 from tracecols.patterns.registry import CONVENTIONS
+from tracecols.quantities import counted
 from tracecols.readable import Readable, n_readable
 from tracecols.replay.efficiencies import check_ideal, check_replayed, times_of_window
 from tracecols.replay.prediction import Prediction
@@ -195,7 +196,7 @@ class Trace:
     def __repr__(self) -> str:
         m = self.manifest
         return (
-            f"<Trace {self.path.name}: {m['n_events']:,} events, {m['n_locations']} locations, "
+            f"<Trace {self.path.name}: {counted(m['n_events'], 'event')}, {counted(m['n_locations'], 'location')}, "
             f"{(m['last_time'] - m['first_time']) / m['clock']['resolution']:.6f} s, {m['source']['format']}>"
         )
 
@@ -1259,8 +1260,8 @@ class Trace:
         Parameters
         ----------
         query : str
-            DuckDB SQL over all tables that `scan` knows, under the same names, each with its number as column `row`. Enhanced tables are
-            made when a query names them, and the pointer columns of `events` when a query reads one.
+            DuckDB SQL over all tables that `scan` knows, under the same names, each with the number of its row as column `row` (side
+            tables with that of their event). Enhanced tables are made when a query names them, and the pointer columns of `events` when a query reads one.
 
         Raises
         ------

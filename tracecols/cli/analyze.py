@@ -11,6 +11,7 @@ import click
 
 from tracecols.cli.cluster import GivenCluster, cluster_options
 from tracecols.cli.options import duration, finite, numbers, parameters
+from tracecols.quantities import note
 from tracecols.schema.severity import CONVENTIONS, DEFAULT
 
 
@@ -150,6 +151,7 @@ def analyze(
     from tracecols.cli.progress import phases as parts_of
     from tracecols.cli.sources import is_store, opened
     from tracecols.conversion import store_name
+    from tracecols.enhance.causes.charges import DIFFERENCES
     from tracecols.enhance.model import enhance
     from tracecols.enhance.periods import ask
     from tracecols.enhance.topologies import load_descriptions
@@ -211,7 +213,11 @@ def analyze(
     cube.save(output)
     click.echo(f"{output}: {cube.summary()}")
     for what, n in cube.facts["counts"].items():
-        click.echo(f"note: {n:,} {what}" + (f" ({NOTES[what]})" if what in NOTES else ""), err=True)
+        if what.startswith(DIFFERENCES):
+            # a long list, of interest to those who compare with Scalasca
+            click.echo(f"note: {note(n, DIFFERENCES)}; tracecols info {output} lists them", err=True)
+            continue
+        click.echo(f"note: {note(n, what + (f' ({NOTES[what]})' if what in NOTES else ''))}", err=True)
     if "time" in cube.cells and not quiet:
         is_terminal = sys.stdout.isatty()
         click.echo(err=not is_terminal)

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from tracecols.cli.options import finite, numbers
+from tracecols.quantities import note
 from tracecols.schema.causes import BY_CONVENTIONS
 from tracecols.schema.severity import CONVENTIONS, DEFAULT
 
@@ -149,7 +150,7 @@ def _archive(
         report = export_archive(source, output, locations=locations, start=start, stop=stop, jobs=jobs, progress=show)
     click.echo(f"{output}")
     for what, n in report.unknown.items():
-        click.echo(f"left out, as OTF2 has no record for them: {n:,} {what}", err=True)
+        click.echo(f"left out, as OTF2 has no record for them: {note(n, what)}", err=True)
 
 
 def _timeline(

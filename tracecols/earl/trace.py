@@ -18,6 +18,7 @@ from tracecols.earl.index import BLOCK, open_index
 from tracecols.earl.types import NUMBER, PARENTS, TYPES, is_type, leaves
 from tracecols.enhance.communicators import Communicators
 from tracecols.errors import StoreError
+from tracecols.quantities import counted
 from tracecols.schema import EventKind
 from tracecols.store.arrow import to_numpy
 from tracecols.trace import Trace
@@ -71,7 +72,7 @@ class EventTrace(Definitions):
         self.resolution, self.origin = int(clock["resolution"]), int(clock["origin"])
 
     def __repr__(self) -> str:
-        return f"<EventTrace {self.path.name}: {self._n:,} events, {len(self.locs)} locations>"
+        return f"<EventTrace {self.path.name}: {counted(self._n, 'event')}, {counted(len(self.locs), 'location')}>"
 
     # -- the trace -------------------------------------------------------------------------------------------------
 

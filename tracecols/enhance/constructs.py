@@ -20,7 +20,7 @@ from tracecols.schema.compound import CONSTRUCT_MEMBERS, CONSTRUCTS, TEAMS
 
 
 def match_teams(facts: Facts, scans: Sequence[LocationScan], teams: Teams) -> CompoundTable:
-    """Build the table of team instances.
+    """Build the table of team instances; beside its columns stands `join_call_path`, that of the JOIN.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def match_teams(facts: Facts, scans: Sequence[LocationScan], teams: Teams) -> Co
     n = teams.n_instances
     master = pick(teams.location, teams.master).astype(np.int32)
     fork_row, join_row, fork_time, join_time = (np.full(n, -1, np.int64) for _ in range(4))
-    call_path = np.full(n, -1, np.int32)
+    call_path, join_call_path = (np.full(n, -1, np.int32) for _ in range(2))
     by_master = np.argsort(master, kind="stable")
     for of in np.split(by_master, np.flatnonzero(np.diff(master[by_master])) + 1):
         location = int(master[of[0]]) if of.size else -1
@@ -44,7 +44,8 @@ def match_teams(facts: Facts, scans: Sequence[LocationScan], teams: Teams) -> Co
         fork = teams.fork[of]
         fork_row[of], join_row[of] = spans.fork_row[fork], spans.join_row[fork]
         fork_time[of], join_time[of] = spans.fork_time[fork], spans.join_time[fork]
-        call_path[of] = pick(facts.call_paths.numbers[location].astype(np.int32), spans.node[fork])
+        numbers = facts.call_paths.numbers[location].astype(np.int32)
+        call_path[of], join_call_path[of] = pick(numbers, spans.node[fork]), pick(numbers, spans.join_node[fork])
     head = np.zeros(n, np.int64)
     head[teams.instance[::-1]] = np.arange(teams.instance.size)[::-1]
     return CompoundTable(
@@ -58,6 +59,7 @@ def match_teams(facts: Facts, scans: Sequence[LocationScan], teams: Teams) -> Co
             "fork_time": fork_time,
             "join_time": join_time,
             "call_path": call_path,
+            "join_call_path": join_call_path,
             "n_threads": np.bincount(teams.instance, minlength=n).astype(np.int32),
             "turn": teams.turn,
             "team": teams.team_of_instance,

@@ -636,7 +636,7 @@ class _Devices:
             len(copy),
             {
                 "location": copy.location.astype(np.int32),
-                "row": copy.row,
+                "event": copy.row,
                 "begin_time": copy.begin,
                 "end_time": copy.end,
                 "direction": copy.direction.astype(np.int8),

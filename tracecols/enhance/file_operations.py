@@ -92,7 +92,7 @@ def _operations(facts: Facts, calls: CallInstances, e: dict[str, NDArray[np.int6
         FILE_OPERATIONS,
         at.size,
         {
-            "row": e["row"][at],
+            "event": e["row"][at],
             "handle": e["handle"][at].astype(np.int32),
             "location": e["location"][at].astype(np.int32),
             "mode": e["mode"][at].astype(np.int16),
@@ -134,7 +134,7 @@ def _members(
             "handle": handle.astype(np.int32),
             "communicator": communicator.astype(np.int32),
             "location": location.astype(np.int32),
-            "row": row,
+            "event": row,
             "enter_time": enter,
             "exit_time": leave,
             "latest_enter_time": np.where(complete, of.max(enter), -1)[operation],

@@ -31,6 +31,7 @@ from tracecols.enhance.steps import BUCKET, GIVEN, GLOBAL, ONCE, STAGES, Every
 from tracecols.enhance.tables import STEP_OF, STEPS
 from tracecols.enhance.topologies import Topology
 from tracecols.executors import Executor, Pool, Threads
+from tracecols.quantities import counted
 from tracecols.schema.causes import IN_SECONDS
 from tracecols.store import Store
 
@@ -92,7 +93,7 @@ class Model:
         self._lock = RLock()
 
     def __repr__(self) -> str:
-        return f"<Model of {self.facts.store.path.name}: {self.members.size} locations>"
+        return f"<Model of {self.facts.store.path.name}: {counted(self.members.size, 'location')}>"
 
     def get(self, name: str) -> Any:
         """Return a value by name; the step that makes it runs when it is first asked for.

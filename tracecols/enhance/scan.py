@@ -87,13 +87,14 @@ FIRST_STATE[stacks.FLUSHED], FIRST_STATE[stacks.HOME] = np.iinfo(np.int64).min, 
 
 @dataclass
 class ForkSpans:
-    """The FORKs of a location in order: their rows and times, those of their JOINs (row -1 if there is none), call paths."""
+    """The FORKs of a location in order: their rows and times, those of their JOINs (row -1 if there is none), call paths of both (-1)."""
 
     fork_row: NDArray[np.int64]
     join_row: NDArray[np.int64]
     fork_time: NDArray[np.int64]
     join_time: NDArray[np.int64]
     node: NDArray[np.int32]
+    join_node: NDArray[np.int32]
 
 
 @dataclass
@@ -329,13 +330,14 @@ class LocationScan:
         row = events.row[of_team]
         if not np.array_equal(IS_FORK[events.kind[of_team]], is_fork):
             raise self._damaged("its forks and joins do not follow each other as in the table threads")
-        time = order.time(row, self.events.column("time")[mine])
+        time, node = order.time(row, self.events.column("time")[mine]), self.events.column("node")[mine]
         return ForkSpans(
             row[is_fork],
             pick(row, join),
             time[is_fork],
             pick(time, join, self.last_time),
-            self.events.column("node")[mine][is_fork],
+            node[is_fork],
+            pick(node, join),
         )
 
     def _team_intervals(self, time: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

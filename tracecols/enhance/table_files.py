@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from tracecols.enhance.tables import TABLES
 from tracecols.errors import StoreError
+from tracecols.quantities import counted
 from tracecols.schema import Table, compound
 from tracecols.store import Store
 from tracecols.store.arrow import arrow_schema, open_parquet
@@ -99,7 +100,7 @@ class TableFiles:
 
     def __repr__(self) -> str:
         where = f" in {self.files[0].parent}" if self.files else ""
-        return f"<TableFiles {self.name}: {len(self.files)} files{where}>"
+        return f"<TableFiles {self.name}: {counted(len(self.files), 'file')}{where}>"
 
     def _open(self, path: Path) -> pq.ParquetFile:
         try:

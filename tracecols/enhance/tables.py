@@ -286,7 +286,7 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
             TableSpec(compound.LOCK_ACQUISITIONS, _HERE, counts=True, order=("acquire",), kinds=_kinds(ACQUIRE)),
             TableSpec(compound.CREATED_THREADS, ("join_call_path", "join_location"), counts=True, order=("begin",)),
             TableSpec(compound.KERNELS, _HERE, counts=True, order=("enter_time", "enter")),
-            TableSpec(compound.COPIES, _HERE, order=("begin_time", "row")),
+            TableSpec(compound.COPIES, _HERE, order=("begin_time", "event")),
             TableSpec(compound.DEVICE_SYNCS, _HERE, order=("enter",)),
             TableSpec(compound.DEVICE_INTERVALS, _HERE, order=("location", "begin_time")),
             TableSpec(compound.SENDS, _HERE, order=("send",), kinds=_kinds(SENDS)),

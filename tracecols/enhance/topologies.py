@@ -15,6 +15,7 @@ from tracecols.arguments import is_whole_number, show
 from tracecols.enhance.locations import Locations
 from tracecols.errors import AnalysisError
 from tracecols.files import read_json
+from tracecols.quantities import counted
 from tracecols.store import Store
 
 ARTIFICIAL = "Process x Thread"
@@ -84,7 +85,7 @@ class Topology:
 
     def __repr__(self) -> str:
         grid = " x ".join(f"{n or '?'}" for n in self.sizes)
-        return f"<Topology {self.name!r}: {grid} ({', '.join(self.dimensions)}), {self.location.size} locations>"
+        return f"<Topology {self.name!r}: {grid} ({', '.join(self.dimensions)}), {counted(self.location.size, 'location')}>"
 
 
 def read_topologies(store: Store, locations: Locations) -> tuple[list[Topology], int]:

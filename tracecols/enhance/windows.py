@@ -144,7 +144,7 @@ def _last_accesses(
     of, target = operations.window[known].astype(np.int64), operations.target[known].astype(np.int64)
     n = end.size
     key = combine(np.concatenate([process, origin]), np.concatenate([window, of]))
-    before = latest_before(key[:n], end, key[n:], operations.row[known])
+    before = latest_before(key[:n], end, key[n:], operations.event[known])
     number_of = np.where(before >= 0, pick(k, before) + 1, 0)
     remote = origin != target
     keys = combine(
@@ -191,7 +191,7 @@ def list_rma_operations(
         RMA_OPERATIONS,
         at.size,
         {
-            "row": e.row[at],
+            "event": e.row[at],
             "window": e.window[at].astype(np.int32),
             "location": location,
             "target": target.astype(np.int32),

@@ -25,6 +25,7 @@ from tracecols.enhance.model import Model
 from tracecols.errors import AnalysisError
 from tracecols.patterns.base import Conventions, Property
 from tracecols.patterns.team_times import TeamTimes
+from tracecols.quantities import counted
 from tracecols.severity.axes import CallAxis, SystemAxis
 from tracecols.severity.cells import Cells, inclusive
 
@@ -138,7 +139,7 @@ def _impossible(
     path = call_paths.paths_of([int(wrong.call_path[worst])])[0]
     value = f"{wrong.value[worst] / resolution:g} s" if p.unit == "sec" else f"{wrong.value[worst]} {p.unit}"
     return AnalysisError(
-        f"property {p.id!r} {what} in {len(wrong)} cells, most at {path}, rank {system.rank[location]} thread "
+        f"property {p.id!r} {what} in {counted(len(wrong), 'cell')}, most at {path}, rank {system.rank[location]} thread "
         f"{system.thread[location]}: {value}\n  this is a mistake in its pattern ({p.family}), not in the trace; please report it "
         "with the trace, and leave the property out with --property meanwhile"
     )

@@ -32,7 +32,6 @@ SPARSE = 4
 FEWER = "processes that have fewer phases than others, and lack the last ones"
 NO_PHASES = "processes without any phase: all they do is outside"
 NESTED = "instances of a phase within a phase, which belong to that"
-NEGATIVE = "cells of a phase or bin in which a worker runs longer than its master: it lacks less than nothing there, so that its sum is right"
 NO_TIME = "properties whose matches do not say when they begin ({}): they count for the bin in which their call begins"
 
 
@@ -110,6 +109,8 @@ def period_cells(model: Model, cells: Cells) -> PeriodCells:
 def divide_like(model: Model, cells: Cells, like: Cells) -> Cells:
     """Divide cells of the whole time among periods in proportion to others by period, so that the parts add up to them; without periods they stay.
 
+    What is negative of those in proportion to which they are divided counts as zero.
+
     Parameters
     ----------
     model : Model
@@ -144,8 +145,7 @@ def period_notes(
     without_time : sequence of str
         Properties whose matches do not say when they begin.
     """
-    limited = cells.get("omp_limited_parallelism")
-    notes = {LEFT_OUT: left_out, NEGATIVE: int((limited.value < 0).sum()) if limited is not None else 0}
+    notes = {LEFT_OUT: left_out}
     if kind == BIN and without_time:
         notes[NO_TIME.format(", ".join(without_time))] = len(without_time)
     return {k: v for k, v in notes.items() if v}

@@ -14,6 +14,7 @@ from tracecols.enhance.model import Model
 from tracecols.enhance.regions import Regions
 from tracecols.kernels.replay import index_edges
 from tracecols.patterns.base import Conventions, Family, Findings, named
+from tracecols.patterns.periods import divide_like
 from tracecols.severity.cells import Cells
 
 FAMILY = Family("profile")
@@ -140,8 +141,8 @@ def idle_cells(model: Model, findings: Findings) -> tuple[Cells, Cells]:
     serial : Cells
         Outside parallel regions: the master's time on the same call path, for every other thread of the process.
     limited : Cells
-        Of an outermost OpenMP region: how much less time a thread spent in it than the master. Where that is so over the whole
-        time it is what a thread lacks in each period, also where it spent more than the master then.
+        Of an outermost OpenMP region: how much less time a thread spent in it than the master over the whole time. It is divided
+        among the periods in proportion to what the thread lacks in each, where it does.
     """
     return _idle_beside(model, findings, openmp_subtrees(model, findings))
 
@@ -167,8 +168,7 @@ def _idle_beside(model: Model, findings: Findings, root: NDArray[np.int64]) -> t
     limited = Cells(all_reserved.key, missing).where(missing > 0)
     if labels.divider is None:
         return serial, limited
-    by_period = reserved - spent
-    return serial, by_period.where(limited.at(keys_in_all_periods(model, by_period)) > 0)
+    return serial, divide_like(model, limited, reserved - spent)
 
 
 def for_every_worker(model: Model, cells: Cells) -> Cells:

@@ -58,9 +58,11 @@ class TeamTimes:
         labels = model.call_paths
         above = labels.whole.parent[labels.path_of(call_path)]
         mine = np.flatnonzero((teams.master[team] == location) & (above >= 0))
-        # in the period of the FORK
-        forked = np.where(teams.call_path[team[mine]] >= 0, teams.call_path[team[mine]], call_path[mine])
-        above = labels.find(above[mine], forked)
+        above = above[mine]
+
+        def above_in(period_of: NDArray[np.int32]) -> NDArray[np.int64]:
+            """Return the call paths that forked, in the periods of some others; where none is known in that of the parallel region."""
+            return labels.find(above, np.where(period_of >= 0, period_of, call_path[mine]))
 
         def cells(of: NDArray[np.int64], at: NDArray[Any], begin: NDArray[np.int64], end: NDArray[np.int64]) -> Cells:
             row_of, path, ticks = labels.divide(at, begin[of], end[of])
@@ -69,13 +71,14 @@ class TeamTimes:
         every = np.arange(row.size)
         to_fork = teams.fork_time[team], members.enter_time[row]
         to_join = members.exit_time[row], teams.join_time[team]
-        forks = cells(mine, above, *to_fork)
+        # where the master spent them: a phase that begins at a call may begin between FORK and JOIN
+        forks = cells(mine, above_in(teams.call_path[team[mine]]), *to_fork)
         return cls(
             teams.n_threads.size,
             cells(every, call_path, *to_fork),
             cells(every, call_path, *to_join),
             forks,
-            forks + cells(mine, above, *to_join),
+            forks + cells(mine, above_in(teams.join_call_path[team[mine]]), *to_join),
             in_reach,
         )
 

@@ -10,6 +10,7 @@ import numpy as np
 from tracecols.enhance.model import Model
 from tracecols.enhance.steps import CLOCKS
 from tracecols.patterns.constraints import Names, find_violations
+from tracecols.quantities import singular
 from tracecols.schema.clocks import CONDITIONS
 
 
@@ -73,4 +74,4 @@ def tell_violations(model: Model, first: int = 3, progress: Callable[[int, int],
             yield f"{'':>26}    and {more:,} more"
     yield from tell_clocks(model, first)
     for what, n in recording_losses(model.store.manifest).items():
-        yield f"{n:>12,}  {what}" if n >= 0 else f"{'some':>12}  {what}"
+        yield f"{n:>12,}  {singular(what) if n == 1 else what}" if n >= 0 else f"{'some':>12}  {what}"

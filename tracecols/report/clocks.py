@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tracecols.quantities import counted
+
 if TYPE_CHECKING:
     from tracecols.clocks.correction import Correction
 
@@ -25,5 +27,5 @@ def tell_correction(correction: Correction) -> Iterator[str]:
     for kind in kinds:
         yield f"{before[kind]:>12,}  {after[kind]:>12,}  {kind}"
     yield f"{sum(before.values()):>12,}  {sum(after.values()):>12,}  all"
-    yield f"{change.n_moved:,} events moved, by {change.largest_shift:.9f} s at most"
+    yield f"{counted(change.n_moved, 'event')} moved, by {change.largest_shift:.9f} s at most"
     yield f"intervals changed by {change.largest:.9f} s at most, by {change.mean:.3g} s in the mean"

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tracecols.enhance.paths import shortened
+from tracecols.quantities import counted, in_words
 from tracecols.report.efficiency import value_in_words
 from tracecols.severity.diagnosis import Diagnosis, Finding, Place, factors
-from tracecols.severity.efficiencies import REPLAY
+from tracecols.severity.efficiencies import REPLAY, Metric, is_above_one, why_above_one
 
 WIDTH, HEIGHT = 100, 40
 """Columns and lines of a diagnosis of up to five findings, at most."""
@@ -21,6 +22,9 @@ INDENT = 10
 
 NOTICEABLE = 0.05
 """Of the time in the focus: what lies in it beside the interval between MPI_Init and MPI_Finalize is told from here on."""
+
+NOTHING = "There is nothing to find: no thread has any time"
+"""Instead of findings, of a trace without events."""
 
 Line = tuple[str, str]
 """A line of text and its style (rich)."""
@@ -44,13 +48,10 @@ def cut(text: str, width: int) -> str:
     return text[: width - 3].rsplit(" ", 1)[0].rstrip(",;") + "..."
 
 
-def counted(n: int, what: str, many: str = "") -> str:
-    """Write a number with what it counts: 1 device, 4 processes."""
-    return f"{n:,} {what if n == 1 else many or what + 's'}"
-
-
 def duration(seconds: float) -> str:
-    """Write seconds with as many digits as are of use: 0.012093 s, 44.24 s."""
+    """Write seconds with as many digits as are of use: 0.012093 s, 44.24 s, 140 ns."""
+    if 0 < seconds < 1e-5:
+        return in_words(seconds, "seconds")
     digits = max(2, min(6, 4 - math.floor(math.log10(seconds)))) if seconds > 0 else 2
     return f"{seconds:,.{digits}f} s"
 
@@ -72,7 +73,7 @@ def heading(d: Diagnosis) -> Iterator[str]:
         between = f" ({duration(d.between)})" if math.isfinite(d.between) else ""
         yield f"{d.focus}{between}; --with-startup shows the rest"
     if d.apart and math.isfinite(d.beside) and d.beside > NOTICEABLE * d.seconds > 0:
-        yield f"of it {d.beside / d.seconds:.0%} lie before all have left MPI_Init or after one has entered MPI_Finalize"
+        yield f"{d.beside / d.seconds:.0%} of it lies before the last process left MPI_Init, or after the first entered MPI_Finalize"
 
 
 COLUMNS = {
@@ -84,16 +85,23 @@ COLUMNS = {
 ROWS = {"Parallel": "", "  MPI": "mpi_", "  OpenMP": "openmp_"}
 
 
+def _mark(d: Diagnosis, metric: Metric) -> str:
+    """Return what stands behind a factor: < if it is the lowest, * if it is above 1."""
+    if metric.metric == d.lowest:
+        return " <"
+    return " *" if is_above_one(metric.value, metric.unit) else "  "
+
+
 def efficiency_rows(d: Diagnosis) -> Iterator[tuple[str, list[str]]]:
     """Yield a title and the cells of each row of the small table of efficiencies; the lowest factor is marked with <."""
     shown = factors(d.efficiencies, d.has_teams)
-    if not shown:
+    if not any(math.isfinite(m.value) for m in shown.values()):
         return
     yield "< lowest", [f"{title}  " for title in COLUMNS]
     for title, front in ROWS.items():
         names = [front + name for name in COLUMNS.values()]
         cells = [
-            value_in_words(shown[name].value, "share") + (" <" if name == d.lowest else "  ") if name in shown else ""
+            value_in_words(shown[name].value, "share") + _mark(d, shown[name]) if name in shown else ""
             for name in names
         ]
         if any(cells):
@@ -102,10 +110,24 @@ def efficiency_rows(d: Diagnosis) -> Iterator[tuple[str, list[str]]]:
 
 def variant_line(d: Diagnosis) -> str:
     """Return how serialisation and transfer in the small table of efficiencies are found; empty if they are not there."""
-    by = [m.by for name, m in factors(d.efficiencies, d.has_teams).items() if name.endswith("transfer_efficiency")]
+    shown = factors(d.efficiencies, d.has_teams)
+    by = [m.by for name, m in shown.items() if name.endswith("transfer_efficiency") and math.isfinite(m.value)]
     if not by:
         return ""
     return f"ideal network by {by[0]}" + ("; by replay: tracecols analyze --ideal-network" if by[0] != REPLAY else "")
+
+
+def explanations(d: Diagnosis) -> list[str]:
+    """Return what has to be said of the small table of efficiencies to understand it: factors above 1, communication of a single process."""
+    shown = factors(d.efficiencies, d.has_teams)
+    above = [m.metric for m in shown.values() if is_above_one(m.value, m.unit)]
+    found = [f"* above 100 %: {why}" for why in dict.fromkeys(map(why_above_one, above))]
+    alone = shown.get("communication_efficiency")
+    if alone is not None and d.n_processes == 1 and math.isfinite(alone.value):
+        found.append(
+            "one process: communication is all that is no computation, such as locks, waits and calls for devices"
+        )
+    return found
 
 
 def efficiency_lines(d: Diagnosis) -> Iterator[Line]:
@@ -113,21 +135,21 @@ def efficiency_lines(d: Diagnosis) -> Iterator[Line]:
     for i, (title, cells) in enumerate(efficiency_rows(d)):
         line = f"{title:<10}" + "".join(f"{cell:>17}" for cell in cells)
         yield line.rstrip(), "dim" if i == 0 else ""
-    if variant := variant_line(d):
-        yield variant, "dim"
+    for said in (*explanations(d), *filter(None, [variant_line(d)])):
+        yield cut(said, WIDTH), "dim"
     if d.device_efficiencies:
         yield cut(f"Devices   {device_line(d)}", WIDTH), ""
 
 
-def device_line(d: Diagnosis) -> str:
-    """Return the efficiencies of devices, in words."""
+def device_line(d: Diagnosis, lowest: str = " <") -> str:
+    """Return the efficiencies of devices, in words; `lowest` stands behind one of them if it is the lowest factor."""
     titles = {
         "device_parallel_efficiency": "efficiency", "device_load_balance": "load balance",
         "device_communication_efficiency": "communication", "device_orchestration_efficiency": "orchestration",
     }  # fmt: skip
     found = d.device_efficiencies
     return ", ".join(
-        f"{title} {value_in_words(found[key], 'share')}" + " <" * (key == d.lowest)
+        f"{title} {value_in_words(found[key], 'share')}" + lowest * (key == d.lowest)
         for key, title in titles.items()
         if key in found
     )
@@ -135,9 +157,13 @@ def device_line(d: Diagnosis) -> str:
 
 def headline(d: Diagnosis) -> str:
     """Return what stands above the findings: what their shares refer to."""
+    if not d.seconds and not d.apart:
+        return NOTHING
     of = f"{duration(d.seconds)} of all threads"
     apart = f"; start-up and shutdown, {duration(d.apart)}, are set apart" if d.apart else ""
-    return (f"What costs most, of {of}" if d.findings else f"Nothing costs as much as 0.5 % of {of}") + apart
+    if d.findings:
+        return f"What costs most, of {of}{apart}"
+    return f"Nothing {'of what is looked at ' * bool(d.narrowed)}costs as much as 0.5 % of {of}{apart}"
 
 
 def place(where: Place, width: int, note: str = "") -> str:
@@ -214,8 +240,9 @@ def html_of(d: Diagnosis) -> str:
         rows.append(f"<tr><th>{html.escape(title)}</th>{''.join(f'<{tag}>{c}</{tag}>' for c in written)}</tr>")
     if rows:
         parts.append(f"<table>{''.join(rows)}</table>")
-    if variant := variant_line(d):
-        parts.append(f"<p><small>{html.escape(variant)}</small></p>")
+    devices = [f"Devices: {device_line(d, ' (lowest)')}"] if d.device_efficiencies else []
+    said = (*explanations(d), *filter(None, [variant_line(d)]), *devices)
+    parts.extend(f"<p><small>{html.escape(line)}</small></p>" for line in said)
     for f in d.findings:
         told = "".join(
             f"<li>{word}: {html.escape(line)}</li>" for word, line in details(f, "CUBE", 400) if word != "more"
@@ -225,5 +252,5 @@ def html_of(d: Diagnosis) -> str:
             f"<ul>{told}</ul>"
         )
     if not d.findings:
-        parts.append("<p>Nothing costs as much as 0.5 % of the time.</p>")
+        parts.append(f"<p>{html.escape(headline(d))}.</p>")
     return f"<div>{''.join(parts)}</div>"

@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING, Any
 from rich.console import RenderableType
 from rich.text import Text
 
+from tracecols.quantities import in_words
 from tracecols.report.comparison import TextTable
-from tracecols.severity.efficiencies import MODEL_TITLES, MODELS, RUN, SCALING
+from tracecols.severity.efficiencies import (
+    MODEL_TITLES,
+    MODELS,
+    RUN,
+    SCALING,
+    is_above_one,
+    is_of_several,
+    why_above_one,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +36,7 @@ def value_in_words(value: float, unit: str) -> str:
     if unit == "share":
         return f"{value:.1%}"
     if unit == "sec":
-        return f"{value:,.6f} s"
+        return f"{value:,.6f} s" if value >= 1e-5 or value <= 0 else in_words(value, "seconds")
     if unit == "Hz":
         return f"{value / 1e9:.3f} GHz"
     return f"{value:,.0f}" if unit == "occ" else f"{value:.3f}"
@@ -58,20 +67,32 @@ def render(
     """
     for table, name in zip(tables, names, strict=True):
         run = table[table["model"] == RUN].set_index("metric")
-        ideal = run.loc["ideal_runtime", "by"]
-        yield Text(f"{name}: {run.loc['runtime', 'by']}; ideal network by {ideal}", "dim")
+        network = f"; ideal network by {run.loc['ideal_runtime', 'by']}" if run.loc["processes", "value"] > 1 else ""
+        yield Text(f"{name}: {run.loc['runtime', 'by']}{network}", "dim")
+    is_alone = all((table.loc[table["metric"] == "processes", "value"] == 1).all() for table in tables)
+    if is_alone:
+        yield Text(
+            "one process: communication is all that is no computation; what is about several processes is left out",
+            "dim",
+        )
     for model in models:
         of = [t[t["model"] == model].set_index("metric") for t in tables]
-        metrics = list(dict.fromkeys(metric for t in of for metric in t.index))
+        metrics = [m for m in dict.fromkeys(m for t in of for m in t.index) if not (is_alone and is_of_several(m))]
+        if not metrics:
+            continue
         yield ""
         made = TextTable(f"<{MODEL_TITLES[model]}", *names)
         depth: dict[str, int] = {}
+        above: list[str] = []
         for metric in metrics:
             row = next(t.loc[metric] for t in of if metric in t.index)
             depth[metric] = depth.get(row["parent"], -1) + 1
             cells = [_cell(float(t["value"].get(metric, math.nan)), row["unit"]) for t in of]
             made.add("  " * depth[metric] + row["title"], *cells)
+            if any(is_above_one(float(t["value"].get(metric, math.nan)), row["unit"]) for t in of):
+                above.append(f"{row['title']} above 100 %: {why_above_one(metric)}")
         yield made
+        yield from (Text(said, "dim") for said in above)
     if scaling is not None:
         yield ""
         made = TextTable("<Scaling", *names)

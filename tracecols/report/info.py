@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from tracecols.enhance.table_files import find_tables
+from tracecols.quantities import counted, note, singular
 from tracecols.schema import DEFINITIONS, NAMES, not_analysed
 from tracecols.severity import focus
 from tracecols.severity.cube import SeverityCube
@@ -52,7 +53,10 @@ def describe(store: Store) -> RenderableType:
         ("source", source["path"]),
         ("format", source["format"] + (f", written by {source['creator']}" if source.get("creator") else "")),
         ("span", f"{span:.6f} s, clock of {clock['resolution']:,} ticks per second"),
-        ("events", f"{m['n_events']:,} in {m['n_locations']:,} locations of {n_processes:,} processes"),
+        (
+            "events",
+            f"{m['n_events']:,} in {counted(m['n_locations'], 'location')} of {counted(n_processes, 'process', 'processes')}",
+        ),
         ("store", f"{size:,} bytes, {size / max(m['n_events'], 1):.1f} per event; format {store.version}"),
     ]
     lacking = [
@@ -166,8 +170,8 @@ def describe_cube(cube: SeverityCube) -> RenderableType:
         ("made", how_in_words(cube.facts)),
         (
             "size",
-            f"{len(cube.properties.id):,} properties x {len(cube.call_paths):,} call paths x "
-            f"{cube.system.n_locations:,} locations, {n_cells:,} cells that are not zero",
+            f"{counted(len(cube.properties.id), 'property', 'properties')} x {counted(len(cube.call_paths), 'call path')} x "
+            f"{counted(cube.system.n_locations, 'location')}, {note(n_cells, 'cells that are not zero')}",
         ),
         ("times", f"{cube.resolution:,} ticks per second"),
     ]
@@ -177,12 +181,12 @@ def describe_cube(cube: SeverityCube) -> RenderableType:
         )
     efficiencies = cube.facts.get("device_efficiencies") or {}
     listed = [[f"{value:.1%}", name.replace("_", " ")] for name, value in efficiencies.items() if name != "devices"]
-    notes = [[n, what] for what, n in (cube.facts.get("counts") or {}).items()]
+    notes = [[n, singular(what) if n == 1 else what] for what, n in (cube.facts.get("counts") or {}).items()]
     parts: list[RenderableType] = [_pairs(rows), ""]
     parts.append(_listing("Topologies", ["name"], shorten([[repr(t)] for t in cube.topologies])))
     if listed:
         n = len(efficiencies["devices"])
-        parts += ["", _listing(f"Efficiencies of {n:,} devices", ["", "efficiency"], listed, 1)]
+        parts += ["", _listing(f"Efficiencies of {counted(n, 'device')}", ["", "efficiency"], listed, 1)]
     if notes:
         parts += ["", _listing("Notes of the analysis", ["number", "what"], notes, 1)]
     return Group(*parts)

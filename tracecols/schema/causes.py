@@ -50,7 +50,7 @@ SYNC_POINTS = Table(
     "one event at which a location synchronises with others: it waits, or it lets others wait",
     (
         Column("location", "int32", "location", "", "locations"),
-        Column("row", "int64", "the event; beyond all events for the end of the trace", "", "events"),
+        Column("event", "int64", "the event; beyond all events for the end of the trace", "", "events"),
         Column("kind", "int8", "what happens, `POINTS`"),
         Column("begin_time", "int64", "when its call, or the operation, begins", "ticks"),
         Column("wait", "float64", "how long it waits", "sec"),

@@ -356,7 +356,7 @@ COPIES = Table(
     "one transfer between host and device, or within devices",
     (
         Column("location", "int32", "the stream", "", "locations"),
-        Column("row", "int64", "the event that begins it", "", "events"),
+        Column("event", "int64", "the event that begins it", "", "events"),
         Column("begin_time", "int64", "when it began", "ticks"),
         Column("end_time", "int64", "when it ended", "ticks"),
         Column("direction", "int8", "0 not known, 1 host to device, 2 device to host, 3 within devices"),
@@ -486,7 +486,7 @@ RMA_OPERATIONS = Table(
     "rma_operations",
     "one access to a window between hosts: a put, a get or an atomic operation",
     (
-        Column("row", "int64", "the event", "", "events"),
+        Column("event", "int64", "the event", "", "events"),
         Column("window", "int32", "window; null if it is not defined or not recorded", "", "windows"),
         Column("location", "int32", "location that accesses", "", "locations"),
         Column("target", "int32", "process that is accessed; null if it is not known", "", "processes"),
@@ -556,7 +556,7 @@ FILE_OPERATIONS = Table(
     "file_operations",
     "one operation on a file of MPI: a read, a write or a flush",
     (
-        Column("row", "int64", "the event that begins it", "", "events"),
+        Column("event", "int64", "the event that begins it", "", "events"),
         Column("handle", "int32", "handle of the file", "", "io_handles"),
         Column("location", "int32", "location", "", "locations"),
         Column("mode", "int16", "0 read, 1 write, 2 flush"),
@@ -578,7 +578,7 @@ FILE_MEMBERS = Table(
         Column("handle", "int32", "handle of the file", "", "io_handles"),
         Column("communicator", "int32", "communicator of the file", "", "communicators"),
         Column("location", "int32", "location", "", "locations"),
-        Column("row", "int64", "the event that names the handle", "", "events"),
+        Column("event", "int64", "the event that names the handle", "", "events"),
         Column("enter_time", "int64", "time of the call's ENTER", "ticks"),
         Column("exit_time", "int64", "time of the call's EXIT", "ticks"),
         Column("latest_enter_time", "int64", "when the last process entered; null if some are missing", "ticks"),

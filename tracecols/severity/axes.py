@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.paths import path_names
+from tracecols.quantities import counted
 from tracecols.schema.enums import device_label
 
 if TYPE_CHECKING:
@@ -422,7 +423,7 @@ class SystemAxis:
             f"{kind} {name}" if at < 0 else f"rank {self.rank[at]} thread {self.thread[at]}: {name}"
             for kind, name, at in zip(self.kind, self.name, self.location, strict=True)
         ]
-        return outline(f"<SystemAxis: {self.n_locations} locations>", lines, self.depth)
+        return outline(f"<SystemAxis: {counted(self.n_locations, 'location')}>", lines, self.depth)
 
     @property
     def n_locations(self) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tracecols.arguments import as_texts, show
 from tracecols.errors import SeverityError
+from tracecols.quantities import counted
 from tracecols.severity import algebra
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.narrowed import in_words
@@ -80,7 +81,9 @@ class Comparison:
             time = f"{cube.total('time'):12.6f} s, " if "time" in self.properties else ""
             trace = given.facts.get("trace")
             source = f", {trace['source']['path']}" if trace else ""
-            lines.append(f"  {name:{width}}  {time}{processes} processes, {threads} threads{source}")
+            lines.append(
+                f"  {name:{width}}  {time}{counted(processes, 'process', 'processes')}, {counted(threads, 'thread')}{source}"
+            )
         lines += [f"  note: {note}" for note in self.notes]
         return "\n".join([*lines, "  totals(), changes(), scaling(), difference() compare them"])
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from tracecols.quantities import counted
 from tracecols.renderers import renderer
 from tracecols.schema.causes import ESTIMATED
 from tracecols.severity import algebra, diagnosis, efficiencies, focus, frames, grids, similar, storage, unfolded
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.narrowed import in_words
 from tracecols.severity.queries import Severities
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class SeverityCube(Severities):
@@ -44,6 +49,7 @@ class SeverityCube(Severities):
     >>> cube.total("omp_idle_threads") / cube.total("time")  # doctest: +SKIP
     0.5264089000057031
     >>> cube.frame("mpi_latesender", call_path="*/MPI_Sendrecv")  # doctest: +SKIP
+    >>> cube["late sender"]  # doctest: +SKIP
     """
 
     # functions of other modules, which take the cube first
@@ -124,7 +130,7 @@ class SeverityCube(Severities):
                 continue
             for child in children:
                 negative = int((self.cells[child].value < 0).sum())
-                lines += [f"{child} is negative in {negative} cells"] * (negative > 0)
+                lines += [f"{child} is negative in {counted(negative, 'cell')}"] * (negative > 0)
             parts = self.properties.parts(name)
             told = [(f"the children of {name} exceed it", parts)]
             told += [(f"{child} exceeds {name}", [child]) for child in children if child not in parts]
@@ -137,7 +143,7 @@ class SeverityCube(Severities):
                 if below.any():
                     i = int(left.value.argmin())
                     lines.append(
-                        f"{words} in {below.sum()} cells, most by {-left.value[i] * self.scale(name):g} at "
+                        f"{words} in {counted(int(below.sum()), 'cell')}, most by {-left.value[i] * self.scale(name):g} at "
                         f"{self.call_paths.paths_of([int(left.call_path[i])])[0]}, rank {self.system.rank[left.location[i]]} thread {self.system.thread[left.location[i]]}"
                     )
         return lines
@@ -145,10 +151,25 @@ class SeverityCube(Severities):
     def summary(self) -> str:
         """Return one line: size, conventions, and what it is narrowed to."""
         found = sum(len(self.cells[n]) > 0 for n in self.properties.id)
-        size = f"{found} properties x {len(self.call_paths)} call paths x {self.system.n_locations} locations"
+        size = (
+            f"{counted(found, 'property', 'properties')} x {counted(len(self.call_paths), 'call path')} x "
+            f"{counted(self.system.n_locations, 'location')}"
+        )
         conventions = f"{self.facts['conventions']} conventions" if self.facts["conventions"] else ""
         of = f"{self.facts['operation']} of {len(self.facts['of'])} cubes" if "operation" in self.facts else ""
         return ", ".join(filter(None, (size, conventions, of, in_words(self.facts))))
+
+    def __getitem__(self, properties: str | list[str]) -> pd.DataFrame:
+        """Return the severities of a property, or of several, as `frame` does: `cube["late sender"]`."""
+        return self.frame(properties)
+
+    __iter__ = None
+
+    def __getattr__(self, name: str) -> Any:
+        # only where there is no such attribute
+        near = [] if name.startswith("_") else get_close_matches(name, dir(self), 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise AttributeError(f"a cube has no attribute {name!r}{hint}", name=name, obj=self)
 
     def __repr__(self) -> str:
         lines = [f"<SeverityCube {self.summary()}>"]

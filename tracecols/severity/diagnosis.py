@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.arguments import is_whole_number, show
 from tracecols.errors import SeverityError
 from tracecols.renderers import renderer
 from tracecols.severity import focus
@@ -24,6 +25,7 @@ from tracecols.severity.efficiencies import (
     MULTIPLICATIVE,
     Metric,
     by_replay,
+    is_of_several,
     metrics,
     parallel_call_paths,
     times_of,
@@ -98,7 +100,7 @@ class Place:
     n_call_paths: int = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Finding:
     """What costs time.
 
@@ -143,6 +145,9 @@ class Finding:
     meanwhile: tuple[tuple[str, float], ...]
     advice: str
     call_path: int
+
+    def __repr__(self) -> str:
+        return f"<Finding {self.share:.1%}, {self.seconds:.6g} s: {self.title}, {self.where.call_path} ({self.where.share:.0%})>"
 
     def command(self, source: str = "CUBE") -> str:
         """Return the command that shows more of it."""
@@ -272,13 +277,15 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
     Raises
     ------
     SeverityError
-        If the cube has no times, or is made of several.
+        If the cube has no times, or is made of several, or the number of findings is none.
 
     Examples
     --------
     >>> cube.diagnosis()  # doctest: +SKIP
     >>> cube.diagnosis().findings[0].cause  # doctest: +SKIP
     """
+    if not is_whole_number(n_findings) or n_findings < 0:
+        raise SeverityError(f"{show(n_findings)} is no number of findings\n  give a whole number from 0")
     if "time" not in cube.cells:
         raise SeverityError(
             "a diagnosis needs times, and this cube has no property time\n  analyze without -p, or name time, too"
@@ -367,7 +374,7 @@ def factors(found: tuple[Metric, ...], has_teams: bool) -> dict[str, Metric]:
     names: tuple[str, ...]
     model, names = (MULTIPLICATIVE, HYBRID) if has_teams and values["threads"] > values["processes"] else (MPI, PURE)
     if values["processes"] == 1:
-        names = tuple(name for name in names if not name.startswith("mpi_"))
+        names = tuple(name for name in names if not (is_of_several(name) or name.startswith("mpi_")))
     shown = {m.metric: m for m in found if m.model == model}
     return {name: shown[name] for name in names}
 

@@ -230,6 +230,54 @@ def metrics(times: RunTimes) -> Iterator[Metric]:
             yield Metric(COMPUTATION, "ipc", "", "Instructions per cycle", "ratio", ratio(t.instructions, t.cycles))
 
 
+MULTIPLIED = "quotient of two factors, not a share of the time"
+"""What a factor above 1 is where nothing more is known of it."""
+
+ABOVE_ONE = {
+    "openmp_load_balance": "threads share computation more evenly than processes share the time outside MPI",
+}
+"""By metric: what it says if a factor is above 1, which quotients of factors may be (docs/efficiencies.md, "Above 100 %")."""
+
+
+def is_above_one(value: float, unit: str) -> bool:
+    """Say whether a factor is above 1 by more than rounding, and so has to be explained.
+
+    Parameters
+    ----------
+    value : float
+    unit : str
+        Of the metric.
+    """
+    return unit == "share" and value > 1 + 1e-9
+
+
+def why_above_one(metric: str) -> str:
+    """Return what it means that a factor is above 1.
+
+    Parameters
+    ----------
+    metric : str
+    """
+    return ABOVE_ONE.get(metric, MULTIPLIED)
+
+
+OF_SEVERAL = (
+    "serialisation_efficiency", "transfer_efficiency", "ideal_runtime", "outside_mpi_mean", "outside_mpi_max",
+)  # fmt: skip
+"""Metrics that say something only where several processes communicate, besides the factors of the efficiency of MPI and of processes."""
+
+
+def is_of_several(metric: str) -> bool:
+    """Say whether a metric is about several processes, so that there is nothing to tell of a run of one.
+
+    Parameters
+    ----------
+    metric : str
+    """
+    is_sum = metric in ("mpi_parallel_efficiency", "process_efficiency")
+    return metric in OF_SEVERAL or (metric.startswith(("mpi_", "process_")) and not is_sum)
+
+
 def tabulate(times: RunTimes) -> pd.DataFrame:
     """Return the efficiencies of a run as a table (see `SeverityCube.efficiencies`)."""
     return as_frame(metrics(times))

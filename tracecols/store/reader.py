@@ -106,9 +106,11 @@ class Store:
                 f"{self.path} is not a store: its {MANIFEST} is missing or unreadable{reason(error)}\n  convert the trace again"
             ) from error
         if not is_store:
+            is_cube = self.manifest.get("format") == "tracecols severity"
             raise StoreError(
                 f"{self.path} is not a store of a trace (its manifest says {self.manifest.get('format')!r})\n"
-                "  give a folder that 'tracecols convert' made"
+                + ("  tracecols.read_cube reads it" if is_cube else "  give a folder that 'tracecols convert' made"),
+                in_shell="give a folder that 'tracecols convert' made",
             )
         version = version_of(self.manifest)
         if version is None or version.major != FORMAT_VERSION.major:

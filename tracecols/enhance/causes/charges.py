@@ -20,6 +20,7 @@ from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import combine, number
 from tracecols.kernels import causes as kernels
+from tracecols.quantities import counted
 from tracecols.schema import Table
 from tracecols.schema.causes import (
     CHARGED,
@@ -320,18 +321,14 @@ def _differences(
         [np.zeros(0), *(v for code, _, _, v in impacts if code == CHARGED.index("inter_partition_imbalance"))]
     )
     found = (
-        (waits.size, f"waits at start and end of MPI, in scans, for locks and threads have causes ({_number(waits.size, 'wait')}, {seconds(waits)})"),
-        (lost.size, f"waits for messages beyond what the other side lost are charged ({_number(lost.size, 'wait')}, {seconds(lost)})"),
-        (many, f"call paths beyond {LIMIT} of a location count ({_number(many, 'location')})"),
-        (workers, f"the ends of parallel regions on worker threads count ({_number(workers, 'thread')})"),
+        (waits.size, f"waits at start and end of MPI, in scans, for locks and threads have causes ({counted(waits.size, 'wait')}, {seconds(waits)})"),
+        (lost.size, f"waits for messages beyond what the other side lost are charged ({counted(lost.size, 'wait')}, {seconds(lost)})"),
+        (many, f"call paths beyond {LIMIT} of a location count ({counted(many, 'location')})"),
+        (workers, f"the ends of parallel regions on worker threads count ({counted(workers, 'thread')})"),
         (n_everywhere and absent.size, f"inter-partition imbalance though a location visits all of the critical path ({seconds(absent)})"),
     )  # fmt: skip
     texts = [text for n, text in found if n]
     return {f"{DIFFERENCES}: {'; '.join(texts)}": len(texts)} if texts else {}
-
-
-def _number(n: int, what: str) -> str:
-    return f"{n:,} {what}{'s' * (n != 1)}"
 
 
 def _impacts(

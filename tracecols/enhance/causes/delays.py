@@ -57,11 +57,11 @@ class Intervals:
         if not self._quirks.leaves_out_others:
             # the last JOIN before the end, which nested regions inside of outer ones are not in front of
             location = self._points.location[until]
-            row = np.minimum(self._points.row[until], pick(self._last_row, location))
+            row = np.minimum(self._points.event[until], pick(self._last_row, location))
             at = np.searchsorted(spent.join_row, row, "left") - 1
             is_here = (at >= 0) & (pick(spent.join_row, at) >= self._facts.first_rows[location])
             return np.where(is_here, pick(spent.join_cut, at), spent.begin[location])
-        at = np.searchsorted(spent.join_row, pick(self._points.row, since), "right")
+        at = np.searchsorted(spent.join_row, pick(self._points.event, since), "right")
         after = pick(spent.join_cut, np.minimum(at, spent.join_row.size - 1))
         stop = self.stop(until)
         behind = np.where((at < spent.join_row.size) & (after <= stop), after, stop)

@@ -103,7 +103,7 @@ def match_causes(
     has_events = np.fromiter((scan.n > 0 for scan in scans), bool, facts.n_locations)
     ends = np.flatnonzero(facts.locations.is_cpu & has_events)
     of_end: dict[str, Any] = {
-        "location": ends, "row": AT_END, "kind": END, "begin_time": [scans[i].last_time for i in ends.tolist()], "wait": 0, "total": 0, "completion": 0, "call_path": -1,
+        "location": ends, "event": AT_END, "kind": END, "begin_time": [scans[i].last_time for i in ends.tolist()], "wait": 0, "total": 0, "completion": 0, "call_path": -1,
         "partner": -1, "communicator": -1, "set": -1,
     }  # fmt: skip
 
@@ -116,7 +116,7 @@ def match_causes(
     is_known = of_points("call_path") >= 0
     is_known[is_known.size - ends.size :] = True
     known = np.flatnonzero(is_known)
-    location, row = of_points("location")[known], of_points("row")[known]
+    location, row = of_points("location")[known], of_points("event")[known]
     order = np.lexsort((row, location))
     # an event is one point, the first that was found
     same = (location[order][1:] == location[order][:-1]) & (row[order][1:] == row[order][:-1])
@@ -216,8 +216,8 @@ def _idle_threads(
     until = np.concatenate([np.arange(of.size), np.searchsorted(of, location[ends], "right")]) - 1
     until = np.where((until >= 0) & (pick(of, until) == np.append(of, location[ends])), until, -1)
     join = pick(regions["join_row"][order], until)
-    real = np.flatnonzero(points.row != AT_END)
-    at = np.searchsorted(points.row[real], join) - 1
+    real = np.flatnonzero(points.event != AT_END)
+    at = np.searchsorted(points.event[real], join) - 1
     before = np.where(join >= 0, pick(real, at), -1)
     since = np.full(len(points), -1, np.int64)
     known = idle >= 0
@@ -235,11 +235,11 @@ def find_points(points: Columns, row: NDArray[np.int64]) -> NDArray[np.int64]:
     row : (n,) int64
         Rows of events.
     """
-    real = np.flatnonzero(points.row != AT_END)
+    real = np.flatnonzero(points.event != AT_END)
     if not real.size:
         return np.full(row.size, -1, np.int64)
     # rows are numbered location by location, as points are
-    rows = points.row[real]
+    rows = points.event[real]
     at = np.minimum(np.searchsorted(rows, row), real.size - 1)
     return np.where(rows[at] == row, real[at], -1)
 

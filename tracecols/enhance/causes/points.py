@@ -38,7 +38,7 @@ from tracecols.enhance.waits import (
 from tracecols.schema.causes import DELAYS, POINTS
 
 POINT = (
-    "location", "row", "kind", "begin_time", "wait", "total", "completion", "call_path", "partner", "communicator", "set",
+    "location", "event", "kind", "begin_time", "wait", "total", "completion", "call_path", "partner", "communicator", "set",
 )  # fmt: skip
 PAIR = ("kind", "cause", "waiting", "wait", "communicator")
 
@@ -49,7 +49,7 @@ NOBODY, EVERYBODY = -1, -2
 """Communicators of points that synchronise with one process or a set of them, and of those that do with all of MPI."""
 
 OF_POINT: dict[str, Any] = {
-    "location": np.int32, "row": np.int64, "kind": np.int8, "begin_time": np.int64, "wait": None, "total": None,
+    "location": np.int32, "event": np.int64, "kind": np.int8, "begin_time": np.int64, "wait": None, "total": None,
     "completion": None, "call_path": np.int32, "partner": np.int32, "communicator": np.int64, "set": np.int64,
 }  # fmt: skip
 OF_PAIR: dict[str, Any] = {
@@ -195,12 +195,12 @@ def late_senders(facts: Facts, quirks: Quirks, messages: CompoundTable, spill: S
     )
     wait = np.minimum(send_enter, recv_exit) - recv_enter
     waiting = {
-        "location": m.recv_location[of], "row": m.recv[of], "kind": POINTS.index("late sender"), "begin_time": m.recv_enter_time[of], "wait": wait,
+        "location": m.recv_location[of], "event": m.recv[of], "kind": POINTS.index("late sender"), "begin_time": m.recv_enter_time[of], "wait": wait,
         "total": recv_exit - recv_enter, "completion": _positive(recv_exit - send_exit), "call_path": m.recv_call_path[of],
         "partner": facts.process[m.send_location[of]], "communicator": NOBODY, "set": -1,
     }  # fmt: skip
     causing = {
-        "location": m.send_location[of], "row": m.send[of], "kind": POINTS.index("send"), "begin_time": m.send_enter_time[of], "wait": 0,
+        "location": m.send_location[of], "event": m.send[of], "kind": POINTS.index("send"), "begin_time": m.send_enter_time[of], "wait": 0,
         "total": send_exit - send_enter, "completion": _positive(send_exit - recv_exit), "call_path": m.send_call_path[of],
         "partner": facts.process[m.recv_location[of]], "communicator": NOBODY, "set": -1,
     }  # fmt: skip
@@ -233,7 +233,7 @@ def late_receivers(facts: Facts, quirks: Quirks, sent_messages: CompoundTable, s
     )
     wait = post_enter - done_enter
     waiting = {
-        "location": m.send_location[of], "row": m.send_done[of], "kind": POINTS.index("late receiver"),
+        "location": m.send_location[of], "event": m.send_done[of], "kind": POINTS.index("late receiver"),
         "begin_time": m.send_done_enter_time[of], "wait": wait,
         # the reference takes the minimum where the maximum is meant
         "total": done_exit - done_enter,
@@ -241,7 +241,7 @@ def late_receivers(facts: Facts, quirks: Quirks, sent_messages: CompoundTable, s
         "call_path": m.send_done_call_path[of], "partner": facts.process[m.recv_location[of]], "communicator": NOBODY, "set": -1,
     }  # fmt: skip
     causing = {
-        "location": m.recv_location[of], "row": m.recv_post[of], "kind": POINTS.index("receive posted"),
+        "location": m.recv_location[of], "event": m.recv_post[of], "kind": POINTS.index("receive posted"),
         "begin_time": m.recv_post_enter_time[of], "wait": 0,
         "total": post_exit - post_enter, "completion": _positive(post_exit - done_exit), "call_path": m.recv_post_call_path[of],
         "partner": facts.process[m.send_location[of]], "communicator": NOBODY, "set": -1,
@@ -337,7 +337,7 @@ def collective_points(
         is_set = ~is_whole[here] & np.isin(kind, ["n_to_n", "one_to_n", "scan"])
         points.append(
             {
-                "location": location[here], "row": event[here], "kind": POINTS.index("collective"),
+                "location": location[here], "event": event[here], "kind": POINTS.index("collective"),
                 "begin_time": p.begin[here], "wait": wait[here],
                 "total": times(m.exit_time[of]) - times(m.enter_time[of]), "completion": completion[here],
                 "call_path": m.call_path[of], "partner": partner,
@@ -383,7 +383,7 @@ def startup_points(facts: Facts, quirks: Quirks, startups: CompoundTable) -> Syn
             wait = np.zeros_like(wait)
         points.append(
             {
-                "location": m.location[of], "row": m.exit[of], "kind": POINTS.index(kind),
+                "location": m.location[of], "event": m.exit[of], "kind": POINTS.index(kind),
                 "begin_time": m.enter_time[of], "wait": wait, "total": leave - enter,
                 "completion": _positive(leave - np.maximum(latest if is_init else until, earliest)),
                 "call_path": m.call_path[of], "partner": -1, "communicator": EVERYBODY, "set": -1,
@@ -457,7 +457,7 @@ def thread_points(
         },
     )  # fmt: skip
     forks = {
-        "location": m.location[of], "row": m.enter[of], "kind": POINTS.index("fork"), "begin_time": m.enter_time[of], "wait": 0, "total": after_fork,
+        "location": m.location[of], "event": m.enter[of], "kind": POINTS.index("fork"), "begin_time": m.enter_time[of], "wait": 0, "total": after_fork,
         "completion": enter - times(earliest), "call_path": m.call_path[of], "partner": -1, "communicator": NOBODY,
         "set": _masters(m.construct[of], m.enter[of], forks_it),
     }  # fmt: skip
@@ -474,7 +474,7 @@ def thread_points(
     waited = _positive(np.where(m.task_time[of] > 0, whole - task_time, whole))
     charged = whole if quirks.ignores_tasks else waited
     points = {
-        "location": m.location[of], "row": m.exit[of], "kind": POINTS.index("thread barrier"),
+        "location": m.location[of], "event": m.exit[of], "kind": POINTS.index("thread barrier"),
         "begin_time": m.enter_time[of],
         "wait": waited,
         "total": leave - enter, "completion": 0, "call_path": m.call_path[of], "partner": -1, "communicator": NOBODY,
@@ -530,11 +530,11 @@ def lock_points(
     wait = times(m.previous_release_time[of]) - times(m.enter_time[of])
     nobody = {"partner": -1, "communicator": NOBODY, "set": -1}
     acquires = {
-        "location": m.location[of], "row": m.acquire[of], "kind": POINTS.index("lock"), "begin_time": m.enter_time[of], "wait": wait,
+        "location": m.location[of], "event": m.acquire[of], "kind": POINTS.index("lock"), "begin_time": m.enter_time[of], "wait": wait,
         "total": times(m.acquire_time[of]) - times(m.enter_time[of]), "completion": 0, "call_path": m.call_path[of], **nobody,
     }  # fmt: skip
     releases = {
-        "location": m.previous_owner[of], "row": m.previous_release[of], "kind": POINTS.index("release"),
+        "location": m.previous_owner[of], "event": m.previous_release[of], "kind": POINTS.index("release"),
         "begin_time": m.previous_release_time[of], "wait": 0, "total": 0, "completion": 0,
         "call_path": m.previous_call_path[of], **nobody,
     }  # fmt: skip
@@ -545,12 +545,12 @@ def lock_points(
     # where a thread begins its creator goes on beside it: the path goes back to the creator
     born = np.flatnonzero(c.create_exit >= 0)
     begins = {
-        "location": c.location[born], "row": c.begin[born], "kind": POINTS.index("created"), "begin_time": c.begin_time[born],
+        "location": c.location[born], "event": c.begin[born], "kind": POINTS.index("created"), "begin_time": c.begin_time[born],
         "wait": 0, "total": 0, "completion": 0, "call_path": c.create_call_path[born], "partner": -1,
         "communicator": NOBODY, "set": c.create_exit[born],
     }  # fmt: skip
     creates = {
-        "location": c.create_location[born], "row": c.create_exit[born], "kind": POINTS.index("creates"),
+        "location": c.create_location[born], "event": c.create_exit[born], "kind": POINTS.index("creates"),
         "begin_time": c.create_enter_time[born], "wait": 0, "total": 0, "completion": 0,
         "call_path": c.create_call_path[born], **nobody,
     }  # fmt: skip
@@ -559,11 +559,11 @@ def lock_points(
     enter, leave = times(c.join_enter_time[of]), times(c.join_exit_time[of])
     wait = times(until[of]) - enter
     joins = {
-        "location": c.join_location[of], "row": c.join_exit[of], "kind": POINTS.index("join"), "begin_time": c.join_enter_time[of],
+        "location": c.join_location[of], "event": c.join_exit[of], "kind": POINTS.index("join"), "begin_time": c.join_enter_time[of],
         "wait": wait, "total": leave - enter, "completion": 0, "call_path": c.join_call_path[of], **nobody,
     }  # fmt: skip
     ends = {
-        "location": c.location[of], "row": c.end[of], "kind": POINTS.index("thread ends"), "begin_time": c.end_time[of], "wait": 0,
+        "location": c.location[of], "event": c.end[of], "kind": POINTS.index("thread ends"), "begin_time": c.end_time[of], "wait": 0,
         "total": 0, "completion": 0, "call_path": c.create_call_path[of], **nobody,
     }  # fmt: skip
     of_threads = {

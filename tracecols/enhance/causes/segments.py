@@ -273,11 +273,11 @@ def _marks(
     real = here[is_real]
     is_fork = points.kind[real] == FORK
     leaves = np.flatnonzero((regions.exit >= 0) & facts.locations.is_cpu[regions.location])
-    row = np.concatenate([points.row[real], regions.exit[leaves]])
+    row = np.concatenate([points.event[real], regions.exit[leaves]])
     what, value = np.full(row.size, kernels.CUT, np.int8), np.zeros(row.size, dtype)
     # a thread that another one has forked idles outside, unless the time of its team counts in the call path around
     is_guest = regions.is_guest & (not quirks.forgets_workers)
-    entered = lookup(regions.enter, points.row[real[is_fork]])
+    entered = lookup(regions.enter, points.event[real[is_fork]])
     what[: real.size][is_fork] = np.where(is_guest[entered], kernels.JOIN_TEAM, kernels.FORK)
     what[real.size :] = np.where(is_guest[leaves], kernels.END_IN_TEAM, kernels.LEAVE_TEAM)
     value[: real.size][is_fork] = regions.fork[entered]

@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.quantities import singular
 from tracecols.report.viewer.overview import diagnosis_of, overview
 from tracecols.report.viewer.profile import similar_phases, time_profile
 from tracecols.report.viewer.sources import Sources
@@ -262,7 +263,7 @@ def _header(cube: SeverityCube, stored: list[dict[str, Any]]) -> dict[str, Any]:
         "name": name_of(cube),
         "source": (trace.get("source") or {}).get("path", ""),
         "n_events": trace.get("n_events", 0),
-        "notes": {str(what): int(n) for what, n in (cube.facts.get("counts") or {}).items()},
+        "notes": {singular(what) if n == 1 else what: int(n) for what, n in (cube.facts.get("counts") or {}).items()},
         "properties": {
             "id": p.id,
             "parent": [p.number.get(name, -1) for name in p.parent],

@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from tracecols.errors import SeverityError
-from tracecols.report.diagnosis import details, device_line, duration, efficiency_rows, heading, headline, variant_line
+from tracecols.report.diagnosis import (
+    details,
+    device_line,
+    duration,
+    efficiency_rows,
+    explanations,
+    heading,
+    headline,
+    variant_line,
+)
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.diagnosis import Diagnosis
 
@@ -47,8 +56,9 @@ def overview(cube: SeverityCube, found: Diagnosis | None) -> dict[str, Any] | No
             for i, (title, cells) in enumerate(rows)
         ],
         "efficiency_lines": [
+            *explanations(found),
             *([variant] if (variant := variant_line(found)) else []),
-            *([f"Devices: {device_line(found)}"] if found.device_efficiencies else []),
+            *([f"Devices: {device_line(found, ' (lowest)')}"] if found.device_efficiencies else []),
         ],
         "findings": [
             {

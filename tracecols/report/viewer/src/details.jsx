@@ -140,11 +140,13 @@ export function SystemDetails({ model }) {
   const value = selection.length ? selection.reduce((sum, [i, open]) => sum + (open ? own : inclusive)[i], 0) : model.selectedValue();
   const whole = model.whole("system", selection[0]?.[0] ?? 0);
   const values = model.byLocation;
+  // what was saved is a change as well as what was added
+  const size = cube.isDifference ? Math.abs : (v) => v;
   let most = 0;
   let sum = 0;
   for (let i = 0; i < values.length; i++) {
     sum += values[i];
-    if (values[i] > values[most]) most = i;
+    if (size(values[i]) > size(values[most])) most = i;
   }
   const [first] = selection;
   return (
@@ -157,12 +159,13 @@ export function SystemDetails({ model }) {
           <small>{system.location[first[0]] >= 0 ? model.locationLabel(system.location[first[0]]) : system.kind[first[0]]}</small>
         </h3>
       ) : (
-        <h3>All {cube.nLocations.toLocaleString("en")} locations</h3>
+        <h3>{cube.nLocations === 1 ? "The only location" : `All ${cube.nLocations.toLocaleString("en")} locations`}</h3>
       )}
       <Amount model={model} value={value} whole={whole} unit={unit} />
       {values.length > 1 && sum !== 0 && (
         <p class="tc-muted">
-          mean {withUnit(sum / values.length, unit)} per location, largest {withUnit(values[most], unit)} at {model.locationLabel(most)}
+          mean {withUnit(sum / values.length, unit)} per location, largest {cube.isDifference ? "change " : ""}
+          {withUnit(values[most], unit)} at {model.locationLabel(most)}
         </p>
       )}
     </section>
