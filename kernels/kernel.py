@@ -21,7 +21,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def _part(function: Callable[..., Any], **options: bool) -> Any:
-    return register_jitable(nogil=True, error_model="numpy", _nrt=False, **options)(function)
+    return register_jitable(nogil=True, error_model="numpy", _nrt=False, no_cfunc_wrapper=True, **options)(function)
 
 
 def part(function: Callable[..., Any]) -> Any:

@@ -509,7 +509,12 @@ def test_periods__of_many_iterations_add_up_with_their_root_causes(converted, co
 
 
 @pytest.mark.parametrize(
-    ("conventions", "given_"), [("exact", {"bins": 9}), ("exact", {"phases": "region"}), ("scalasca", {"bins": 5})]
+    ("conventions", "given_"),
+    [
+        ("exact", {"bins": 9}),
+        ("exact", {"phases": "region"}),
+        pytest.param("scalasca", {"bins": 5}, marks=pytest.mark.slow),
+    ],
 )
 def test_periods__of_epilog_add_up_beyond_what_float64_holds(shared_traces, tmp_path, conventions, given_):
     """Its ticks are fine: sums of them exceed 2^53."""
