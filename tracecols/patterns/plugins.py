@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import runpy
-import sys
 from collections.abc import Iterable
-from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
 from tracecols.errors import AnalysisError
 from tracecols.files import read_bytes
+from tracecols.packages import points_of
 from tracecols.patterns.base import Family
 
 GROUP = "tracecols.patterns"
@@ -99,22 +96,6 @@ def load_all(given: Family | str | Path | Iterable[Family | str | Path]) -> list
     return [family for what in several for family in load(what)]
 
 
-@lru_cache(1)
-def _points(_places: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
-    return tuple(sorted(entry_points(group=GROUP), key=lambda p: p.name))
-
-
-def _entry_points() -> tuple[EntryPoint, ...]:
-    """Return what packages bring; they are asked, 10 to 30 ms, when one was installed or removed since the last time."""
-    places = []
-    for place in sys.path:
-        try:
-            places.append((place, os.stat(place or ".").st_mtime_ns))
-        except OSError:
-            places.append((place, -1))
-    return _points(tuple(places))
-
-
 def installed() -> list[Family]:
     """Return the families that installed packages bring.
 
@@ -124,7 +105,7 @@ def installed() -> list[Family]:
         If one of them cannot be loaded.
     """
     result: list[Family] = []
-    for point in _entry_points():
+    for point in points_of(GROUP):
         where = f"the plug-in {point.name!r} ({point.value})"
         try:
             found = point.load()
