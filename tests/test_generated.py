@@ -110,7 +110,7 @@ def test_generated__waits_are_found(tmp_path, program, processes, threads, event
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"depth": 3, "counters": True}])
-@pytest.mark.parametrize("program", programs.PROGRAMS)
+@pytest.mark.parametrize("program", [*HAS, "lopsided"])
 def test_small_programs__are_the_same_compiled_and_plain(tmp_path, monkeypatch, program, options):
     made = []
     for few in (0, 1 << 62):
@@ -118,7 +118,7 @@ def test_small_programs__are_the_same_compiled_and_plain(tmp_path, monkeypatch, 
         for name in ("simulate", "record") if few else ():
             never = SimpleNamespace(signatures=[], py_func=getattr(programs.kernels, name).py_func)
             monkeypatch.setattr(programs.kernels, name, never)
-        source = generate.make(program, 4, 2 if program == "multizone" else 1, 3_000, 3, **options)
+        source = generate.make(program, 4, 2 if program == "multizone" else 1, 8_000, 3, **options)
         made.append((store(source, tmp_path / f"{few}.trace"), source.truth))
     (compiled, truth), (plain, other) = made
     assert_equal_stores(compiled, plain)
