@@ -79,7 +79,7 @@ def test_generated__with_skew_is_read_by_the_library(tmp_path):
     from otf2_compare import check_definitions, check_events
     from otf2_library import Library
 
-    archive = generate.write(generate.make("sweep", 4, 2, 5_000, 1, skew=0.01, depth=3), tmp_path / "out", jobs=1)
+    archive = generate.write(generate.make("sweep", 4, 2, 10_000, 1, skew=0.01, depth=3), tmp_path / "out", jobs=1)
     store = Store(tracecols.convert(archive, tmp_path / "x.trace", jobs=1))
     library = Library(archive)
     check_definitions(store, library)

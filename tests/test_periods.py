@@ -24,7 +24,7 @@ from tracecols.testing import Program
 
 SMALL = ("hybrid_2x3", "sweep3d_4", "omp_tasks", "omp_nested", "mpi_mix_5", "late_receiver", "metrics_rusage")
 quick = settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
 
 
