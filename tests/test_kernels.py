@@ -80,6 +80,15 @@ def test_first_smaller__is_the_first_by_definition(compiled, search):
     assert got.tolist() == [orders.first_smaller(values, *i) for i in items]
 
 
+def test_first_smaller__is_compiled_once_for_arrays_of_files_and_of_memory():
+    values = [3, 1, 2]
+    for array in (read_only, np.array):
+        one, two, three = (array([i], np.int64) for i in (0, 1, 3))
+        assert first_smaller(array(values, np.int64), one, two, three).tolist() == [1]
+        assert np.all([a.flags.writeable == (array is np.array) for a in (one, two, three)])
+    assert len(kernel_orders.search_smaller.signatures) == 1
+
+
 @pytest.mark.slow
 @moderate
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2)), max_size=12))
