@@ -45,5 +45,9 @@ def first_smaller(
         The first j with `values[j] < values[item]`, or -1. O(n + m) for ranges that begin right behind their element.
     """
     following, stack, result = np.empty_like(values), np.empty_like(values), np.empty(item.size, np.int64)
-    search_smaller(values, item, start, stop, following, stack, result)
+    # some callers read what they hand over from files, which cannot be written: the kernel is compiled for that only
+    given = values.view(), item.view(), start.view(), stop.view()
+    for array in given:
+        array.flags.writeable = False
+    search_smaller(*given, following, stack, result)
     return result

@@ -15,7 +15,6 @@ from threading import Timer
 
 import numpy as np
 import pytest
-from conftest import slow
 
 pytest.importorskip("distributed")
 
@@ -66,7 +65,8 @@ def several(monkeypatch):
 # -- the same result -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("conventions", ["exact", *slow(["scalasca", "expert"])])
+@pytest.mark.slow
+@pytest.mark.parametrize("conventions", ["exact", "scalasca", "expert"])
 def test_analyze__workers_find_what_threads_find(conventions, trace, client, several):
     cube = trace.analyze(conventions, cluster=client)
     assert differences(trace.analyze(conventions), cube) == []
@@ -150,6 +150,7 @@ def _setting(name):
     return dask.config.get(name)
 
 
+@pytest.mark.slow
 def test_local_workers__do_not_spend_time_on_watching_themselves(client):
     for name, value in clusters.QUIET.items():
         assert set(client.run(_setting, name).values()) == {value}, name
@@ -247,6 +248,7 @@ def test_progress__goes_over_scan_and_search(trace, client, several):
 # -- what cannot work ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_store__that_workers_do_not_see(trace, client, monkeypatch):
     """Every process has folders of its own below /proc/self."""
     client.run(os.chdir, "/")
@@ -260,6 +262,7 @@ def test_store__that_workers_do_not_see(trace, client, monkeypatch):
         tracecols.convert(Path("/proc/self/cwd/traces.otf2"), trace.path.parent / "y.trace", cluster=client)
 
 
+@pytest.mark.slow
 def test_scratch__that_workers_do_not_see(trace, client, monkeypatch, tmp_path):
     client.run(os.chdir, "/")
     monkeypatch.chdir(tmp_path)
@@ -295,6 +298,7 @@ def _version(version):
     tracecols.__version__ = version
 
 
+@pytest.mark.slow
 def test_version__of_workers_is_another_one(trace, client):
     one = sorted(client.nthreads())[0]
     client.run(_version, "0.0.1", workers=[one])
@@ -389,6 +393,7 @@ def test_scheduler_file__that_cannot_be_used(content, message, trace, tmp_path, 
     assert message in asked(trace, "--scheduler-file", path)
 
 
+@pytest.mark.slow
 def test_scheduler_file__is_waited_for(client, tmp_path):
     """A job starts the scheduler and what uses it at the same time."""
     path = tmp_path / "x.json"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 from conftest import DATA
 
 import tracecols
+from tracecols import packages
 from tracecols.converters import registry
 from tracecols.converters.base import Format
 from tracecols.errors import SourceError
@@ -32,12 +32,8 @@ WRITTEN = Format("written", (".written",), open_written)
 def plugin(monkeypatch):
     def install(value: str) -> None:
         point = EntryPoint("written", value, registry.GROUP)
-        real = importlib.metadata.entry_points
-
-        def entry_points(**wanted):
-            return [point] if wanted.get("group") == registry.GROUP else real(**wanted)
-
-        monkeypatch.setattr("importlib.metadata.entry_points", entry_points)
+        real = packages.points_of
+        monkeypatch.setattr(packages, "points_of", lambda group: [point] if group == registry.GROUP else real(group))
 
     return install
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -107,9 +108,28 @@ def test_generated__waits_are_found(tmp_path, program, processes, threads, event
     assert visits == truth.visits
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"depth": 3, "counters": True}])
+@pytest.mark.parametrize("program", [*HAS, "lopsided"])
+def test_small_programs__are_the_same_compiled_and_plain(tmp_path, monkeypatch, program, options):
+    made = []
+    for few in (0, 1 << 62):
+        monkeypatch.setattr(programs, "FEW", few)
+        for name in ("simulate", "record") if few else ():
+            never = SimpleNamespace(signatures=[], py_func=getattr(programs.kernels, name).py_func)
+            monkeypatch.setattr(programs.kernels, name, never)
+        source = generate.make(program, 4, 2 if program == "multizone" else 1, 8_000, 3, **options)
+        made.append((store(source, tmp_path / f"{few}.trace"), source.truth))
+    (compiled, truth), (plain, other) = made
+    assert_equal_stores(compiled, plain)
+    for one, two in ((truth.waits, other.waits), (truth.counters, other.counters)):
+        assert {k: v.tolist() for k, v in one.items()} == {k: v.tolist() for k, v in two.items()}
+    assert (truth.visits, truth.n_messages, truth.n_events) == (other.visits, other.n_messages, other.n_events)
+
+
 @pytest.mark.parametrize("program", HAS)
 def test_generated__has_the_waits_it_is_for(program):
-    truth = generate.make(program, 12, 4 if program == "multizone" else 1, 100_000).truth
+    truth = generate.make(program, 4, 4 if program == "multizone" else 1, 10_000).truth
     assert [name for name in HAS[program] if not truth.waits[name].any()] == []
 
 
@@ -133,7 +153,7 @@ def test_generated__the_archive_holds_the_same(tmp_path, program):
 
 def test_generated__does_not_depend_on_jobs_or_batches(tmp_path, monkeypatch):
     def make(seed=7):
-        return generate.make("multizone", 4, 3, 100_000, seed, depth=3, counters=True)
+        return generate.make("multizone", 4, 3, 20_000, seed, depth=3, counters=True)
 
     one, two = store(make(), tmp_path / "1.trace"), store(make(), tmp_path / "2.trace", jobs=2)
     assert_equal_stores(one, two)

@@ -80,6 +80,15 @@ def test_first_smaller__is_the_first_by_definition(compiled, search):
     assert got.tolist() == [orders.first_smaller(values, *i) for i in items]
 
 
+def test_first_smaller__is_compiled_once_for_arrays_of_files_and_of_memory():
+    values = [3, 1, 2]
+    for array in (read_only, np.array):
+        one, two, three = (array([i], np.int64) for i in (0, 1, 3))
+        assert first_smaller(array(values, np.int64), one, two, three).tolist() == [1]
+        assert np.all([a.flags.writeable == (array is np.array) for a in (one, two, three)])
+    assert len(kernel_orders.search_smaller.signatures) == 1
+
+
 @pytest.mark.slow
 @moderate
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2)), max_size=12))
@@ -130,9 +139,13 @@ FIRST_ROW = 1000
 
 
 class OneLocation:
-    """A store in memory that holds one location, and the events for the oracle."""
+    """A store in memory that holds one location, and the events for the oracle.
 
-    def __init__(self, script):
+    Its arrays are of the types that analyses hand to kernels. With `read_only` they cannot be written, for which kernels are compiled again.
+    """
+
+    def __init__(self, script, array=np.array):
+        self.array = array
         self.tables = ("metrics_0",)
         self.columns = {"time": [], "kind": [], "region": []}
         self.events, stops, tasks = [], [], []
@@ -161,9 +174,9 @@ class OneLocation:
             for name, value in (("time", e.time), ("kind", KIND[what]), ("region", region)):
                 self.columns[name].append(value)
         self.columns = {
-            "time": read_only(self.columns["time"], np.int64),
-            "kind": read_only(self.columns["kind"], np.uint8),
-            "region": read_only(self.columns["region"], np.int32),
+            "time": array(self.columns["time"], np.int64),
+            "kind": array(self.columns["kind"], np.uint8),
+            "region": array(self.columns["region"], np.int32),
         }
         self.sides = {
             "control": {"kind": np.full(len(stops), K.BUFFER_FLUSH, np.uint8), "stop_time": np.array(stops, np.int64)},
@@ -202,7 +215,7 @@ class OneLocation:
 
 def new_scan(store, tiny):
     regions = SimpleNamespace(
-        flags=read_only([0, stacks.IS_CALL, 0, stacks.IS_ARTIFICIAL], np.uint8), of_entry=read_only(range(4), np.int32), tasks=TASKS,
+        flags=store.array([0, stacks.IS_CALL, 0, stacks.IS_ARTIFICIAL], np.uint8), of_entry=store.array(range(4), np.int32), tasks=TASKS,
         is_init=np.zeros(4, bool), is_finalize=np.zeros(4, bool), is_file=np.zeros(4, bool),
     )  # fmt: skip
     nobody = np.zeros(0, np.int64)
@@ -298,7 +311,7 @@ def compare_calls(store, one, expected):
 @moderate
 @given(script=locations())
 def test_scan__is_what_the_definitions_say(tiny, script):
-    store = OneLocation(script)
+    store = OneLocation(script, read_only)
     one = new_scan(store, tiny)
     compare_with_oracle(store, one, run_with_pointers(store, one))
 
@@ -314,7 +327,7 @@ def test_scan__of_no_event_finds_nothing():
 @pytest.mark.slow
 @pytest.mark.parametrize("what", [ENTER, EXIT, SEND, METRIC, OFF, ON, FLUSH, SWITCH, OTHER])
 def test_scan__of_one_event_is_what_the_definitions_say(what):
-    store = OneLocation([(what, 0, 1)])
+    store = OneLocation([(what, 0, 1)], read_only)
     one = new_scan(store, False)
     compare_with_oracle(store, one, run_with_pointers(store, one))
     assert one.open == (what in (ENTER, OFF))
@@ -352,7 +365,7 @@ def test_scan__as_plain_python_is_what_the_definitions_say(plain):
     @settings(max_examples=60, deadline=None)
     @given(script=locations(), tiny=st.booleans())
     def check(script, tiny):
-        store = OneLocation(script)
+        store = OneLocation(script, read_only)
         one = new_scan(store, tiny)
         compare_with_oracle(store, one, run_with_pointers(store, one))
 
@@ -370,7 +383,7 @@ def test_scan__is_the_same_for_every_split_into_batches(monkeypatch):
     @moderate
     @given(script=locations(), batch=st.integers(1, 6))
     def check(script, batch):
-        store = OneLocation(script)
+        store = OneLocation(script, read_only)
         with monkeypatch.context() as patch:
             whole, pieces = new_scan(store, False), new_scan(store, True)
             whole.advance([])
@@ -408,7 +421,7 @@ def test_scan__thousands_of_call_paths_are_told_apart():
         down = depth == 0 or (depth < 9 and rng.random() < 0.5)
         depth += 1 if down else -1
         script.append((ENTER if down else EXIT, 1, int(rng.integers(N_REGIONS))))
-    store = OneLocation(script)
+    store = OneLocation(script, read_only)
     one = new_scan(store, True)
     one.advance([])
     expected = Stacks(store.events)

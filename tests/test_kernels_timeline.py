@@ -61,7 +61,7 @@ def draw(store, *, window=None, sizes=(), tiny=False, marked=()):
 @moderate
 @given(script=locations(), sizes=st.lists(st.integers(0, 50), max_size=3), tiny=st.booleans())
 def test_draw_events__draws_what_is_open(plain, script, sizes, tiny):
-    store = OneLocation(script)
+    store = OneLocation(script, read_only)
     with plainly(plain):
         slices, _ = draw(store, sizes=sizes, tiny=tiny)
     assert slices == oracle.slices(store.events)
@@ -97,9 +97,9 @@ def test_draw_events__instants_stand_where_their_events_do(script, marked, tiny)
 def test_draw_events__times_that_run_backwards_are_held():
     store = OneLocation([])
     store.columns = {
-        "time": read_only([10, 20, 15, 30], np.int64),
-        "kind": read_only([12, 12, 13, 13], np.uint8),
-        "region": read_only([0, 1, 1, 0], np.int32),
+        "time": np.array([10, 20, 15, 30], np.int64),
+        "kind": np.array([12, 12, 13, 13], np.uint8),
+        "region": np.array([0, 1, 1, 0], np.int32),
     }
     assert draw(store)[0] == [(20, 20, 1, "r1"), (10, 30, 0, "r0")]
 

@@ -54,9 +54,9 @@ def test_local_clock__refuses_what_is_none(common, offset):
 @pytest.mark.parametrize(("program", "threads"), [("halo", 1), ("multizone", 3), ("master", 1)])
 @pytest.mark.parametrize("skew", [1e-6, 0.5])
 def test_generated__with_skew_the_waits_are_found(tmp_path, program, threads, skew):
-    source = generate.make(program, 6, threads, 30_000, 4, skew=skew)
+    source = generate.make(program, 6, threads, 12_000, 4, skew=skew)
     archive = generate.write(source, tmp_path / "skewed", jobs=2)
-    plain = generate.write(generate.make(program, 6, threads, 30_000, 4), tmp_path / "plain", jobs=2)
+    plain = generate.write(generate.make(program, 6, threads, 12_000, 4), tmp_path / "plain", jobs=2)
     skewed, one_clock = (tracecols.convert(a, tmp_path / f"{a.parent.name}.trace", jobs=1) for a in (archive, plain))
     # the files differ, what is read does not
     assert (tmp_path / "skewed/traces/1.evt").read_bytes() != (tmp_path / "plain/traces/1.evt").read_bytes()
@@ -79,7 +79,7 @@ def test_generated__with_skew_is_read_by_the_library(tmp_path):
     from otf2_compare import check_definitions, check_events
     from otf2_library import Library
 
-    archive = generate.write(generate.make("sweep", 4, 2, 20_000, 1, skew=0.01, depth=3), tmp_path / "out", jobs=1)
+    archive = generate.write(generate.make("sweep", 4, 2, 10_000, 1, skew=0.01, depth=3), tmp_path / "out", jobs=1)
     store = Store(tracecols.convert(archive, tmp_path / "x.trace", jobs=1))
     library = Library(archive)
     check_definitions(store, library)

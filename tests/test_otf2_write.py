@@ -20,6 +20,7 @@ from random_epilog import random_recording
 import tracecols
 from tracecols.cli import group
 from tracecols.converters.base import Batch, Clock, Report
+from tracecols.converters.otf2 import encode
 from tracecols.converters.otf2.write import WriteError, write_archive
 from tracecols.converters.registry import open_source
 from tracecols.enhance.model import enhance
@@ -395,6 +396,14 @@ def test_events_larger_than_a_chunk__are_named(tmp_path):
     store = convert(everything(tmp_path / "traces.otf2", rounds=10).write(), tmp_path)
     with pytest.raises(WriteError, match="does not fit into a chunk of 1000 bytes"):
         write_archive(StoreSource(store), tmp_path / "x.otf2", event_chunk=1000)
+
+
+def test_columns_of_several_metrics__lie_one_behind_the_other(tmp_path):
+    """Else the kernel is compiled again for them."""
+    store = convert(everything(tmp_path / "traces.otf2", rounds=2).write(), tmp_path)
+    write_archive(StoreSource(store), tmp_path / "x.otf2")
+    layouts = {getattr(a, "layout", "C") for types in encode.encode_events.signatures for a in types}
+    assert layouts == {"C"}
 
 
 @pytest.mark.parametrize("error", [RuntimeError("broken"), KeyboardInterrupt(), OSError(28, "No space left on device")])

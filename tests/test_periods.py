@@ -24,7 +24,7 @@ from tracecols.testing import Program
 
 SMALL = ("hybrid_2x3", "sweep3d_4", "omp_tasks", "omp_nested", "mpi_mix_5", "late_receiver", "metrics_rusage")
 quick = settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
 
 
@@ -541,7 +541,12 @@ def test_periods__of_many_iterations_add_up_with_their_root_causes(converted, co
 
 
 @pytest.mark.parametrize(
-    ("conventions", "given_"), [("exact", {"bins": 9}), ("exact", {"phases": "region"}), ("scalasca", {"bins": 5})]
+    ("conventions", "given_"),
+    [
+        ("exact", {"bins": 9}),
+        ("exact", {"phases": "region"}),
+        pytest.param("scalasca", {"bins": 5}, marks=pytest.mark.slow),
+    ],
 )
 def test_periods__of_epilog_add_up_beyond_what_float64_holds(shared_traces, tmp_path, conventions, given_):
     """Its ticks are fine: sums of them exceed 2^53."""

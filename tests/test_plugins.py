@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 from conftest import DATA
 
 import tracecols
+from tracecols import packages
 from tracecols.cli import group
 from tracecols.errors import AnalysisError
 from tracecols.testing import Program, assert_severities, severities
@@ -156,6 +158,20 @@ def test_package__with_an_entry_point_is_found(tmp_path, monkeypatch):
         assert "Parameter threshold: least length of a large message; 1000 bytes" in listed.output
     finally:
         sys.modules.pop("waits_of_mine", None)
+
+
+def test_packages__are_asked_again_when_one_was_installed_or_removed(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    before = packages.points_of("tracecols.nothing")
+    assert before == () and packages.points_of("tracecols.nothing") is before
+    info = tmp_path / "waits_of_mine-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: waits-of-mine\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[tracecols.nothing]\nmine = waits_of_mine\nhers = waits_of_hers\n")
+    os.utime(tmp_path, ns=(1, 1))
+    assert [p.name for p in packages.points_of("tracecols.nothing")] == ["hers", "mine"]
+    shutil.rmtree(info)
+    assert packages.points_of("tracecols.nothing") == ()
 
 
 @pytest.mark.slow

@@ -28,12 +28,12 @@ from tracecols.export.tables import write_parquet
 from tracecols.severity.cells import Cells, inclusive
 
 SHAPES = {
-    "recursion": ("sweep", 2, 200_000, {"depth": 600, "nodes": 38_400, "functions": 1}),
-    "deep": ("sweep", 2, 300_000, {"depth": 300, "nodes": 20_000}),
-    "wide": ("sweep", 2, 300_000, {"depth": 2, "nodes": 20_000, "functions": 5_000}),
+    "recursion": ("sweep", 2, 100_000, {"depth": 600, "nodes": 38_400, "functions": 1}),
+    "deep": ("sweep", 2, 150_000, {"depth": 300, "nodes": 20_000}),
+    "wide": ("sweep", 2, 150_000, {"depth": 2, "nodes": 20_000, "functions": 5_000}),
     "channels": ("channels", 8, 72_500, {}),
     "locations": ("sweep", 256, 35_500, {}),
-    "one location": ("lopsided", 6, 200_000, {"depth": 4}),
+    "one location": ("lopsided", 6, 100_000, {"depth": 4}),
 }
 
 

@@ -16,6 +16,7 @@ import tracecols
 from tracecols.cli import group
 from tracecols.errors import ExportError, StoreError
 from tracecols.export.viewers import export_timeline
+from tracecols.kernels import protobuf
 from tracecols.patterns.registry import properties
 from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.slices.source import open_store
@@ -131,6 +132,11 @@ def test_recorded__slices_are_region_instances_nanosecond_by_nanosecond(recorded
         expected = sorted(zip(ns(trace, table["enter_time"]), ns(trace, exits), regions, strict=True))
         found = [s for s in timeline.slices[uuid] if s.name != "TRACE BUFFER FLUSH"]
         assert sorted((s.begin, s.end, s.name) for s in found) == expected
+
+
+def test_recorded__columns_of_causes_lie_one_behind_the_other(recorded):
+    """Else the kernel is compiled again for them."""
+    assert {getattr(a, "layout", "C") for types in protobuf.encode_events.signatures for a in types} == {"C"}
 
 
 def test_recorded__flows_join_sends_with_receives(recorded):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracecols.kernels.kernel import kernel
+from tracecols.kernels.kernel import kernel, part
 
 # the columns of a script
 (
@@ -93,7 +93,7 @@ LOG_START, LOG_AT, LOG_END, N_EVENTS, FIRST_STEP, SPAN, SPAN_16, N_SPANS, SEVERI
 # -- random numbers ------------------------------------------------------------------------------------------------
 
 
-@kernel
+@part
 def draw(seed, location, turn, step):
     """Return 63 random bits of a step."""
     x = (
@@ -108,43 +108,43 @@ def draw(seed, location, turn, step):
     return np.int64(x >> np.uint64(1))
 
 
-@kernel
+@part
 def gap(x):
     """Time before a step."""
     return 10 + (x & 31)
 
 
-@kernel
+@part
 def first_half(x):
     """Time from an ENTER to the event inside."""
     return 60 + ((x >> 5) & 127)
 
 
-@kernel
+@part
 def second_half(x):
     """Time from the event inside to the EXIT."""
     return 40 + ((x >> 12) & 63)
 
 
-@kernel
+@part
 def duration(quantiles, x, scale):
     """Random duration with mean `scale`."""
     return (scale * (quantiles[(x >> 18) & 4095] * 16 + ((x >> 36) & 15))) >> 14
 
 
-@kernel
+@part
 def tree_of(n_trees, x):
     """Random call tree; their number is a power of two."""
     return (x >> 30) & (n_trees - 1)
 
 
-@kernel
+@part
 def team_begins(fork, t, y):
     """Time at which a thread begins in its team."""
     return fork + 40 + (t > 0) * (300 + ((y >> 20) & 1023))
 
 
-@kernel
+@part
 def lock_is_held(quantiles, z, scale):
     """Time a thread keeps a lock."""
     return 80 + duration(quantiles, z, scale >> 4)
@@ -153,7 +153,7 @@ def lock_is_held(quantiles, z, scale):
 # -- the first pass ------------------------------------------------------------------------------------------------
 
 
-@kernel
+@part
 def make_ready(top, state, ready, p):
     """Let a process go on."""
     state[p, BLOCKED] = 0
@@ -163,7 +163,7 @@ def make_ready(top, state, ready, p):
         top[N_READY] += 1
 
 
-@kernel
+@part
 def wake(top, state, ready, channels, channel, side):
     """Let the process at one side of a channel go on if it waits there."""
     p = channels[channel, side - 1]
@@ -171,14 +171,14 @@ def wake(top, state, ready, channels, channel, side):
         make_ready(top, state, ready, p)
 
 
-@kernel
+@part
 def block(state, p, why, on):
     """Let a process wait."""
     state[p, BLOCKED] = why
     state[p, ON] = on
 
 
-@kernel
+@part
 def note(top, places, log, location, value):
     """Log a number of a location."""
     at = places[location, LOG_AT]
@@ -191,7 +191,7 @@ def note(top, places, log, location, value):
     places[location, LOG_AT] = at + 1
 
 
-@kernel
+@part
 def settle(state, places, n_threads, channels, channel, slots, s):
     """Charge a send that was there before its receive; both sides are known now."""
     post, enter, record = slots[s, S_POST], slots[s, S_DONE_ENTER], slots[s, S_RECORD]
@@ -204,13 +204,13 @@ def settle(state, places, n_threads, channels, channel, slots, s):
             state[p, record] = wait
 
 
-@kernel
+@part
 def transferred(slots, s, since):
     """Time at which a message that waits for its receive has arrived."""
     return max(slots[s, S_TIME], since) + LATENCY + (slots[s, S_LENGTH] >> 2)
 
 
-@kernel
+@part
 def start_send(top, state, ready, channels, slots, ring, channel, enter, length, tag, mode, x):
     """Send a message; returns its slot."""
     k = channels[channel, SENT]
@@ -236,7 +236,7 @@ def start_send(top, state, ready, channels, slots, ring, channel, enter, length,
     return s
 
 
-@kernel
+@part
 def finish_send(state, places, n_threads, channels, channel, slots, s, enter, leave, record):
     """Complete a send at the sender's side."""
     slots[s, S_DONE_ENTER] = enter
@@ -248,7 +248,7 @@ def finish_send(state, places, n_threads, channels, channel, slots, s, enter, le
         settle(state, places, n_threads, channels, channel, slots, s)
 
 
-@kernel
+@part
 def post(top, state, ready, places, n_threads, channels, slots, ring, channel, enter):
     """Post a receive."""
     k = channels[channel, POSTED]
@@ -262,7 +262,7 @@ def post(top, state, ready, places, n_threads, channels, slots, ring, channel, e
         settle(state, places, n_threads, channels, channel, slots, s)
 
 
-@kernel
+@part
 def overtake(state, stack, places, p, time, location):
     """Charge Late Senders that the message just received could have preceded: it was sent before."""
     sp = state[p, SP]
@@ -272,7 +272,7 @@ def overtake(state, stack, places, p, time, location):
     state[p, SP] = sp
 
 
-@kernel
+@part
 def was_late(top, state, stack, places, p, time, wait, location):
     """Charge a Late Sender."""
     places[location, LATE_SENDER] += wait
@@ -285,7 +285,7 @@ def was_late(top, state, stack, places, p, time, wait, location):
     state[p, SP] = sp + 1
 
 
-@kernel
+@part
 def wait_for_requests(
     top, state, ready, places, n_threads, channels, slots, ring, stack, requests, log, p, first, n, x
 ):
@@ -340,7 +340,7 @@ def wait_for_requests(
     return leave
 
 
-@kernel
+@part
 def wake_members(top, state, ready, comm_start, comm_members, comm):
     """Let all that wait in an operation on a communicator go on."""
     for i in range(comm_start[comm], comm_start[comm + 1]):
@@ -349,7 +349,7 @@ def wake_members(top, state, ready, comm_start, comm_members, comm):
             make_ready(top, state, ready, q)
 
 
-@kernel
+@part
 def everybody_is_there(
     places, n_threads, meetings, comm_start, comm_members, seed, comm, generation, base, latest, n_bytes, is_management,
     mode,
@@ -379,7 +379,7 @@ def everybody_is_there(
             places[location, completing] += meetings[base + m, 1] - max(earliest_end, latest)
 
 
-@kernel
+@part
 def operate(
     top, state, ready, places, n_threads, operations, meetings, generation_of, comm_start, comm_members, generations, seed,
     script, p, pc, x,
@@ -437,7 +437,7 @@ def operate(
     return np.int64(-1)
 
 
-@kernel
+@part
 def add_span(places, location, end):
     """Add the time since the first ENTER, as counters do."""
     start = places[location, FIRST_STEP] - START
@@ -446,7 +446,7 @@ def add_span(places, location, end):
     places[location, N_SPANS] += 1
 
 
-@kernel
+@part
 def run_team(
     top, state, places, log, team_log, locks, scratch, visits, tree_uses, script, tree_start, quantiles, seed, n_threads, w,
     p, pc, turn, fork,
@@ -745,7 +745,7 @@ EVENTS, P2P, COLL, THREADS, LOCKS, CONTROL, METRICS = range(7)
 N_OUT = 15
 
 
-@kernel
+@part
 def put(n, time, kind, region, t, k, r):
     """Append an event; returns its place in the location."""
     i = n[EVENTS]
@@ -756,7 +756,7 @@ def put(n, time, kind, region, t, k, r):
     return n[E_BASE] + i
 
 
-@kernel
+@part
 def put_step(n, time, kind, region, metrics, w, t, k, r):
     """Append an ENTER or EXIT, counters before it."""
     i = n[EVENTS]
@@ -777,7 +777,7 @@ def put_step(n, time, kind, region, metrics, w, t, k, r):
     n[EVENTS] = i + 1
 
 
-@kernel
+@part
 def put_message(n, time, kind, region, p2p, t, k, peer, communicator, tag, length, request):
     """Append an event of a message or request."""
     i = n[P2P]
@@ -791,7 +791,7 @@ def put_message(n, time, kind, region, p2p, t, k, peer, communicator, tag, lengt
     n[P2P] = i + 1
 
 
-@kernel
+@part
 def put_operation(n, time, kind, region, coll, t, k, op, communicator, root, sent, received):
     """Append an event of a collective operation."""
     i = n[COLL]
@@ -805,7 +805,7 @@ def put_operation(n, time, kind, region, coll, t, k, op, communicator, root, sen
     n[COLL] = i + 1
 
 
-@kernel
+@part
 def put_thread(n, time, kind, region, threads, t, k, team, model, requested):
     """Append an event of a team."""
     i = n[THREADS]
@@ -817,7 +817,7 @@ def put_thread(n, time, kind, region, threads, t, k, team, model, requested):
     n[THREADS] = i + 1
 
 
-@kernel
+@part
 def put_lock(n, time, kind, region, locks, t, k, lock, acquisition):
     """Append an event of a lock."""
     i = n[LOCKS]
@@ -828,7 +828,7 @@ def put_lock(n, time, kind, region, locks, t, k, lock, acquisition):
     n[LOCKS] = i + 1
 
 
-@kernel
+@part
 def put_tree(n, time, kind, region, metrics, w, tree_start, tree, number, start, length):
     """Append a call tree."""
     for j in range(tree_start[number], tree_start[number + 1]):
@@ -836,7 +836,7 @@ def put_tree(n, time, kind, region, metrics, w, tree_start, tree, number, start,
         put_step(n, time, kind, region, metrics, w, t, tree[1, j], tree[2, j])
 
 
-@kernel
+@part
 def put_team(
     n, time, kind, region, threads, locks, metrics, seed, n_threads, w, script, quantiles, tree_start, tree, log, team_log,
     location, t, at,

@@ -29,6 +29,8 @@ ROWS = 1 << 16
 N_TREES = 64
 N_FUNCTIONS = 48
 TOLERANCE = 0.1
+FEW = 100_000
+"""Programs of half as many steps, or as many events, are run by the plain functions in a second: compiling the kernels takes half a minute."""
 COUNTERS = (("PAPI_TOT_INS", "instructions completed"), ("PAPI_L2_TCM", "level 2 cache misses"))
 
 _FILLED = {
@@ -225,6 +227,8 @@ class Generated:
         self._tree_start, self._tree = call_trees(depth, nodes, functions, seed)
         self._tree = np.stack([*self._tree[:2], regions[self._tree[2]]])
         self._make_plan()
+        sizes = np.diff(self._spans[:, :4], axis=1)
+        self._n_steps = int(sizes.sum() + (n_turns - 1) * sizes[:, 1].sum())
         self._simulate()
         self._room = self._largest_step()
         self.truth = self._find_truth()
@@ -328,7 +332,8 @@ class Generated:
         places[:, kernels.FIRST_STEP] = -1
         log, team_log = np.empty(int(log_start[-1]), np.int32), np.empty(int(team_start[-1]), np.int64)
         visits, tree_uses = zeros(len(s.regions)), zeros(self._tree_start.size - 1)
-        kernels.simulate(
+        self._run(
+            kernels.simulate, 2 * self._n_steps,
             self._seed, self._n_turns, s.n_threads, self._weight, self._ring, self._generations, table, self._spans,
             self._requests, self._comm_start, self._comm_members, self._quantiles, self._tree_start,
             top, state, zeros(n), channels, zeros(len(channels) * self._ring, 10), zeros(n, stack, 2),
@@ -338,6 +343,14 @@ class Generated:
         self._top, self._state, self._places, self._log, self._team_log = top, state, places, log, team_log
         self._visits, self._tree_uses = visits, tree_uses
         return int(top[kernels.STATUS]), int(top[kernels.WHO])
+
+    def _run(self, kernel: Any, work: int, *arguments: Any) -> None:
+        """Run a kernel, as a plain function if that is faster than to compile it; the result is the same."""
+        if kernel.signatures or work > FEW:
+            kernel(*arguments)
+            return
+        with np.errstate(over="ignore"):
+            kernel.py_func(*arguments)
 
     def _largest_step(self) -> int:
         """Return how many events one step can make, at most."""
@@ -486,7 +499,8 @@ class Generated:
         n[kernels.E_PC], n[kernels.E_CLOCK] = self._spans[p, 0], state[p, kernels.BEGINNING]
         n[kernels.E_LOG], n[kernels.E_TEAM] = places[location, kernels.LOG_START], state[p, kernels.TEAM_START]
         while not n[kernels.E_DONE]:
-            kernels.record(
+            self._run(
+                kernels.record, self.truth.n_events,
                 self._seed, self._n_turns, n_threads, self._weight, self._table, self._spans, self._requests,
                 self._quantiles, self._tree_start, self._tree, self._log, self._team_log, state[p, kernels.TEAM_AT],
                 location, self._room, n, *events, *sides,

@@ -29,9 +29,11 @@ def named(pattern: str, paradigm: str) -> RegionRule:
 
     def rule(regions: Regions) -> NDArray[np.bool_]:
         fits: NDArray[np.bool_] = regions.paradigm == paradigm
-        # compiled only where there is something to fit: all rules together take 60 ms
-        for i in np.flatnonzero(fits).tolist():
-            fits[i] = re.fullmatch(pattern, regions.lower[i]) is not None
+        which = np.flatnonzero(fits).tolist()
+        if which:
+            # compiled only where there is something to fit: all rules together take 60 ms
+            compiled = re.compile(pattern)
+            fits[which] = [compiled.fullmatch(regions.lower[i]) is not None for i in which]
         return fits
 
     return rule

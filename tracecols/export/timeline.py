@@ -339,8 +339,10 @@ class Timeline:
         instants.name[:], instants.flow[:], instants.step[:] = (causes[c][low:high] for c in ("name", "flow", "step"))
         track = self._track(line, "Causes", "waits")
         yield track
+        # a column on its own, as all times are: kernels are compiled for that only
+        time = np.ascontiguousarray(causes["time"][low:high])
         what = np.full(n, kernels.INSTANT, np.uint8)
-        yield TrackEvents(track, causes["time"][low:high], what, np.full(n, -1, np.int32), np.arange(n), instants)
+        yield TrackEvents(track, time, what, np.full(n, -1, np.int32), np.arange(n), instants)
 
     def _draw_path(self, location: int, line: Track | None) -> Iterator[TimelineItem]:
         """Draw the critical path: on a location, or (-1) where it is when."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import runpy
 from collections.abc import Iterable
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from tracecols.errors import AnalysisError
 from tracecols.files import read_bytes
+from tracecols.packages import points_of
 from tracecols.patterns.base import Family
 
 GROUP = "tracecols.patterns"
@@ -105,7 +105,7 @@ def installed() -> list[Family]:
         If one of them cannot be loaded.
     """
     result: list[Family] = []
-    for point in sorted(entry_points(group=GROUP), key=lambda p: p.name):
+    for point in points_of(GROUP):
         where = f"the plug-in {point.name!r} ({point.value})"
         try:
             found = point.load()
