@@ -112,11 +112,14 @@ def _delay_costs(
     cell, first = number(combine(call_path, locations))
     parts = None if arising is None else arising.of_delays(np.repeat(np.arange(pair.size), size), call_path)
     # by kind, since each is gone through by itself
-    short, long = factors.scale[pair], np.ascontiguousarray(factors.shares[pair].T)
+    short = factors.scale[pair]
     charges: list[tuple[str, Times]] = [
         (DELAY_IDS[DELAYS[k]], np.where(kind == k, short, 0)) for k in factors.kinds.tolist()
     ]
-    charges += [(f"{DELAY_IDS[DELAYS[k]]}_longterm", long[i]) for i, k in enumerate(factors.kinds.tolist())]
+    charges += [
+        (f"{DELAY_IDS[DELAYS[k]]}_longterm", of.at(pair))
+        for k, of in zip(factors.kinds.tolist(), factors.shares, strict=True)
+    ]
     rows: list[Rows] = []
     for name, amount in charges:
         # of most kinds there are few
@@ -259,14 +262,14 @@ def charge_run(
     for k, (name, suffix, kind) in enumerate(
         (("latesender", "ls", "late sender"), ("latereceiver", "lr", "late receiver"))
     ):
-        mine = np.flatnonzero((pairs.kind == k) & (factors.indirect > 0))
+        mine, indirect = factors.indirect.positive_of(pairs.kind, k)
         e = pairs.waiting[mine]
         rows.append(
             (
                 CHARGED.index(f"mpi_wait_indirect_{name}"),
                 points.call_path[e],
                 points.location[e],
-                factors.indirect[mine],
+                indirect,
             )
         )
         waits = index.waits
@@ -299,7 +302,7 @@ def _differences(
         return f"{ticks.sum() / facts.resolution:.6g} s"
 
     waits = pairs.wait[np.isin(pairs.kind, [DELAYS.index(name) for name in UNKNOWN_DELAYS])]
-    lost = factors.lost[factors.lost > 0]
+    lost = factors.lost
     location = np.concatenate([o.location for o in own])
     here = np.unique(location)
     many = int((np.bincount(location, minlength=1) > LIMIT).sum())
