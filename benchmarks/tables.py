@@ -49,12 +49,8 @@ def analyze(trace: Any) -> str:
 
 
 def analyze_without_causes(trace: Any) -> str:
-    """Search for everything but root causes."""
-    from tracecols.patterns.registry import properties
-    from tracecols.schema.causes import ROOTS
-
-    roots = [p.id for p in properties("exact") if not p.parent and p.id not in ROOTS]
-    return f"{sum(c.value.size for c in trace.analyze(properties=roots).cells.values()):,} cells"
+    """Search for all wait states, but not for their root causes."""
+    return f"{sum(c.value.size for c in trace.analyze(properties=['time']).cells.values()):,} cells"
 
 
 def with_pandas(trace: Any) -> str:

@@ -218,11 +218,6 @@ class ColumnSpill:
     What it keeps lives as long as this, or until the end of the `with` it is used in. Columns that nobody refers to any more
     make room before that: others have their place in memory, or their file is removed.
 
-    Attributes
-    ----------
-    n_written : int
-        Bytes of all files that it has written.
-
     Parameters
     ----------
     beside : ColumnSpill, optional
@@ -234,7 +229,6 @@ class ColumnSpill:
         self._budget: _Held = _Held() if beside is None else beside._budget
         self._held: list[weakref.finalize[..., Any]] = []
         self._n_files = 0
-        self.n_written = 0
         self._folder: ScratchFolder | None = None
 
     def __enter__(self) -> ColumnSpill:
@@ -285,8 +279,6 @@ class ColumnSpill:
                 "  make room there, or set TMPDIR to a folder with more"
             ) from error
         _when_forgotten(written, _remove, path)
-        with self._lock:
-            self.n_written += path.stat().st_size
         return written
 
 
