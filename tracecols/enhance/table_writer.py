@@ -266,7 +266,13 @@ def leave_slice(path: Path, spec: TableSpec, table: CompoundTable) -> None:
 
 
 def let_go(pages: mmap.mmap) -> None:
-    """Let the system take back the pages of a mapped file, which count as memory of the process until it does."""
+    """Let the system take back the pages of a mapped file, which count as memory of the process until it does.
+
+    Parameters
+    ----------
+    pages : mmap.mmap
+        The file; what was written to it stays.
+    """
     if hasattr(mmap, "MADV_DONTNEED"):
         pages.madvise(mmap.MADV_DONTNEED)
 
