@@ -11,7 +11,10 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from benchmarks.peers import STEPS
@@ -63,6 +66,19 @@ def run_task(task: dict[str, Any]) -> dict[str, Any]:
     except (IndexError, ValueError) as error:
         raise TaskError("ended without a result") from error
     return result
+
+
+def scratch_bytes(folders: Sequence[Path], stop: Event, most: list[int]) -> None:
+    """Note the most bytes that stand in folders at a time, until told to stop; finished files of tables (`part-*.parquet`) do not count."""
+    while not stop.wait(0.2):
+        n = 0
+        for folder in folders:
+            for where, _, names in os.walk(folder):
+                for name in names:
+                    with suppress(OSError):
+                        is_made = name.startswith("part-") and name.endswith(".parquet")
+                        n += 0 if is_made else os.stat(os.path.join(where, name)).st_size
+        most[0] = max(most[0], n)
 
 
 # -- memory ------------------------------------------------------------------------------------------------------------

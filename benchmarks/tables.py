@@ -1,6 +1,7 @@
 """Ask the same three questions of a trace's tables in four ways (docs/tables.md), and measure the memory of frames.
 
-`python -m benchmarks.tables STORE` prints elapsed time, processor time and the most memory of each, a process of its own for each; `--only` names some.
+`python -m benchmarks.tables STORE` prints elapsed time, processor time, the most memory and the most bytes of temporary files of each, a process of its own for each; `--only` names
+some. Beside them stand analyses with and without root causes.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ import argparse
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
-from benchmarks.process import held, peak, reset_peak
+from benchmarks.process import held, peak, reset_peak, scratch_bytes
 
 QUERIES = (
     "select send_location, recv_location, sum(length) as n from messages group by all",
@@ -36,9 +39,18 @@ def enhance(trace: Any) -> str:
     """Write all enhanced tables."""
     from tracecols.enhance.table_files import ENHANCED
 
-    for name in ENHANCED:
-        trace.scan(name)
+    trace.catalog.enhanced(ENHANCED, again=True)
     return f"{sum(f.stat().st_size for f in (trace.path / 'enhanced').rglob('*.parquet')):,} bytes"
+
+
+def analyze(trace: Any) -> str:
+    """Search for everything, root causes included."""
+    return f"{sum(c.value.size for c in trace.analyze().cells.values()):,} cells"
+
+
+def analyze_without_causes(trace: Any) -> str:
+    """Search for all wait states, but not for their root causes."""
+    return f"{sum(c.value.size for c in trace.analyze(properties=['time']).cells.values()):,} cells"
 
 
 def with_pandas(trace: Any) -> str:
@@ -129,7 +141,7 @@ def _memory_of(trace: Any, make: Callable[[], Any]) -> str:
 WAYS: dict[str, Callable[[Any], str]] = {
     f.__name__: f
     for f in (
-        nothing, enhance, with_pandas, with_sql, with_polars, with_dask, sql_over_events, polars_over_events, events, events_for_people,
+        nothing, enhance, analyze, analyze_without_causes, with_pandas, with_sql, with_polars, with_dask, sql_over_events, polars_over_events, events, events_for_people,
     )
 }  # fmt: skip
 
@@ -148,18 +160,24 @@ def main() -> None:
             print(WAYS[name](tracecols.open(given.store, frame_limit=None)))
         return
     for name in given.only:
-        begin = time.monotonic()
-        process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.tables", str(given.store), "--here", "--only", name],
-            stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        assert process.stdout is not None
-        said = process.stdout.read().strip()
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
+        with tempfile.TemporaryDirectory(prefix="tracecols-tables-") as folder:
+            stop, most = Event(), [0]
+            watch = Thread(target=scratch_bytes, args=([Path(folder), given.store / "enhanced"], stop, most))
+            begin = time.monotonic()
+            process = subprocess.Popen(
+                [sys.executable, "-m", "benchmarks.tables", str(given.store), "--here", "--only", name],
+                stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": folder},
+            )  # fmt: skip
+            watch.start()
+            assert process.stdout is not None
+            said = process.stdout.read().strip()
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            stop.set()
+            watch.join()
         print(
-            f"{name:20}{time.monotonic() - begin:8.1f} s {used.ru_utime + used.ru_stime:8.1f} CPU s {used.ru_maxrss / 1024:8,.0f} MiB  {said}"
-            + f" FAILED: {process.returncode}" * bool(process.returncode),
+            f"{name:23}{time.monotonic() - begin:8.1f} s {used.ru_utime + used.ru_stime:8.1f} CPU s {used.ru_maxrss / 1024:8,.0f} MiB "
+            f"{most[0] / 1e6:8,.0f} MB scratch  {said}" + f" FAILED: {process.returncode}" * bool(process.returncode),
             flush=True,
         )
 

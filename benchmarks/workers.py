@@ -27,6 +27,7 @@ import numpy as np
 from distributed import Status
 
 from benchmarks.kill import content
+from benchmarks.process import scratch_bytes
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -219,17 +220,6 @@ def campaign(archive: Path, folder: Path, client: Any, kills: int, seed: int) ->
     return met, wrong
 
 
-def scratch_bytes(folder: Path, stop: Event, most: list[int]) -> None:
-    """Note the most bytes that stand in a folder, until told to stop."""
-    while not stop.wait(0.2):
-        n = 0
-        for where, _, names in os.walk(folder):
-            for name in names:
-                with suppress(OSError):
-                    n += os.stat(os.path.join(where, name)).st_size
-        most[0] = max(most[0], n)
-
-
 def _usage() -> tuple[float, int]:
     """Return the processor time of this process (s), and the most memory it held (bytes)."""
     used = resource.getrusage(resource.RUSAGE_SELF)
@@ -241,7 +231,7 @@ def cost_of_workers(store: Path, conventions: str, client: Any, folder: Path) ->
     import tracecols
 
     stop, most = Event(), [0]
-    watch = Thread(target=scratch_bytes, args=(folder, stop, most))
+    watch = Thread(target=scratch_bytes, args=([folder], stop, most))
     before = sum(t for t, _ in client.run(_usage).values()) + _usage()[0]
     begin = time.monotonic()
     watch.start()

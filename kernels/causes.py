@@ -451,17 +451,17 @@ class Waiting(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """What costs of final waits come to; as `Waiting.wait`, written.
+    """What costs of final waits of one kind come to; as `Waiting.wait`, written.
 
     Attributes
     ----------
-    cost : (n_waits, n_kinds)
-        Of each waiting point the time of final waits it helped to cause, by kind; in whole ticks until they are passed on.
-    shares : (n_pairs, n_kinds)
+    cost : (n_waits,)
+        Of each waiting point the time of final waits of the kind that it helped to cause; in whole ticks until they are passed on.
+    shares : (n_pairs,)
         Of each pair the costs of its waiting point per second that the causing side lost; in whole ticks what of these costs is charged
         to the causing side.
     propagated : (n_waits,)
-        Of each waiting point how much of it lets others wait in point-to-point communication.
+        Of each waiting point how much of it lets others wait in point-to-point communication; of all kinds.
     """
 
     cost: NDArray[Any]
@@ -470,11 +470,13 @@ class Costs(NamedTuple):
 
 
 @kernel
-def scale_costs(ordered, pairs, pair_scale, pair_whole, pair_wait, waits, p2p_kinds, thread_kind, costs):
-    """Carry the costs of final waits back through time in seconds: a wait takes on the costs of those that it helped to cause.
+def scale_costs(k, ordered, pairs, pair_scale, pair_whole, pair_wait, waits, p2p_kinds, thread_kind, costs):
+    """Carry the costs of final waits of a kind back through time in seconds: a wait takes on the costs of those that it helped to cause.
 
     Parameters
     ----------
+    k : int
+        The kind; others do not change what becomes of it.
     ordered : (n_nodes,) int64
         Points, as `order_nodes` orders them.
     pairs : Pairs
@@ -484,85 +486,82 @@ def scale_costs(ordered, pairs, pair_scale, pair_whole, pair_wait, waits, p2p_ki
     p2p_kinds, thread_kind : int
         Kinds below the first are point-to-point; kind of thread barriers, at which their own costs end (-1: they do not).
     costs : Costs, written
+        Zeros but for `propagated`.
     """
     pair_start, pair_waiting, pair_kind, since, counts_from = pairs
     n_waiting, wait = waits
     cost, shares, propagated = costs
-    n_kinds = cost.shape[1]
     for i in ordered:
         for p in range(pair_start[i], pair_start[i + 1]):
             if not pair_whole[p] > 0:
                 continue
             kind, scale, e = pair_kind[p], pair_scale[p], pair_waiting[p]
-            if e >= 0 and n_waiting[e + 1] > n_waiting[e]:
-                for k in range(n_kinds):
-                    if thread_kind < 0 or kind != thread_kind or k != thread_kind:
-                        shares[p, k] = cost[n_waiting[e], k] / pair_whole[p]
+            ends_here = thread_kind >= 0 and kind == thread_kind and k == thread_kind
+            if e >= 0 and n_waiting[e + 1] > n_waiting[e] and not ends_here:
+                shares[p] = cost[n_waiting[e]] / pair_whole[p]
             if not pair_wait[p] > 0:
                 continue
-            if kind < p2p_kinds:
+            if kind == k and kind < p2p_kinds:
                 for v in range(n_waiting[since[p] + 1], n_waiting[i]):
                     propagated[v] = max(propagated[v], scale * wait[v])
-            for v in range(n_waiting[max(since[p] + 1, counts_from[p])], n_waiting[i]):
-                for k in range(n_kinds):
-                    share = shares[p, k] + (scale if k == kind else 0.0)
-                    if share > 0:
-                        cost[v, k] += wait[v] * share
+            share = shares[p] + (scale if k == kind else 0.0)
+            if share > 0:
+                for v in range(n_waiting[max(since[p] + 1, counts_from[p])], n_waiting[i]):
+                    cost[v] += wait[v] * share
 
 
 @kernel
-def divide_costs(ordered, pairs, pair_lost, amount, waits, p2p_kinds, costs, own, weight, portion, remainder, order):
-    """Carry the costs of final waits back through time in whole ticks, divided between the causing side and its own waits.
+def divide_costs(k, ordered, pairs, pair_lost, amount, waits, p2p_kinds, costs, own, weight, portion, remainder, order):
+    """Carry the costs of final waits of a kind back through time in whole ticks, divided between the causing side and its own waits.
 
     Parameters
     ----------
-    ordered, pairs, waits, p2p_kinds, costs
+    k, ordered, pairs, waits, p2p_kinds, costs
         As for `scale_costs`; all times are int64.
     pair_lost, amount : (n_pairs,) int64
         What the causing side lost; the wait.
     own : (n_pairs,) int64, written
-        What of each wait is charged to the causing side.
-    weight, portion, remainder, order : (n_waits + 1,) int64
-        Scratch.
+        What of each wait of the kind is charged to the causing side.
+    weight, portion, remainder, order : (n,) int64
+        Scratch: one more than wait in any interval.
     """
     pair_start, pair_waiting, pair_kind, since, counts_from = pairs
     n_waiting, wait = waits
     cost, shares, propagated = costs
-    n_kinds = cost.shape[1]
     for i in ordered:
         for p in range(pair_start[i], pair_start[i + 1]):
-            kind, e = pair_kind[p], pair_waiting[p]
+            e = pair_waiting[p]
+            at = n_waiting[e] if e >= 0 and n_waiting[e + 1] > n_waiting[e] else np.int64(-1)
+            passed = cost[at] if at >= 0 else np.int64(0)
+            waited = amount[p] if pair_kind[p] == k else np.int64(0)
+            if passed <= 0 and waited <= 0:
+                continue
             first = n_waiting[max(since[p] + 1, counts_from[p])]
             n = n_waiting[i] - first + 1
             # nobody passes on what nothing is known to have caused: it is charged where the cause comes
             weight[0] = pair_lost[p]
             for j in range(1, n):
                 weight[j] = wait[first + j - 1]
-            at = n_waiting[e] if e >= 0 and n_waiting[e + 1] > n_waiting[e] else np.int64(-1)
-            for k in range(n_kinds + 1):
-                passed = amount[p]
-                if k < n_kinds:
-                    passed = cost[at, k] if at >= 0 else np.int64(0)
-                if passed <= 0:
-                    continue
+            if passed > 0:
                 divide(passed, weight, np.int64(0), n, portion, remainder, order)
-                if k < n_kinds:
-                    cost[at, k] = 0
-                    shares[p, k] += portion[0]
-                else:
-                    own[p] = portion[0]
+                cost[at] = 0
+                shares[p] += portion[0]
+                for j in range(1, n):
+                    cost[first + j - 1] += portion[j]
+            if waited > 0:
+                divide(waited, weight, np.int64(0), n, portion, remainder, order)
+                own[p] = portion[0]
                 for j in range(1, n):
                     v = first + j - 1
-                    cost[v, k if k < n_kinds else kind] += portion[j]
-                    if k == n_kinds and kind < p2p_kinds:
+                    cost[v] += portion[j]
+                    if k < p2p_kinds:
                         propagated[v] = max(propagated[v], min(portion[j], wait[v]))
     # what came to waits after they had been passed on, because they depend on each other
     for p in range(pair_waiting.size):
         e = pair_waiting[p]
         if e >= 0 and n_waiting[e + 1] > n_waiting[e]:
-            for k in range(n_kinds):
-                shares[p, k] += cost[n_waiting[e], k]
-                cost[n_waiting[e], k] = 0
+            shares[p] += cost[n_waiting[e]]
+            cost[n_waiting[e]] = 0
 
 
 @kernel

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 from otf2_workload import everything
 
 import tracecols
+from tracecols import memory
 from tracecols.enhance import spill
 from tracecols.enhance.columns import Columns
 from tracecols.enhance.model import enhance
@@ -249,6 +253,46 @@ def test_spill__says_where_there_is_no_room(monkeypatch):
     keeper._folder.remove()
     with pytest.raises(AnalysisError, match=r"cannot write the temporary file .*\n  make room there, or set TMPDIR"):
         keeper.keep(Columns(3, {"a": np.arange(3)}))
+
+
+def test_spill__columns_that_nobody_refers_to_make_room(monkeypatch):
+    monkeypatch.setattr(spill, "BUDGET", 100)
+    first, second = spill.ColumnSpill(), spill.ColumnSpill()
+    beside = spill.ColumnSpill(beside=first)
+    rows = Columns(10, {"a": np.arange(10)})
+    held, written = first.keep(rows), beside.keep(rows)
+    assert not isinstance(held, spill.SpilledColumns) and isinstance(written, spill.SpilledColumns)
+    assert not isinstance(second.keep(rows), spill.SpilledColumns)
+    folder = beside._folder.path
+    assert len(list(folder.iterdir())) == 1
+    del held, written
+    assert not list(folder.iterdir())
+    held = beside.keep(rows)
+    assert not isinstance(held, spill.SpilledColumns)
+    assert not list(folder.iterdir())
+    assert isinstance(first.keep(rows), spill.SpilledColumns)
+    # what is released by its keeper is not released once more with its columns
+    beside.__exit__()
+    again = first.keep(rows)
+    del held
+    assert isinstance(first.keep(rows), spill.SpilledColumns) and not isinstance(again, spill.SpilledColumns)
+
+
+@pytest.mark.skipif(memory._trim() is None, reason="this C library gives memory back by itself, or never")
+def test_memory__of_the_heap_goes_back_to_the_system():
+    def resident():
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    memory.give_back()
+    before = resident()
+    # below the size from which arrays come from the system one by one; the last one holds the heap
+    arrays = [np.ones(6000) for _ in range(2000)]
+    assert resident() > before + (64 << 20)
+    last = arrays.pop()
+    del arrays
+    memory.give_back()
+    assert resident() < before + (32 << 20)
+    assert last.sum() == 6000
 
 
 def test_locks__are_those_of_the_process(archive, enhance):

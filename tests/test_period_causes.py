@@ -158,7 +158,7 @@ def test_intervals__have_the_time_of_all_periods(converted, divided):
     spent, points, index = (model.get(name) for name in ("segments", "sync_points", "point_index"))
     plain = whole.get("segments")
     assert plain.edges is None and spent.edges.time.size
-    np.testing.assert_array_equal(plain.cut_time, spent.cut_time)
+    np.testing.assert_array_equal(plain.cuts.column("time"), spent.cuts.column("time"))
     for column in ("call_path", "time"):
         np.testing.assert_array_equal(plain.entries.column(column), spent.entries.column(column))
     since = np.flatnonzero(points.location[1:] == points.location[:-1])

@@ -15,10 +15,13 @@ from hypothesis import strategies as st
 from otf2_writer import Archive
 
 import tracecols
+from tracecols.enhance.causes import points as of_points
 from tracecols.enhance.causes.quirks import OF_SCALASCA
 from tracecols.enhance.causes.segments import LIMIT, open_map
+from tracecols.enhance.causes.sweep import Amounts
 from tracecols.errors import TracecolsError
 from tracecols.kernels import causes, segments
+from tracecols.patterns.registry import CONVENTIONS
 from tracecols.schema import EventKind as K
 from tracecols.schema.causes import CHARGED, DELAY_IDS, POINTS
 from tracecols.testing import Program, severities
@@ -414,6 +417,37 @@ def test_last_synchronisation__is_the_last_point_before_with_the_process(locatio
             query_process, np.full(4, -1, np.int64), np.zeros(3, np.int64), np.zeros(3, np.int64), found,
         )  # fmt: skip
         assert found.tolist() == expected
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.float64])
+def test_amounts__are_those_of_all_rows(dtype):
+    of_all = np.array([0, 3, 0, -2, 5, 0], dtype)
+    kind = np.array([0, 1, 1, 1, 0, 1], np.int8)
+    amounts = Amounts.of(of_all)
+    assert amounts.row.tolist() == [1, 3, 4] and amounts.row.dtype == np.int32
+    rows = np.array([5, 4, 0, 1, 1])
+    assert amounts.at(rows).tolist() == of_all[rows].tolist() and amounts.at(rows).dtype == dtype
+    assert [a.tolist() for a in amounts.positive_of(kind, 1)] == [[1], [3]]
+    nothing = Amounts.of(np.zeros(3, dtype))
+    assert nothing.at(np.arange(3)).tolist() == [0, 0, 0] and nothing.at(np.arange(3)).dtype == dtype
+
+
+@pytest.mark.parametrize("conventions", ["scalasca", "exact"])
+def test_numbers_of_points__take_eight_bytes_where_there_are_many(conventions, monkeypatch):
+    chosen = ["delay", "critical_path", "performance_impact", "waitstates_direct_vs_indirect"]
+
+    def found():
+        with late_twice().trace() as trace:
+            cube = trace.analyze(conventions, properties=chosen)
+            return cube, trace.model.with_quirks(CONVENTIONS[conventions].quirks).delay_pairs
+
+    few, pairs = found()
+    assert {pairs[c].dtype for c in ("cause", "waiting", "cause_since", "waiting_since")} == {np.dtype(np.int32)}
+    monkeypatch.setattr(of_points, "NARROW", 1)
+    many, pairs = found()
+    assert pairs.cause.dtype == np.int64
+    for name in few.properties.id:
+        assert np.array_equal(few.cells[name].value, many.cells[name].value), name
 
 
 def test_charged__properties_are_declared():

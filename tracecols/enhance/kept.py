@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any, Protocol, overload
@@ -31,6 +31,9 @@ class Kept(Protocol):
 
     def of_task(self, task: str) -> Kept:
         """Return the same values as a task sees them."""
+
+    def forget(self, names: Collection[str]) -> None:
+        """Let go of the values of some names, of all slices: no later step reads them."""
 
     def close(self) -> None:
         """End what is kept."""
@@ -74,6 +77,11 @@ class InMemory:
         """Return itself."""
         return self
 
+    def forget(self, names: Collection[str]) -> None:
+        """Let go of the values of some names; their columns make room for others."""
+        with self._lock:
+            self._values = {key: once for key, once in self._values.items() if key[0] not in names}
+
     def close(self) -> None:
         """Forget the values and remove their temporary files."""
         self._values.clear()
@@ -111,6 +119,9 @@ class InFiles:
     def of_task(self, task: str) -> InFiles:
         """Return the same values, with a file for the columns that a task keeps."""
         return InFiles(self.folder, task)
+
+    def forget(self, names: Collection[str]) -> None:
+        """Do nothing: a task that is done again on another worker may read them."""
 
     def close(self) -> None:
         """Do nothing: they go with their folder."""

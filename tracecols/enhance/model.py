@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,6 +31,7 @@ from tracecols.enhance.steps import BUCKET, GIVEN, GLOBAL, ONCE, STAGES, Every
 from tracecols.enhance.tables import STEP_OF, STEPS
 from tracecols.enhance.topologies import Topology
 from tracecols.executors import Executor, Pool, Threads
+from tracecols.memory import give_back
 from tracecols.quantities import counted
 from tracecols.schema.causes import IN_SECONDS
 from tracecols.store import Store
@@ -308,6 +309,8 @@ class Run:
                 if progress is not None:
                     progress(1000 * i + 1000 * k // n, 1000 * len(needed))
                 yield from found
+            self.kept.forget(no_longer_read(needed[: i + 1], needed[i + 1 :]))
+            give_back()
 
 
 @dataclass(frozen=True)
@@ -363,6 +366,8 @@ class SliceTask(Generic[Result]):
         result = [] if self.visit is None else [self.visit(model, self.stage)]
         for name in self.keeps:
             run.value(name, number, model)
+        del model
+        give_back()
         return result
 
 
@@ -414,6 +419,28 @@ def kept_for(later: Iterable[str], stage: str) -> list[str]:
                 else:
                     waiting.append(source)
     return sorted(needed)
+
+
+def no_longer_read(done: Collection[str], later: Collection[str]) -> set[str]:
+    """Find the values that stages keep and that none of the steps of later stages reads.
+
+    Parameters
+    ----------
+    done, later : collection of str
+        Names of the stages that have run, and of those that are to run.
+    """
+    kept = {name for step in STEPS if step.stage in done for name in step.keeps}
+    waiting = [step for step in STEPS if step.stage in later]
+    seen: set[str] = set()
+    while waiting:
+        for what in waiting.pop().reads:
+            name = what.name if isinstance(what, Every) else what
+            if name in STEP_OF and name not in seen:
+                seen.add(name)
+                # what is kept is not made again
+                if name not in kept:
+                    waiting.append(STEP_OF[name])
+    return kept - seen
 
 
 SCANS_PER_SLOT, SMALLEST_SCAN = 4, 1 << 20

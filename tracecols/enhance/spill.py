@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+import weakref
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -18,7 +21,7 @@ from tracecols.errors import AnalysisError
 from tracecols.kernels import packing
 from tracecols.scratch import ScratchFolder, temporary_folder
 
-BUDGET = 1 << 29
+BUDGET = 1 << 28
 """Bytes that are held in memory."""
 
 NOTHING = np.zeros(0, np.int64)
@@ -180,24 +183,40 @@ class _Held:
 
     def __init__(self) -> None:
         self._lock, self._size = Lock(), 0
+        self._given: deque[int] = deque()
 
     def take(self, size: int) -> bool:
         """Hold so many bytes more, unless that exceeds the budget."""
         with self._lock:
+            while self._given:
+                self._size -= self._given.popleft()
             fits = self._size + size <= BUDGET
             self._size += size if fits else 0
             return fits
 
     def give(self, size: int) -> None:
-        """Hold so many bytes less."""
-        with self._lock:
-            self._size -= size
+        """Hold so many bytes less; without the lock, since the garbage collector may run this while the same thread has it."""
+        self._given.append(size)
+
+
+def _remove(path: Path) -> None:
+    """Remove a file of columns; where the system does not remove open ones, it goes with its folder."""
+    with suppress(OSError):
+        path.unlink()
+
+
+def _when_forgotten(columns: ColumnSource, function: Callable[..., None], *given: Any) -> weakref.finalize[..., Any]:
+    """Call a function once nobody refers to columns any more, but not at the end of the program."""
+    found = weakref.finalize(columns, function, *given)
+    found.atexit = False
+    return found
 
 
 class ColumnSpill:
     """Keep columns: the first ones in memory, what exceeds the budget in a scratch folder.
 
-    What it keeps lives as long as this, or until the end of the `with` it is used in.
+    What it keeps lives as long as this, or until the end of the `with` it is used in. Columns that nobody refers to any more
+    make room before that: others have their place in memory, or their file is removed.
 
     Parameters
     ----------
@@ -208,7 +227,7 @@ class ColumnSpill:
     def __init__(self, beside: ColumnSpill | None = None) -> None:
         self._lock = Lock()
         self._budget: _Held = _Held() if beside is None else beside._budget
-        self._held = 0
+        self._held: list[weakref.finalize[..., Any]] = []
         self._n_files = 0
         self._folder: ScratchFolder | None = None
 
@@ -218,8 +237,10 @@ class ColumnSpill:
     def __exit__(self, *_: object) -> None:
         """Release what is kept: its columns can no longer be read."""
         with self._lock:
-            self._budget.give(self._held)
-            self._held, folder, self._folder = 0, self._folder, None
+            held, folder = self._held, self._folder
+            self._held, self._folder = [], None
+        for forget in held:
+            forget()
         if folder is not None:
             folder.remove()
 
@@ -243,19 +264,22 @@ class ColumnSpill:
         size = sum(columns[name].nbytes for name in columns.names)
         with self._lock:
             if self._budget.take(size):
-                self._held += size
-                return columns.copy() if borrowed else columns.computed()
+                held = columns.copy() if borrowed else columns.computed()
+                self._held.append(_when_forgotten(held, self._budget.give, size))
+                return held
             if self._folder is None:
                 self._folder = temporary_folder()
             path = self._folder.path / str(self._n_files)
             self._n_files += 1
         try:
-            return SpilledColumns(columns, relative or {}, path)
+            written = SpilledColumns(columns, relative or {}, path)
         except OSError as error:
             raise AnalysisError(
                 f"cannot write the temporary file {path}: {error.strerror or error}\n"
                 "  make room there, or set TMPDIR to a folder with more"
             ) from error
+        _when_forgotten(written, _remove, path)
+        return written
 
 
 SMALLEST = 1 << 12

@@ -29,6 +29,7 @@ from tracecols.enhance.pointers import SlicePointers
 from tracecols.enhance.steps import BUCKET, RECEIVE
 from tracecols.enhance.table_files import FOLDER, ROWS, VERSION, origin, part_writer, schema_of
 from tracecols.enhance.tables import STEP_OF, TABLES, TableSpec
+from tracecols.memory import give_back
 from tracecols.schema import EVENTS, Table
 from tracecols.store.arrow import arrow_schema, as_batch, to_numpy
 from tracecols.store.layout import new_folder, part_name, write_manifest
@@ -264,11 +265,25 @@ def leave_slice(path: Path, spec: TableSpec, table: CompoundTable) -> None:
         writer.write_batch(as_batch(schema, lambda name: (number if name == "number" else table[name])[rows]))
 
 
+def let_go(pages: mmap.mmap) -> None:
+    """Let the system take back the pages of a mapped file, which count as memory of the process until it does.
+
+    Parameters
+    ----------
+    pages : mmap.mmap
+        The file; what was written to it stays.
+    """
+    if hasattr(mmap, "MADV_DONTNEED"):
+        pages.madvise(mmap.MADV_DONTNEED)
+
+
 class Slice:
     """What `leave_slice` left, mapped from its file."""
 
     def __init__(self, path: Path) -> None:
-        self._batch: pa.RecordBatch = pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
+        with path.open("rb") as file:
+            self._pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._batch: pa.RecordBatch = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(self._pages))).get_batch(0)
 
     def __len__(self) -> int:
         n: int = self._batch.num_rows
@@ -281,6 +296,10 @@ class Slice:
     def numbers(self, name: str, start: int = 0, stop: int | None = None) -> NDArray[Any]:
         """Return rows of a column of numbers, without a copy."""
         return to_numpy(pa.chunked_array([self.rows(name, start, len(self) if stop is None else stop)]))
+
+    def let_go(self) -> None:
+        """Hold nothing of the file in memory."""
+        let_go(self._pages)
 
 
 def merge_slices(
@@ -330,6 +349,11 @@ def merge_slices(
                 spans, np.split(position, np.cumsum([b - a for _, a, b in spans])[:-1]), strict=True
             ):
                 own[i][found[i].numbers("number", a, b)] = of
+            for one in found:
+                one.let_go()
+            for mapped in [*own, *(m for target in spec.references.values() for m in numbers[target])]:
+                if isinstance(mapped.base, mmap.mmap):
+                    let_go(mapped.base)
     return own
 
 
@@ -379,10 +403,9 @@ def write_positions(facts: Facts, folder: Path) -> tuple[Path, str]:
         time, position = np.frombuffer(pages[0], np.int64), np.frombuffer(pages[1], dtype)
 
         def forget() -> None:
-            """Let the system take back the pages, which are those of files."""
+            """Hold nothing of the files in memory."""
             for mapped in pages:
-                if hasattr(mmap, "MADV_DONTNEED"):
-                    mapped.madvise(mmap.MADV_DONTNEED)
+                let_go(mapped)
 
         for _ in facts.order.fill_positions(time, position, forget):
             pass
@@ -450,13 +473,14 @@ def write_tables(
         # where all is written first: beside one of them, so on the same disk
         building = folders[wanted[0]].parent / "building"
         building.mkdir()
-        run = stack.enter_context(model.divided())
-        separable = frozenset(name for name in wanted if name not in TABLES or is_separable(TABLES[name], run.division))
         pos = write_positions(model.facts, building) if "events" in wanted else (None, "")
         stages = {TABLES[name].stage if name in TABLES else RECEIVE for name in wanted if name != "call_paths"} - {""}
-        pool = stack.enter_context(model.executor.pool())
-        for _ in run.stages(SliceWriter(building, wanted, separable, *pos), stages, pool, progress):
-            pass
+        # what slices keep for each other is let go of before their tables are merged
+        with model.divided() as run, model.executor.pool() as pool:
+            separable = frozenset(n for n in wanted if n not in TABLES or is_separable(TABLES[n], run.division))
+            for _ in run.stages(SliceWriter(building, wanted, separable, *pos), stages, pool, progress):
+                pass
+        give_back()
         finish_tables(model, wanted, separable, building)
         for name, folder in folders.items():
             files = sorted((building / name).glob("part-*.parquet"))

@@ -163,7 +163,7 @@ STEPS = (
     ),
     Step(startup_points, GLOBAL, ("facts", "quirks", "startups"), ("startup_points",), keeps=("startup_points",)),
     Step(
-        thread_points, WITHIN, ("facts", "quirks", "constructs", "construct_members", "teams"), ("thread_points",),
+        thread_points, WITHIN, ("facts", "quirks", "constructs", "construct_members", "teams", "spill"), ("thread_points",),
         keeps=("thread_points",),
     ),
     Step(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,12 +114,13 @@ def _delay_costs(
     parts = None if arising is None else arising.of_delays(np.repeat(np.arange(pair.size), size), call_path)
     n_paths = len(facts.call_paths.whole)
     scratch = np.zeros(n_paths, time.dtype), np.zeros(n_paths, bool), np.empty(n_paths, np.int32)
-    # by kind, since each is gone through by itself
-    short, long = factors.scale[pair], np.ascontiguousarray(factors.shares[pair].T)
-    charges: list[tuple[str, Times]] = [
-        (DELAY_IDS[DELAYS[k]], np.where(kind == k, short, 0)) for k in factors.kinds.tolist()
-    ]
-    charges += [(f"{DELAY_IDS[DELAYS[k]]}_longterm", long[i]) for i, k in enumerate(factors.kinds.tolist())]
+    short = factors.scale[pair]
+    kinds = [(k, DELAY_IDS[DELAYS[k]]) for k in factors.kinds.tolist()]
+    # one after the other: there is an amount for every pair
+    charges = chain(
+        ((name, np.where(kind == k, short, 0)) for k, name in kinds),
+        ((f"{name}_longterm", of.at(pair)) for (_, name), of in zip(kinds, factors.shares, strict=True)),
+    )
     rows: list[Rows] = []
     for name, amount in charges:
         # of most kinds there are few
@@ -272,14 +274,14 @@ def charge_run(
     for k, (name, suffix, kind) in enumerate(
         (("latesender", "ls", "late sender"), ("latereceiver", "lr", "late receiver"))
     ):
-        mine = np.flatnonzero((pairs.kind == k) & (factors.indirect > 0))
+        mine, indirect = factors.indirect.positive_of(pairs.kind, k)
         e = pairs.waiting[mine]
         rows.append(
             (
                 CHARGED.index(f"mpi_wait_indirect_{name}"),
                 points.call_path[e],
                 points.location[e],
-                factors.indirect[mine],
+                indirect,
             )
         )
         waits = index.waits
@@ -312,7 +314,7 @@ def _differences(
         return f"{ticks.sum() / facts.resolution:.6g} s"
 
     waits = pairs.wait[np.isin(pairs.kind, [DELAYS.index(name) for name in UNKNOWN_DELAYS])]
-    lost = factors.lost[factors.lost > 0]
+    lost = factors.lost
     location = np.concatenate([o.location for o in own])
     here = np.unique(location)
     many = int((np.bincount(location, minlength=1) > LIMIT).sum())

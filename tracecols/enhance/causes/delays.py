@@ -90,12 +90,26 @@ class Intervals:
         begin = np.where(since >= 0, since + 1, index.start[points.location[until]])
         return sum_intervals(
             self._facts, self._quirks, self._spent, self.first(since, until) if first is None else first, self.stop(until),
-            Inside(index.waits_before[begin], index.waits_before[until], of_since, change, index.wait_path, index.wait),
+            Inside(index.n_waits_before(begin), index.n_waits_before(until), of_since, change, index.wait_path, index.wait),
         )  # fmt: skip
 
     def spent(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> TimeMaps:
         """Return all the time by call path between points."""
         return sum_intervals(self._facts, self._quirks, self._spent, self.first(since, until), self.stop(until))
+
+
+def numbers_of(pairs: CompoundTable, rows: NDArray[np.int64], *columns: str) -> list[NDArray[np.int64]]:
+    """Return the numbers of points in some rows of `delay_pairs`; a list of (n,) int64.
+
+    Parameters
+    ----------
+    pairs : CompoundTable
+        `delay_pairs`: all of the trace.
+    rows : (n,) int64
+    *columns : str
+        Which numbers.
+    """
+    return [pairs[name][rows].astype(np.int64, copy=False) for name in columns]
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +164,8 @@ def waiting_times(
     to = division.of_process[facts.process[points.location[pairs.cause[chosen]]]] if chosen.size else chosen
     order = np.argsort(to, kind="stable")
     chosen, to = chosen[order], to[order]
-    maps = Intervals(facts, quirks, points, index, spent).pruned(pairs.waiting_since[chosen], pairs.waiting[chosen])
+    since, until = numbers_of(pairs, chosen, "waiting_since", "waiting")
+    maps = Intervals(facts, quirks, points, index, spent).pruned(since, until)
     start = np.searchsorted(to, np.arange(len(division) + 1))
     return WaitingTimes(
         start, np.append(0, maps.end)[start],
@@ -165,20 +180,29 @@ class Delays:
 
     Attributes
     ----------
-    pair : (n,) int64
-        Pairs whose causes are in the partition.
-    end : (n,) int64
-        One past the last entry of each.
+    pairs : ColumnSource
+        `pair` int64, the pairs whose causes are in the partition; `end` int64, one past the last entry of each; `total`, the sum of its entries.
     entries : ColumnSource
         `call_path` int32 (in the order in which they are met), `time` (`points.time_type`): how much more.
-    total : (n,) as `time`
-        Their sum.
     """
 
-    pair: NDArray[np.int64]
-    end: NDArray[np.int64]
+    pairs: ColumnSource
     entries: ColumnSource
-    total: Times
+
+    @property
+    def pair(self) -> NDArray[np.int64]:
+        """The pairs whose causes are in the partition; (n,) int64."""
+        return self.pairs.column("pair")
+
+    @property
+    def end(self) -> NDArray[np.int64]:
+        """One past the last entry of each; (n,) int64."""
+        return self.pairs.column("end")
+
+    @property
+    def total(self) -> Times:
+        """The sum of the entries of each; (n,) of `points.time_type`."""
+        return self.pairs.column("total")
 
 
 def find_delays(
@@ -212,7 +236,7 @@ def find_delays(
         Where the columns are kept; in memory if nowhere.
     """
     pair = index.causing(members)
-    cause, own, since = pairs.cause[pair], pairs.own_since[pair], pairs.cause_since[pair]
+    cause, own, since = numbers_of(pairs, pair, "cause", "own_since", "cause_since")
     is_idle = pairs.kind[pair] == IDLE
     # one map for every cause and beginning, and for those with other beginnings the call paths of the whole interval
     begins = np.where(own >= 0, own, since)
@@ -261,7 +285,8 @@ def find_delays(
         out = with_room(out)
     n = int(out.end[-1]) if out.end.size else 0
     entries = Columns(n, {"call_path": out.path[:n].copy(), "time": out.value[:n].copy()})
-    return Delays(pair, out.end, keep(entries, spill), total)
+    rows = Columns(pair.size, {"pair": pair, "end": out.end, "total": total})
+    return Delays(keep(rows, spill), keep(entries, spill))
 
 
 def _alternating(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.causes.pairs import location_starts
-from tracecols.enhance.causes.points import Times
+from tracecols.enhance.causes.points import Times, number_type
 from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.facts import Facts
 
@@ -21,9 +22,9 @@ class PointIndex:
     ----------
     start : (n_locations + 1,) int64
         First point of each location.
-    waits_before : (n_points + 1,) int64
-        How many points before each one wait.
-    waits : (n_waits,) int64
+    waits_before : (n_points + 1,) int32 or int64
+        How many points before each one wait; `points.number_type`.
+    waits : (n_waits,) as `waits_before`
         The points that wait.
     wait_path : (n_waits,) int32
         Their call paths, in the order in which call paths are met.
@@ -31,19 +32,19 @@ class PointIndex:
         How long each waits.
     cause_start : (n_locations + 1,) int64
         First pair by the location of its cause; pairs are in the order of their causes.
-    by_waiting : (n,) int64
+    by_waiting : (n,) as `waits_before`, or int64 if there are more pairs
         Pairs that have a waiting point, by its location.
     waiting_start : (n_locations + 1,) int64
         Where those of each location begin in `by_waiting`.
     """
 
     start: NDArray[np.int64]
-    waits_before: NDArray[np.int64]
-    waits: NDArray[np.int64]
+    waits_before: NDArray[np.signedinteger[Any]]
+    waits: NDArray[np.signedinteger[Any]]
     wait_path: NDArray[np.int32]
     wait: Times
     cause_start: NDArray[np.int64]
-    by_waiting: NDArray[np.int64]
+    by_waiting: NDArray[np.signedinteger[Any]]
     waiting_start: NDArray[np.int64]
 
     def points_of(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -56,7 +57,11 @@ class PointIndex:
 
     def waiting(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the pairs whose waiting points are on some locations, ascending; (n,) int64."""
-        return np.sort(self.by_waiting[_slices(self.waiting_start, members)])
+        return np.sort(self.by_waiting[_slices(self.waiting_start, members)]).astype(np.int64, copy=False)
+
+    def n_waits_before(self, point: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
+        """Return how many points before some wait; (n,) int64."""
+        return self.waits_before[point].astype(np.int64, copy=False)
 
 
 def _slices(start: NDArray[np.int64], members: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -80,18 +85,21 @@ def index_points(facts: Facts, points: CompoundTable, pairs: CompoundTable) -> P
         `delay_pairs`: all of the trace.
     """
     is_wait = points.wait > 0
-    waits = np.flatnonzero(is_wait)
-    by_waiting = np.flatnonzero(pairs.waiting >= 0)
+    number = number_type(len(points))
+    waits = np.flatnonzero(is_wait).astype(number)
+    waits_before: NDArray[np.signedinteger[Any]] = np.zeros(len(points) + 1, number)
+    np.cumsum(is_wait, dtype=number, out=waits_before[1:])
+    by_waiting = np.flatnonzero(pairs.waiting >= 0).astype(number_type(len(pairs)))
     location = points.location[pairs.waiting[by_waiting]]
     order = np.argsort(location, kind="stable")
     start = location_starts(facts, points.location)
     return PointIndex(
         start=start,
-        waits_before=np.concatenate([[0], np.cumsum(is_wait)]),
+        waits_before=waits_before,
         waits=waits,
         wait_path=pick(facts.call_paths.whole.met, points.call_path[waits]),
         wait=points.wait[waits],
-        cause_start=np.searchsorted(pairs.cause, start),
+        cause_start=np.searchsorted(pairs.cause, start.astype(pairs.cause.dtype)),
         by_waiting=by_waiting[order],
         waiting_start=location_starts(facts, location[order]),
     )

@@ -5,14 +5,14 @@ The interval of a pair begins, on either side, at the last point that synchronis
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.causes.points import EVERYBODY, PAIR, POINT, Synchronisation, ThreadPoints
+from tracecols.enhance.causes.points import EVERYBODY, PAIR, POINT, Synchronisation, ThreadPoints, number_type
 from tracecols.enhance.causes.quirks import Quirks
 from tracecols.enhance.columns import Columns, CompoundTable, pick
 from tracecols.enhance.facts import Facts
@@ -99,46 +99,10 @@ def match_causes(
         Of locks and created threads, by partition.
     """
     found = [*senders, *receivers, *collective, startup, *threads, *locks]
-    # every location that has events ends at a point
-    has_events = np.fromiter((scan.n > 0 for scan in scans), bool, facts.n_locations)
-    ends = np.flatnonzero(facts.locations.is_cpu & has_events)
-    of_end: dict[str, Any] = {
-        "location": ends, "event": AT_END, "kind": END, "begin_time": [scans[i].last_time for i in ends.tolist()], "wait": 0, "total": 0, "completion": 0, "call_path": -1,
-        "partner": -1, "communicator": -1, "set": -1,
-    }  # fmt: skip
-
-    def of_points(name: str) -> NDArray[Any]:
-        """Return a column of all points that were found, and of the ends."""
-        values = np.concatenate([f.points.column(name) for f in found])
-        return np.append(values, np.broadcast_to(np.asarray(of_end[name]), ends.size).astype(values.dtype))
-
-    # what no region is recorded around is charged nowhere
-    is_known = of_points("call_path") >= 0
-    is_known[is_known.size - ends.size :] = True
-    known = np.flatnonzero(is_known)
-    location, row = of_points("location")[known], of_points("event")[known]
-    order = np.lexsort((row, location))
-    # an event is one point, the first that was found
-    same = (location[order][1:] == location[order][:-1]) & (row[order][1:] == row[order][:-1])
-    order = order[np.append(True, ~same)] if order.size else order
-    kept = known[order]
-    of_kept = {c: of_points(c)[kept] for c in POINT}
-    if facts.call_paths.divider is not None:
-        # the call path in the period, beside that of the whole time
-        of_kept["label"] = of_kept["call_path"]
-        of_kept["call_path"] = facts.call_paths.path_of(of_kept["label"]).astype(np.int32)
-    points = Columns(kept.size, of_kept)
+    points = _points(facts, scans, found)
     kind = points.kind
-
-    def of_pairs(name: str) -> NDArray[Any]:
-        """Return a column of all pairs that were found."""
-        return np.concatenate([f.pairs.column(name) for f in found])
-
-    cause, waiting = (find_points(points, of_pairs(c)) for c in ("cause", "waiting"))
-    both = (cause >= 0) & (waiting >= 0)
-    pairs = {c: of_pairs(c)[both] for c in PAIR if c not in ("cause", "waiting")}
-    pairs |= {"cause": cause[both], "waiting": waiting[both]}
-    idle_since = np.full(len(points), -1, np.int64)
+    pairs = _pairs(points, found)
+    idle_since: NDArray[np.int64] | None = None
     if not quirks.leaves_out_others:
         pairs = _with_causes(points, pairs)
         if has_openmp(facts):
@@ -149,12 +113,81 @@ def match_causes(
         is_master = facts.locations.master[points.location] == points.location
         pairs = _with_idle(pairs, np.flatnonzero(((kind == FORK) | (kind == END)) & is_master))
     by_cause = np.lexsort((pairs["waiting"], pairs["cause"]))
-    pairs = {c: v[by_cause] for c, v in pairs.items()}
+    n_pairs = by_cause.size
+    for c, v in pairs.items():
+        pairs[c] = v[by_cause]
+    del by_cause
 
-    beside = [c for c in ("set", "label") if c in of_kept]
+    beside = [c for c in ("set", "label") if c in points.names]
     table = CompoundTable(SYNC_POINTS, len(points), {c: points[c] for c in (*SYNC_POINTS.names, *beside)})
-    since = _intervals(facts, quirks, points, Columns(by_cause.size, pairs), idle_since)
-    return table, CompoundTable(DELAY_PAIRS, by_cause.size, {**pairs, **since})
+    since = _intervals(facts, quirks, points, Columns(n_pairs, pairs), idle_since)
+    # what is held for the whole trace is held in as few bytes as it takes
+    number = number_type(len(points))
+    columns = {c: pairs.pop(c) for c in ("kind", "wait")}
+    columns |= {
+        c: of.pop(c).astype(number, copy=False) for of in (pairs, since) for c in list(of) if c != "communicator"
+    }
+    return table, CompoundTable(DELAY_PAIRS, n_pairs, columns)
+
+
+def _points(facts: Facts, scans: Sequence[LocationScan], found: Sequence[Synchronisation]) -> Columns:
+    """Put all points in order, one for an event; columns of `points.POINT`, and `label` where periods divide the trace."""
+    # every location that has events ends at a point
+    has_events = np.fromiter((scan.n > 0 for scan in scans), bool, facts.n_locations)
+    ends = np.flatnonzero(facts.locations.is_cpu & has_events)
+    of_end: dict[str, Any] = {
+        "location": ends, "event": AT_END, "kind": END, "begin_time": [scans[i].last_time for i in ends.tolist()], "wait": 0, "total": 0, "completion": 0, "call_path": -1,
+        "partner": -1, "communicator": -1, "set": -1,
+    }  # fmt: skip
+
+    def of_points(name: str) -> NDArray[Any]:
+        """Return a column of all points that were found, and of the ends."""
+        values = [f.points.column(name) for f in found]
+        return np.concatenate([*values, np.broadcast_to(np.asarray(of_end[name]), ends.size).astype(values[0].dtype)])
+
+    kept = _kept_points(of_points, ends.size)
+    of_kept = {c: of_points(c)[kept] for c in POINT}
+    if facts.call_paths.divider is not None:
+        # the call path in the period, beside that of the whole time
+        of_kept["label"] = of_kept["call_path"]
+        of_kept["call_path"] = facts.call_paths.path_of(of_kept["label"]).astype(np.int32)
+    return Columns(kept.size, of_kept)
+
+
+def _kept_points(of_points: Callable[[str], NDArray[Any]], n_ends: int) -> NDArray[np.int64]:
+    """Return the rows of points in their order; of those of one event the first that was found.
+
+    Parameters
+    ----------
+    of_points : callable
+        Returns a column of all of them.
+    n_ends : int
+        How many of them, the last ones, are ends of locations.
+    """
+    # what no region is recorded around is charged nowhere
+    is_known = of_points("call_path") >= 0
+    is_known[is_known.size - n_ends :] = True
+    known = np.flatnonzero(is_known)
+    location, row = of_points("location")[known], of_points("event")[known]
+    order = np.lexsort((row, location))
+    # an event is one point, the first that was found
+    location, row = location[order], row[order]
+    if order.size:
+        order = order[np.append(True, (location[1:] != location[:-1]) | (row[1:] != row[:-1]))]
+    return known[order]
+
+
+def _pairs(points: Columns, found: Sequence[Synchronisation]) -> dict[str, NDArray[Any]]:
+    """Put all pairs of known points together; columns of `points.PAIR`."""
+
+    def of_pairs(name: str) -> NDArray[Any]:
+        """Return a column of all pairs that were found."""
+        return np.concatenate([f.pairs.column(name) for f in found])
+
+    cause, waiting = (find_points(points, of_pairs(c)) for c in ("cause", "waiting"))
+    both = (cause >= 0) & (waiting >= 0)
+    pairs = {c: of_pairs(c)[both] for c in PAIR if c not in ("cause", "waiting")}
+    return pairs | {"cause": cause[both], "waiting": waiting[both]}
 
 
 def _with_causes(points: Columns, pairs: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -258,7 +291,7 @@ def location_starts(facts: Facts, location: NDArray[np.int32]) -> NDArray[np.int
 
 
 def _intervals(
-    facts: Facts, quirks: Quirks, points: Columns, pairs: Columns, idle_since: NDArray[np.int64]
+    facts: Facts, quirks: Quirks, points: Columns, pairs: Columns, idle_since: NDArray[np.int64] | None
 ) -> dict[str, NDArray[np.int64]]:
     """Find where the intervals of pairs begin.
 
@@ -287,7 +320,7 @@ def _intervals(
     either = is_thread | is_idle
     cause_since[either] = before[cause[either]]
     waiting_since[is_thread] = before[waiting[is_thread]]
-    if not quirks.leaves_out_others:
+    if idle_since is not None:
         cause_since[is_idle] = idle_since[cause[is_idle]]
 
     # processes: the last point with the other side; of the cause of a collective operation with each other member

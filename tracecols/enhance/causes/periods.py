@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.call_paths import PeriodCallPaths
-from tracecols.enhance.causes.delays import Delays, Intervals
+from tracecols.enhance.causes.delays import Delays, Intervals, numbers_of
 from tracecols.enhance.causes.index import PointIndex
 from tracecols.enhance.causes.pairs import END, FORK, IDLE
 from tracecols.enhance.causes.points import Times, clock, in_ticks, time_type
@@ -231,7 +231,9 @@ def period_times(
     )  # fmt: skip
     at_wait = index.waits
     waiting = kernels.Waits(index.wait_path, clock(facts, quirks)(points.begin_time[at_wait]), index.wait)
-    of_segments = collecting.Maps(spent.end, spent.entries.column("call_path"), spent.entries.column("time"))
+    of_segments = collecting.Maps(
+        spent.ends.column("end"), spent.entries.column("call_path"), spent.entries.column("time")
+    )
     of_edges = kernels.Edges(
         edges.time, edges.period, edges.segment, edges.end, edges.entries.column("call_path"), edges.entries.column("time"),
     )  # fmt: skip
@@ -340,8 +342,8 @@ def find_arising(
         return period
 
     # one interval for every cause and beginning
-    cause = pairs.cause[delays.pair]
-    begins = np.where(pairs.own_since >= 0, pairs.own_since, pairs.cause_since)[delays.pair]
+    cause, own, since = numbers_of(pairs, delays.pair, "cause", "own_since", "cause_since")
+    begins = np.where(own >= 0, own, since)
     interval, head = number(combine(cause, begins + 1))
     until, since, is_idle = cause[head], begins[head], (pairs.kind[delays.pair] == IDLE)[head]
     # an idle interval is one of its own, since a point has no other pair of the same beginning that is none
@@ -354,7 +356,7 @@ def find_arising(
     )  # fmt: skip
     of_delays = period_times(
         facts, quirks, points, index, spent, points.location[until], first, intervals.stop(until),
-        (index.waits_before[after], index.waits_before[until]), less,
+        (index.n_waits_before(after), index.n_waits_before(until)), less,
     )  # fmt: skip
 
     mine = np.zeros(facts.n_locations, bool)
@@ -409,7 +411,7 @@ def divide_own_times(
     location = points.location[end]
     found = period_times(
         facts, quirks, points, index, spent, location, spent.first[location], spent.stop[location],
-        (index.waits_before[index.start[location]], index.waits_before[end]),
+        (index.n_waits_before(index.start[location]), index.n_waits_before(end)),
     )  # fmt: skip
     # a location that is in one period needs no times: all of it counts there
     label = labels.label(found.key % n_paths, found.of_period)
@@ -541,11 +543,11 @@ def divide_run(
     for k, (name, suffix, kind) in enumerate(
         (("latesender", "ls", "late sender"), ("latereceiver", "lr", "late receiver"))
     ):
-        mine = np.flatnonzero((pairs.kind == k) & (factors.indirect > 0))
+        mine, indirect = factors.indirect.positive_of(pairs.kind, k)
         kept = np.flatnonzero((points.kind[waits] == POINTS.index(kind)) & (factors.propagated > 0))
         for code, at, amount in (
-            (f"mpi_wait_indirect_{name}", pairs.waiting[mine], factors.indirect[mine]),
-            (f"mpi_wait_propagating_{suffix}", waits[kept], factors.propagated[kept]),
+            (f"mpi_wait_indirect_{name}", numbers_of(pairs, mine, "waiting")[0], indirect),
+            (f"mpi_wait_propagating_{suffix}", waits[kept].astype(np.int64), factors.propagated[kept]),
         ):
             rows.append(_in_waits(facts, quirks, points, CHARGED.index(code), at, amount))
     for name in ("critical_path_activities", "non_critical_path_activities"):

@@ -58,6 +58,21 @@ OF_PAIR: dict[str, Any] = {
 """Types of their columns; None is that of times."""
 
 
+NARROW = 1 << 31
+"""From so many points on their numbers take 8 bytes instead of 4."""
+
+
+def number_type(n_points: int) -> type[np.signedinteger[Any]]:
+    """Return the type in which numbers of points are held for the whole trace.
+
+    Parameters
+    ----------
+    n_points : int
+        How many there are.
+    """
+    return np.int32 if n_points < NARROW else np.int64
+
+
 class Synchronisation:
     """Points and pairs that a slice of the trace finds.
 
@@ -407,21 +422,22 @@ class ThreadPoints(Synchronisation):
 
     Attributes
     ----------
-    regions : Columns
+    regions : ColumnSource
         By thread and parallel region: location, rows of ENTER and EXIT, time from the FORK to the ENTER and from the EXIT to the
         JOIN, call path, whether another thread has forked it, and else the row of the JOIN (-1 none).
     """
 
     def __init__(
-        self, quirks: Quirks, points: Sequence[dict[str, Any]], pairs: Sequence[dict[str, Any]], regions: Columns
-    ) -> None:
-        super().__init__(quirks, points, pairs)
-        self.regions = regions
+        self, quirks: Quirks, points: Sequence[dict[str, Any]], pairs: Sequence[dict[str, Any]], regions: Columns,
+        spill: Spill | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(quirks, points, pairs, spill)
+        self.regions = keep(regions, spill)
 
 
 def thread_points(
-    facts: Facts, quirks: Quirks, constructs: CompoundTable, members: CompoundTable, teams: CompoundTable
-) -> ThreadPoints:
+    facts: Facts, quirks: Quirks, constructs: CompoundTable, members: CompoundTable, teams: CompoundTable, spill: Spill | None
+) -> ThreadPoints:  # fmt: skip
     """Find the points where threads begin in teams and meet at barriers, and who lets whom wait there.
 
     Parameters
@@ -436,6 +452,8 @@ def thread_points(
         `construct_members`.
     teams : CompoundTable
         Of the partition.
+    spill : Spill, optional
+        Where the columns are kept; in memory if nowhere.
     """
     m, times = members, clock(facts, quirks)
     team = constructs.team[m.construct] if len(constructs) else m.construct
@@ -485,7 +503,7 @@ def thread_points(
         "kind": DELAYS.index("thread_barrier"), "cause": m.exit[of][cause[e]], "waiting": m.exit[of][e], "wait": charged[e],
         "communicator": NOBODY,
     }  # fmt: skip
-    return ThreadPoints(quirks, [forks, points], [pairs], regions)
+    return ThreadPoints(quirks, [forks, points], [pairs], regions, spill)
 
 
 def _masters(construct: NDArray[np.int64], row: NDArray[np.int64], is_master: NDArray[np.bool_]) -> NDArray[np.int64]:

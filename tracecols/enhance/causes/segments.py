@@ -40,14 +40,13 @@ class Segments:
 
     Attributes
     ----------
-    end : (n_segments,) int64
-        One past the last entry of each segment, location by location.
+    ends : ColumnSource
+        `end` int64, by segment, location by location: one past its last entry.
     entries : ColumnSource
         `call_path` int32, `time` (`points.time_type`).
-    cut : (n_own_points,) int64
-        Of the points of the locations, one location after the other: the number of the segment that begins there.
-    cut_time : (n_own_points,) as `time`
-        Until when the time before each cut is counted.
+    cuts : ColumnSource
+        Of the points of the locations, one location after the other: `cut` int64, the number of the segment that begins there, and `time`, until when
+        the time before it is counted.
     shift : (n_locations,) int64
         How much greater the number of a point of each location is than its place in `cut`.
     first : (n_locations,) int64
@@ -62,10 +61,9 @@ class Segments:
         Where phases or bins of time begin, if they divide the trace.
     """
 
-    end: NDArray[np.int64]
+    ends: ColumnSource
     entries: ColumnSource
-    cut: NDArray[np.int64]
-    cut_time: Times
+    cuts: ColumnSource
     shift: NDArray[np.int64]
     first: NDArray[np.int64]
     begin: NDArray[np.int64]
@@ -76,11 +74,12 @@ class Segments:
 
     def cut_of(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return the segments that begin at points of locations; -1 for point -1."""
-        return pick(self.cut, np.where(point < 0, -1, point - self.shift[location]))
+        return pick(self.cuts.column("cut"), np.where(point < 0, -1, point - self.shift[location]))
 
     def time_of(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> Times:
         """Return until when the time before the cuts at points of locations is counted."""
-        return self.cut_time[point - self.shift[location]]
+        time: Times = self.cuts.column("time")[point - self.shift[location]]
+        return time
 
 
 def open_map(dtype: DTypeLike, n_call_paths: int, limit: int) -> kernels.OpenMap:
@@ -248,8 +247,9 @@ def segments(
     n_entries = int(collector.state[kernels.N_ENTRIES])
     # the room itself is given back
     entries = Columns(n_entries, {"call_path": path[:n_entries].copy(), "time": value[:n_entries].copy()})
+    ends, cuts = Columns(n, {"end": end[:n].copy()}), Columns(cut.size, {"cut": cut, "time": cut_time})
     return Segments(
-        end[:n].copy(), keep(entries, spill), cut, cut_time, shift, first, begin, stop, collector.joins.row[:n_found],
+        keep(ends, spill), keep(entries, spill), keep(cuts, spill), shift, first, begin, stop, collector.joins.row[:n_found],
         collector.joins.cut[:n_found], None if facts.call_paths.divider is None else join_edges(edges, dtype, spill),
     )  # fmt: skip
 
@@ -268,6 +268,7 @@ def _marks(
         Mark of each point of the locations, one location after the other; -1 for their ends.
     """
     dtype, regions = time_type(quirks), threads.regions
+    regions = Columns(len(regions), {name: regions.column(name) for name in regions.names})
     here = index.points_of(mine)
     is_real = points.kind[here] != END
     real = here[is_real]
@@ -389,7 +390,9 @@ def sum_intervals(
     waited, filling = np.zeros(n_call_paths, dtype), open_map(dtype, n_call_paths, limit)
     room = max(1 << 18, 32 * n, 2 * limit)
     out = kernels.Maps(np.zeros(n, np.int64), np.empty(room, np.int32), np.empty(room, dtype))
-    of_segments = kernels.Maps(spent.end, spent.entries.column("call_path"), spent.entries.column("time"))
+    of_segments = kernels.Maps(
+        spent.ends.column("end"), spent.entries.column("call_path"), spent.entries.column("time")
+    )
     at = 0
     while True:
         at = int(kernels.sum_intervals(at, first, stop, inside, is_pruned, of_segments, filling, waited, out))

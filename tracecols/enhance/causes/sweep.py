@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from tracecols.enhance.causes.pairs import (
     has_openmp,
     location_starts,
 )
-from tracecols.enhance.causes.points import Times, clock, time_type
+from tracecols.enhance.causes.points import Times, clock, number_type, time_type
 from tracecols.enhance.causes.quirks import Quirks
 from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.facts import Facts
@@ -30,6 +31,52 @@ from tracecols.schema.causes import DELAYS, N_MPI, POINTS
 
 N_P2P_KINDS = 2
 """Kinds of delays below this are point-to-point."""
+
+
+@dataclass(frozen=True, eq=False)
+class Amounts:
+    """What few of many rows have; all others have nothing.
+
+    Attributes
+    ----------
+    row : (n,) int32 or int64
+        Ascending.
+    amount : (n,) float64 or int64
+    """
+
+    row: NDArray[np.signedinteger[Any]]
+    amount: Times
+
+    @classmethod
+    def of(cls, amounts: Times) -> Amounts:
+        """Keep what is not zero.
+
+        Parameters
+        ----------
+        amounts : (n_rows,) float64 or int64
+            Of all rows.
+        """
+        row = np.flatnonzero(amounts)
+        return cls(row.astype(number_type(amounts.size)), amounts[row])
+
+    def at(self, rows: NDArray[np.int64]) -> Times:
+        """Return the amounts of some rows; (n_rows,)."""
+        if not self.row.size:
+            return np.zeros(rows.size, self.amount.dtype)
+        at = np.minimum(np.searchsorted(self.row, rows.astype(self.row.dtype)), self.row.size - 1)
+        return np.where(self.row[at] == rows, self.amount[at], self.amount.dtype.type(0))
+
+    def positive_of(self, kind: NDArray[np.int8], k: int) -> tuple[NDArray[np.int64], Times]:
+        """Return the rows of one kind whose amounts are positive, and these.
+
+        Parameters
+        ----------
+        kind : (n_rows,) int8
+            Of all rows.
+        k : int
+        """
+        chosen = (kind[self.row] == k) & (self.amount > 0)
+        return self.row[chosen].astype(np.int64), self.amount[chosen]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,25 +89,61 @@ class Factors:
         Seconds of waiting per second of delay; without rounding (`quirks.rounds_seconds`) the ticks of waiting charged to the delay.
     kinds : (n_kinds,) int8
         Kinds of delays that there are, ascending.
-    shares : (n_pairs, n_kinds) float64 or int64
-        Seconds of later waits, by kind, per second of delay; without rounding the ticks charged to the delay.
-    indirect : (n_pairs,) float64 or int64
-        Time of the wait that goes back to waits of the causing side.
+    shares : sequence of Amounts
+        By kind, of pairs: seconds of later waits per second of delay; without rounding the ticks charged to the delay.
+    indirect : Amounts
+        Of pairs: time of the wait that goes back to waits of the causing side.
     propagated : (n_waits,) float64 or int64
         Of every point that waits how much of that makes others wait in point-to-point communication.
-    lost : (n_pairs,) float64 or int64
-        Of waits for messages the time by which they exceed what the other side lost.
+    lost : (n,) float64 or int64
+        Of waits for messages that exceed what the other side lost by how much they do.
     n_forced : int
         Points gone through before all they depend on, because they depend on each other.
     """
 
     scale: Times
     kinds: NDArray[np.int8]
-    shares: Times
-    indirect: Times
+    shares: Sequence[Amounts]
+    indirect: Amounts
     propagated: Times
     lost: Times
     n_forced: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Sides:
+    """What the causing sides of pairs lost.
+
+    Attributes
+    ----------
+    total, waited : (n_pairs,) float64 or int64
+        The sum of their delays; what they waited in the interval.
+    others : (n_pairs,) int32
+        Of idle threads how many they are.
+    lost : (n,) float64 or int64
+        As in `Factors`.
+    """
+
+    total: Times
+    waited: Times
+    others: NDArray[np.int32]
+    lost: Times
+
+
+def _sides(
+    facts: Facts, points: CompoundTable, pairs: CompoundTable, index: PointIndex, delays: Sequence[Delays],
+    since: NDArray[np.signedinteger[Any]],
+) -> _Sides:  # fmt: skip
+    """Find what the causing sides of pairs lost since the point before which their intervals begin."""
+    total = np.zeros(len(pairs), index.wait.dtype)
+    for d in delays:
+        total[d.pair] = d.total
+    begin = np.where(pairs.own_since >= 0, pairs.own_since, since)
+    waited = _sums(index.wait, index.waits_before[begin + 1], index.waits_before[pairs.cause])
+    p2p = np.flatnonzero(pairs.kind < N_P2P_KINDS)
+    lost = pairs.wait[p2p] - (total[p2p] + waited[p2p])
+    others = facts.locations.n_threads[points.location[pairs.cause]].astype(np.int32) - np.int32(1)
+    return _Sides(total, waited, others, lost[lost > 0])
 
 
 def sweep_costs(
@@ -88,56 +171,68 @@ def sweep_costs(
     delays : sequence of Delays
         By partition.
     """
-    n, n_points = len(pairs), len(points)
-    dtype = time_type(quirks)
-    before, wait = index.waits_before, index.wait
-    total = np.zeros(n, dtype)
-    for d in delays:
-        total[d.pair] = d.total
-    cause, waiting, kind = pairs.cause, pairs.waiting, pairs.kind
+    n, n_points, dtype = len(pairs), len(points), time_type(quirks)
+    wait, kind = index.wait, pairs.kind
+    ordered, n_forced = np.zeros(0, np.int64), 0
+    if has_mpi(facts) or not (quirks.rounds_seconds and quirks.leaves_out_others):
+        ordered, n_forced = _ordered(facts, points, pairs)
     # of many pairs there are few kinds
     kinds = np.unique(kind)
     n_p2p = int((kinds < N_P2P_KINDS).sum())
-    beginning = index.start[points.location[cause]] - 1
+    beginning = (index.start - 1).astype(pairs.cause.dtype)[points.location[pairs.cause]]
     since = np.where(pairs.cause_since >= 0, pairs.cause_since, beginning)
-    p2p, is_idle = kind < N_P2P_KINDS, kind == IDLE
-    others = facts.locations.n_threads[points.location[cause]].astype(np.int64) - 1
+    del beginning
+    sides = _sides(facts, points, pairs, index, delays, since)
     column = np.searchsorted(kinds, kind).astype(np.int8)
-    listed = kernels.Pairs(np.searchsorted(cause, np.arange(n_points + 1)), waiting, column, since, pairs.counts_from)
-    shares, propagated = np.zeros((n, kinds.size), dtype), np.zeros(wait.size, dtype)
-    costs = kernels.Costs(np.zeros((wait.size, kinds.size), dtype), shares, propagated)
-    waiting_points = kernels.Waiting(before, wait)
-    begin = np.where(pairs.own_since >= 0, pairs.own_since, since)
-    waited = _sums(wait, before[begin + 1], before[cause])
-    whole = total + waited
-    lost = np.where(p2p, np.maximum(pairs.wait - whole, 0), 0)
+    pair_start = np.searchsorted(pairs.cause, np.arange(n_points + 1, dtype=pairs.cause.dtype))
+    listed = kernels.Pairs(pair_start, pairs.waiting, column, since, pairs.counts_from)
+    waiting_points = kernels.Waiting(index.waits_before, wait)
+    is_idle, is_p2p = kind == IDLE, kind < N_P2P_KINDS
+    # kind by kind: all at once they took 500 MB of 10^8 events, most of it zeros
+    shares: list[Amounts] = []
+    costs = kernels.Costs(np.zeros(wait.size, dtype), np.zeros(n, dtype), np.zeros(wait.size, dtype))
     if not quirks.rounds_seconds:
-        ordered, n_forced = _ordered(facts, points, pairs)
-        charged, scratch = np.zeros(n, np.int64), np.zeros((4, wait.size + 1), np.int64)
-        amount = np.where(is_idle, others * whole, pairs.wait)
-        kernels.divide_costs(ordered, listed, total, amount, waiting_points, n_p2p, costs, charged, *scratch)
-        return Factors(charged, kinds, shares, np.where(p2p, pairs.wait - charged, 0), propagated, lost, n_forced)
+        amount = np.where(is_idle, sides.others * (sides.total + sides.waited), pairs.wait)
+        total, lost = sides.total, sides.lost
+        del sides
+        # as many as wait between the causing point and the beginning of the interval
+        first = index.waits_before[np.maximum(since + 1, pairs.counts_from)]
+        most = int((index.waits_before[pairs.cause] - first).max(initial=0)) + 1
+        del first
+        charged, scratch = np.zeros(n, np.int64), np.zeros((4, most), np.int64)
+        for k in range(kinds.size):
+            kernels.divide_costs(k, ordered, listed, total, amount, waiting_points, n_p2p, costs, charged, *scratch)
+            shares.append(_taken(costs))
+        indirect = Amounts.of(np.where(is_p2p, pairs.wait - charged, 0))
+        return Factors(charged, kinds, shares, indirect, costs.propagated, lost, n_forced)
 
+    whole = sides.total + sides.waited
     with np.errstate(divide="ignore", invalid="ignore"):
         scale = pairs.wait / whole
     if quirks.limits_scales:
-        scale = np.where(p2p, np.minimum(scale, 1.0), scale)
-    scale = np.where(whole > 0, np.where(is_idle, others, scale), 0.0)
-    n_forced = 0
-    if has_mpi(facts) or not quirks.leaves_out_others:
-        ordered, n_forced = _ordered(facts, points, pairs)
-        ends = np.flatnonzero((kinds == DELAYS.index("thread_barrier")) & quirks.ends_costs_at_barriers)
-        thread_kind = int(ends[0]) if ends.size else -1
-        kernels.scale_costs(ordered, listed, scale, whole, waited, waiting_points, n_p2p, thread_kind, costs)
-    return Factors(scale, kinds, shares, np.where(p2p, scale * waited, 0.0), propagated, lost, n_forced)
+        scale = np.where(is_p2p, np.minimum(scale, 1.0), scale)
+    scale = np.where(whole > 0, np.where(is_idle, sides.others, scale), 0.0)
+    ends = np.flatnonzero((kinds == DELAYS.index("thread_barrier")) & quirks.ends_costs_at_barriers)
+    thread_kind = int(ends[0]) if ends.size else -1
+    for k in range(kinds.size):
+        kernels.scale_costs(k, ordered, listed, scale, whole, sides.waited, waiting_points, n_p2p, thread_kind, costs)
+        shares.append(_taken(costs))
+    indirect = Amounts.of(np.where(is_p2p, scale * sides.waited, 0.0))
+    return Factors(scale, kinds, shares, indirect, costs.propagated, sides.lost, n_forced)
+
+
+def _taken(costs: kernels.Costs) -> Amounts:
+    """Return the shares of pairs in the costs of a kind, most of which are zero; what held them is zero again."""
+    found = Amounts.of(costs.shares)
+    costs.shares[found.row] = 0
+    costs.cost[:] = 0
+    return found
 
 
 def _ordered(facts: Facts, points: CompoundTable, pairs: CompoundTable) -> tuple[NDArray[np.int64], int]:
     """Order the points of pairs from the end to the beginning; return as well how many come before what they depend on."""
     n_points, cause, waiting = len(points), pairs.cause, pairs.waiting
-    has_waiting = np.flatnonzero(waiting >= 0)
-    cause_of = np.full(n_points, -1, np.int64)
-    cause_of[waiting[has_waiting]] = cause[has_waiting]
+    cause_of = _causes_of(n_points, pairs)
     is_node = cause_of >= 0
     is_node[cause] = True
     nodes = np.flatnonzero(is_node)
@@ -147,10 +242,18 @@ def _ordered(facts: Facts, points: CompoundTable, pairs: CompoundTable) -> tuple
     nodes = nodes[at[of] + at[of + 1] - 1 - np.arange(nodes.size)] if nodes.size else nodes
     ordered = np.empty_like(nodes)
     n_forced = kernels.order_nodes(
-        nodes, at, cause_of, points.location.astype(np.int64), np.bincount(cause[has_waiting], minlength=n_points), at[:-1].copy(),
+        nodes, at, cause_of, points.location, np.bincount(cause[waiting >= 0], minlength=n_points), at[:-1].copy(),
         np.zeros(at.size - 1, np.int64), np.zeros(at.size - 1, bool), ordered,
     )  # fmt: skip
     return ordered, int(n_forced)
+
+
+def _causes_of(n_points: int, pairs: CompoundTable) -> NDArray[np.signedinteger[Any]]:
+    """Return of every point the one that lets it wait; -1 none."""
+    cause_of = np.full(n_points, -1, pairs.cause.dtype)
+    waits = pairs.waiting >= 0
+    cause_of[pairs.waiting[waits]] = pairs.cause[waits]
+    return cause_of
 
 
 def _sums(values: Times, start: NDArray[np.int64], stop: NDArray[np.int64]) -> Times:
@@ -199,9 +302,7 @@ def find_critical_path(facts: Facts, quirks: Quirks, points: CompoundTable, pair
     n = len(points)
     kind, location, wait = points.kind, points.location, points.wait
     is_init, is_finalize = kind == POINTS.index("MPI_Init"), kind == POINTS.index("MPI_Finalize")
-    cause_of = np.full(n, -1, np.int64)
-    waits = pairs.waiting >= 0
-    cause_of[pairs.waiting[waits]] = pairs.cause[waits]
+    cause_of = _causes_of(n, pairs)
     is_team = (kind == FORK) | (kind == THREAD_BARRIER)
     waits_for_others = (wait > 0) & (cause_of >= 0)
     if quirks.splits_path:
@@ -209,7 +310,7 @@ def find_critical_path(facts: Facts, quirks: Quirks, points: CompoundTable, pair
     else:
         stops = waits_for_others
     # barriers of threads go on with all who did not wait, forks with the thread that forked
-    goes_on = cause_of.copy()
+    goes_on = cause_of.astype(np.int64)
     barriers = np.flatnonzero((kind == THREAD_BARRIER) & quirks.splits_path)
     # the set of a barrier is numbered by one of its rows
     team = find_points(points, points.set[barriers])
