@@ -451,13 +451,13 @@ class Waiting(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """What costs of final waits of one kind come to; as `Waiting.wait`, written.
+    """What costs of final waits of some kinds come to; as `Waiting.wait`, written.
 
     Attributes
     ----------
-    cost : (n_waits,)
-        Of each waiting point the time of final waits of the kind that it helped to cause; in whole ticks until they are passed on.
-    shares : (n_pairs,)
+    cost : (n_waits, n_kinds)
+        Of each waiting point the time of final waits it helped to cause, by kind; in whole ticks until they are passed on.
+    shares : (n_pairs, n_kinds)
         Of each pair the costs of its waiting point per second that the causing side lost; in whole ticks what of these costs is charged
         to the causing side.
     propagated : (n_waits,)
@@ -470,13 +470,13 @@ class Costs(NamedTuple):
 
 
 @kernel
-def scale_costs(k, ordered, pairs, pair_scale, pair_whole, pair_wait, waits, p2p_kinds, thread_kind, costs):
-    """Carry the costs of final waits of a kind back through time in seconds: a wait takes on the costs of those that it helped to cause.
+def scale_costs(first_kind, ordered, pairs, pair_scale, pair_whole, pair_wait, waits, p2p_kinds, thread_kind, costs):
+    """Carry the costs of final waits of some kinds back through time in seconds: a wait takes on the costs of those that it helped to cause.
 
     Parameters
     ----------
-    k : int
-        The kind; others do not change what becomes of it.
+    first_kind : int
+        The first of the kinds that `costs` has; those of each kind are carried back without regard to others.
     ordered : (n_nodes,) int64
         Points, as `order_nodes` orders them.
     pairs : Pairs
@@ -491,77 +491,88 @@ def scale_costs(k, ordered, pairs, pair_scale, pair_whole, pair_wait, waits, p2p
     pair_start, pair_waiting, pair_kind, since, counts_from = pairs
     n_waiting, wait = waits
     cost, shares, propagated = costs
+    n_kinds = cost.shape[1]
     for i in ordered:
         for p in range(pair_start[i], pair_start[i + 1]):
             if not pair_whole[p] > 0:
                 continue
-            kind, scale, e = pair_kind[p], pair_scale[p], pair_waiting[p]
-            ends_here = thread_kind >= 0 and kind == thread_kind and k == thread_kind
-            if e >= 0 and n_waiting[e + 1] > n_waiting[e] and not ends_here:
-                shares[p] = cost[n_waiting[e]] / pair_whole[p]
+            kind, scale, e = pair_kind[p] - first_kind, pair_scale[p], pair_waiting[p]
+            ends_here = thread_kind >= 0 and pair_kind[p] == thread_kind
+            if e >= 0 and n_waiting[e + 1] > n_waiting[e]:
+                for k in range(n_kinds):
+                    if not ends_here or k != kind:
+                        shares[p, k] = cost[n_waiting[e], k] / pair_whole[p]
             if not pair_wait[p] > 0:
                 continue
-            if kind == k and kind < p2p_kinds:
+            if 0 <= kind < n_kinds and pair_kind[p] < p2p_kinds:
                 for v in range(n_waiting[since[p] + 1], n_waiting[i]):
                     propagated[v] = max(propagated[v], scale * wait[v])
-            share = shares[p] + (scale if k == kind else 0.0)
-            if share > 0:
-                for v in range(n_waiting[max(since[p] + 1, counts_from[p])], n_waiting[i]):
-                    cost[v] += wait[v] * share
+            for v in range(n_waiting[max(since[p] + 1, counts_from[p])], n_waiting[i]):
+                for k in range(n_kinds):
+                    share = shares[p, k] + (scale if k == kind else 0.0)
+                    if share > 0:
+                        cost[v, k] += wait[v] * share
 
 
 @kernel
-def divide_costs(k, ordered, pairs, pair_lost, amount, waits, p2p_kinds, costs, own, weight, portion, remainder, order):
-    """Carry the costs of final waits of a kind back through time in whole ticks, divided between the causing side and its own waits.
+def divide_costs(
+    first_kind, ordered, pairs, pair_lost, amount, waits, p2p_kinds, costs, own, weight, portion, remainder, order
+):
+    """Carry the costs of final waits of some kinds back through time in whole ticks, divided between the causing side and its own waits.
 
     Parameters
     ----------
-    k, ordered, pairs, waits, p2p_kinds, costs
+    first_kind, ordered, pairs, waits, p2p_kinds, costs
         As for `scale_costs`; all times are int64.
     pair_lost, amount : (n_pairs,) int64
         What the causing side lost; the wait.
     own : (n_pairs,) int64, written
-        What of each wait of the kind is charged to the causing side.
+        What of each wait of these kinds is charged to the causing side.
     weight, portion, remainder, order : (n,) int64
         Scratch: one more than wait in any interval.
     """
     pair_start, pair_waiting, pair_kind, since, counts_from = pairs
     n_waiting, wait = waits
     cost, shares, propagated = costs
+    n_kinds = cost.shape[1]
     for i in ordered:
         for p in range(pair_start[i], pair_start[i + 1]):
-            e = pair_waiting[p]
-            at = n_waiting[e] if e >= 0 and n_waiting[e + 1] > n_waiting[e] else np.int64(-1)
-            passed = cost[at] if at >= 0 else np.int64(0)
-            waited = amount[p] if pair_kind[p] == k else np.int64(0)
-            if passed <= 0 and waited <= 0:
-                continue
+            kind, e = np.int64(pair_kind[p]) - first_kind, pair_waiting[p]
             first = n_waiting[max(since[p] + 1, counts_from[p])]
             n = n_waiting[i] - first + 1
             # nobody passes on what nothing is known to have caused: it is charged where the cause comes
             weight[0] = pair_lost[p]
             for j in range(1, n):
                 weight[j] = wait[first + j - 1]
-            if passed > 0:
+            at = n_waiting[e] if e >= 0 and n_waiting[e + 1] > n_waiting[e] else np.int64(-1)
+            # the costs of the waiting point by kind, then its own wait
+            for k in range(n_kinds + 1):
+                is_own = k == n_kinds
+                passed = np.int64(0)
+                if is_own:
+                    passed = amount[p] if 0 <= kind < n_kinds else np.int64(0)
+                elif at >= 0:
+                    passed = cost[at, k]
+                if passed <= 0:
+                    continue
                 divide(passed, weight, np.int64(0), n, portion, remainder, order)
-                cost[at] = 0
-                shares[p] += portion[0]
-                for j in range(1, n):
-                    cost[first + j - 1] += portion[j]
-            if waited > 0:
-                divide(waited, weight, np.int64(0), n, portion, remainder, order)
-                own[p] = portion[0]
+                if is_own:
+                    own[p] = portion[0]
+                else:
+                    cost[at, k] = 0
+                    shares[p, k] += portion[0]
                 for j in range(1, n):
                     v = first + j - 1
-                    cost[v] += portion[j]
-                    if k < p2p_kinds:
+                    cost[v, kind if is_own else k] += portion[j]
+                    if is_own and pair_kind[p] < p2p_kinds:
                         propagated[v] = max(propagated[v], min(portion[j], wait[v]))
     # what came to waits after they had been passed on, because they depend on each other
     for p in range(pair_waiting.size):
         e = pair_waiting[p]
         if e >= 0 and n_waiting[e + 1] > n_waiting[e]:
-            shares[p] += cost[n_waiting[e]]
-            cost[n_waiting[e]] = 0
+            for k in range(n_kinds):
+                shares[p, k] += cost[n_waiting[e], k]
+                cost[n_waiting[e], k] = 0
 
 
 @kernel

@@ -433,7 +433,7 @@ def test_divide_amounts__gives_whole_shares_by_the_largest_remainder(amounts):
     """The products of amounts and weights have up to 120 bits."""
     weights = np.array([w for _, of in amounts for w in of], np.int64)
     end = np.cumsum([len(of) for _, of in amounts]).astype(np.int64)
-    first = end - np.array([len(of) for _, of in amounts], np.int64)
+    begin = end - np.array([len(of) for _, of in amounts], np.int64)
     expected: list[int] = []
     for amount, of in amounts:
         if not sum(of):
@@ -446,7 +446,7 @@ def test_divide_amounts__gives_whole_shares_by_the_largest_remainder(amounts):
         share = np.zeros(weights.size, np.int64)
         with np.errstate(over="ignore"):
             kernel(
-                np.array([a for a, _ in amounts], np.int64), first, end, weights, share, *np.zeros((3, 40), np.int64)
+                np.array([a for a, _ in amounts], np.int64), begin, end, weights, share, *np.zeros((3, 40), np.int64)
             )
         assert share.tolist() == expected
 

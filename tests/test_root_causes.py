@@ -16,6 +16,7 @@ from otf2_writer import Archive
 
 import tracecols
 from tracecols.enhance.causes import points as of_points
+from tracecols.enhance.causes import sweep
 from tracecols.enhance.causes.quirks import OF_SCALASCA
 from tracecols.enhance.causes.segments import LIMIT, open_map
 from tracecols.enhance.causes.sweep import Amounts
@@ -425,13 +426,27 @@ def test_amounts__are_those_of_all_rows(dtype):
     kind = np.array([0, 1, 1, 1, 0, 1], np.int8)
     amounts = Amounts.of(of_all)
     assert amounts.row.tolist() == [1, 3, 4] and amounts.row.dtype == np.int32
-    rows = np.array([5, 4, 0, 1, 1])
-    assert amounts.at(rows).tolist() == of_all[rows].tolist() and amounts.at(rows).dtype == dtype
+    for rows, expected in (([0, 1, 2, 4], ([1, 3], [3, 5])), ([2, 5], ([], [])), ([3], ([0], [-2])), ([], ([], []))):
+        at, amount = amounts.among(np.array(rows, np.int64))
+        assert (at.tolist(), amount.tolist()) == expected and amount.dtype == dtype
     assert [a.tolist() for a in amounts.positive_of(kind, 1)] == [[1], [3]]
     nothing = Amounts.of(np.zeros(3, dtype))
-    assert nothing.at(np.arange(3)).tolist() == [0, 0, 0] and nothing.at(np.arange(3)).dtype == dtype
+    assert [a.tolist() for a in nothing.among(np.arange(3))] == [[], []]
 
 
+@pytest.mark.parametrize("conventions", ["scalasca", "exact"])
+def test_costs__are_the_same_however_many_kinds_are_carried_back_at_a_time(conventions, tmp_path, monkeypatch):
+    chosen = ["delay", "waitstates_direct_vs_indirect", "waitstates_propagating_vs_terminal"]
+    trace = tracecols.open(tracecols.convert(DATA / "hybrid_2x3", tmp_path / "x.trace"))
+    once = trace.analyze(conventions, properties=chosen)
+    monkeypatch.setattr(sweep, "COSTS", 1)
+    singly = trace.analyze(conventions, properties=chosen)
+    for name in once.properties.id:
+        assert np.array_equal(once.cells[name].key, singly.cells[name].key), name
+        assert np.array_equal(once.cells[name].value, singly.cells[name].value), name
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("conventions", ["scalasca", "exact"])
 def test_numbers_of_points__take_eight_bytes_where_there_are_many(conventions, monkeypatch):
     chosen = ["delay", "critical_path", "performance_impact", "waitstates_direct_vs_indirect"]

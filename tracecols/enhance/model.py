@@ -366,8 +366,6 @@ class SliceTask(Generic[Result]):
         result = [] if self.visit is None else [self.visit(model, self.stage)]
         for name in self.keeps:
             run.value(name, number, model)
-        del model
-        give_back()
         return result
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,19 +114,15 @@ def _delay_costs(
     n_paths = len(facts.call_paths.whole)
     scratch = np.zeros(n_paths, time.dtype), np.zeros(n_paths, bool), np.empty(n_paths, np.int32)
     short = factors.scale[pair]
-    kinds = [(k, DELAY_IDS[DELAYS[k]]) for k in factors.kinds.tolist()]
-    # one after the other: there is an amount for every pair
-    charges = chain(
-        ((name, np.where(kind == k, short, 0)) for k, name in kinds),
-        ((f"{name}_longterm", of.at(pair)) for (_, name), of in zip(kinds, factors.shares, strict=True)),
-    )
+    names = [DELAY_IDS[DELAYS[k]] for k in factors.kinds.tolist()]
+    of_kind = [np.flatnonzero((kind == k) & (short != 0)) for k in factors.kinds.tolist()]
+    charges = [(name, chosen, short[chosen]) for name, chosen in zip(names, of_kind, strict=True)]
+    charges += [(f"{name}_longterm", *of.among(pair)) for name, of in zip(names, factors.shares, strict=True)]
     rows: list[Rows] = []
-    for name, amount in charges:
-        # of most kinds there are few
-        chosen = np.flatnonzero(amount)
+    for name, chosen, amount in charges:
         if not chosen.size:
             continue
-        amount, first, stop, here = amount[chosen], end[chosen] - size[chosen], end[chosen], location[chosen]
+        first, stop, here = end[chosen] - size[chosen], end[chosen], location[chosen]
         if quirks.rounds_seconds:
             value = np.repeat(amount, stop - first) * time[_ranges(first, stop)]
         else:

@@ -32,6 +32,9 @@ from tracecols.schema.causes import DELAYS, N_MPI, POINTS
 N_P2P_KINDS = 2
 """Kinds of delays below this are point-to-point."""
 
+COSTS = 1 << 27
+"""Bytes for the costs of waits that are carried back at a time, unless a single kind takes more."""
+
 
 @dataclass(frozen=True, eq=False)
 class Amounts:
@@ -59,12 +62,22 @@ class Amounts:
         row = np.flatnonzero(amounts)
         return cls(row.astype(number_type(amounts.size)), amounts[row])
 
-    def at(self, rows: NDArray[np.int64]) -> Times:
-        """Return the amounts of some rows; (n_rows,)."""
-        if not self.row.size:
-            return np.zeros(rows.size, self.amount.dtype)
-        at = np.minimum(np.searchsorted(self.row, rows.astype(self.row.dtype)), self.row.size - 1)
-        return np.where(self.row[at] == rows, self.amount[at], self.amount.dtype.type(0))
+    def among(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], Times]:
+        """Return which of some rows have an amount, and these amounts.
+
+        Parameters
+        ----------
+        rows : (n_rows,) int64
+            Ascending.
+        """
+        if not rows.size:
+            return rows, self.amount[:0]
+        first = np.searchsorted(self.row, self.row.dtype.type(rows[0]))
+        stop = np.searchsorted(self.row, self.row.dtype.type(rows[-1]), "right")
+        row, amount = self.row[first:stop], self.amount[first:stop]
+        at = np.searchsorted(rows, row)
+        is_here = rows[at] == row
+        return at[is_here], amount[is_here]
 
     def positive_of(self, kind: NDArray[np.int8], k: int) -> tuple[NDArray[np.int64], Times]:
         """Return the rows of one kind whose amounts are positive, and these.
@@ -188,9 +201,12 @@ def sweep_costs(
     listed = kernels.Pairs(pair_start, pairs.waiting, column, since, pairs.counts_from)
     waiting_points = kernels.Waiting(index.waits_before, wait)
     is_idle, is_p2p = kind == IDLE, kind < N_P2P_KINDS
-    # kind by kind: all at once they took 500 MB of 10^8 events, most of it zeros
+    # some kinds at a time: all at once take 500 MB of 10^8 events, most of it zeros
+    n_kinds = max(1, min(kinds.size, COSTS // (wait.itemsize * (wait.size + n + 1))))
+    costs = kernels.Costs(
+        np.zeros((wait.size, n_kinds), dtype), np.zeros((n, n_kinds), dtype), np.zeros(wait.size, dtype)
+    )
     shares: list[Amounts] = []
-    costs = kernels.Costs(np.zeros(wait.size, dtype), np.zeros(n, dtype), np.zeros(wait.size, dtype))
     if not quirks.rounds_seconds:
         amount = np.where(is_idle, sides.others * (sides.total + sides.waited), pairs.wait)
         total, lost = sides.total, sides.lost
@@ -200,9 +216,9 @@ def sweep_costs(
         most = int((index.waits_before[pairs.cause] - first).max(initial=0)) + 1
         del first
         charged, scratch = np.zeros(n, np.int64), np.zeros((4, most), np.int64)
-        for k in range(kinds.size):
+        for k in range(0, kinds.size, n_kinds):
             kernels.divide_costs(k, ordered, listed, total, amount, waiting_points, n_p2p, costs, charged, *scratch)
-            shares.append(_taken(costs))
+            shares += _taken(costs, kinds.size - k)
         indirect = Amounts.of(np.where(is_p2p, pairs.wait - charged, 0))
         return Factors(charged, kinds, shares, indirect, costs.propagated, lost, n_forced)
 
@@ -214,17 +230,17 @@ def sweep_costs(
     scale = np.where(whole > 0, np.where(is_idle, sides.others, scale), 0.0)
     ends = np.flatnonzero((kinds == DELAYS.index("thread_barrier")) & quirks.ends_costs_at_barriers)
     thread_kind = int(ends[0]) if ends.size else -1
-    for k in range(kinds.size):
+    for k in range(0, kinds.size, n_kinds):
         kernels.scale_costs(k, ordered, listed, scale, whole, sides.waited, waiting_points, n_p2p, thread_kind, costs)
-        shares.append(_taken(costs))
+        shares += _taken(costs, kinds.size - k)
     indirect = Amounts.of(np.where(is_p2p, scale * sides.waited, 0.0))
     return Factors(scale, kinds, shares, indirect, costs.propagated, sides.lost, n_forced)
 
 
-def _taken(costs: kernels.Costs) -> Amounts:
-    """Return the shares of pairs in the costs of a kind, most of which are zero; what held them is zero again."""
-    found = Amounts.of(costs.shares)
-    costs.shares[found.row] = 0
+def _taken(costs: kernels.Costs, n_kinds: int) -> list[Amounts]:
+    """Return the shares of pairs in the costs of the first kinds, most of which are zero; what held them is zero again."""
+    found = [Amounts.of(column) for column in costs.shares.T[:n_kinds]]
+    costs.shares[:] = 0
     costs.cost[:] = 0
     return found
 
