@@ -151,7 +151,6 @@ def analyze(
     from tracecols.cli.progress import phases as parts_of
     from tracecols.cli.sources import is_store, opened
     from tracecols.conversion import store_name
-    from tracecols.enhance.causes.charges import DIFFERENCES
     from tracecols.enhance.model import enhance
     from tracecols.enhance.periods import ask
     from tracecols.enhance.topologies import load_descriptions
@@ -213,10 +212,6 @@ def analyze(
     cube.save(output)
     click.echo(f"{output}: {cube.summary()}")
     for what, n in cube.facts["counts"].items():
-        if what.startswith(DIFFERENCES):
-            # a long list, of interest to those who compare with Scalasca
-            click.echo(f"note: {note(n, DIFFERENCES)}; tracecols info {output} lists them", err=True)
-            continue
         click.echo(f"note: {note(n, what + (f' ({NOTES[what]})' if what in NOTES else ''))}", err=True)
     if "time" in cube.cells and not quiet:
         is_terminal = sys.stdout.isatty()
