@@ -43,7 +43,7 @@ class Cells:
         """Reduce values per cell to their `sum`, `min` or `max` (`reduce_at`); an extreme may be zero."""
         key = (call_path.astype(np.int64) << 32) | location.astype(np.int64)
         is_ascending = bool((key[1:] >= key[:-1]).all())
-        if is_ascending and how == "sum" and value.dtype == np.int64:
+        if is_ascending and how == "sum" and value.dtype == np.int64 and widened(value).dtype == np.int64:
             return cls(*groups.sum_ascending(key, value))
         if is_ascending:
             # cells are neighbours
