@@ -68,7 +68,7 @@ def test_fifty_analyses__of_one_trace_hold_and_leave_nothing(budget, store, scra
     counts(trace.model)
     left = files(scratch)
     assert bool(left) == (budget < 1 << 20)
-    held = trace.model.scan_spill._budget._size
+    held = trace.model.scan_spill._budget.size
     gc.collect()
     if budget:
         # it triples the time, and where nothing fits into the budget files tell
@@ -89,7 +89,7 @@ def test_fifty_analyses__of_one_trace_hold_and_leave_nothing(budget, store, scra
     finally:
         tracemalloc.stop()
     assert files(scratch) == left
-    assert trace.model.scan_spill._budget._size == held
+    assert trace.model.scan_spill._budget.size == held
     # one analysis posts 100 kB; 45 of them may leave what Python itself keeps
     assert after - before < 100_000, after - before
     assert severities(trace.analyze()) == expected
@@ -115,7 +115,7 @@ def test_spill__gives_back_what_it_kept_beside_another(scratch, monkeypatch):
             assert [isinstance(c, spill.SpilledColumns) for c in (held, large, small)] == [False, False, True]
             assert len(files(scratch)) == 2
         assert files(scratch) == []
-        assert first._budget._size - sum(first._budget._given) == 400
+        assert first._budget.size == 400
 
 
 # -- threads -----------------------------------------------------------------------------------------------------------

@@ -188,8 +188,7 @@ class _Held:
     def take(self, size: int) -> bool:
         """Hold so many bytes more, unless that exceeds the budget."""
         with self._lock:
-            while self._given:
-                self._size -= self._given.popleft()
+            self._settle()
             fits = self._size + size <= BUDGET
             self._size += size if fits else 0
             return fits
@@ -197,6 +196,17 @@ class _Held:
     def give(self, size: int) -> None:
         """Hold so many bytes less; without the lock, since the garbage collector may run this while the same thread has it."""
         self._given.append(size)
+
+    @property
+    def size(self) -> int:
+        """Bytes that are held."""
+        with self._lock:
+            self._settle()
+            return self._size
+
+    def _settle(self) -> None:
+        while self._given:
+            self._size -= self._given.popleft()
 
 
 def _remove(path: Path) -> None:
