@@ -298,6 +298,11 @@ def test_command__writes_the_page_beside_or_where_told(cube, tmp_path, monkeypat
     assert "<title>hybrid_2x3</title>" in (tmp_path / "h.html").read_text(encoding="utf-8")
 
 
+def test_page__of_a_computed_cube_is_named_after_what_it_is_computed_from(cube, tmp_path):
+    page = tracecols.compare([cube, cube]).difference().report(tmp_path / "d.html")
+    assert "<title>difference of hybrid_2x3, hybrid_2x3</title>" in page.read_text(encoding="utf-8")
+
+
 # -- in a notebook ----------------------------------------------------------------------------------------------------
 
 

@@ -255,7 +255,12 @@ def _plain(value: Any) -> Any:
 
 def name_of(cube: Severities) -> str:
     """Return the name of the trace a cube is of; empty if it does not say."""
-    source = Path(((cube.facts.get("trace") or {}).get("source") or {}).get("path", ""))
+    return name_of_source(((cube.facts.get("trace") or {}).get("source") or {}).get("path", ""))
+
+
+def name_of_source(path: str) -> str:
+    """Return what people call a trace, by the file it was converted from: its folder if all traces of a recorder are called alike."""
+    source = Path(path)
     return source.parent.name if source.name in ("traces.otf2", "epik.elg", "epik.esd") else source.stem
 
 

@@ -13,7 +13,7 @@ from tracecols.errors import SeverityError
 from tracecols.report.viewer.container import pack
 from tracecols.report.viewer.sources import Sources
 from tracecols.severity.cube import SeverityCube
-from tracecols.severity.diagnosis import name_of
+from tracecols.severity.diagnosis import name_of, name_of_source
 from tracecols.severity.narrowed import in_words
 from tracecols.store.layout import new_file
 
@@ -30,8 +30,10 @@ def _hash(text: str) -> str:
 
 
 def title_of(cube: SeverityCube) -> str:
-    """Return the name of the trace a cube is of, and what the cube is narrowed to; or nothing."""
-    return ", ".join(filter(None, (name_of(cube), in_words(cube.facts))))
+    """Return the name of the trace a cube is of, or those of the traces it is computed from, and what it is narrowed to; or nothing."""
+    of = ", ".join(map(name_of_source, cube.facts.get("of", ())))
+    name = f"{cube.facts['operation']} of {of}" if of and "operation" in cube.facts else name_of(cube)
+    return ", ".join(filter(None, (name, in_words(cube.facts))))
 
 
 def write_page(
