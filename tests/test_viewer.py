@@ -818,6 +818,7 @@ def test_save__makes_pictures_of_all_rows_of_a_tree(browser, tmp_path):
     report.page.get_by_role("button", name="Open all").nth(1).click()
     scroller = report.pane("calls").locator(".tc-scroll")
     scroller.evaluate("(e) => e.scrollTo(0, 480)")
+    report.settle()
     on_screen = report.pane("calls").locator(".tc-row").count()
     picture = ElementTree.parse(saved(report, "calls", "SVG", tmp_path)).getroot()
     n = report.view("view.model.trees.calls.rows.length")
