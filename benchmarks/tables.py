@@ -133,7 +133,7 @@ def _memory_of(trace: Any, make: Callable[[], Any]) -> str:
     before = held()
     reset_peak()
     frame = make()
-    most, n = peak(), sum(frame[c].to_numpy().nbytes for c in frame)
+    most, n = peak(), int(frame.memory_usage(index=False).sum())
     found = f"{len(frame):,} rows, frame {n / 1e9:.2f} GB"
     return found if before is None else f"{found}; beyond the scan {(most - before) / n:.2f} times as much"
 

@@ -12,7 +12,7 @@ from offload_program import small
 import tracecols
 from tracecols.cli import group
 from tracecols.errors import AnalysisError, StoreError, TracecolsError
-from tracecols.readable import ENUMERATIONS, may_be_null, n_readable, readable_names
+from tracecols.readable import ENUMERATIONS, may_be_null, n_readable, named_rows, readable_names
 from tracecols.schema import DEFINITIONS, SIDE_TABLES, compound
 from tracecols.schema.causes import WAITS
 
@@ -307,3 +307,13 @@ def test_import__loads_neither_pandas_nor_matplotlib():
 
     code = "import sys, tracecols; print([m for m in ('pandas', 'pyarrow', 'numba', 'matplotlib') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_named_rows__have_the_names_that_occur_in_codes_of_few_bytes(dtype):
+    found = named_rows(np.array(["a", "b", "a", "c"], object), np.array([3, -1, 2, 0], dtype))
+    assert found.codes.tolist() == [1, -1, 0, 0] and found.categories.tolist() == ["a", "c"]
+    assert found.codes.dtype == np.int8
+    many = named_rows(np.array([str(i) for i in range(300)], object), np.arange(300).astype(dtype))
+    assert many.codes.dtype == np.int16 and many.tolist() == [str(i) for i in range(300)]
+    assert named_rows(np.array([], object), np.array([-1, -1], dtype)).isna().all()

@@ -134,6 +134,28 @@ def nullable(values: NDArray[Any], mask: NDArray[np.bool_]) -> pd.api.extensions
     return pd.arrays.IntegerArray(np.ascontiguousarray(values), np.asarray(mask, bool))
 
 
+def named_rows(names: NDArray[np.object_], rows: NDArray[Any]) -> pd.Categorical:
+    """Return the names of rows as categories, those that occur in the order of their rows; null for -1.
+
+    Codes are made in the type that pandas holds them in, since a table may have many rows: one byte each for less than 128 names.
+
+    Parameters
+    ----------
+    names : (n_names,) object
+        Text of every row; some may be the same.
+    rows : (n,) int
+        From -1 to `n_names` - 1.
+    """
+    occurs = np.zeros(names.size + 1, bool)
+    occurs[rows] = True
+    found = np.flatnonzero(occurs[:-1])
+    numbers, unique = pd.factorize(names[found])
+    # the last one stands for null
+    codes = np.full(names.size + 1, -1, np.min_scalar_type(-max(unique.size, 1)))
+    codes[found] = numbers
+    return pd.Categorical.from_codes(codes[rows], categories=unique)
+
+
 class Readable:
     """What the integers in the tables of a trace mean.
 
@@ -199,8 +221,7 @@ class Readable:
         if table == "regions":
             # the artificial ones stand behind those that are recorded
             names = self._facts().regions.name
-        numbers, unique = pd.factorize(names)
-        return pd.Categorical.from_codes(np.append(numbers, -1)[rows], categories=unique).remove_unused_categories()
+        return named_rows(names, rows)
 
     def paths(self, call_paths: NDArray[Any], *, or_numbers: bool = False) -> pd.Categorical:
         """Return call paths as text, -1 for null; only those that occur are written out.
@@ -214,21 +235,17 @@ class Readable:
         """
         facts = self._facts()
         tree = facts.call_paths
-        number = np.zeros(len(tree) + 1, np.int64)
-        number[call_paths] = 1
-        # the last one stands for none
-        number[-1] = 0
-        found = np.flatnonzero(number).tolist()
+        occurs = np.zeros(len(tree) + 1, bool)
+        occurs[call_paths] = True
+        found = np.flatnonzero(occurs[:-1]).tolist()
+        texts = np.full(len(tree), None, object)
         try:
-            paths = tree.paths_of(facts.regions.name, found)
+            texts[found] = tree.paths_of(facts.regions.name, found)
         except AnalysisError:
             if not or_numbers:
                 raise
-            paths = [f".../{facts.regions.name[tree.region[i]]} (call path {i})" for i in found]
-        numbers, unique = pd.factorize(np.array([*paths, None], object)[:-1])
-        number[number > 0] = numbers
-        number[-1] = -1
-        return pd.Categorical.from_codes(number[call_paths], categories=unique)
+            texts[found] = [f".../{facts.regions.name[tree.region[i]]} (call path {i})" for i in found]
+        return named_rows(texts, call_paths)
 
     def columns(self, table: Table, column: Callable[[str], NDArray[Any]]) -> dict[str, dict[str, Any]]:
         """Say for people what the columns of a table hold.
@@ -265,11 +282,9 @@ class Readable:
             found = (self.named(values, c.target),)
         elif (table.name, c.name) in ENUMERATIONS:
             known = ENUMERATIONS[table.name, c.name]
-            codes = np.where((values >= 0) & (values < len(known)), values.astype(np.int64), -1)
-            # some names are those of several numbers
-            numbers, unique = pd.factorize(np.array(known, object))
-            named = pd.Categorical.from_codes(np.append(numbers, -1)[codes], categories=unique)
-            found = (named.remove_unused_categories(),)
+            if values.size and not (values.min() >= -1 and values.max() < len(known)):
+                values = np.where((values >= 0) & (values < len(known)), values.astype(np.int64), -1)
+            found = (named_rows(np.array(known, object), values),)
         else:
             found = (self.duration(values) if c.is_duration else self.seconds(values),)
         return dict(zip(names, found, strict=True))
