@@ -314,11 +314,12 @@ def charge_call_paths(location, first, stop, call_path, time, sums, is_met, met,
     first, stop : (n,) int64
         The call paths of each pair.
     call_path : (any,) int32
+        -1 null.
     time : (n_times,) float64 or int64
         Of the call paths of one pair after the other.
-    sums : (n_call_paths,) as `time`
-        Zeros.
-    is_met, met : (n_call_paths,) bool, int32
+    sums : (n_call_paths + 1,) as `time`
+        Zeros; the last one, which is that at -1, is for null.
+    is_met, met : (n_call_paths + 1,) bool, int32
         False; scratch.
     charged : Charged, written
 

@@ -451,6 +451,18 @@ def test_divide_amounts__gives_whole_shares_by_the_largest_remainder(amounts):
         assert share.tolist() == expected
 
 
+def test_charge_call_paths__keeps_null_apart_from_the_last_call_path():
+    location, first, stop = np.array([0, 0, 2], np.int32), np.array([0, 2, 1]), np.array([2, 3, 3])
+    call_path, time = np.array([1, -1, 1], np.int32), np.array([5, 7, -5, 3, 4])
+    for kernel in (causes.charge_call_paths, causes.charge_call_paths.py_func):
+        charged = causes.Charged(np.zeros(6, np.int32), np.zeros(6, np.int32), np.zeros(6, np.int64))
+        scratch = np.zeros(3, np.int64), np.zeros(3, bool), np.zeros(3, np.int32)
+        n = kernel(location, first, stop, call_path, time, *scratch, charged)
+        # what comes to zero is no charge
+        assert [column[:n].tolist() for column in charged] == [[-1, -1, 1], [0, 2, 2], [7, 3, 4]]
+        assert not scratch[0].any() and not scratch[1].any()
+
+
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 9)), max_size=30))
 def test_choose_causes__takes_the_longest_wait_then_the_lowest_cause_then_the_first(pairs):

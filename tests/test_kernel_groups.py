@@ -8,7 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import groups as oracle
 
-from tracecols.enhance.grouping import combine, join_occurrences, lookup, occurrence, pair_nested, pair_with_previous
+from tracecols.enhance.grouping import (
+    combine,
+    join_occurrences,
+    lookup,
+    occurrence,
+    pair_nested,
+    pair_with_previous,
+    ranges,
+)
 from tracecols.kernels import groups
 
 FEW = st.integers(-3, 3)
@@ -29,6 +37,28 @@ def test_number_groups__is_by_first_appearance(compiled, keys):
             patch.setattr(groups, name, getattr(groups, name).py_func)
         group, first = groups.number_groups(array(keys))
     assert (group.tolist(), first.tolist()) == oracle.number(keys)
+
+
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
+@settings(max_examples=100, deadline=None)
+@given(pairs=st.lists(st.tuples(FEW, st.integers(-2, 2)), max_size=30))
+def test_sum_ascending__has_the_sums_that_are_not_zero(compiled, pairs):
+    pairs = sorted(pairs, key=lambda pair: pair[0])
+    expected = {}
+    for key, value in pairs:
+        expected[key] = expected.get(key, 0) + value
+    with pytest.MonkeyPatch.context() as patch:
+        if not compiled:
+            patch.setattr(groups, "add_neighbours", groups.add_neighbours.py_func)
+        keys, sums = groups.sum_ascending(array([k for k, _ in pairs]), array([v for _, v in pairs]))
+    assert dict(zip(keys.tolist(), sums.tolist(), strict=True)) == {k: v for k, v in expected.items() if v}
+    assert keys.tolist() == sorted(keys.tolist())
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 4)), max_size=10))
+def test_ranges__stand_one_after_the_other(pairs):
+    first, size = (array([pair[i] for pair in pairs]) for i in (0, 1))
+    assert ranges(first, size).tolist() == [k for a, n in pairs for k in range(a, a + n)]
 
 
 @pytest.mark.slow

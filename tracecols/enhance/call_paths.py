@@ -20,7 +20,7 @@ from tracecols.enhance.scan import FOREIGN, LocationScan
 from tracecols.errors import AnalysisError
 from tracecols.kernels import stacks, trees
 
-DENSE = 16
+TABLE_SIZE = 16
 """Call paths in phases are found in a table where it has at most so many entries for each of them; 8 B each."""
 
 MOST_LABELS = 1 << 25
@@ -211,7 +211,7 @@ class PeriodCallPaths(CallPaths):
         return pick(self.label_path, labels).astype(np.int64)
 
     def label(self, path: NDArray[np.signedinteger[Any]], period: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
-        """Return call paths of the whole time in some periods, or outside of all where they do not occur there; (n,) int64.
+        """Return call paths of the whole time in some periods, or outside of all where they do not occur there; null stays; (n,) int64.
 
         Parameters
         ----------
@@ -219,13 +219,13 @@ class PeriodCallPaths(CallPaths):
         """
         n = len(self.all_periods)
         key = (period.astype(np.int64) + 1) * n + path
-        if not self.key.size:
-            return key
         if (places := self._places) is not None:
-            return places[key]
-        at = np.minimum(np.searchsorted(self.key, key), self.key.size - 1)
-        # all occur outside, and those are the first
-        return np.where(self.key[at] == key, at, path)
+            key = places[key]
+        elif self.key.size:
+            at = np.minimum(np.searchsorted(self.key, key), self.key.size - 1)
+            # all occur outside, and those are the first
+            key = np.where(self.key[at] == key, at, path)
+        return np.where(path >= 0, key, -1)
 
     @cached_property
     def _places(self) -> NDArray[np.int64] | None:
@@ -235,9 +235,9 @@ class PeriodCallPaths(CallPaths):
         """
         n = len(self.all_periods)
         n_keys = (int(self.period.max(initial=-1)) + 2) * n
-        if n_keys > DENSE * self.key.size:
+        if n_keys > TABLE_SIZE * self.key.size:
             return None
-        places = np.resize(np.arange(n), n_keys)
+        places = np.tile(np.arange(n), n_keys // n) if n else np.zeros(0, np.int64)
         places[self.key] = np.arange(self.key.size)
         return places
 

@@ -95,6 +95,18 @@ def number_chronologically(
     return position[group], first[order]
 
 
+def ranges(first: NDArray[np.signedinteger[Any]], size: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
+    """Return the numbers of some ranges, one range after the other; (sum of sizes,) int64.
+
+    Parameters
+    ----------
+    first, size : (n,) int
+        Where each begins, and how many numbers it has.
+    """
+    end = np.cumsum(size)
+    return np.arange(int(end[-1]) if end.size else 0) + np.repeat(first - (end - size), size)
+
+
 def occurrence(key: NDArray[np.int64]) -> NDArray[np.int64]:
     """Number the elements of each group in order: 0 for the first with its key, 1 for the second, ...
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.columns import Columns, ColumnSource, pick
-from tracecols.enhance.grouping import mask_of, pair_nested
+from tracecols.enhance.grouping import mask_of, pair_nested, ranges
 from tracecols.enhance.locations import Locations
 from tracecols.enhance.order import EventOrder
 from tracecols.enhance.periods import WHOLE, Divider
@@ -365,7 +365,7 @@ class LocationScan:
             if of.size:
                 n = n[of]
                 k = np.repeat(np.arange(of.size), n)
-                tied = base + np.repeat(bound[of] - (np.cumsum(n) - n), n) + np.arange(k.size)
+                tied = base + ranges(bound[of], n)
                 before = self.order.tie_order(tied) < self.order.tie_order(row[of])[k]
                 bound[of] += np.bincount(k[before], minlength=of.size)
             bounds[low:high] = np.where(row >= 0, base + bound, np.iinfo(np.int64).max)

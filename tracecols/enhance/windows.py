@@ -23,6 +23,7 @@ from tracecols.enhance.grouping import (
     number,
     occurrence,
     pair_with_previous,
+    ranges,
 )
 from tracecols.enhance.instances import CallInstances, attributed_events
 from tracecols.enhance.scan import LocationScan
@@ -400,9 +401,7 @@ def _meet(
         """Return for every epoch and member of its group the epoch and the member's process."""
         group = e.group[sync[of]].astype(np.int64)
         n = np.where(group >= 0, sizes[group], 0)
-        ends = np.cumsum(n)
-        within = np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - n, n)
-        at = np.repeat(starts[np.where(group >= 0, group, 0)], n) + within
+        at = ranges(starts[np.where(group >= 0, group, 0)], n)
         return np.repeat(np.arange(of.size), n), pick(facts.process, flat[at]).astype(np.int64)
 
     access, target = partners(start)
@@ -457,9 +456,7 @@ def _held(
             first = np.searchsorted(-epoch[order], -access)
             n = np.searchsorted(-epoch[order], -access, "right") - first
             row = np.repeat(np.arange(access.size), n)
-            ends = np.cumsum(n)
-            at = order[np.repeat(first, n) + np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - n, n)]
-            at = call[at]
+            at = call[order[ranges(first, n)]]
             going_on = (calls.enter_time[at] <= posted[row]) & (posted[row] <= calls.exit_time[at])
             hold(what, row[going_on], calls.enter_time[at[going_on]], calls.call_path[at[going_on]])
         else:

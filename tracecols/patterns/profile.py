@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.call_paths import outermost_openmp
 from tracecols.enhance.causes.quirks import NONE, OF_SCALASCA
+from tracecols.enhance.grouping import ranges
 from tracecols.enhance.locations import PIECE
 from tracecols.enhance.model import Model
 from tracecols.enhance.regions import Regions
@@ -180,8 +181,7 @@ def for_every_worker(model: Model, cells: Cells) -> Cells:
     first = np.searchsorted(master[workers], np.arange(model.n_locations))
     count = np.searchsorted(master[workers], np.arange(model.n_locations), "right") - first
     n = count[cells.location]
-    ends = np.cumsum(n)
-    at = np.repeat(first[cells.location], n) + np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - n, n)
+    at = ranges(first[cells.location], n)
     return Cells.sum(np.repeat(cells.call_path, n), workers[at], np.repeat(cells.value, n))
 
 

@@ -18,7 +18,8 @@ from tracecols.enhance.causes.shares import add_up, divide_some_ticks, divide_ti
 from tracecols.enhance.causes.sweep import Factors, Path
 from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.facts import Facts
-from tracecols.enhance.grouping import combine, number
+from tracecols.enhance.grouping import combine, number, ranges
+from tracecols.kernels import arrays
 from tracecols.kernels import causes as kernels
 from tracecols.quantities import counted
 from tracecols.schema import Table
@@ -111,8 +112,9 @@ def _delay_costs(
         size = np.maximum(size, 1)
     end = np.cumsum(size)
     parts = None if arising is None else arising.of_delays(np.repeat(np.arange(pair.size), size), call_path)
-    n_paths = len(facts.call_paths.whole)
-    scratch = np.zeros(n_paths, time.dtype), np.zeros(n_paths, bool), np.empty(n_paths, np.int32)
+    # one for each call path, and one for null
+    n_sums = len(facts.call_paths.whole) + 1
+    scratch = np.zeros(n_sums, time.dtype), np.zeros(n_sums, bool), np.empty(n_sums, np.int32)
     short = factors.scale[pair]
     names = [DELAY_IDS[DELAYS[k]] for k in factors.kinds.tolist()]
     of_kind = [np.flatnonzero((kind == k) & (short != 0)) for k in factors.kinds.tolist()]
@@ -122,28 +124,20 @@ def _delay_costs(
     for name, chosen, amount in charges:
         if not chosen.size:
             continue
-        first, stop, here = end[chosen] - size[chosen], end[chosen], location[chosen]
+        stop, n, here = end[chosen], size[chosen], location[chosen]
+        first = stop - n
         if quirks.rounds_seconds:
-            value = np.repeat(amount, stop - first) * time[_ranges(first, stop)]
+            value = np.repeat(amount, n) * time[ranges(first, n)]
         else:
             value = divide_some_ticks(amount, first, stop, time)
         if parts is not None:
-            of = _ranges(first, stop)
-            weights.append(parts.weigh(CHARGED.index(name), of, value, np.repeat(here, stop - first)))
-        room = min(value.size, (1 + int(np.count_nonzero(np.diff(here)))) * n_paths)
+            weights.append(parts.weigh(CHARGED.index(name), ranges(first, n), value, np.repeat(here, n)))
+        room = min(value.size, (1 + int(np.count_nonzero(np.diff(here)))) * n_sums)
         charged = kernels.Charged(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, time.dtype))
-        n = kernels.charge_call_paths(here, first, stop, call_path, value, *scratch, charged)
-        rows.append(
-            (CHARGED.index(name), charged.call_path[:n].copy(), charged.location[:n].copy(), charged.time[:n].copy())
-        )
+        n_charged = kernels.charge_call_paths(here, first, stop, call_path, value, *scratch, charged)
+        found = arrays.first(charged, n_charged)
+        rows.append((CHARGED.index(name), found.call_path.copy(), found.location.copy(), found.time.copy()))
     return rows
-
-
-def _ranges(first: NDArray[np.int64], stop: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the numbers of some ranges, one after the other; int64."""
-    size = stop - first
-    end = np.cumsum(size)
-    return np.arange(int(size.sum())) + np.repeat(stop - end, size)
 
 
 def _shares_of_rows(amount: NDArray[np.int64], weights: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -360,8 +354,7 @@ def _impacts(
     cpus = np.flatnonzero(facts.locations.is_cpu)
     for here in np.array_split(cpus, max(-(-cpus.size * n // DENSE), 1)):
         size = bounds[here + 1] - bounds[here]
-        row = np.repeat(np.arange(here.size), size)
-        mine = np.repeat(bounds[here] - (np.cumsum(size) - size), size) + np.arange(row.size)
+        row, mine = np.repeat(np.arange(here.size), size), ranges(bounds[here], size)
         spent = np.zeros((here.size, n), value.dtype)
         spent[row, call_path[mine]] = time[mine]
         n_everywhere += int((~((spent <= 0) & (on_path != 0)).any(1)).sum())

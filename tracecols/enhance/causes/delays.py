@@ -15,7 +15,7 @@ from tracecols.enhance.causes.quirks import Quirks
 from tracecols.enhance.causes.segments import Segments, TimeMaps, sum_intervals, with_room
 from tracecols.enhance.columns import Columns, ColumnSource, CompoundTable, pick
 from tracecols.enhance.facts import Facts
-from tracecols.enhance.grouping import lookup
+from tracecols.enhance.grouping import lookup, ranges
 from tracecols.enhance.partitions import Division
 from tracecols.enhance.spill import Spill, keep
 from tracecols.kernels import causes as kernels
@@ -304,7 +304,7 @@ def _alternating(
     call_path, time = np.empty(int(end[-1]), np.int32), np.empty(int(end[-1]), a.time.dtype)
     for of, maps in ((whole, a), (rest, b)):
         n = maps.end - maps.start
-        at = np.repeat(end[of] - n - maps.start, n) + np.arange(maps.time.size)
+        at = ranges(end[of] - n, n)
         call_path[at], time[at] = maps.call_path, maps.time
     return TimeMaps(end, call_path, time)
 

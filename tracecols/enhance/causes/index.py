@@ -12,6 +12,7 @@ from tracecols.enhance.causes.pairs import location_starts
 from tracecols.enhance.causes.points import Times, number_type
 from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.facts import Facts
+from tracecols.enhance.grouping import ranges
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,10 +67,8 @@ class PointIndex:
 
 def _slices(start: NDArray[np.int64], members: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the numbers from the start of each member to that of the next one."""
-    size = start[1:][members] - start[:-1][members]
-    behind = np.cumsum(size)
-    total = int(behind[-1]) if behind.size else 0
-    return np.arange(total) + np.repeat(start[:-1][members] - (behind - size), size)
+    first = start[:-1][members]
+    return ranges(first, start[1:][members] - first)
 
 
 def index_points(facts: Facts, points: CompoundTable, pairs: CompoundTable) -> PointIndex:

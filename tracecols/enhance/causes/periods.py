@@ -24,7 +24,7 @@ from tracecols.enhance.causes.shares import add_up, divide_ticks
 from tracecols.enhance.causes.sweep import Factors, Path
 from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.facts import Facts
-from tracecols.enhance.grouping import combine, lookup, number
+from tracecols.enhance.grouping import combine, lookup, number, ranges
 from tracecols.kernels import arrays
 from tracecols.kernels import edges as kernels
 from tracecols.kernels import segments as collecting
@@ -138,8 +138,7 @@ class PeriodTimes:
         label[end[alone] - 1] = otherwise[alone]
         several = many[found > 0]
         n = found[found > 0]
-        of = np.repeat(at[found > 0] + n - np.cumsum(n), n) + np.arange(int(n.sum()))
-        into = np.repeat(end[several] - np.cumsum(n), n) + np.arange(of.size)
+        of, into = ranges(at[found > 0], n), ranges(end[several] - n, n)
         label[into] = labels.label(np.repeat(path[several], n), self.of_period[of])
         weight[into] = self.ticks[of]
         return Parts(end, label, weight)
@@ -172,8 +171,7 @@ class Parts:
         amount, location : (n_chosen,)
         """
         n = np.diff(self.end, prepend=0)[chosen]
-        end = np.cumsum(n)
-        of = np.repeat(self.end[chosen] - end, n) + np.arange(int(n.sum()))
+        end, of = np.cumsum(n), ranges(self.end[chosen] - n, n)
         label, where = self.label[of], np.repeat(location, n)
         share = _divided(amount, end, self.weight[of])
         group, first = number(combine(label, where))
