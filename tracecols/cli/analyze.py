@@ -147,7 +147,7 @@ def analyze(
       {"name": "grid", "sizes": [2, 2], "coordinates": [[0, 0], [1, 0], [0, 1], [1, 1]]}
     """
     from tracecols.cli.diagnose import print_diagnosis
-    from tracecols.cli.progress import SCAN, progress
+    from tracecols.cli.progress import SCAN, compiling_ahead, progress
     from tracecols.cli.progress import phases as parts_of
     from tracecols.cli.sources import is_store, opened
     from tracecols.conversion import store_name
@@ -190,6 +190,7 @@ def analyze(
     check_output(output, facts, force=force)
     sees = {"the store": Store(source).path} if is_store(source) else {}
     with ExitStack() as stack:
+        stack.enter_context(compiling_ahead(n_jobs(jobs)))
         workers = stack.enter_context(asked.opened(jobs, source if sees else output, sees))
         store = stack.enter_context(opened(source, jobs, workers))
         is_slice = choice.start is not None or choice.stop is not None

@@ -45,11 +45,12 @@ def convert(
 
     With --workers, --scheduler or --scheduler-file (extra dask) processes of their own do the work, also on other machines.
     """
-    from tracecols.cli.progress import progress
+    from tracecols.cli.progress import compiling_ahead, progress
     from tracecols.clocks.correction import as_bounds
     from tracecols.conversion import convert as run
     from tracecols.conversion import convert_with, store_name
     from tracecols.converters.registry import find_anchor
+    from tracecols.jobs import n_jobs
     from tracecols.report.info import fate
     from tracecols.scratch import temporary_folder
     from tracecols.store import Store
@@ -64,6 +65,7 @@ def convert(
     anchor = find_anchor(source)
     path = store_name(source) if output is None else output
     with ExitStack() as stack:
+        stack.enter_context(compiling_ahead(n_jobs(jobs)))
         recorded = stack.enter_context(temporary_folder()) / "recorded.trace" if correct_clocks else path
         with asked.opened(jobs, recorded, {"the archive": anchor}) as workers, progress("converting") as report:
             if workers is None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from subprocess import Popen
 from threading import Lock
 from typing import Any
 
@@ -67,6 +68,35 @@ def told_of_compiling(tell: Callable[[bool], None]) -> Iterator[None]:
 
     with event.install_listener("numba:compile", Listener()):
         yield
+
+
+@contextmanager
+def compiling_ahead(jobs: int) -> Iterator[None]:
+    """Let other processes compile the kernels of an analysis from when this one has to compile any, and end them with the context.
+
+    Parameters
+    ----------
+    jobs : int
+        Threads of the command; each but one stands for a process.
+    """
+    from tracecols.kernels import ahead
+
+    processes: list[Popen[bytes]] = []
+
+    def tell(is_compiling: bool) -> None:
+        if is_compiling and not processes:
+            # without them this process compiles all by itself
+            with suppress(OSError):
+                processes.extend(ahead.start(jobs - 1))
+
+    with told_of_compiling(tell):
+        try:
+            yield
+        finally:
+            for process in processes:
+                process.terminate()
+            for process in processes:
+                process.wait()
 
 
 @contextmanager

@@ -1,0 +1,108 @@
+"""Kernels that other processes compile while a command works (`tracecols.kernels.ahead`)."""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+import time
+
+import numba
+import pytest
+
+from tracecols.cli.progress import compiling_ahead
+from tracecols.kernels import ahead
+
+LISTED = json.loads(ahead.LIST.read_text())
+
+
+def python(code, **environment):
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def plus_one(x):
+    return x + 1
+
+
+class Process:
+    """What `Popen` returns, as far as `compiling_ahead` uses it."""
+
+    def __init__(self):
+        self.asked = []
+
+    def terminate(self):
+        self.asked.append("terminate")
+
+    def wait(self):
+        self.asked.append("wait")
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Return the processes that are started instead of real ones, a list for each call."""
+    calls = []
+
+    def start(n):
+        calls.append([Process() for _ in range(n)])
+        return calls[-1]
+
+    monkeypatch.setattr(ahead, "start", start)
+    return calls
+
+
+@pytest.mark.parametrize("module,name,arguments", LISTED, ids=[f"{k}-{row[1]}" for k, row in enumerate(LISTED)])
+def test_listed_types__are_described_as_they_are_made(module, name, arguments):
+    assert hasattr(getattr(importlib.import_module(module), name), "py_func")
+    assert [ahead.described(ahead.numba_type(a)) for a in arguments] == arguments
+
+
+@pytest.mark.slow
+def test_listed_kernels__are_those_an_analysis_calls(data):
+    """Where it fails, `python -m benchmarks.first_run --write tests/data/hybrid_2x3` makes the list anew."""
+    code = f"import json\nfrom pathlib import Path\nfrom benchmarks.first_run import called\nprint(json.dumps(called(Path({str(data / 'hybrid_2x3')!r}))))"
+    assert json.loads(python(code).splitlines()[-1]) == LISTED
+
+
+@pytest.mark.slow
+def test_compile_share__leaves_on_disk_what_a_call_finds(tmp_path):
+    n = len(LISTED)
+    assert LISTED[0][1] == "find_range"
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    # the last share is the first kernel of the list
+    python(f"from tracecols.kernels import ahead\nahead.main(['{n - 1}', '{n}'])", **cache)
+    call = "import numpy as np\nfrom tracecols.kernels.groups import find_range\nfind_range(np.zeros(3, np.int64))\nprint(sum(find_range.stats.cache_hits.values()))"
+    assert python(call, **cache) == "1\n"
+
+
+def test_compiling_ahead__starts_processes_with_the_first_kernel_that_is_compiled_and_ends_them(started):
+    with compiling_ahead(3):
+        assert not started
+        numba.njit(plus_one)(1)
+        numba.njit(plus_one)(1.5)
+        assert [len(processes) for processes in started] == [2]
+    assert [process.asked for process in started[0]] == [["terminate", "wait"]] * 2
+
+
+def test_compiling_ahead__starts_none_where_no_kernel_is_compiled(started):
+    with compiling_ahead(3):
+        pass
+    assert not started
+
+
+def test_compiling_ahead__ends_processes_when_the_command_fails(started):
+    with pytest.raises(ValueError, match="damaged"), compiling_ahead(2):
+        numba.njit(plus_one)(True)
+        raise ValueError("damaged")
+    assert started[0][0].asked == ["terminate", "wait"]
+
+
+def test_start__makes_processes_that_can_be_ended():
+    [process] = ahead.start(1)
+    time.sleep(0.05)
+    process.terminate()
+    assert process.wait(10) != 0
+    assert not ahead.start(0)
