@@ -16,7 +16,7 @@ from small_cubes import ODD_NAMES, small_cube
 import tracecols
 from tracecols.cli import group
 from tracecols.errors import SeverityError
-from tracecols.report.diagnosis import HEIGHT, WIDTH, details, fitted
+from tracecols.report.diagnosis import HEIGHT, WIDTH, details, fitted, payers, percent
 from tracecols.schema.kinds import EventKind
 from tracecols.severity import Cells, diagnosis, focus
 from tracecols.severity.axes import CallAxis
@@ -304,6 +304,30 @@ def test_diagnosis__tells_who_causes_what(traces):
     serial = next(f for f in cube.diagnosis(100).findings if "computes alone" in f.title)
     assert serial.cause.location.endswith("thread 0")
     assert all(not p.location.endswith("thread 0") for p in serial.paid_by)
+
+
+@pytest.mark.parametrize(
+    "parts,paying,told",
+    [
+        ([30, 1, 0, 69], 3, "rank 3 (69%), rank 0 (30%), rank 1 (1%)"),
+        # 1,000 of which none has half a percent, and those that have much less than others
+        ([10] * 1000, 1000, "1,000 locations, all alike"),
+        ([30] + [10] * 999 + [1] * 50, 1000, "rank 0 (<1%), rank 1 (<1%), rank 2 (<1%), and 997 more"),
+        # few have most of it
+        ([3000] * 2 + [1] * 1000, 2, "rank 0 (43%), rank 1 (43%)"),
+    ],
+)
+def test_findings__name_who_pays_of_however_many(parts, paying, told):
+    cube = small_cube(
+        {
+            "time": {("main", i, 0): 1 for i in range(len(parts))},
+            "mpi": {("main", i, 0): n for i, n in enumerate(parts)},
+        }
+    )
+    own = cube.cells["mpi"]
+    (found,) = diagnosis._finding(cube, "mpi", "MPI", own, float(sum(parts)) * cube.scale("mpi"), "", None)
+    assert (found.n_paying, payers(found)) == (paying, told)
+    assert percent(0.0049) == "<1%" and percent(0.0051) == "1%"
 
 
 def test_diagnosis__of_a_narrowed_cube_is_about_what_was_asked_for(traces):

@@ -166,10 +166,15 @@ def headline(d: Diagnosis) -> str:
     return f"Nothing {'of what is looked at ' * bool(d.narrowed)}costs as much as 0.5 % of {of}{apart}"
 
 
+def percent(share: float) -> str:
+    """Write a share of what is there: in whole percent, `<1%` where that is none."""
+    return "<1%" if share < 0.005 else f"{share:.0%}"
+
+
 def place(where: Place, width: int, note: str = "") -> str:
     """Write a place and its share."""
     behind = f" on {where.n_call_paths:,} call paths" if where.n_call_paths > 1 else ""
-    behind += f" ({where.share:.0%}{note})"
+    behind += f" ({percent(where.share)}{note})"
     front = f"{where.location} in " if where.location else ""
     return front + fitted(where.call_path, width - len(front) - len(behind)) + behind
 
@@ -189,7 +194,7 @@ def payers(f: Finding) -> str:
     """Say which locations have a part of a finding."""
     if f.is_even:
         return f"{f.n_paying:,} locations, all alike"
-    named = ", ".join(f"{p.location} ({p.share:.0%})" for p in f.paid_by)
+    named = ", ".join(f"{p.location} ({percent(p.share)})" for p in f.paid_by)
     more = f.n_paying - len(f.paid_by)
     return named + (f", and {more:,} more" if more > 0 else "")
 

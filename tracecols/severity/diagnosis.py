@@ -119,7 +119,8 @@ class Finding:
     paid_by : tuple of Place
         The locations with the largest parts, at most three.
     n_paying : int
-        How many locations have a part.
+        How many locations have a part: half a percent; where those have less than half of all together, half of what locations with
+        any have on average.
     is_even : bool
         All of them have about the same: the largest less than 1.1 times the mean.
     cause : Place or None
@@ -484,7 +485,7 @@ def _finding(
         return
     scale = cube.scale(name)
     by_location = np.bincount(own.location, own.value, cube.system.n_locations) * scale
-    paying = np.flatnonzero(by_location > LEAST * total)
+    paying = _paying(by_location)
     order = paying[np.argsort(-by_location[paying], kind="stable")][:3]
     path, region, best = largest_places(cube, own, scale)
     yield Finding(
@@ -495,6 +496,16 @@ def _finding(
         n_paying=paying.size, is_even=bool(paying.size > 3 and by_location.max() < 1.1 * by_location[paying].mean()),
         cause=_cause(cube, causes), meanwhile=meanwhile, advice=advice, call_path=best,
     )  # fmt: skip
+
+
+def _paying(parts: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
+    """Return the locations that have a part of a finding worth telling (`Finding.n_paying`)."""
+    total = parts.sum()
+    paying = np.flatnonzero(parts > LEAST * total)
+    if parts[paying].sum() < total / 2:
+        # of many locations none may have half a percent
+        paying = np.flatnonzero(parts > parts[parts > 0].mean() / 2)
+    return paying
 
 
 def largest_places(cube: Severities, cells: Cells, scale: float) -> tuple[Place, Place, int]:
