@@ -98,7 +98,11 @@ class EventOrder:
 
     def is_listed(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether the source gives events a place of their own; (n,) bool."""
-        return np.isin(rows, self._rows) if self._rows.size else np.zeros(rows.size, bool)
+        if not self._rows.size:
+            return np.zeros(rows.size, bool)
+        at = np.minimum(np.searchsorted(self._rows, rows), self._rows.size - 1)
+        found: NDArray[np.bool_] = self._rows[at] == rows
+        return found
 
     def argsort(self, rows: NDArray[np.int64], time: NDArray[np.int64], *groups: NDArray[Any]) -> NDArray[np.int64]:
         """Sort events chronologically within groups, the first of which matters most; O(n log n)."""
