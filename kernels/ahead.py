@@ -32,9 +32,10 @@ def start(n: int) -> list[subprocess.Popen[bytes]]:
     """
     n = min(n, MOST)
     nothing = subprocess.DEVNULL
+    # -P: not what stands in the current folder under the same name
     return [
         subprocess.Popen(
-            [sys.executable, "-m", __name__, str(k), str(n)], stdin=nothing, stdout=nothing, stderr=nothing
+            [sys.executable, "-P", "-m", __name__, str(k), str(n)], stdin=nothing, stdout=nothing, stderr=nothing
         )
         for k in range(n)
     ]
