@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 
 from tracecols.kernels.kernel import kernel, part
 
+FEW = 12
+"""Shares up to which each is compared with each: no slower than passes over them, since nothing has to be predicted."""
+
 
 @kernel
 def _is_member(process, group, group_start, group_member):
@@ -172,33 +175,67 @@ def subtract_maps(start, cause_map, waiting_map, within_map, causing, waiting, k
 
 
 @part
-def _comes_first(i, j, remainder):
-    """Whether an item gets a whole unit before another: the one with the larger remainder, of equals the first."""
-    return remainder[i] > remainder[j] or (remainder[i] == remainder[j] and i < j)
+def _largest(m, n, value, pivot, spare):
+    """Return the m-th largest of n values: those that cannot be it are dropped round by round, on either side of a pivot.
+
+    Parameters
+    ----------
+    m, n : int
+    value : (any,) int64
+    pivot : int
+        Of the first round: any value; best one that is nearly the m-th largest.
+    spare : (at least n,) int64
+        Scratch.
+    """
+    for i in range(n):
+        spare[i] = value[i]
+    while n > 1:
+        above, equal = 0, 0
+        for i in range(n):
+            above += spare[i] > pivot
+            equal += spare[i] == pivot
+        if above < m <= above + equal:
+            return pivot
+        # without branches: which values stay cannot be predicted
+        kept = 0
+        if m <= above:
+            for i in range(n):
+                x = spare[i]
+                spare[kept] = x
+                kept += x > pivot
+        else:
+            for i in range(n):
+                x = spare[i]
+                spare[kept] = x
+                kept += x < pivot
+            m -= above + equal
+        n = kept
+        pivot = spare[n // 2]
+    return spare[0]
 
 
 @part
-def _choose_first(m, n, order, remainder):
-    """Put the m of n items that come first in front of the others, in any order: Hoare's selection."""
-    low, high = 0, n - 1
-    while low < high:
-        pivot = order[(low + high) // 2]
-        i, j = low, high
-        while i <= j:
-            while _comes_first(order[i], pivot, remainder):
-                i += 1
-            while _comes_first(pivot, order[j], remainder):
-                j -= 1
-            if i <= j:
-                order[i], order[j] = order[j], order[i]
-                i += 1
-                j -= 1
-        if m <= j:
-            high = j
-        elif m > i:
-            low = i
-        else:
-            return
+def _give_rest(rest, n, total, share, remainder, spare):
+    """Give one unit each to as many of n shares as there is a rest: to those with the largest remainders, of equals to the first."""
+    if n <= FEW:
+        for i in range(n):
+            before = 0
+            for j in range(n):
+                before += (remainder[j] > remainder[i]) | ((remainder[j] == remainder[i]) & (j < i))
+            share[i] += before < rest
+        return
+    # remainders lie anywhere between 0 and the sum of the weights
+    least = _largest(rest, n, remainder, total - total // n * rest, spare)
+    for i in range(n):
+        is_more = remainder[i] > least
+        share[i] += is_more
+        rest -= is_more
+    i = 0
+    while rest > 0:
+        if remainder[i] == least:
+            share[i] += 1
+            rest -= 1
+        i += 1
 
 
 @part
@@ -236,7 +273,7 @@ def _multiply_divide(a, b, c, inverse):
 
 
 @kernel
-def divide(amount, weight, start, n, share, remainder, order):
+def divide(amount, weight, start, n, share, remainder, spare):
     """Divide a whole amount into whole shares in proportion to weights, by the largest remainder; all to the first if there are none.
 
     Parameters
@@ -246,7 +283,7 @@ def divide(amount, weight, start, n, share, remainder, order):
         From `start` on the weights, which are not negative; their sum is less than 2**62.
     start, n : int
     share : (n,) int64, written
-    remainder, order : (n,) int64
+    remainder, spare : (n,) int64
         Scratch.
     """
     total = np.int64(0)
@@ -261,16 +298,13 @@ def divide(amount, weight, start, n, share, remainder, order):
     for i in range(n):
         share[i], remainder[i] = _multiply_divide(amount, weight[start + i], total, inverse)
         rest -= share[i]
-        order[i] = i
-    # fewer units than shares: those with the largest remainders get one each
+    # fewer units than shares
     if rest > 0:
-        _choose_first(rest, n, order, remainder)
-        for i in range(rest):
-            share[order[i]] += 1
+        _give_rest(rest, n, total, share, remainder, spare)
 
 
 @kernel
-def divide_amounts(amount, first, stop, weight, share, scratch, remainder, order):
+def divide_amounts(amount, first, stop, weight, share, scratch, remainder, spare):
     """Divide whole amounts into whole shares in proportion to weights, each by the largest remainder.
 
     Parameters
@@ -282,14 +316,14 @@ def divide_amounts(amount, first, stop, weight, share, scratch, remainder, order
         Not negative; where all are 0 the first gets everything.
     share : (n_shares,) int64, written
         Of one amount after the other.
-    scratch, remainder, order : (at least the weights of one,) int64
+    scratch, remainder, spare : (at least the weights of one,) int64
         Scratch.
     """
     filled = np.int64(0)
     for i in range(amount.size):
         n = stop[i] - first[i]
         if n > 0:
-            divide(amount[i], weight, first[i], n, scratch, remainder, order)
+            divide(amount[i], weight, first[i], n, scratch, remainder, spare)
             for j in range(n):
                 share[filled + j] = scratch[j]
             filled += n
@@ -517,7 +551,7 @@ def scale_costs(first_kind, ordered, pairs, pair_scale, pair_whole, pair_wait, w
 
 @kernel
 def divide_costs(
-    first_kind, ordered, pairs, pair_lost, amount, waits, p2p_kinds, costs, own, weight, portion, remainder, order
+    first_kind, ordered, pairs, pair_lost, amount, waits, p2p_kinds, costs, own, weight, portion, remainder, spare
 ):
     """Carry the costs of final waits of some kinds back through time in whole ticks, divided between the causing side and its own waits.
 
@@ -529,7 +563,7 @@ def divide_costs(
         What the causing side lost; the wait.
     own : (n_pairs,) int64, written
         What of each wait of these kinds is charged to the causing side.
-    weight, portion, remainder, order : (n,) int64
+    weight, portion, remainder, spare : (n,) int64
         Scratch: one more than wait in any interval.
     """
     pair_start, pair_waiting, pair_kind, since, counts_from = pairs
@@ -539,13 +573,18 @@ def divide_costs(
     for i in ordered:
         for p in range(pair_start[i], pair_start[i + 1]):
             kind, e = np.int64(pair_kind[p]) - first_kind, pair_waiting[p]
+            at = n_waiting[e] if e >= 0 and n_waiting[e + 1] > n_waiting[e] else np.int64(-1)
+            has_costs = 0 <= kind < n_kinds and amount[p] > 0
+            for k in range(n_kinds if at >= 0 else 0):
+                has_costs = has_costs or cost[at, k] > 0
+            if not has_costs:
+                continue
             first = n_waiting[max(since[p] + 1, counts_from[p])]
             n = n_waiting[i] - first + 1
             # nobody passes on what nothing is known to have caused: it is charged where the cause comes
             weight[0] = pair_lost[p]
             for j in range(1, n):
                 weight[j] = wait[first + j - 1]
-            at = n_waiting[e] if e >= 0 and n_waiting[e + 1] > n_waiting[e] else np.int64(-1)
             # the costs of the waiting point by kind, then its own wait
             for k in range(n_kinds + 1):
                 is_own = k == n_kinds
@@ -556,7 +595,7 @@ def divide_costs(
                     passed = cost[at, k]
                 if passed <= 0:
                     continue
-                divide(passed, weight, np.int64(0), n, portion, remainder, order)
+                divide(passed, weight, np.int64(0), n, portion, remainder, spare)
                 if is_own:
                     own[p] = portion[0]
                 else:

@@ -423,6 +423,7 @@ def test_exact__workers_are_reserved_as_long_as_their_master(stores):
             st.one_of(
                 st.lists(st.integers(0, 1 << 58), min_size=1, max_size=9),
                 st.lists(st.integers(0, 7), min_size=10, max_size=40),
+                st.lists(st.integers(0, 1 << 56), min_size=13, max_size=40),
             ),
         ),
         max_size=6,

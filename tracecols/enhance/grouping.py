@@ -164,6 +164,10 @@ class Segments:
         return np.bincount(self.group, minlength=self.n_groups)
 
 
+SPARSE = 8
+"""Of so many keys in ascending order, for each that is wanted, the wanted ones are searched; else all are numbered."""
+
+
 def lookup(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
     """Find each wanted key in `keys`; its position, or -1. Of equal keys the first.
 
@@ -172,6 +176,9 @@ def lookup(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int
     keys : (n,) int64
     wanted : (m,) int64
     """
+    if SPARSE * wanted.size < keys.size and (keys[1:] >= keys[:-1]).all():
+        at = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
+        return np.where(keys[at] == wanted, at, -1)
     group, first = groups.number_groups(np.concatenate([keys, wanted]))
     at = first[group[keys.size :]]
     return np.where(at < keys.size, at, -1)

@@ -343,7 +343,7 @@ def _intervals(
     answers = np.empty(point.size, np.int64)
     kernels.find_last_synchronisations(
         start, points.partner, groups.of_point, groups.is_listed, groups.start, groups.member,
-        np.searchsorted(point[order], np.arange(n + 1)), partner[order].astype(np.int32), np.full(n_processes, -1, np.int64),
+        np.concatenate([[0], np.cumsum(np.bincount(point, minlength=n))]).astype(np.int64), partner[order].astype(np.int32), np.full(n_processes, -1, np.int64),
         np.zeros(n_groups, np.int64), np.zeros(n_groups, np.int64), answers,
     )  # fmt: skip
     found[order] = answers

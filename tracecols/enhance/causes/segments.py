@@ -287,7 +287,7 @@ def _marks(
         # what lies before the first event is a segment of its own
         n_events = np.array([scans[i].n for i in mine.tolist()], np.int64)
         second = facts.first_rows[mine[~is_worker & (n_events > 1)]] + 1
-        second = second[lookup(row, second) < 0]
+        second = second[(lookup(row[: real.size], second) < 0) & (lookup(row[real.size :], second) < 0)]
         row = np.append(row, second)
         what, value = (
             np.append(what, np.full(second.size, kernels.CUT, np.int8)),

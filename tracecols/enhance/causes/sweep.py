@@ -197,7 +197,7 @@ def sweep_costs(
     del beginning
     sides = _sides(facts, points, pairs, index, delays, since)
     column = np.searchsorted(kinds, kind).astype(np.int8)
-    pair_start = np.searchsorted(pairs.cause, np.arange(n_points + 1, dtype=pairs.cause.dtype))
+    pair_start = np.concatenate([[0], np.cumsum(np.bincount(pairs.cause, minlength=n_points))]).astype(np.int64)
     listed = kernels.Pairs(pair_start, pairs.waiting, column, since, pairs.counts_from)
     waiting_points = kernels.Waiting(index.waits_before, wait)
     is_idle, is_p2p = kind == IDLE, kind < N_P2P_KINDS
