@@ -33,6 +33,11 @@ def first(arrays: T, n: int) -> T:
     return type(arrays)(*(a[:n] for a in _each(arrays)))
 
 
+def behind(arrays: T, n: int) -> T:
+    """Return views of the elements behind the first n."""
+    return type(arrays)(*(a[n:] for a in _each(arrays)))
+
+
 def doubled(arrays: T) -> T:
     """Return copies of twice the length, zeros behind."""
     return type(arrays)(*(np.concatenate([a, np.zeros_like(a)]) for a in _each(arrays)))
