@@ -306,7 +306,12 @@ def walk_stacks(
     scan.enter_threads()
     pool = pool or BufferPool()
     buffers = pool.take()
-    enterptr, exitptr, node = np.empty(WALKED, np.int64), np.empty(WALKED, np.int64), np.empty(WALKED, np.int32)
+    n_at_once = min(scan.n, WALKED)
+    enterptr, exitptr, node = (
+        np.empty(n_at_once, np.int64),
+        np.empty(n_at_once, np.int64),
+        np.empty(n_at_once, np.int32),
+    )
     for first in range(0, scan.n, passes.BATCH):
         columns = facts.store.read("events", location, None, first, first + passes.BATCH, checked=False)
         if not first:

@@ -44,6 +44,10 @@ GROUP = 1 << 16
 """Events of locations that one thread scans one after the other: small ones share row groups and buffers, what they found is kept
 together, and they cost less than a task each."""
 
+SMALL = 1 << 11
+"""Events of a location below which its scan takes longer in Python than in kernels (160 us, and 85 ns per event). Threads would wait
+for each other's interpreter lock: for 10,000 locations of 200 events two took 2.1 s, where one takes 1.7."""
+
 CHAIN = 64
 """Call paths that stand above those of a stack, at most: of the program and of explicit tasks."""
 
@@ -92,8 +96,22 @@ FIRST_STATE[[stacks.PERIOD, stacks.PERIOD_FRAME, stacks.TEAM_PERIOD]] = -1
 FIRST_STATE[stacks.FLUSHED], FIRST_STATE[stacks.HOME] = np.iinfo(np.int64).min, stacks.NO_PARENT
 
 
+NOTHING = np.zeros(0, np.int64)
+"""Where a location has nothing of a kind; nobody writes to it."""
+
 NO_POINTERS = arrays.zeros(stacks.Pointers, 0)
 """Where no pointer columns are asked for."""
+
+
+def tasks_of(n: int) -> stacks.Tasks:
+    """Return tasks of which none has begun."""
+    found = arrays.zeros(stacks.Tasks, n)
+    found.top[:] = found.stub[:] = -1
+    return found
+
+
+ONE_TASK = tasks_of(1)
+"""The implicit task of a location that never switches between tasks: nothing is written to it."""
 
 IN_PROGRAMS = tuple(str(int(kind)) for kind in (EventKind.THREAD_BEGIN, EventKind.PROGRAM_BEGIN))
 """Kinds of events of a program that is recorded, and whose threads are."""
@@ -298,18 +316,17 @@ class LocationScan:
         self._master, self._fork = teams.masters_of(location)
         self._forker = int(teams.forker[location])
         self._spans: ForkSpans | None = None
-        self._interval_start = self._interval_stop = self._last_join = np.zeros(0, np.int64)
+        self._interval_start = self._interval_stop = self._last_join = NOTHING
         self._n_over = 0
         self._action = FORKER_ACTION if self._forker == location else ACTION
         others = np.flatnonzero(self._master >= 0)
         self.depends = np.unique(self._master[others]) if others.size else others
-        self._parents = np.full(self._master.size, stacks.NO_PARENT, np.int64)
-        self._programs = self._parents.copy()
-        self._team_periods = np.full(self._master.size, -1, np.int64)
+        # none of them is known: NO_PARENT, and no period
+        self._parents, self._programs, self._team_periods = np.full((3, self._master.size), -1, np.int64)
         self._known = int(others[0]) if others.size else self._master.size
         self.state = FIRST_STATE.copy()
         self.first_row = first_row
-        self.published = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self.published = NOTHING, NOTHING, NOTHING
         self.first_time = self.last_time = 0
         self.program = -1
         self._buffers: ScanBuffers | None = None
@@ -318,10 +335,9 @@ class LocationScan:
         tasks = TaskEvents.of(store, location)
         self._task_slots = tasks.slot
         sites = store.read("enter_sites", location) if store.n_rows("enter_sites", location) else None
-        self._site_rows = sites["row"] - first_row if sites else np.zeros(0, np.int64)
+        self._site_rows = sites["row"] - first_row if sites else NOTHING
         self._sites = sites["call_site"] if sites else np.zeros(0, np.int32)
-        self._tasks = arrays.zeros(stacks.Tasks, tasks.n_tasks)
-        self._tasks.top[:] = self._tasks.stub[:] = -1
+        self._tasks = ONE_TASK if not tasks.slot.size else tasks_of(tasks.n_tasks)
         # whatever runs on a stream of a device is joined with the host
         flags = regions.flags | np.uint8(stacks.IS_CALL) if is_device else regions.flags
         flags = flags | divider.fits[0].astype(np.uint8) * np.uint8(stacks.IS_PHASE) if divider.fits.size else flags
@@ -366,9 +382,8 @@ class LocationScan:
 
     def _team_intervals(self, time: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Find the rows between which this thread belongs to the teams another one forks, as far as a batch tells."""
-        nothing = np.zeros(0, np.int64)
         if self._spans is None or not time.size:
-            return nothing, nothing
+            return NOTHING, NOTHING
         spans = self._spans
         base = int(self.state[stacks.ROW])
         time = self.order.times_of(base, time)
@@ -599,7 +614,7 @@ class LocationScan:
         del self._tasks, self._master, self._fork, self._parents, self._programs, self._team_periods, self.fork_rows
         del self._stop_times, self._task_slots
         self._spans = None
-        self._interval_start = self._interval_stop = self._last_join = np.zeros(0, np.int64)
+        self._interval_start = self._interval_stop = self._last_join = NOTHING
 
 
 def publish(
@@ -922,6 +937,19 @@ def group_scans(scans: list[LocationScan]) -> list[list[LocationScan]]:
     return [groups[k] for k in sorted(range(len(groups)), key=lambda k: -sizes[k])]
 
 
+def share_out(groups: list[list[LocationScan]]) -> list[list[list[LocationScan]]]:
+    """Give each group to a thread of its own, except those of locations with few events: one thread takes all of these.
+
+    Parameters
+    ----------
+    groups : list of list of LocationScan
+    """
+    is_small = [sum(scan.n for scan in group) < SMALL * len(group) for group in groups]
+    shared = [group for group, small in zip(groups, is_small, strict=True) if small]
+    alone = [[group] for group, small in zip(groups, is_small, strict=True) if not small]
+    return [shared, *alone] if shared else alone
+
+
 def scan_locations(
     store: Store,
     regions: Regions,
@@ -1022,11 +1050,16 @@ def _scan_wave(
     scans: list[LocationScan], advance: Callable[..., None], pool: ThreadPoolExecutor, report: Callable[[int], None]
 ) -> None:
     """Scan some locations, and all that those need; `report` is told how many events are scanned."""
+
+    def advance_all(groups: list[list[LocationScan]]) -> None:
+        for group in groups:
+            advance(group)
+
     waiting = scans
     ready = [s for s in scans if not s.depends.size]
     while waiting:
         before = sum(s.progress for s in scans)
-        list(pool.map(advance, group_scans(ready)))
+        list(pool.map(advance_all, share_out(group_scans(ready))))
         waiting = [s for s in waiting if not s.done]
         if ready and sum(s.progress for s in scans) == before:
             # the masters of these teams never fork: their threads have no call path above
