@@ -177,8 +177,7 @@ def test_round_trip__of_edges_of_types(tmp_path):
     folder.mkdir()
     writer = StoreWriter(folder, [["float64", "uint64"]])
     with writer.part(0) as part:
-        part.begin()
-        part.add(0, 0, events, {"attributes": attributes, "metrics_0": metrics})
+        part.add([(0, 5)], 0, events, {"attributes": attributes, "metrics_0": metrics})
     writer.finish(definitions_for([5], ("float64", "uint64")), [part.part], manifest_for(1))
     store = Store(folder)
     for table, columns in (("events", events), ("attributes", attributes), ("metrics_0", metrics)):
