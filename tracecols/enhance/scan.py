@@ -322,7 +322,9 @@ class LocationScan:
         others = np.flatnonzero(self._master >= 0)
         self.depends = np.unique(self._master[others]) if others.size else others
         # none of them is known: NO_PARENT, and no period
-        self._parents, self._programs, self._team_periods = np.full((3, self._master.size), -1, np.int64)
+        unknown = np.empty((3, self._master.size), np.int64)
+        unknown.fill(stacks.NO_PARENT)
+        self._parents, self._programs, self._team_periods = unknown
         self._known = int(others[0]) if others.size else self._master.size
         self.state = FIRST_STATE.copy()
         self.first_row = first_row
