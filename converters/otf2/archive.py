@@ -30,6 +30,9 @@ TOGETHER = 1 << 16
 
 SALVAGE = "the archive is damaged; copy it again, or use --salvage to keep what precedes"
 
+NO_CLOCK = empty(decode.Clock, 0)
+"""Of locations without clock offsets."""
+
 _FAMILY_OF = {
     kind: family
     for family, (is_member, _, _) in tables.SIDE_COLUMNS.items()
@@ -206,10 +209,9 @@ class Archive:
 
     def _read_local(self, location: int) -> tuple[Translation, decode.Clock]:
         """Read the mapping tables and clock offsets of a location."""
-        no_clock = empty(decode.Clock, 0)
         path = self._file(location, ".def")
         if not os.path.exists(path):
-            return self._translation, no_clock
+            return self._translation, NO_CLOCK
         mappings: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         offsets = []
         buffers = self._buffers()
@@ -234,7 +236,7 @@ class Archive:
                     offsets.append(values[start : start + 2].tolist())
         translation = self._translation.with_mappings(mappings) if mappings else self._translation
         if len(offsets) < 2:
-            return translation, no_clock
+            return translation, NO_CLOCK
         at, by = (np.array(v, np.int64) for v in zip(*offsets, strict=True))
         if at[0] < 0 or (at[1:] <= at[:-1]).any():
             raise SourceError(f"{path}: clock offsets are not in increasing order of time\n  the archive is damaged")
