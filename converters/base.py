@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
@@ -38,16 +38,21 @@ class Clock:
 class Batch:
     """Consecutive events of one location as columns; side tables refer to events by their number in the location.
 
+    Where locations are read together (`SourceOfMany`) they may be those of several that follow each other.
+
     Parameters
     ----------
     events : dict of str to (n,) array
         Columns of `schema.EVENTS`.
     sides : dict of str to dict of str to (m,) array
-        Columns of side tables (`schema.SIDE_TABLES`); `row` counts from the first event of the location.
+        Columns of side tables (`schema.SIDE_TABLES`); `row` counts from the first event of the (first) location.
+    parts : list of (int, int), optional
+        Where locations are read together: whose events these are, one location after the other, and how many of each.
     """
 
     events: Columns
     sides: dict[str, Columns] = field(default_factory=dict)
+    parts: list[tuple[int, int]] = field(default_factory=list)
 
 
 @dataclass
@@ -126,6 +131,48 @@ class Source(Protocol):
         salvage : bool, optional
             Whether to stop where a location is damaged, and report the loss, instead of raising an error.
         """
+
+
+@runtime_checkable
+class SourceOfMany(Source, Protocol):
+    """A source that reads several locations at a time: for small ones that takes a fraction of the time."""
+
+    def read_together(self, locations: Sequence[int], report: Report, damaged: Collection[int] = ()) -> Iterator[Batch]:
+        """Yield the events of locations that follow each other, in order; the arrays are reused by the next batch.
+
+        Parameters
+        ----------
+        locations : sequence of int
+            Rows of the locations.
+        report : Report
+            Gets what is not understood or lost.
+        damaged : collection of int, optional
+            Those to read as `Source.read` does with `salvage`.
+        """
+
+
+def read_in_order(
+    source: Source, locations: Sequence[int], report: Report, damaged: Collection[int] = ()
+) -> Iterator[Batch]:
+    """Yield the events of locations that follow each other, in order, with `Batch.parts`; see `SourceOfMany.read_together`.
+
+    Parameters
+    ----------
+    source : Source
+    locations : sequence of int
+        Rows of the locations.
+    report : Report
+        Gets what is not understood or lost.
+    damaged : collection of int, optional
+        Those of which to keep what precedes the damage.
+    """
+    if isinstance(source, SourceOfMany):
+        yield from source.read_together(locations, report, damaged)
+        return
+    for location in locations:
+        for batch in source.read(location, report, salvage=location in damaged):
+            batch.parts = [(location, batch.events["time"].size)]
+            yield batch
 
 
 def _all(anchors: list[Path]) -> list[Path]:

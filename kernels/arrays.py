@@ -30,7 +30,12 @@ def zeros(group: type[T], n: int) -> T:
 
 def first(arrays: T, n: int) -> T:
     """Return views of the first n elements."""
-    return type(arrays)(*(a[:n] for a in _each(arrays)))
+    return type(arrays)(*[a[:n] for a in _each(arrays)])
+
+
+def behind(arrays: T, n: int) -> T:
+    """Return views of the elements behind the first n."""
+    return type(arrays)(*[a[n:] for a in _each(arrays)])
 
 
 def doubled(arrays: T) -> T:

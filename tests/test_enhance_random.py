@@ -15,6 +15,7 @@ from random_programs import CONSTRUCT_NAMES, RandomProgram
 from tracecols.enhance import scan
 from tracecols.enhance.model import enhance
 from tracecols.enhance.pointers import scan_pointers
+from tracecols.enhance.spill import ColumnSpill
 
 SEEDS = st.integers(0, 1 << 32)
 SIZES = st.integers(0, 45)
@@ -220,6 +221,7 @@ def test_scan__does_not_depend_on_the_order_of_locations(fresh, seed, order):
         scan.LocationScan(model.store, model.regions, model.team_instances, model.order, i, r)
         for i, r in enumerate(first_rows)
     ]
+    pool, spill = scan.BufferPool(), ColumnSpill()
     # not a generator of Hypothesis, which may choose the same location again and again
     chance = random.Random(order)
     # any location may be taken up at any time: it stops where it needs another that has not come that far
@@ -227,7 +229,7 @@ def test_scan__does_not_depend_on_the_order_of_locations(fresh, seed, order):
         waiting = [s for s in scans if not s.done]
         if not waiting:
             break
-        chance.choice(waiting).advance(scans)
+        scan.advance_together([chance.choice(waiting)], scans, pool, spill)
     assert all(s.done for s in scans)
     for one, other in zip(scans, model.scans, strict=True):
         for name in ("node_parent", "node_entry", "node_row", "exclusive", "visits"):

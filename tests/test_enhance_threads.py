@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from otf2_workload import everything
 
 import tracecols
 from tracecols import memory
-from tracecols.enhance import spill
+from tracecols.enhance import model as models
+from tracecols.enhance import scan, spill
 from tracecols.enhance.columns import Columns
 from tracecols.enhance.model import enhance
 from tracecols.errors import AnalysisError
@@ -481,3 +483,46 @@ def test_created_threads__of_a_piece_stand_where_they_stood(archive, tmp_path):
         assert set(paths(piece.model)) <= set(whole)
         assert f"{whole[0]}/THREADS/work/g" in paths(piece.model)
         assert all(s.bad_exits == 0 and s.open == 0 for s in piece.model.scans)
+
+
+def test_share_out__leaves_groups_of_small_locations_to_one_thread():
+    small, large = SimpleNamespace(n=scan.SMALL - 1), SimpleNamespace(n=scan.SMALL)
+    groups = [[large, large], [small, small], [large], [small]]
+    assert scan.share_out(groups) == [[[small, small], [small]], [[large, large]], [[large]]]
+    assert scan.share_out([[large]]) == [[[large]]]
+
+
+def found(model):
+    """What the scans and the joins of a model found, as lists."""
+    scans = [
+        [s.node_parent.tolist(), s.exclusive.tolist(), s.n_calls, s.n_attributed]
+        + [getattr(s, of).column(name).tolist() for of in ("calls", "events") for name in ("enter_time", "time") if name in getattr(s, of).names]
+        for s in model.scans
+    ]  # fmt: skip
+    tables = [model.get(name) for name in ("teams", "constructs", "construct_members", "profile")]
+    return scans, [[table[c.name].tolist() for c in table.table.columns] for table in tables]
+
+
+def test_scan__that_waits_in_buffers_of_others_finds_the_same_as_alone(archive, enhance, monkeypatch):
+    # the thread 2 begins in a team that thread 3 forks, which comes after it: it waits in buffers in which thread 1 has ended
+    threads, outer = archive.openmp(4)
+    inner = archive.comm("", [3, 2], paradigm="openmp")
+    a, b, c, d = threads
+    a.enter(0, "main").fork(1, 4).team_begin(2, outer).call(3, 20, PARALLEL).team_end(20, outer).join(21).leave(
+        90, "main"
+    )
+    worker(b, outer, 3, 19)
+    worker(c, outer, 4, 18)
+    worker(c, inner, 33, 44)
+    worker(d, outer, 5, 17)
+    d.enter(30, "f").fork(31, 2).team_begin(32, inner).call(33, 43, PARALLEL).team_end(44, inner).join(45).leave(
+        46, "f"
+    )
+    model = enhance(archive)
+    together = found(model)
+    assert profile(model)[f"f/{PARALLEL}", 2] == (9, 1)
+    monkeypatch.setattr(scan, "GROUP", 0)
+    for jobs in (1, 2):
+        assert found(models.enhance(model.store, jobs)) == together
+    monkeypatch.setattr(scan, "SMALL", 0)
+    assert found(models.enhance(model.store, 2)) == together

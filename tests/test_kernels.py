@@ -15,7 +15,9 @@ from oracles.events import Event
 from oracles.stacks import Stacks
 
 from tracecols.enhance import scan
-from tracecols.enhance.scan import LocationScan, ScanBuffers
+from tracecols.enhance.columns import Columns
+from tracecols.enhance.scan import BufferPool, LocationScan, ScanBuffers, advance_together, keep_results
+from tracecols.enhance.spill import ColumnSpill
 from tracecols.enhance.teams import ThreadEvents
 from tracecols.kernels import actions, arrays, cuts, stacks, timeline, trees
 from tracecols.kernels import orders as kernel_orders
@@ -196,6 +198,9 @@ class OneLocation:
             },
         }
 
+    def counts(self, table):
+        return np.array([self.n_rows(table, 0)])
+
     def n_rows(self, table, location):
         of_kind = {"p2p": K.MPI_SEND, "metrics_0": K.METRIC}
         if table in of_kind:
@@ -213,7 +218,17 @@ class OneLocation:
         return self.read(table, 0, columns), np.array([self.n_rows(table, 0)])
 
 
-def new_scan(store, tiny):
+def buffers(tiny):
+    """Return those that a scan begins with, or the smallest ones that can grow."""
+    if not tiny:
+        return ScanBuffers.make()
+    return ScanBuffers(
+        arrays.linked(stacks.Frames, 1), arrays.zeros(stacks.CallPaths, 4), np.zeros(8, np.int32),
+        arrays.zeros(stacks.CallInstances, 1), arrays.zeros(stacks.AttributedEvents, 1), np.full(2, -1, np.int64),
+    )  # fmt: skip
+
+
+def new_scan(store):
     regions = SimpleNamespace(
         flags=store.array([0, stacks.IS_CALL, 0, stacks.IS_ARTIFICIAL], np.uint8), of_entry=store.array(range(4), np.int32), tasks=TASKS,
         is_init=np.zeros(4, bool), is_finalize=np.zeros(4, bool), is_file=np.zeros(4, bool),
@@ -222,18 +237,19 @@ def new_scan(store, tiny):
     teams = SimpleNamespace(
         begins_of=lambda _: slice(0, 0),
         masters_of=lambda _: (nobody, nobody),
+        fork_rows_of=lambda _: nobody,
         forker=[-1],
         events=[ThreadEvents(nobody, np.zeros(0, np.uint8), np.zeros(0, np.int32))],
     )
-    one = LocationScan(store, regions, teams, None, 0, FIRST_ROW)
-    if tiny:
-        # the smallest buffers that can grow
-        one._pool.give(
-            ScanBuffers(
-                arrays.linked(stacks.Frames, 1), arrays.zeros(stacks.CallPaths, 4), np.zeros(8, np.int32),
-                arrays.zeros(stacks.CallInstances, 1), arrays.zeros(stacks.AttributedEvents, 1), np.full(2, -1, np.int64),
-            )
-        )  # fmt: skip
+    return LocationScan(store, regions, teams, None, 0, FIRST_ROW)
+
+
+def scanned(store, tiny=False):
+    """Scan the location to its end."""
+    one, pool = new_scan(store), BufferPool()
+    pool.give(buffers(tiny))
+    advance_together([one], [], pool, ColumnSpill())
+    assert one.done
     return one
 
 
@@ -244,16 +260,16 @@ def local_paths(one):
     return paths
 
 
-def run_with_pointers(store, one):
+def run_with_pointers(store, tiny=False):
     """Scan everything in one batch, with pointer columns, and finish."""
-    n = store.n_rows("events", 0)
+    n, one = store.n_rows("events", 0), new_scan(store)
     pointers = arrays.empty(stacks.Pointers, n)
-    one.prepare([], int(store.columns["time"][0]) if n else 0)
+    one.prepare([], int(store.columns["time"][0]) if n else 0, buffers(tiny))
     if n:
         assert one.run(stacks.Events(*store.columns.values()), pointers) == -1
         one.last_time = int(store.columns["time"][-1])
-    one._finish()
-    return pointers
+    keep_results(one.end(), ColumnSpill())
+    return one, pointers
 
 
 def compare_with_oracle(store, one, pointers):
@@ -286,7 +302,8 @@ def compare_calls(store, one, expected):
         if k == K.MPI_SEND and e in expected.enterptr
     }
     wanted = {e.row: e for e in {*own, *around}}
-    c = one.calls
+    c = Columns(len(one.calls), {name: one.calls.column(name) for name in one.calls.names})
+    events = {name: one.events.column(name).tolist() for name in one.events.names}
     assert sorted(c.enter.tolist()) == sorted(wanted)
     paths = local_paths(one)
     for i, row in enumerate(c.enter.tolist()):
@@ -300,8 +317,8 @@ def compare_calls(store, one, expected):
     # attributed events are those of side tables that joins need, with the call around them
     noted = [e for e, k in zip(store.events, store.columns["kind"], strict=True)
              if k in (K.MPI_SEND, K.METRIC, K.THREAD_TASK_SWITCH, K.THREAD_TASK_COMPLETE)]  # fmt: skip
-    assert one.events.time.tolist() == [e.time for e in noted]
-    for e, k, call in zip(noted, one.events.kind.tolist(), one.events.call.tolist(), strict=True):
+    assert events["time"] == [e.time for e in noted]
+    for e, k, call in zip(noted, events["kind"], events["call"], strict=True):
         if k == K.MPI_SEND:
             assert (c.enter[call] if call >= 0 else -1) == (expected.enterptr[e].row if e in expected.enterptr else -1)
 
@@ -312,24 +329,21 @@ def compare_calls(store, one, expected):
 @given(script=locations())
 def test_scan__is_what_the_definitions_say(tiny, script):
     store = OneLocation(script, read_only)
-    one = new_scan(store, tiny)
-    compare_with_oracle(store, one, run_with_pointers(store, one))
+    compare_with_oracle(store, *run_with_pointers(store, tiny))
 
 
 def test_scan__of_no_event_finds_nothing():
     store = OneLocation([])
-    one = new_scan(store, False)
-    one.advance([])
-    assert one.done
-    assert one.node_parent.size == one.calls.node.size == one.events.kind.size == one.open == 0
+    one = scanned(store)
+    assert one.node_parent.size == len(one.calls) == len(one.events) == one.open == 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", [ENTER, EXIT, SEND, METRIC, OFF, ON, FLUSH, SWITCH, OTHER])
 def test_scan__of_one_event_is_what_the_definitions_say(what):
     store = OneLocation([(what, 0, 1)], read_only)
-    one = new_scan(store, False)
-    compare_with_oracle(store, one, run_with_pointers(store, one))
+    one, pointers = run_with_pointers(store)
+    compare_with_oracle(store, one, pointers)
     assert one.open == (what in (ENTER, OFF))
     assert one.bad_exits == (what in (EXIT, ON))
 
@@ -366,8 +380,7 @@ def test_scan__as_plain_python_is_what_the_definitions_say(plain):
     @given(script=locations(), tiny=st.booleans())
     def check(script, tiny):
         store = OneLocation(script, read_only)
-        one = new_scan(store, tiny)
-        compare_with_oracle(store, one, run_with_pointers(store, one))
+        compare_with_oracle(store, *run_with_pointers(store, tiny))
 
     check()
 
@@ -385,10 +398,9 @@ def test_scan__is_the_same_for_every_split_into_batches(monkeypatch):
     def check(script, batch):
         store = OneLocation(script, read_only)
         with monkeypatch.context() as patch:
-            whole, pieces = new_scan(store, False), new_scan(store, True)
-            whole.advance([])
+            whole = scanned(store)
             patch.setattr(scan, "BATCH", batch)
-            pieces.advance([])
+            pieces = scanned(store, True)
         assert everything(whole) == everything(pieces)
 
     check()
@@ -397,18 +409,16 @@ def test_scan__is_the_same_for_every_split_into_batches(monkeypatch):
 def test_scan__counts_exits_that_do_not_match():
     # r0 is left as r2, and something is left that was never entered
     store = OneLocation([(ENTER, 0, 0), (EXIT, 1, 2), (EXIT, 1, 0), (ENTER, 1, 1)])
-    one = new_scan(store, False)
-    one.advance([])
+    one = scanned(store)
     assert (one.bad_exits, one.open) == (2, 1)
     assert one.state[stacks.FIRST_BAD_EXIT] == FIRST_ROW + 1
 
 
 def test_scan__open_calls_end_with_the_last_event():
     store = OneLocation([(ENTER, 0, CALL), (ENTER, 2, 0), (OTHER, 5, 0)])
-    one = new_scan(store, False)
-    one.advance([])
-    assert one.calls.exit_time.tolist() == [57]  # 50 + 2 + 5
-    assert one.calls.exit.tolist() == [-1]
+    one = scanned(store)
+    assert one.calls.column("exit_time").tolist() == [57]  # 50 + 2 + 5
+    assert one.calls.column("exit").tolist() == [-1]
     assert one.exclusive.tolist() == [2, 5]
 
 
@@ -422,8 +432,7 @@ def test_scan__thousands_of_call_paths_are_told_apart():
         depth += 1 if down else -1
         script.append((ENTER if down else EXIT, 1, int(rng.integers(N_REGIONS))))
     store = OneLocation(script, read_only)
-    one = new_scan(store, True)
-    one.advance([])
+    one = scanned(store, True)
     expected = Stacks(store.events)
     paths = local_paths(one)
     assert len(paths) > 1000

@@ -14,10 +14,12 @@ import pytest
 from otf2_mutations import Damage
 from otf2_workload import everything
 
+import tracecols
 from tracecols.converters.otf2 import archive as archive_module
 from tracecols.converters.otf2 import decode, definitions
 from tracecols.converters.otf2.files import Chunks
 from tracecols.converters.registry import open_source
+from tracecols.store import Store
 
 SECONDS = 120
 """A hang inside a kernel cannot be interrupted: the interpreter is ended with a traceback of all threads."""
@@ -159,3 +161,24 @@ def test_buffers__of_any_size_give_the_same(rows, tmp_path, monkeypatch):
     parts, n_parts = read_all()
     assert parts == whole
     assert n_parts > n_whole
+
+
+@pytest.mark.parametrize(("rows", "together"), [(1 << 20, 1 << 16), (1 << 20, 300), (200, 1 << 16), (1000, 150)])
+def test_locations__read_together_give_the_same_store(rows, together, tmp_path, monkeypatch):
+    anchor = everything(tmp_path / "traces.otf2", rounds=20).write()
+
+    def convert(name: str) -> tuple[dict[tuple[str, str], bytes], dict[str, object]]:
+        store = Store(tracecols.convert(anchor, tmp_path / name))
+        locations = np.arange(store.manifest["n_locations"])
+        columns: dict[tuple[str, str], bytes] = {}
+        for table in store.tables:
+            found, counts = store.read_together(table, locations)
+            columns |= {(table, column): values.tobytes() for column, values in found.items()}
+            columns[table, ""] = counts.tobytes()
+        return columns, {k: v for k, v in store.manifest.items() if k != "checksum"}
+
+    monkeypatch.setattr(archive_module, "TOGETHER", 1)
+    one_by_one = convert("one.trace")
+    monkeypatch.setattr(archive_module, "TOGETHER", together)
+    monkeypatch.setattr(archive_module, "ROWS", rows)
+    assert convert("several.trace") == one_by_one

@@ -177,8 +177,7 @@ def test_round_trip__of_edges_of_types(tmp_path):
     folder.mkdir()
     writer = StoreWriter(folder, [["float64", "uint64"]])
     with writer.part(0) as part:
-        part.begin()
-        part.add(0, 0, events, {"attributes": attributes, "metrics_0": metrics})
+        part.add([(0, 5)], 0, events, {"attributes": attributes, "metrics_0": metrics})
     writer.finish(definitions_for([5], ("float64", "uint64")), [part.part], manifest_for(1))
     store = Store(folder)
     for table, columns in (("events", events), ("attributes", attributes), ("metrics_0", metrics)):
@@ -614,3 +613,38 @@ def test_source__is_opened_by_its_interface(workload):
     n = [sum(b.events["time"].size for b in source.read(i, report)) for i in range(len(n_events))]
     assert n == n_events
     assert report == Report()
+
+
+def test_writer__notes_what_is_of_each_of_several_locations(tmp_path):
+    folder = tmp_path / "x.trace"
+    folder.mkdir()
+    enter, fork = int(EventKind.ENTER), int(EventKind.THREAD_FORK)
+
+    def events(*rows):
+        time, kind = zip(*rows, strict=True)
+        return {"time": np.array(time), "kind": np.array(kind, np.uint8), "region": np.zeros(len(rows), np.int32)}
+
+    def rows(*numbers):
+        row = np.array(numbers)
+        return {"attributes": {
+            "row": row, "attribute": np.zeros(row.size, np.int32), "type": np.zeros(row.size, np.uint8), "value": row,
+        }}  # fmt: skip
+
+    with StoreWriter(folder, []).part(0) as part:
+        # location 2 has no event; 3 begins earlier than 1 ends, and goes on in the next batch with a time that is earlier still
+        part.add(
+            [(1, 3), (2, 0), (3, 2)],
+            10,
+            events((5, enter), (9, fork), (7, enter), (3, enter), (6, fork)),
+            rows(0, 2, 2, 3),
+        )
+        part.add([(3, 1), (4, 2)], 13, events((4, fork), (20, enter), (21, fork)), rows(0, 2, 3, 4))
+        found = part.part
+    assert found.decreases == {1: 1, 3: 1}
+    assert found.forks == {1: 9, 3: 6, 4: 21}
+    assert (found.first_time, found.last_time, found.n_attributes) == (3, 21, 8)
+    assert (found.counts[enter], found.counts[fork]) == (4, 4)
+    assert sorted(found.segments) == [
+        ("attributes", 1, 0, 0, 3), ("attributes", 3, 0, 3, 3), ("attributes", 4, 0, 6, 2),
+        ("events", 1, 0, 0, 3), ("events", 3, 0, 3, 3), ("events", 4, 0, 6, 2),
+    ]  # fmt: skip

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.cluster import Cluster, default_scratch, working_on
-from tracecols.converters.base import Report, Source
+from tracecols.converters.base import Report, Source, read_in_order
 from tracecols.converters.registry import find_anchor, open_source, trace_name
 from tracecols.converters.threads import UNKNOWN, number_threads
 from tracecols.errors import StoreError
@@ -254,12 +254,10 @@ def write_part(
     """
     mine = Report()
     with writer as part:
-        for location in members:
-            part.begin()
-            for batch in source.read(location, mine, salvage=location in damaged):
-                part.add(location, int(first_rows[location]), batch.events, batch.sides)
-                if not wrote(batch.events["time"].size):
-                    return WrittenPart(part.part, mine.unknown)
+        for batch in read_in_order(source, members, mine, damaged):
+            part.add(batch.parts, int(first_rows[batch.parts[0][0]]), batch.events, batch.sides)
+            if not wrote(batch.events["time"].size):
+                break
     return WrittenPart(part.part, mine.unknown)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,13 @@ from tracecols.schema import EventKind
 ROWS = 1 << 20
 """Events per batch, and so per row group of the store."""
 
+TOGETHER = 1 << 16
+"""Events of small locations that become one batch: to turn what is decoded into columns takes longer than to decode 1,000 events."""
+
 SALVAGE = "the archive is damaged; copy it again, or use --salvage to keep what precedes"
+
+NO_CLOCK = empty(decode.Clock, 0)
+"""Of locations without clock offsets."""
 
 _FAMILY_OF = {
     kind: family
@@ -203,10 +209,9 @@ class Archive:
 
     def _read_local(self, location: int) -> tuple[Translation, decode.Clock]:
         """Read the mapping tables and clock offsets of a location."""
-        no_clock = empty(decode.Clock, 0)
         path = self._file(location, ".def")
         if not os.path.exists(path):
-            return self._translation, no_clock
+            return self._translation, NO_CLOCK
         mappings: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         offsets = []
         buffers = self._buffers()
@@ -231,7 +236,7 @@ class Archive:
                     offsets.append(values[start : start + 2].tolist())
         translation = self._translation.with_mappings(mappings) if mappings else self._translation
         if len(offsets) < 2:
-            return translation, no_clock
+            return translation, NO_CLOCK
         at, by = (np.array(v, np.int64) for v in zip(*offsets, strict=True))
         if at[0] < 0 or (at[1:] <= at[:-1]).any():
             raise SourceError(f"{path}: clock offsets are not in increasing order of time\n  the archive is damaged")
@@ -255,30 +260,65 @@ class Archive:
         SourceError
             Naming file, chunk and byte, where the file cannot be read on or contradicts itself.
         """
-        path = self._file(location, ".evt")
+        return self.read_together([location], report, [location] if salvage else [])
+
+    def read_together(self, locations: Sequence[int], report: Report, damaged: Collection[int] = ()) -> Iterator[Batch]:
+        """Yield the events of locations that follow each other as batches of columns, those of small ones together.
+
+        Parameters
+        ----------
+        locations : sequence of int
+            Rows of the locations.
+        report : Report
+            Takes what was not understood, and what was lost.
+        damaged : collection of int, optional
+            Locations at whose first fault to stop instead of raising.
+
+        Raises
+        ------
+        SourceError
+            As `read` does.
+        """
+        n_events = self.definitions["locations"]["n_events"]
         state = np.zeros(decode.N_STATE, np.int64)
         unknown = np.zeros(256, np.int64)
-        try:
-            yield from self._batches(location, path, state, unknown)
-        except SourceError as error:
-            if not salvage:
-                raise
-            read = int(state[decode.BASE] + state[decode.EVENTS])
-            expected = self.definitions["locations"]["n_events"][location]
-            report.lost.append(Loss(location, max(expected - read, 0), str(error).splitlines()[0]))
+        buffers = self._buffers()
+        parts: list[tuple[int, int]] = []
+        for location in locations:
+            if state[decode.EVENTS] and n_events[location] >= TOGETHER:
+                yield self._batch(buffers, state, parts)
+                parts = []
+            # where its events begin in the buffers; how many were in batches before
+            start, done = int(state[decode.EVENTS]), 0
+            try:
+                for _ in self._fill(location, buffers, state, unknown):
+                    n = int(state[decode.EVENTS]) - start
+                    yield self._batch(buffers, state, [*parts, (location, n)])
+                    parts, start, done = [], 0, done + n
+                    state[decode.BASE] = done
+            except SourceError as error:
+                if location not in damaged:
+                    raise
+                lost = n_events[location] - (done + int(state[decode.EVENTS]) - start)
+                report.lost.append(Loss(location, max(lost, 0), str(error).splitlines()[0]))
+            parts.append((location, int(state[decode.EVENTS]) - start))
+            if state[decode.EVENTS] >= TOGETHER:
+                yield self._batch(buffers, state, parts)
+                parts = []
         if state[decode.EVENTS]:
-            yield self._batch(self._buffers(), state)
+            yield self._batch(buffers, state, parts)
         for code in np.flatnonzero(unknown).tolist():
             name = f"event type {code}"
             report.unknown[name] = report.unknown.get(name, 0) + int(unknown[code])
 
-    def _batches(
-        self, location: int, path: str, state: NDArray[np.int64], unknown: NDArray[np.int64]
-    ) -> Iterator[Batch]:
-        """Decode chunk by chunk and yield full buffers; what is left stays in them."""
+    def _fill(
+        self, location: int, buffers: Buffers, state: NDArray[np.int64], unknown: NDArray[np.int64]
+    ) -> Iterator[None]:
+        """Decode a location chunk by chunk; yields when buffers are full, and goes on once they have been emptied."""
+        path = self._file(location, ".evt")
         expected = self.definitions["locations"]["n_events"][location]
-        buffers = self._buffers()
         state[[decode.RAW_TIME, decode.FLUSH]] = -1
+        state[[decode.TIME, decode.INTERVAL]] = 0
         if not os.path.exists(path):
             if expected:
                 raise SourceError(
@@ -306,7 +346,7 @@ class Archive:
                     )  # fmt: skip
                     if ends != decode.BUFFERS_FULL:
                         break
-                    yield self._batch(buffers, state)
+                    yield
                     buffers.make_room(int(state[decode.FAULT_DETAIL]))
                 total += int(state[decode.CHUNK_EVENTS])
                 if ends not in (decode.END_OF_CHUNK, decode.END_OF_FILE):
@@ -324,13 +364,13 @@ class Archive:
         if total != expected:
             raise SourceError(f"{path} holds {total} events, the definitions say {expected}\n  {SALVAGE}")
 
-    def _batch(self, buffers: Buffers, state: NDArray[np.int64]) -> Batch:
-        """Turn filled buffers into columns, and empty them."""
+    def _batch(self, buffers: Buffers, state: NDArray[np.int64], parts: list[tuple[int, int]]) -> Batch:
+        """Turn filled buffers with the events of some locations into columns, and empty them."""
         n, n_sides, n_attributes = (int(state[i]) for i in (decode.EVENTS, decode.SIDES, decode.ATTRIBUTES))
         base = int(state[decode.BASE])
         time, kind, region = first(buffers.events, n)
         event, side_kind, values = first(buffers.sides, n_sides)
-        batch = Batch({"time": time, "kind": kind, "region": region})
+        batch = Batch({"time": time, "kind": kind, "region": region}, parts=parts)
         counts = np.bincount(side_kind, minlength=256)
         present = {_FAMILY_OF.get(kind) for kind in np.flatnonzero(counts).tolist()}
         self._enter_artificial_regions(region, event - base, side_kind, values, counts)
@@ -357,8 +397,7 @@ class Archive:
                 order = np.argsort(of, kind="stable")
                 of, name, kind_of, value = of[order], name[order], kind_of[order], value[order]
             batch.sides["attributes"] = {"row": of, "attribute": name.astype(np.int32), "type": kind_of, "value": value}
-        state[decode.BASE] += n
-        state[[decode.EVENTS, decode.SIDES, decode.EXTRAS, decode.ATTRIBUTES]] = 0
+        state[[decode.BASE, decode.EVENTS, decode.SIDES, decode.EXTRAS, decode.ATTRIBUTES]] = 0
         state[decode.FLUSH] = -1
         return batch
 

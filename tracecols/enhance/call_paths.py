@@ -361,6 +361,7 @@ def merge_call_paths(
     real = np.flatnonzero(entry >= 0)[::-1]
     met[position[number[real]]] = real
     entered = merged_entry[order]
+    numbers = pick(position, np.where(entry >= 0, number, -1))
     return CallPaths(
         pick(position, parent[order]).astype(np.int32),
         regions.of_entry[entered],
@@ -369,5 +370,5 @@ def merge_call_paths(
         row[chosen[order]],
         np.arange(n_merged) + size[order],
         np.argsort(met),
-        [pick(position, np.where(entry[a:b] >= 0, number[a:b], -1)) for a, b in pairwise(start)],
+        [numbers[a:b] for a, b in pairwise(start.tolist())],
     )

@@ -1,13 +1,14 @@
 """Tables of columns: declared, computed when first asked for, in memory or in a scratch file.
 
-Three classes share one interface: `Columns` holds arrays, `CompoundTable` is a `Columns` with a declared schema, and
-`SpilledColumns` (`enhance.spill`) reads its columns from a scratch file. All have `len()`, `names`, `column(name)`,
-`rows(name, start, stop)` and `search(name, values)`.
+Four classes share one interface: `Columns` holds arrays, `CompoundTable` is a `Columns` with a declared schema,
+`SpilledColumns` (`enhance.spill`) reads its columns from a scratch file, and `ColumnSlice` is some rows of any of them. All have
+`len()`, `names`, `column(name)` and `rows(name, start, stop)`; all but the last `search(name, values)`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
@@ -110,6 +111,72 @@ class Columns:
     def take(self, index: NDArray[np.int64]) -> Columns:
         """Return some rows, in the order of their numbers in `index`; (n_index,)."""
         return Columns(index.size, {name: self[name][index] for name in self._columns})
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSlice:
+    """Rows `start` .. `stop` - 1 of columns: those of one location among those of several.
+
+    Attributes
+    ----------
+    source : ColumnSource
+    start, stop : int
+    """
+
+    source: ColumnSource
+    start: int
+    stop: int
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return self.source.names
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return a whole column; (n,)."""
+        return self.source.rows(name, self.start, self.stop)
+
+    def rows(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Return the rows of a column with start <= row < stop."""
+        return self.source.rows(name, self.start + start, min(self.start + stop, self.stop))
+
+
+def merged(slices: Iterable[ColumnSlice]) -> list[ColumnSlice]:
+    """Join slices that follow each other in their source, and leave out those without rows.
+
+    What stands in few sources is read with few calls, however many slices there are.
+
+    Parameters
+    ----------
+    slices : iterable of ColumnSlice
+    """
+    found: list[ColumnSlice] = []
+    source, start, stop = None, 0, 0
+    for piece in slices:
+        if piece.start == piece.stop:
+            continue
+        if piece.source is not source or piece.start != stop:
+            if source is not None:
+                found.append(ColumnSlice(source, start, stop))
+            source, start = piece.source, piece.start
+        stop = piece.stop
+    return found if source is None else [*found, ColumnSlice(source, start, stop)]
+
+
+def joined_column(slices: Sequence[ColumnSlice], name: str, dtype: type) -> NDArray[Any]:
+    """Return a column of several slices, one after the other; (sum of lengths,) of `dtype` if there is none.
+
+    Parameters
+    ----------
+    slices : sequence of ColumnSlice
+        As `merged` returns them.
+    name : str
+    dtype : type
+    """
+    return joined([piece.column(name) for piece in slices]) if slices else np.zeros(0, dtype)
 
 
 class CompoundTable(Columns):

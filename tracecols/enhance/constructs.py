@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tracecols.enhance.columns import CompoundTable, pick
+from tracecols.enhance.columns import CompoundTable, joined, pick
 from tracecols.enhance.facts import Facts
-from tracecols.enhance.grouping import Segments, combine, number_chronologically, occurrence
+from tracecols.enhance.grouping import Segments, bounded, combine, number_chronologically, occurrence
 from tracecols.enhance.instances import CallInstances
 from tracecols.enhance.regions import CONSTRUCTS as ROLES
-from tracecols.enhance.scan import LocationScan
+from tracecols.enhance.scan import GROUP, LocationScan, fork_spans
 from tracecols.enhance.teams import Teams
 from tracecols.schema.compound import CONSTRUCT_MEMBERS, CONSTRUCTS, TEAMS
 
@@ -36,16 +36,22 @@ def match_teams(facts: Facts, scans: Sequence[LocationScan], teams: Teams) -> Co
     fork_row, join_row, fork_time, join_time = (np.full(n, -1, np.int64) for _ in range(4))
     call_path, join_call_path = (np.full(n, -1, np.int32) for _ in range(2))
     by_master = np.argsort(master, kind="stable")
-    for of in np.split(by_master, np.flatnonzero(np.diff(master[by_master])) + 1):
-        location = int(master[of[0]]) if of.size else -1
-        if location < 0:
-            continue
-        spans = scans[location].fork_spans(facts.order)
-        fork = teams.fork[of]
+    by_master = by_master[master[by_master] >= 0]
+    masters, first = np.unique(master[by_master], return_index=True)
+    first = np.append(first, by_master.size)
+    sizes = np.array([scans[i].n_attributed for i in masters.tolist()], np.int64)
+    for some in bounded(sizes, GROUP):
+        locations = masters[some]
+        spans = fork_spans([scans[i] for i in locations.tolist()], facts.order)
+        of = by_master[first[some.start] : first[some.stop]]
+        k = np.searchsorted(locations, master[of])
+        fork = spans.start[k] + teams.fork[of]
         fork_row[of], join_row[of] = spans.fork_row[fork], spans.join_row[fork]
         fork_time[of], join_time[of] = spans.fork_time[fork], spans.join_time[fork]
-        numbers = facts.call_paths.numbers[location].astype(np.int32)
-        call_path[of], join_call_path[of] = pick(numbers, spans.node[fork]), pick(numbers, spans.join_node[fork])
+        numbers = [facts.call_paths.numbers[i] for i in locations.tolist()]
+        first_node, number = np.cumsum([0, *(n.size for n in numbers)])[k], joined(numbers).astype(np.int32)
+        for into, node in ((call_path, spans.node[fork]), (join_call_path, spans.join_node[fork])):
+            into[of] = pick(number, np.where(node >= 0, first_node + node, -1))
     head = np.zeros(n, np.int64)
     head[teams.instance[::-1]] = np.arange(teams.instance.size)[::-1]
     return CompoundTable(

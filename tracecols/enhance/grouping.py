@@ -107,6 +107,25 @@ def ranges(first: NDArray[np.signedinteger[Any]], size: NDArray[np.signedinteger
     return np.arange(int(end[-1]) if end.size else 0) + np.repeat(first - (end - size), size)
 
 
+def bounded(sizes: NDArray[np.int64], most: int) -> list[slice]:
+    """Divide things into runs of neighbours of at most so much together, or of a single one that is larger.
+
+    Parameters
+    ----------
+    sizes : (n,) int64
+        Size of each.
+    most : int
+        Size of a run.
+    """
+    found, start, filled = [], 0, 0
+    for i, size in enumerate(sizes.tolist()):
+        if i > start and filled + size > most:
+            found.append(slice(start, i))
+            start, filled = i, 0
+        filled += size
+    return [*found, slice(start, sizes.size)] if sizes.size else found
+
+
 def occurrence(key: NDArray[np.int64]) -> NDArray[np.int64]:
     """Number the elements of each group in order: 0 for the first with its key, 1 for the second, ...
 
@@ -184,18 +203,22 @@ def lookup(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int
     return np.where(at < keys.size, at, -1)
 
 
-def pair_nested(is_open: NDArray[np.bool_], is_close: NDArray[np.bool_]) -> NDArray[np.int64]:
+def pair_nested(
+    is_open: NDArray[np.bool_], is_close: NDArray[np.bool_], of: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
     """Pair brackets: for each opening element its closing one, -1 if it is never closed.
 
     Parameters
     ----------
     is_open, is_close : (n,) bool
         Which elements open and close a bracket.
+    of : (n,) int64, optional
+        Sequence of each element, ascending; a bracket that one opens no other closes. One by default.
     """
     depth = np.cumsum(is_open, dtype=np.int64) - np.cumsum(is_close, dtype=np.int64) + is_close
     role = is_open.astype(np.int8)
     role[is_close] = 2
-    group, first = groups.number_groups(depth)
+    group, first = groups.number_groups(depth if of is None else combine(of, depth))
     partner: NDArray[np.int64] = groups.pair_neighbours(group, role, first.size)
     partner[~is_open] = -1
     return partner

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance import scan as passes
-from tracecols.enhance.columns import Columns, CompoundTable, joined, pick
+from tracecols.enhance.columns import Columns, CompoundTable, joined, joined_column, merged, pick
 from tracecols.enhance.facts import Facts
-from tracecols.enhance.grouping import Segments, combine, mask_of, number
-from tracecols.enhance.scan import ACTION, BufferPool, LocationScan
+from tracecols.enhance.grouping import Segments, bounded, combine, mask_of, number
+from tracecols.enhance.scan import ACTION, GROUP, BufferPool, LocationScan, ScanBuffers, inherited
 from tracecols.enhance.teams import Teams
 from tracecols.kernels import stacks
 from tracecols.kernels.actions import PUSH
@@ -49,17 +50,18 @@ class CallInstances:
     ) -> None:
         numbers = facts.call_paths.numbers
         chosen = members.tolist()
-        self._global = {i: scans[i].global_numbers for i in chosen} if only_global else {}
+        pieces = [scans[i].global_calls if only_global else scans[i].calls for i in chosen]
+        sources = merged(pieces)
+        column = partial(joined_column, sources)
         counts = np.zeros(len(scans), np.int64)
-        for i in chosen:
-            counts[i] = self._global[i].size if only_global else scans[i].n_calls
+        counts[members] = [len(piece) for piece in pieces]
         self.start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self.location = np.repeat(np.arange(len(scans), dtype=np.int32), counts)
-        sources = [scans[i].global_calls if only_global else scans[i].calls for i in chosen]
-
-        def column(name: str, dtype: type) -> NDArray[Any]:
-            """Put a column of all locations together."""
-            return joined([s.column(name) for s in sources]) if sources else np.zeros(0, dtype)
+        # of those that concern the whole trace: location and number there, ascending
+        self._global: NDArray[np.int64] | None = None
+        if only_global:
+            of_location = joined([scans[i].global_numbers for i in chosen]) if chosen else np.zeros(0, np.int64)
+            self._global = (self.location.astype(np.int64) << 32) | of_location
 
         # numbers of the locations' own call paths in the merged tree, and of their team begins among all
         own = joined([numbers[i] for i in chosen]) if chosen else np.zeros(0, np.int64)
@@ -71,19 +73,18 @@ class CallInstances:
         self.enter, self.exit = column("enter", np.int64), column("exit", np.int64)
         self.enter_time, self.exit_time = column("enter_time", np.int64), column("exit_time", np.int64)
         self.tasks: NDArray[np.int64] = np.broadcast_to(np.int64(0), self.enter.shape)
-        if any(scans[i].has_tasks for i in chosen):
+        if any("tasks" in source.names for source in sources):
             self.tasks = joined(
-                [
-                    s.column("tasks") if scans[i].has_tasks else np.zeros(int(counts[i]), np.int64)
-                    for i, s in zip(chosen, sources, strict=True)
-                ]
+                [s.column("tasks") if "tasks" in s.names else np.zeros(len(s), np.int64) for s in sources]
             )
 
-    def number(self, location: int, call: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Turn a location's own numbers of call instances into numbers here; -1 stays."""
-        if self._global:
-            call = np.where(call >= 0, np.searchsorted(self._global[location], call), -1)
-        return np.where(call >= 0, call + self.start[location], -1)
+    def number(self, location: NDArray[np.int32], call: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Turn locations' own numbers of call instances into numbers here; -1 stays; (n,) int64."""
+        if self._global is None:
+            own = self.start[location] + call
+        else:
+            own = np.searchsorted(self._global, (location.astype(np.int64) << 32) | call)
+        return np.where(call >= 0, own, -1)
 
     def columns_of(self, role: str, number: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """Return the columns of a compound table that describe the call instance of one role.
@@ -166,19 +167,38 @@ def attributed_events(
     """
     of_family = mask_of(k.number for k in KINDS if k.family == family)
     side, counts = facts.store.read_together(family, members, ["row", "kind", *columns])
-    stops = np.cumsum(counts)
-    time, call = np.empty(side["row"].size, np.int64), np.empty(side["row"].size, np.int64)
-    for k in np.flatnonzero(counts).tolist():
-        i, here = int(members[k]), slice(int(stops[k] - counts[k]), int(stops[k]))
-        events = scans[i].events
-        kind = events.column("kind")
-        mine = of_family[kind]
-        if not np.array_equal(kind[mine], side["kind"][here]):
-            raise facts.store.damaged(f"location {i}: the kinds of its events are not those in the table {family}")
-        time[here] = events.column("time")[mine]
-        call[here] = calls.number(i, events.column("call")[mine])
     location = np.repeat(members.astype(np.int32), counts)
+    time, call = np.empty(location.size, np.int64), np.empty(location.size, np.int64)
+    filled = np.flatnonzero(counts)
+    stops = np.cumsum(counts[filled])
+    sizes = np.array([scans[i].n_attributed for i in members[filled].tolist()], np.int64)
+    for some in bounded(sizes, GROUP):
+        own = [scans[i] for i in members[filled[some]].tolist()]
+        events = merged(scan.events for scan in own)
+        kind = joined_column(events, "kind", np.uint8)
+        mine = np.flatnonzero(of_family[kind])
+        here = slice(int(stops[some][0] - counts[filled[some.start]]), int(stops[some][-1]))
+        expected = side["kind"][here]
+        found = np.diff(np.searchsorted(mine, np.cumsum(sizes[some])), prepend=0)
+        if not (np.array_equal(found, counts[filled[some]]) and np.array_equal(kind[mine], expected)):
+            raise facts.store.damaged(
+                f"location {_first_that_differs(own, of_family, expected, counts[filled[some]])}: "
+                f"the kinds of its events are not those in the table {family}"
+            )
+        time[here] = joined_column(events, "time", np.int64)[mine]
+        call[here] = calls.number(location[here], joined_column(events, "call", np.int64)[mine])
     return Columns(time.size, {**side, "location": location, "time": time, "call": call})
+
+
+def _first_that_differs(
+    scans: Sequence[LocationScan], of_family: NDArray[np.bool_], expected: NDArray[np.uint8], counts: NDArray[np.int64]
+) -> int:
+    """Return the first location whose events of a family have other kinds than its side table."""
+    for scan, kind_in_table in zip(scans, np.split(expected, np.cumsum(counts)[:-1]), strict=True):
+        kind = scan.events.column("kind")
+        if not np.array_equal(kind[of_family[kind]], kind_in_table):
+            return scan.location
+    raise AssertionError("no location differs")
 
 
 def profile(facts: Facts, scans: Sequence[LocationScan]) -> CompoundTable:
@@ -196,14 +216,13 @@ def profile(facts: Facts, scans: Sequence[LocationScan]) -> CompoundTable:
     call_path = np.concatenate([*numbers, np.zeros(0, np.int64)])
     exclusive = np.concatenate([*(s.exclusive for s in scans), np.zeros(0, np.int64)])
     visits = np.concatenate([*(s.visits for s in scans), np.zeros(0, np.int64)])
-    inherited = np.concatenate([*(s.inherited() for s in scans), np.zeros(0, bool)])
+    is_inherited = inherited(scans)
     # a thread that inherits one call path from several masters has it several times
     if call_path.size and call_path.min() < 0:
         # what stands for a period, and is none
         real = call_path >= 0
-        call_path, location, exclusive, visits, inherited = (
-            column[real] for column in (call_path, location, exclusive, visits, inherited)
-        )
+        call_path, location, is_inherited = call_path[real], location[real], is_inherited[real]
+        exclusive, visits = exclusive[real], visits[real]
     group, first = number(combine(location, call_path))
     segments = Segments(group, first.size)
     return CompoundTable(
@@ -214,7 +233,7 @@ def profile(facts: Facts, scans: Sequence[LocationScan]) -> CompoundTable:
             "location": location[first].astype(np.int32),
             "exclusive": segments.sum(exclusive),
             "visits": segments.sum(visits),
-            "inherited": segments.any(inherited),
+            "inherited": segments.any(is_inherited),
         },
     )
 
@@ -282,14 +301,21 @@ def walk_stacks(
     """
     before = scans[location]
     scan = LocationScan(
-        facts.store, facts.regions, teams, facts.order, location, before.first_row, None, pool, flush_stops, divider=before.divider
+        facts.store, facts.regions, teams, facts.order, location, before.first_row, flush_stops, divider=before.divider
     )  # fmt: skip
     scan.enter_threads()
-    enterptr, exitptr, node = np.empty(WALKED, np.int64), np.empty(WALKED, np.int64), np.empty(WALKED, np.int32)
+    pool = pool or BufferPool()
+    buffers = pool.take()
+    n_at_once = min(scan.n, WALKED)
+    enterptr, exitptr, node = (
+        np.empty(n_at_once, np.int64),
+        np.empty(n_at_once, np.int64),
+        np.empty(n_at_once, np.int32),
+    )
     for first in range(0, scan.n, passes.BATCH):
         columns = facts.store.read("events", location, None, first, first + passes.BATCH, checked=False)
         if not first:
-            scan.prepare(scans, int(columns["time"][0]))
+            scan.prepare(scans, int(columns["time"][0]), buffers)
         scan.at = first
         entry = scan.entries(columns["region"])
         for at in range(0, entry.size, WALKED):
@@ -303,7 +329,7 @@ def walk_stacks(
                 stacks.Pointers(enterptr[:n], exitptr[:n], node[:n]),
             )
             yield row, {**part, "node": node[:n]}
-    scan.give_back()
+    pool.give(buffers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -365,7 +391,7 @@ def scan_location(facts: Facts, scans: Sequence[LocationScan], teams: Teams, loc
     n = columns["time"].size
     enterptr, exitptr, node = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int32)
     if n:
-        scan.prepare(scans, int(columns["time"][0]))
+        scan.prepare(scans, int(columns["time"][0]), ScanBuffers.make())
         events = stacks.Events(columns["time"], columns["kind"], scan.entries(columns["region"]))
         scan.run(events, stacks.Pointers(enterptr, exitptr, node))
     time, kind, region = (columns[name] for name in ("time", "kind", "region"))

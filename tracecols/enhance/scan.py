@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.columns import Columns, ColumnSource, pick
+from tracecols.enhance.columns import Columns, ColumnSlice, ColumnSource, joined, joined_column, merged, pick
 from tracecols.enhance.grouping import mask_of, pair_nested, ranges
 from tracecols.enhance.locations import Locations
 from tracecols.enhance.order import EventOrder
 from tracecols.enhance.periods import WHOLE, Divider
 from tracecols.enhance.regions import Regions
-from tracecols.enhance.spill import ColumnSpill, Spill
+from tracecols.enhance.spill import Spill
 from tracecols.enhance.tasks import TaskEvents
 from tracecols.enhance.teams import FORKS, IS_FORK, IS_JOIN, JOINS, Teams
 from tracecols.errors import StoreError
@@ -41,7 +41,12 @@ TEAMS = 1 << 20
 """Events of processes whose teams are found by one task: at most 64 tasks for a wave of processes that are smaller."""
 
 GROUP = 1 << 16
-"""Events of locations that one thread scans one after the other: small ones share row groups, and cost less than a task each."""
+"""Events of locations that one thread scans one after the other: small ones share row groups and buffers, what they found is kept
+together, and they cost less than a task each."""
+
+SMALL = 1 << 11
+"""Events of a location below which its scan takes longer in Python than in kernels (160 us, and 85 ns per event). Threads would wait
+for each other's interpreter lock: for 10,000 locations of 200 events two took 2.1 s, where one takes 1.7."""
 
 CHAIN = 64
 """Call paths that stand above those of a stack, at most: of the program and of explicit tasks."""
@@ -51,6 +56,9 @@ LARGE_TABLE = 1 << 14
 
 JOINS_ALL = mask_of(k.number for k in KINDS if k.family == "rma" or k.name.startswith("NON_BLOCKING_COLLECTIVE"))
 """Kinds whose call instances are joined with those of all processes at once."""
+
+SIDE_FAMILIES = ("p2p", "collectives", "locks", "rma")
+"""Side tables of events with attributes, besides those of threads, tasks and metrics."""
 
 CLOSE_TO = {"exit": "enter", "exit_time": "enter_time"}
 """Columns of call instances that are close to another one (see `ColumnSpill.keep`)."""
@@ -73,6 +81,9 @@ ATTRIBUTED: NDArray[np.bool_] = mask_of(
 )  # fmt: skip
 """Kinds of attributed events; (256,) bool."""
 
+IS_OF_TEAM = IS_FORK | IS_JOIN
+"""Kinds of events that begin and end teams; (256,) bool."""
+
 FORKER_ACTION = ACTION.copy()
 FORKER_ACTION[list(FORKS)], FORKER_ACTION[list(JOINS)] = actions.TEAM_BEGIN, actions.TEAM_END
 """Of a thread whose FORKs begin teams, where no other events do."""
@@ -85,10 +96,34 @@ FIRST_STATE[[stacks.PERIOD, stacks.PERIOD_FRAME, stacks.TEAM_PERIOD]] = -1
 FIRST_STATE[stacks.FLUSHED], FIRST_STATE[stacks.HOME] = np.iinfo(np.int64).min, stacks.NO_PARENT
 
 
+NOTHING = np.zeros(0, np.int64)
+"""Where a location has nothing of a kind; nobody writes to it."""
+
+NO_POINTERS = arrays.zeros(stacks.Pointers, 0)
+"""Where no pointer columns are asked for."""
+
+
+def tasks_of(n: int) -> stacks.Tasks:
+    """Return tasks of which none has begun."""
+    found = arrays.zeros(stacks.Tasks, n)
+    found.top[:] = found.stub[:] = -1
+    return found
+
+
+ONE_TASK = tasks_of(1)
+"""The implicit task of a location that never switches between tasks: nothing is written to it."""
+
+IN_PROGRAMS = tuple(str(int(kind)) for kind in (EventKind.THREAD_BEGIN, EventKind.PROGRAM_BEGIN))
+"""Kinds of events of a program that is recorded, and whose threads are."""
+
+
 @dataclass
 class ForkSpans:
-    """The FORKs of a location in order: their rows and times, those of their JOINs (row -1 if there is none), call paths of both (-1)."""
+    """The FORKs of some locations in order, location by location: their rows and times, those of their JOINs (row -1 if there is none),
+    call paths of both (-1); first FORK of each location, and behind the last one.
+    """
 
+    start: NDArray[np.int64]
     fork_row: NDArray[np.int64]
     join_row: NDArray[np.int64]
     fork_time: NDArray[np.int64]
@@ -99,7 +134,11 @@ class ForkSpans:
 
 @dataclass
 class ScanBuffers:
-    """The arrays that the scan of a location works in (`kernels.stacks`)."""
+    """The arrays that the scans of locations work in, one after the other (`kernels.stacks`).
+
+    What call instances and attributed events the locations have that `ended` stays in front, until it is kept (`keep_results`);
+    that of the location which is scanned stands behind.
+    """
 
     frames: stacks.Frames
     paths: stacks.CallPaths
@@ -110,6 +149,9 @@ class ScanBuffers:
     chain: NDArray[np.int64] = field(default_factory=lambda: np.zeros(2 * (64 + CHAIN), np.int64))
     begin: NDArray[np.int64] = field(default_factory=lambda: np.zeros(16, np.int64))
     end: NDArray[np.int64] = field(default_factory=lambda: np.zeros(16, np.int64))
+    ended: list[LocationScan] = field(default_factory=list)
+    n_calls: int = 0
+    n_attributed: int = 0
 
     @classmethod
     def make(cls) -> ScanBuffers:
@@ -134,12 +176,37 @@ class ScanBuffers:
             self.paths = arrays.doubled(self.paths)
             self.table = np.zeros(2 * self.table.size, np.int32)
             stacks.index_call_paths(self.paths, state[stacks.N_NODES], self.table)
-        if state[stacks.N_CALLS] >= self.calls.node.size:
+        if self.n_calls + state[stacks.N_CALLS] >= self.calls.node.size:
             self.calls = arrays.doubled(self.calls)
-        if state[stacks.N_ATTRIBUTED] >= self.attributed.kind.size:
+        if self.n_attributed + state[stacks.N_ATTRIBUTED] >= self.attributed.kind.size:
             self.attributed = arrays.doubled(self.attributed)
         if state[stacks.TEAM_DEPTH] + 1 >= self.team_stack.size:
             self.team_stack = np.concatenate([self.team_stack, np.full_like(self.team_stack, -1)])
+
+    @property
+    def own_calls(self) -> stacks.CallInstances:
+        """Where the call instances of the location stand that is scanned."""
+        return arrays.behind(self.calls, self.n_calls)
+
+    @property
+    def own_attributed(self) -> stacks.AttributedEvents:
+        """Where its attributed events stand."""
+        return arrays.behind(self.attributed, self.n_attributed)
+
+    def add_ended(self, scan: LocationScan) -> None:
+        """Put what a location found to that of those that ended, and get ready for the next one."""
+        self.ended.append(scan)
+        self.n_calls += scan.n_calls
+        self.n_attributed += scan.n_attributed
+        self.clear()
+
+    def forget_ended(self, state: NDArray[np.int64]) -> None:
+        """Forget what locations found that ended; that of the one that is scanned, with its state, moves to the front."""
+        for rows, n in ((self.calls, self.n_calls), (self.attributed, self.n_attributed)):
+            n_own = int(state[stacks.N_CALLS if rows is self.calls else stacks.N_ATTRIBUTED])
+            for column in rows if n_own else ():
+                column[:n_own] = column[n : n + n_own]
+        self.ended, self.n_calls, self.n_attributed = [], 0, 0
 
     def clear(self) -> None:
         """Make them as new for the next location, apart from sizes; those of very many call paths are given up."""
@@ -191,28 +258,32 @@ def flush_stops_of(store: Store, locations: NDArray[np.int64]) -> list[NDArray[n
 
 RESULTS = (
     "store", "location", "n", "done", "first_row", "published", "first_time", "last_time", "program", "node_parent", "node_entry",
-    "node_row", "node_time", "exclusive", "visits", "n_calls", "n_attributed", "has_tasks", "calls", "events", "global_numbers",
-    "global_calls", "bad_exits", "open", "disordered", "_thread_events", "divider", "node_period", "phase_begin", "phase_end", "nested",
+    "node_row", "node_time", "exclusive", "visits", "n_calls", "n_attributed", "calls", "events", "global_numbers",
+    "global_calls", "bad_exits", "open", "disordered", "thread_events", "divider", "node_period", "phase_begin", "phase_end", "nested",
 )  # fmt: skip
 """Attributes of a `LocationScan` that later steps read."""
 
 
 class LocationScan:
-    """The pass over one location: `enter_threads`, then `advance` until `done`.
+    """The pass over one location: `enter_threads`, then `advance_together` until `done`.
 
     Attributes
     ----------
     node_parent, node_entry, node_row, node_time, exclusive, visits
         The location's call paths after the pass: parent (own number, -1, or a FOREIGN code), entry (`Regions.of_entry`), row
         and time of the first ENTER, exclusive ticks, visits.
-    calls : Columns
-        `CALL_INSTANCES`; without `tasks` where no explicit task was executed.
-    events : Columns
+    calls : ColumnSlice
+        `CALL_INSTANCES`; without `tasks` where no explicit task was executed, by it or by those that it was scanned with.
+    events : ColumnSlice
         `ATTRIBUTED_EVENTS`.
     global_numbers : (n,) int64
         The call instances that join all processes at once: one-sided communication, files, start and end of MPI.
-    global_calls : Columns
+    global_calls : ColumnSlice
         These.
+    thread_events : ThreadEvents
+        Its rows of the side table of threads that concern teams.
+    fork_rows : (n_forks,) int64
+        Those of FORKs, as long as it is not `done`.
     n_calls, n_attributed : int
         How many call instances and attributed events there are.
     first_time, last_time : int
@@ -234,31 +305,30 @@ class LocationScan:
 
     def __init__(
         self, store: Store, regions: Regions, teams: Teams, order: EventOrder, location: int, first_row: int,
-        spill: Spill | None = None, pool: BufferPool | None = None, flush_stops: NDArray[np.int64] | None = None,
-        is_device: bool = False, divider: Divider = WHOLE,
+        flush_stops: NDArray[np.int64] | None = None, is_device: bool = False, divider: Divider = WHOLE,
     ) -> None:  # fmt: skip
         self.divider = divider
         self.store, self.regions, self.order, self.location = store, regions, order, location
-        self._spill, self._pool = spill or ColumnSpill(), pool or BufferPool()
-        self._thread_events = teams.events[location]
+        self.thread_events, self.fork_rows = teams.events[location], teams.fork_rows_of(location)
         self.n = store.n_rows("events", location)
         self.done = False
         self.at = 0
         self._master, self._fork = teams.masters_of(location)
         self._forker = int(teams.forker[location])
         self._spans: ForkSpans | None = None
-        self._interval_start = self._interval_stop = self._last_join = np.zeros(0, np.int64)
+        self._interval_start = self._interval_stop = self._last_join = NOTHING
         self._n_over = 0
         self._action = FORKER_ACTION if self._forker == location else ACTION
-        others = self._master[self._master >= 0]
-        self.depends = np.unique(others) if others.size else others
-        self._parents = np.full(self._master.size, stacks.NO_PARENT, np.int64)
-        self._programs = self._parents.copy()
-        self._team_periods = np.full(self._master.size, -1, np.int64)
-        self._known = int((np.cumsum(self._master >= 0) == 0).sum())
+        others = np.flatnonzero(self._master >= 0)
+        self.depends = np.unique(self._master[others]) if others.size else others
+        # none of them is known: NO_PARENT, and no period
+        unknown = np.empty((3, self._master.size), np.int64)
+        unknown.fill(stacks.NO_PARENT)
+        self._parents, self._programs, self._team_periods = unknown
+        self._known = int(others[0]) if others.size else self._master.size
         self.state = FIRST_STATE.copy()
         self.first_row = first_row
-        self.published = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self.published = NOTHING, NOTHING, NOTHING
         self.first_time = self.last_time = 0
         self.program = -1
         self._buffers: ScanBuffers | None = None
@@ -267,10 +337,9 @@ class LocationScan:
         tasks = TaskEvents.of(store, location)
         self._task_slots = tasks.slot
         sites = store.read("enter_sites", location) if store.n_rows("enter_sites", location) else None
-        self._site_rows = sites["row"] - first_row if sites else np.zeros(0, np.int64)
+        self._site_rows = sites["row"] - first_row if sites else NOTHING
         self._sites = sites["call_site"] if sites else np.zeros(0, np.int32)
-        self._tasks = arrays.zeros(stacks.Tasks, tasks.n_tasks)
-        self._tasks.top[:] = self._tasks.stub[:] = -1
+        self._tasks = ONE_TASK if not tasks.slot.size else tasks_of(tasks.n_tasks)
         # whatever runs on a stream of a device is joined with the host
         flags = regions.flags | np.uint8(stacks.IS_CALL) if is_device else regions.flags
         flags = flags | divider.fits[0].astype(np.uint8) * np.uint8(stacks.IS_PHASE) if divider.fits.size else flags
@@ -288,7 +357,7 @@ class LocationScan:
         Programs that are not recorded have none; a location that records the program is its main thread.
         """
         recorded = self.store.manifest["events_by_kind"]
-        if not all(str(int(kind)) in recorded for kind in (EventKind.THREAD_BEGIN, EventKind.PROGRAM_BEGIN)):
+        if not all(kind in recorded for kind in IN_PROGRAMS):
             return
         if not self.store.n_rows("threads", self.location):
             return
@@ -304,47 +373,19 @@ class LocationScan:
         self.state[stacks.N_NODES] = 1
         self.state[[stacks.BASE, stacks.HOME]] = 0
 
-    def inherited(self) -> NDArray[np.bool_]:
-        """Whether each call path begins with the one of a FORK elsewhere: what a worker does within a team; (n,) bool."""
-        # up to the root in steps that double: O(n log depth)
-        top = np.where(self.node_parent >= 0, self.node_parent, np.arange(self.node_parent.size))
-        while (top != top[top]).any():
-            top = top[top]
-        above = self.node_parent[top]
-        is_inherited: NDArray[np.bool_] = (above < -1) & (above != stacks.IN_PROGRAM)
-        return is_inherited
+    def is_in(self, buffers: ScanBuffers) -> bool:
+        """Whether the scan has begun in these buffers."""
+        return self._buffers is buffers
 
     @property
     def progress(self) -> int:
         """A number that grows with every step."""
         return self.at + self._known + self.done
 
-    def fork_spans(self, order: EventOrder) -> ForkSpans:
-        """Return the FORKs of this location and their JOINs, after the pass; `order` is that of the trace."""
-        kind = self.events.column("kind")
-        mine = np.flatnonzero((IS_FORK | IS_JOIN)[kind])
-        is_fork = IS_FORK[kind[mine]]
-        join = pair_nested(is_fork, ~is_fork)[is_fork]
-        events = self._thread_events
-        of_team = (IS_FORK | IS_JOIN)[events.kind]
-        row = events.row[of_team]
-        if not np.array_equal(IS_FORK[events.kind[of_team]], is_fork):
-            raise self._damaged("its forks and joins do not follow each other as in the table threads")
-        time, node = order.time(row, self.events.column("time")[mine]), self.events.column("node")[mine]
-        return ForkSpans(
-            row[is_fork],
-            pick(row, join),
-            time[is_fork],
-            pick(time, join, self.last_time),
-            node[is_fork],
-            pick(node, join),
-        )
-
     def _team_intervals(self, time: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Find the rows between which this thread belongs to the teams another one forks, as far as a batch tells."""
-        nothing = np.zeros(0, np.int64)
         if self._spans is None or not time.size:
-            return nothing, nothing
+            return NOTHING, NOTHING
         spans = self._spans
         base = int(self.state[stacks.ROW])
         time = self.order.times_of(base, time)
@@ -375,7 +416,7 @@ class LocationScan:
         """Look up the call paths of teams whose masters have come far enough by now."""
         if self._forker not in (-1, self.location):
             if self._spans is None and others[self._forker].done:
-                self._spans = others[self._forker].fork_spans(self.order)
+                self._spans = fork_spans([others[self._forker]], self.order)
                 self._last_join = np.maximum.accumulate(self._spans.join_time)
                 n = self._spans.fork_row.size
                 self._interval_start, self._interval_stop = (np.full(n, np.iinfo(np.int64).max) for _ in range(2))
@@ -389,7 +430,7 @@ class LocationScan:
                     self._team_periods = pick(others[self._forker].node_period, at).astype(np.int64)
                 self._known = self._parents.size
             return
-        if not self._master.size:
+        if self._known == self._master.size:
             return
         unknown = slice(self._known, None)
         master, fork = self._master[unknown], self._fork[unknown]
@@ -408,10 +449,12 @@ class LocationScan:
         n = int(lacking[0]) if lacking.size and not give_up else master.size
         self._known += n
 
-    def prepare(self, others: Mapping[int, LocationScan] | Sequence[LocationScan], first_time: int) -> None:
-        """Get ready for the first event; `others` say what can be inherited by now."""
+    def prepare(
+        self, others: Mapping[int, LocationScan] | Sequence[LocationScan], first_time: int, buffers: ScanBuffers
+    ) -> None:
+        """Get ready for the first event; `others` say what can be inherited by now, `buffers` are what the scan works in from now on."""
         self._inherit(others, False)
-        self._buffers = self._pool.take()
+        self._buffers = buffers
         if self._thread_begin is not None:
             paths = self._buffers.paths
             paths.parent[0], paths.entry[0], paths.recent[0] = stacks.IN_PROGRAM, self.regions.threads, -1
@@ -423,28 +466,47 @@ class LocationScan:
         if self.divider.by_time:
             self.state[stacks.PERIOD] = np.searchsorted(self.divider.edges, first_time, "right")
 
-    def advance(self, others: Mapping[int, LocationScan] | Sequence[LocationScan], give_up: bool = False) -> None:
-        """Go on until the end or until a team's master has to come first."""
+    def advance(
+        self, others: Mapping[int, LocationScan] | Sequence[LocationScan], fresh: ScanBuffers, give_up: bool = False
+    ) -> ScanBuffers | None:
+        """Go on until the end or until a team's master has to come first.
+
+        Parameters
+        ----------
+        others : mapping or sequence of LocationScan
+            By location: what can be inherited.
+        fresh : ScanBuffers
+            For a scan that begins.
+        give_up : bool, optional
+            Go on without what is not known.
+
+        Returns
+        -------
+        ScanBuffers or None
+            The buffers, if the location ended: what it found stands there. Else the scan needs those it has until it goes on.
+        """
         self._inherit(others, give_up)
         if self._forker not in (-1, self.location) and self._spans is None and not give_up:
-            return
+            return None
         if not self.n:
-            self.prepare(others, 0)
+            self.prepare(others, 0, fresh)
         while self.at < self.n:
             columns = self.store.read("events", self.location, None, self.at, self.at + BATCH, checked=False)
             entry = self.entries(columns["region"])
             if self._buffers is None:
-                self.prepare(others, int(columns["time"][0]))
+                self.prepare(others, int(columns["time"][0]), fresh)
             self.state[stacks.ROW] = self.first_row + self.at
             events = stacks.Events(columns["time"], columns["kind"], entry)
-            blocked = self.run(events, arrays.zeros(stacks.Pointers, 0))
+            blocked = self.run(events, NO_POINTERS)
             if blocked >= 0:
                 self.at += blocked
-                self._publish()
-                return
+                b = self.used()
+                n = int(self.state[stacks.N_ATTRIBUTED])
+                publish([self], arrays.first(b.own_attributed, n), np.array([n]), [b.paths.period])
+                return None
             self.at += columns["time"].size
             self.last_time = int(columns["time"][-1])
-        self._finish()
+        return self.end()
 
     def entries(self, region: NDArray[np.int32]) -> NDArray[np.int32]:
         """Put the call sites of the batch that begins at event `at` in place of the regions they enter."""
@@ -455,13 +517,13 @@ class LocationScan:
         at, entry = self._site_rows[low:high] - self.at, len(self.regions) + self._sites[low:high]
         entered = self.regions.of_entry[entry]
         if (entered != region[at]).any() or (entered < 0).any():
-            raise self._damaged("an event enters another region than its call site in the table enter_sites")
+            raise self.damaged("an event enters another region than its call site in the table enter_sites")
         result[at] = entry
         return result
 
     def run(self, events: stacks.Events, pointers: stacks.Pointers) -> int:
         """Scan a batch; -1, or the event at which the pass has to wait."""
-        at, b = 0, self._used()
+        at, b = 0, self.used()
         intervals = self._team_intervals(events.time)
         sides = stacks.SideValues(
             self._stop_times,
@@ -474,8 +536,8 @@ class LocationScan:
         )
         while True:
             why, at = stacks.scan_events(
-                events, at, self.state, self._meanings, sides, self._periods(), b.frames, b.paths, b.table, b.calls,
-                b.attributed, b.team_stack, self._tasks, pointers,
+                events, at, self.state, self._meanings, sides, self._periods(), b.frames, b.paths, b.table, b.own_calls,
+                b.own_attributed, b.team_stack, self._tasks, pointers,
             )  # fmt: skip
             if why == stacks.DONE:
                 return -1
@@ -484,21 +546,21 @@ class LocationScan:
             if why == stacks.DAMAGED:
                 kind = int(events.kind[at])
                 row = int(self.state[stacks.ROW]) + int(at)
-                raise self._damaged(
+                raise self.damaged(
                     f"event {row} is a {NAMES.get(kind, kind)} that enters region {events.entry[at]}, or has no row in its side table"
                 )
             b.grow(self.state)
 
     def _periods(self) -> stacks.Periods | None:
         """Return what divides the time, with the buffers in use."""
-        b, d = self._used(), self.divider
+        b, d = self.used(), self.divider
         if d.mode is None:
             return None
         return stacks.Periods(d.mode, d.fits, d.edges, b.chain, b.begin, b.end)
 
     def _pass_edges(self) -> None:
         """Divide the time until the end of the location at the edges of bins."""
-        state, b, edges = self.state, self._used(), self.divider.edges
+        state, b, edges = self.state, self.used(), self.divider.edges
         end = max(self.last_time, int(state[stacks.FLUSHED]))
         while state[stacks.PERIOD] < edges.size and edges[state[stacks.PERIOD]] <= end:
             state[stacks.LAST] = stacks.pass_edges(
@@ -507,66 +569,21 @@ class LocationScan:
             )  # fmt: skip
             b.grow(state)
 
-    def give_back(self) -> None:
-        """Give the buffers back to the pool, when the scan needs them no more."""
-        if self._buffers is not None:
-            self._pool.give(self._buffers)
-            self._buffers = None
-
-    def _used(self) -> ScanBuffers:
+    def used(self) -> ScanBuffers:
         """Return the buffers of a scan that has begun."""
         assert self._buffers is not None
         return self._buffers
 
-    def _damaged(self, what: str) -> StoreError:
+    def damaged(self, what: str) -> StoreError:
+        """Make the error about something that contradicts itself on the location."""
         return self.store.damaged(f"location {self.location}: {what}")
 
-    def _compare(self) -> None:
-        """Compare the events of the location, after the pass, with the rows of its side tables."""
-        state, n_rows = self.state, self.store.n_rows
-        begins = self._parents.size if self._forker in (-1, self.location) else int(state[stacks.N_TEAMS])
-        for what, found, expected in (
-            ("buffer flushes", int(state[stacks.N_FLUSHES]), self._stop_times.size),
-            ("switches of tasks", int(state[stacks.N_SWITCHES]), self._task_slots.size),
-            ("begins in teams", int(state[stacks.N_TEAMS]), begins),
-            ("forks", self.published[0].size, self._n_forks),
-        ):
-            if found != expected:
-                raise self._damaged(f"{found} {what} among its events, {expected} in their side table")
-        sides = sum(n_rows(family, self.location) for family in ("p2p", "collectives", "locks", "rma"))
-        values = sum(n_rows(table, self.location) for table in self.store.tables if table.startswith("metrics_"))
-        noted = int(state[stacks.N_ATTRIBUTED]) - sides - self._thread_events.row.size - self._task_slots.size
-        if noted != values:
-            # a METRIC may have a source without a class, and then has no values
-            kind = self._used().attributed.kind[: state[stacks.N_ATTRIBUTED]]
-            metrics = int((kind == EventKind.METRIC).sum())
-            classes = to_numpy(self.store.definition("metric_sources").column("metric_class"))
-            if noted != metrics or metrics < values or not (classes < 0).any():
-                n = kind.size
-                raise self._damaged(f"{n} events with attributes, {n - noted + values} rows in their side tables")
-
-    def _publish(self) -> None:
-        """Let threads that were forked here know where: the call path of every FORK so far, and the program it belongs to."""
-        events = self._thread_events
-        row = events.row[IS_FORK[events.kind]]
-        self._n_forks = row.size
-        attributed = arrays.first(self._used().attributed, int(self.state[stacks.N_ATTRIBUTED]))
-        nodes = attributed.node[IS_FORK[attributed.kind]].astype(np.int64)
-        if row.size < nodes.size:
-            raise self._damaged(f"{nodes.size} forks among its events, {row.size} in the table threads")
-        program = int(self.state[stacks.PROGRAM])
-        programs = np.where(row[: nodes.size] > self.state[stacks.PROGRAM_ROW], program, stacks.NO_PARENT)
-        periods = self._used().paths.period if not self.divider.by_time else np.zeros(0, np.int32)
-        # at once: threads look at it while this one goes on
-        self.published = nodes, programs, pick(periods, nodes).astype(np.int64)
-
-    def _finish(self) -> None:
-        state, b = self.state, self._used()
+    def end(self) -> ScanBuffers:
+        """Note what was found once all events are scanned; call instances and attributed events stay in the buffers that it returns."""
+        state, b = self.state, self.used()
         if self.divider.by_time:
             self._pass_edges()
-        stacks.close_frames(self.last_time, state, self._periods(), b.frames, b.paths, b.calls, self._tasks)
-        self._publish()
-        self._compare()
+        stacks.close_frames(self.last_time, state, self._periods(), b.frames, b.paths, b.own_calls, self._tasks)
         paths = arrays.first(b.paths, int(state[stacks.N_NODES]))
         self.node_parent, self.node_entry = paths.parent.copy(), paths.entry.copy()
         self.node_row, self.node_time = paths.row.copy(), paths.time.copy()
@@ -576,39 +593,284 @@ class LocationScan:
         self.phase_begin, self.phase_end = b.begin[:n_phases].copy(), b.end[:n_phases].copy()
         self.nested = int(state[stacks.N_NESTED])
         self.n_calls, self.n_attributed = int(state[stacks.N_CALLS]), int(state[stacks.N_ATTRIBUTED])
-        columns = arrays.first(b.calls, self.n_calls)._asdict()
-        self.has_tasks = bool(columns["tasks"].any())
-        if not self.has_tasks:
-            del columns["tasks"]
-        calls = Columns(self.n_calls, columns)
-        events = Columns(self.n_attributed, arrays.first(b.attributed, self.n_attributed)._asdict())
-        self.calls: ColumnSource = self._spill.keep(calls, CLOSE_TO, borrowed=True)
-        self.events: ColumnSource = self._spill.keep(events, borrowed=True)
-        self._choose(calls, events)
-        self.give_back()
         self.program = int(state[stacks.PROGRAM])
         self.bad_exits, self.open = int(state[stacks.BAD_EXITS]), int(state[stacks.OPEN])
         self.disordered = int(state[stacks.DISORDERED])
+        b.add_ended(self)
+        self._buffers = None
+        return b
+
+    @property
+    def expected(self) -> tuple[int, int, int, int]:
+        """How many buffer flushes, switches of tasks, begins in teams and forks its side tables have; -1 where they do not tell."""
+        n_begins = self._parents.size if self._forker in (-1, self.location) else -1
+        return self._stop_times.size, self._task_slots.size, n_begins, self.fork_rows.size
+
+    def finish(
+        self, calls: ColumnSlice, events: ColumnSlice, global_calls: ColumnSlice, global_numbers: NDArray[np.int64]
+    ) -> None:
+        """Take what is kept of it, and let go of what the pass worked with."""
+        self.calls, self.events = calls, events
+        self.global_calls, self.global_numbers = global_calls, global_numbers
         self.done = True
-        del self._tasks, self._master, self._fork, self._parents, self._programs, self._team_periods
+        del self._tasks, self._master, self._fork, self._parents, self._programs, self._team_periods, self.fork_rows
         del self._stop_times, self._task_slots
         self._spans = None
-        self._interval_start = self._interval_stop = self._last_join = np.zeros(0, np.int64)
+        self._interval_start = self._interval_stop = self._last_join = NOTHING
 
-    def _choose(self, calls: Columns, events: Columns) -> None:
-        """Put aside the call instances that join all processes at once: one-sided communication, files, start and end of MPI."""
-        kept = np.zeros(self.n_calls, bool)
-        regions = self.regions
-        startup = (regions.is_init | regions.is_finalize | regions.is_file)[
-            regions.of_entry[np.maximum(self.node_entry, 0)]
-        ]
-        if startup.any():
-            kept = startup[calls.node]
-        call = events.call[JOINS_ALL[events.kind]]
-        kept[call[call >= 0]] = True
-        self.global_numbers = np.flatnonzero(kept)
-        chosen = calls.take(self.global_numbers)
-        self.global_calls: ColumnSource = self._spill.keep(chosen) if call.size else chosen
+
+def publish(
+    scans: Sequence[LocationScan], attributed: stacks.AttributedEvents, n_attributed: NDArray[np.int64],
+    periods: Sequence[NDArray[np.int32]],
+) -> NDArray[np.int64]:  # fmt: skip
+    """Let threads that were forked on some locations know where: the call path of every FORK so far, and the program it belongs to.
+
+    Parameters
+    ----------
+    scans : sequence of LocationScan
+    attributed : AttributedEvents
+        Of all of them, one location after the other.
+    n_attributed : (n_scans,) int64
+        How many each has.
+    periods : sequence of (n_nodes,) int32
+        Of each location the periods of its call paths.
+
+    Returns
+    -------
+    (n_scans,) int64
+        How many FORKs each has.
+    """
+    forks = np.flatnonzero(IS_FORK[attributed.kind])
+    of = np.searchsorted(np.cumsum(n_attributed), forks, "right")
+    n_forks = np.bincount(of, minlength=len(scans))
+    if not forks.size:
+        return n_forks
+    counts = n_forks.tolist()
+    for scan, n in zip(scans, counts, strict=True):
+        if n > scan.fork_rows.size:
+            raise scan.damaged(f"{n} forks among its events, {scan.fork_rows.size} in the table threads")
+    node = attributed.node[forks].astype(np.int64)
+    row = np.concatenate([scan.fork_rows[:n] for scan, n in zip(scans, counts, strict=True)])
+    program, since = np.array([scan.state[[stacks.PROGRAM, stacks.PROGRAM_ROW]] for scan in scans])[of].T
+    programs = np.where(row > since, program, stacks.NO_PARENT)
+    if scans[0].divider.by_time:
+        in_period = np.full(node.size, -1, np.int64)
+    else:
+        first = np.cumsum([0, *(p.size for p in periods)])[of]
+        in_period = pick(joined(periods), np.where(node >= 0, first + node, -1)).astype(np.int64)
+    start = 0
+    for scan, n in zip(scans, counts, strict=True):
+        here = slice(start, start + n)
+        # at once: threads look at it while this one goes on
+        scan.published = node[here], programs[here], in_period[here]
+        start += n
+    return n_forks
+
+
+def compare_with_sides(
+    scans: Sequence[LocationScan], kind: NDArray[np.uint8], n_attributed: NDArray[np.int64], n_forks: NDArray[np.int64]
+) -> None:
+    """Compare the events of some locations, after the pass, with the rows of their side tables.
+
+    Parameters
+    ----------
+    scans : sequence of LocationScan
+    kind : (n,) uint8
+        Kinds of their attributed events, one location after the other.
+    n_attributed, n_forks : (n_scans,) int64
+        How many attributed events and FORKs each has.
+
+    Raises
+    ------
+    StoreError
+        If their numbers differ.
+    """
+    store, location = scans[0].store, np.array([scan.location for scan in scans])
+    expected = np.array([scan.expected for scan in scans])
+    states = np.array([scan.state for scan in scans])[:, [stacks.N_FLUSHES, stacks.N_SWITCHES, stacks.N_TEAMS]]
+    found = np.column_stack((states, n_forks))
+    for k, what in np.argwhere((found != expected) & (expected >= 0)).tolist():
+        name = ("buffer flushes", "switches of tasks", "begins in teams", "forks")[what]
+        raise scans[k].damaged(f"{found[k, what]} {name} among its events, {expected[k, what]} in their side table")
+    of_threads = np.array([scan.thread_events.row.size for scan in scans]) + expected[:, 1]
+    noted = n_attributed - of_threads - sum(store.counts(family)[location] for family in SIDE_FAMILIES)
+    metrics = [store.counts(table)[location] for table in store.tables if table.startswith("metrics_")]
+    values = sum(metrics, np.zeros(len(scans), np.int64))
+    stops = np.cumsum(n_attributed)
+    for k in np.flatnonzero(noted != values).tolist():
+        # a METRIC may have a source without a class, and then has no values
+        n = int(n_attributed[k])
+        n_metrics = int((kind[stops[k] - n : stops[k]] == EventKind.METRIC).sum())
+        classes = to_numpy(store.definition("metric_sources").column("metric_class"))
+        if noted[k] != n_metrics or n_metrics < values[k] or not (classes < 0).any():
+            raise scans[k].damaged(f"{n} events with attributes, {n - noted[k] + values[k]} rows in their side tables")
+
+
+def keep_results(buffers: ScanBuffers, spill: Spill, waiting: LocationScan | None = None) -> None:
+    """Check what the locations found that ended in the same buffers, and keep it together.
+
+    Parameters
+    ----------
+    buffers : ScanBuffers
+    spill : Spill
+        Where call instances and attributed events go that exceed the buffer pool.
+    waiting : LocationScan, optional
+        The location that is scanned in these buffers and has not ended.
+    """
+    scans = buffers.ended
+    if not scans:
+        return
+    n_calls, n_attributed = (np.array(n) for n in zip(*((s.n_calls, s.n_attributed) for s in scans), strict=True))
+    attributed = arrays.first(buffers.attributed, buffers.n_attributed)
+    n_forks = publish(scans, attributed, n_attributed, [s.node_period for s in scans])
+    compare_with_sides(scans, attributed.kind, n_attributed, n_forks)
+    columns = arrays.first(buffers.calls, buffers.n_calls)._asdict()
+    if not columns["tasks"].any():
+        del columns["tasks"]
+    calls, events = Columns(buffers.n_calls, columns), Columns(buffers.n_attributed, attributed._asdict())
+    first_call, first_event = (np.append(0, np.cumsum(n)) for n in (n_calls, n_attributed))
+    is_global, is_many = _global_calls(scans, calls, events, n_calls, n_attributed)
+    numbers = np.flatnonzero(is_global)
+    chosen = calls.take(numbers)
+    kept: tuple[ColumnSource, ...] = (
+        spill.keep(calls, CLOSE_TO, borrowed=True), spill.keep(events, borrowed=True), spill.keep(chosen) if is_many else chosen,
+    )  # fmt: skip
+    first_global = np.searchsorted(numbers, first_call)
+    bounds = [list(pairwise(first.tolist())) for first in (first_call, first_event, first_global)]
+    for scan, of_calls, of_events, of_global in zip(scans, *bounds, strict=True):
+        slices = (
+            ColumnSlice(source, *rows) for source, rows in zip(kept, (of_calls, of_events, of_global), strict=True)
+        )
+        scan.finish(*slices, numbers[slice(*of_global)] - of_calls[0])
+    buffers.forget_ended(FIRST_STATE if waiting is None else waiting.state)
+
+
+def _global_calls(
+    scans: Sequence[LocationScan], calls: Columns, events: Columns, n_calls: NDArray[np.int64], n_attributed: NDArray[np.int64]
+) -> tuple[NDArray[np.bool_], bool]:  # fmt: skip
+    """Find the call instances that join all processes at once: one-sided communication, files, start and end of MPI.
+
+    Returns
+    -------
+    is_global : (n,) bool
+    is_many : bool
+        Whether there may be others than start and end of MPI among them.
+    """
+    regions, kept = scans[0].regions, np.zeros(len(calls), bool)
+    entry = np.concatenate([scan.node_entry for scan in scans])
+    startup = (regions.is_init | regions.is_finalize | regions.is_file)[regions.of_entry[np.maximum(entry, 0)]]
+    if startup.any():
+        first_node = np.cumsum([0, *(scan.node_entry.size for scan in scans)])[:-1]
+        kept = startup[np.repeat(first_node, n_calls) + calls.node]
+    joins = np.flatnonzero(JOINS_ALL[events.kind])
+    if joins.size:
+        of = np.searchsorted(np.cumsum(n_attributed), joins, "right")
+        call, first_call = events.call[joins], (np.cumsum(n_calls) - n_calls)[of]
+        kept[(call + first_call)[call >= 0]] = True
+    return kept, bool(joins.size)
+
+
+def advance_together(
+    scans: Sequence[LocationScan], others: Mapping[int, LocationScan] | Sequence[LocationScan], pool: BufferPool, spill: Spill,
+    give_up: bool = False,
+) -> None:  # fmt: skip
+    """Let locations advance one after the other; those that end share buffers.
+
+    Parameters
+    ----------
+    scans : sequence of LocationScan
+    others : mapping or sequence of LocationScan
+        By location: what can be inherited.
+    pool : BufferPool
+    spill : Spill
+        Where call instances and attributed events go that exceed the buffer pool.
+    give_up : bool, optional
+        Go on without what is not known.
+    """
+    fresh = pool.take()
+    for scan in scans:
+        used = scan.advance(others, fresh, give_up)
+        if used is None and scan.is_in(fresh):
+            # it waits, and needs them until it goes on
+            keep_results(fresh, spill, scan)
+            fresh = pool.take()
+        elif used is not None and used is not fresh:
+            keep_results(used, spill)
+            pool.give(used)
+    keep_results(fresh, spill)
+    pool.give(fresh)
+
+
+def fork_spans(scans: Sequence[LocationScan], order: EventOrder) -> ForkSpans:
+    """Return the FORKs of some locations and their JOINs, after the pass.
+
+    Parameters
+    ----------
+    scans : sequence of LocationScan
+    order : EventOrder
+        Order of events across locations.
+
+    Raises
+    ------
+    StoreError
+        If they do not follow each other as in the side table of threads.
+    """
+    events = merged(scan.events for scan in scans)
+    kind = joined_column(events, "kind", np.uint8)
+    mine = np.flatnonzero(IS_OF_TEAM[kind])
+    of = np.searchsorted(np.cumsum([scan.n_attributed for scan in scans]), mine, "right")
+    is_fork = IS_FORK[kind[mine]]
+    sides = [scan.thread_events for scan in scans]
+    side_kind, side_row = (np.concatenate([getattr(side, name) for side in sides]) for name in ("kind", "row"))
+    of_team = np.flatnonzero(IS_OF_TEAM[side_kind])
+    side_of = np.repeat(np.arange(len(scans)), [side.row.size for side in sides])[of_team]
+    row, is_side_fork = side_row[of_team], IS_FORK[side_kind[of_team]]
+    if not (np.array_equal(is_side_fork, is_fork) and np.array_equal(side_of, of)):
+        for k, scan in enumerate(scans):
+            if not np.array_equal(is_side_fork[side_of == k], is_fork[of == k]):
+                raise scan.damaged("its forks and joins do not follow each other as in the table threads")
+    join = pair_nested(is_fork, ~is_fork, of)[is_fork]
+    time, node = (
+        order.time(row, joined_column(events, "time", np.int64)[mine]),
+        joined_column(events, "node", np.int32)[mine],
+    )
+    of = of[is_fork]
+    last_time = np.array([scan.last_time for scan in scans], np.int64)
+    return ForkSpans(
+        np.searchsorted(of, np.arange(len(scans) + 1)),
+        row[is_fork],
+        pick(row, join),
+        time[is_fork],
+        np.where(join >= 0, pick(time, join), last_time[of]),
+        node[is_fork],
+        pick(node, join),
+    )
+
+
+def inherited(scans: Sequence[LocationScan]) -> NDArray[np.bool_]:
+    """Say which call paths of some locations begin with the one of a FORK elsewhere: what a worker does within a team.
+
+    O(n log depth).
+
+    Parameters
+    ----------
+    scans : sequence of LocationScan
+
+    Returns
+    -------
+    (n_nodes,) bool
+        Of the call paths of all of them, one location after the other.
+    """
+    parents = [scan.node_parent for scan in scans]
+    size = np.array([of_location.size for of_location in parents], np.int64)
+    parent = np.concatenate([*parents, np.zeros(0, np.int64)])
+    # up to the root in steps that double
+    top = np.where(parent >= 0, parent + np.repeat(np.cumsum(size) - size, size), np.arange(parent.size))
+    while (top != top[top]).any():
+        top = top[top]
+    above = parent[top]
+    is_inherited: NDArray[np.bool_] = (above < -1) & (above != stacks.IN_PROGRAM)
+    return is_inherited
 
 
 def plan_waves(n_events: list[int], process: NDArray[np.int32], size: int) -> list[NDArray[np.int64]]:
@@ -677,6 +939,19 @@ def group_scans(scans: list[LocationScan]) -> list[list[LocationScan]]:
     return [groups[k] for k in sorted(range(len(groups)), key=lambda k: -sizes[k])]
 
 
+def share_out(groups: list[list[LocationScan]]) -> list[list[list[LocationScan]]]:
+    """Give each group to a thread of its own, except those of locations with few events: one thread takes all of these.
+
+    Parameters
+    ----------
+    groups : list of list of LocationScan
+    """
+    is_small = [sum(scan.n for scan in group) < SMALL * len(group) for group in groups]
+    shared = [group for group, small in zip(groups, is_small, strict=True) if small]
+    alone = [[group] for group, small in zip(groups, is_small, strict=True) if not small]
+    return [shared, *alone] if shared else alone
+
+
 def scan_locations(
     store: Store,
     regions: Regions,
@@ -734,8 +1009,6 @@ def scan_locations(
                 order,
                 i,
                 int(first_rows[i]),
-                spill,
-                buffers,
                 stops,
                 bool(locations.is_device[i]),
                 divider,
@@ -767,25 +1040,33 @@ def scan_locations(
                 if progress is not None:
                     progress(before + n, total)
 
-            _scan_wave(list(wave.values()), found, pool, report)
+            def advance(scans: list[LocationScan], give_up: bool = False) -> None:
+                advance_together(scans, found, buffers, spill, give_up)
+
+            _scan_wave(list(wave.values()), advance, pool, report)
             done += sum(n_events[i] for i in wave)
     return [found[i] for i in chosen.tolist()]
 
 
 def _scan_wave(
-    scans: list[LocationScan], found: dict[int, LocationScan], pool: ThreadPoolExecutor, report: Callable[[int], None]
+    scans: list[LocationScan], advance: Callable[..., None], pool: ThreadPoolExecutor, report: Callable[[int], None]
 ) -> None:
     """Scan some locations, and all that those need; `report` is told how many events are scanned."""
+
+    def advance_all(groups: list[list[LocationScan]]) -> None:
+        for group in groups:
+            advance(group)
+
     waiting = scans
     ready = [s for s in scans if not s.depends.size]
     while waiting:
         before = sum(s.progress for s in scans)
-        list(pool.map(lambda group: [s.advance(found) for s in group], group_scans(ready)))
+        list(pool.map(advance_all, share_out(group_scans(ready))))
         waiting = [s for s in waiting if not s.done]
         if ready and sum(s.progress for s in scans) == before:
             # the masters of these teams never fork: their threads have no call path above
             for s in waiting:
-                s.advance(found, give_up=True)
+                advance([s], give_up=True)
             waiting = [s for s in waiting if not s.done]
         ready = waiting
         report(sum(s.at for s in scans))

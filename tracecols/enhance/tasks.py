@@ -35,7 +35,7 @@ class TaskEvents:
     def of(cls, store: Store, location: int, first_row: int = 0) -> TaskEvents:
         """Read them; rows count from `first_row`."""
         if not store.n_rows("tasks", location):
-            return cls(np.zeros(0, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.int64))
+            return NO_TASK_EVENTS
         t = store.read("tasks", location, ["row", "kind", "creator", "generation", "task"])
         mine = np.isin(t["kind"], (*SWITCHES, *COMPLETES))
         row, kind, creator, generation, task = (t[c][mine] for c in ("row", "kind", "creator", "generation", "task"))
@@ -51,3 +51,7 @@ class TaskEvents:
     def n_tasks(self) -> int:
         """Number of tasks, the implicit one included."""
         return int(self.slot.max(initial=0)) + 1
+
+
+NO_TASK_EVENTS = TaskEvents(np.zeros(0, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.int64))
+"""Those of a location that never switches between tasks."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.columns import pick
 from tracecols.enhance.grouping import mask_of, number, occurrence
 from tracecols.enhance.locations import Locations
 from tracecols.kernels.actions import FORK, JOIN, TEAM_BEGIN, TEAM_END, kinds_that
@@ -89,6 +90,7 @@ class Teams:
         first_unknown = self._n_defined + int(process.max(initial=-1)) + 1
         # the thread that forked begins in the team with its FORK, or right after it
         n_forks = np.bincount(of[is_fork], minlength=n_locations)
+        self._fork_rows, self._fork_start = row[is_fork], np.append(0, np.cumsum(n_forks))
         behind = np.cumsum(n_forks)
         own = np.flatnonzero(is_begin & (self.forker[of] < 0))
         own_team, own_location = team[own].astype(np.int64), of[own]
@@ -130,6 +132,8 @@ class Teams:
         self.master[self.instance[masters]] = masters
         self.fork = np.where(self.master >= 0, fork[self.master] if fork.size else 0, -1)
         self.is_master = is_master
+        forked_by = np.where(is_master, -1, pick(self.location, self.master[self.instance]))
+        self._forked_by, self._fork_of_begin = forked_by.astype(np.int64), self.fork[self.instance]
 
     def _forkers(self, locations: Locations, forks: NDArray[np.int64], begins: NDArray[np.int64]) -> NDArray[np.int64]:
         """Find the processes whose threads do not say when they begin in a team, and which thread forks."""
@@ -150,10 +154,11 @@ class Teams:
     def masters_of(self, location: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return for each team begin of a location the location that forked and the number of its FORK; -1 for none or itself."""
         mine = self.begins_of(location)
-        master = self.master[self.instance[mine]]
-        of = np.where(master >= 0, self.location[master] if self.location.size else -1, -1).astype(np.int64)
-        of[self.is_master[mine]] = -1
-        return of, self.fork[self.instance[mine]]
+        return self._forked_by[mine], self._fork_of_begin[mine]
+
+    def fork_rows_of(self, location: int) -> NDArray[np.int64]:
+        """Return the rows of the FORKs of a location, in order."""
+        return self._fork_rows[self._fork_start[location] : self._fork_start[location + 1]]
 
 
 def events_in_teams(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tracecols.enhance.columns import joined_column, merged
 from tracecols.enhance.model import Model
 
 
@@ -21,13 +22,15 @@ def mpi_interval(model: Model) -> dict[str, int]:
         either, or nothing lies between them.
     """
     regions = model.regions
-    begins, ends = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    pieces, entries = [], [np.zeros(0, np.int32)]
     for scan in model.scans:
-        calls = scan.global_calls
-        region = regions.of_entry[scan.node_entry[calls.column("node")]]
-        begins.append(calls.column("exit_time")[regions.is_init[region]])
-        ends.append(calls.column("enter_time")[regions.is_finalize[region]])
-    begin, end = np.concatenate(begins), np.concatenate(ends)
+        pieces.append(scan.global_calls)
+        entries.append(scan.node_entry)
+    calls, first_node = merged(pieces), np.cumsum([entry.size for entry in entries])[:-1]
+    node = np.repeat(first_node, [len(piece) for piece in pieces]) + joined_column(calls, "node", np.int32)
+    region = regions.of_entry[np.concatenate(entries)[node]]
+    begin = joined_column(calls, "exit_time", np.int64)[regions.is_init[region]]
+    end = joined_column(calls, "enter_time", np.int64)[regions.is_finalize[region]]
     if not (begin.size and end.size) or begin.max() >= end.min():
         return {}
     return {"begin": int(begin.max()), "end": int(end.min())}

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.model import Model
 from tracecols.enhance.paths import with_descendants
+from tracecols.kernels import imbalance as kernels
 from tracecols.patterns.base import Family, Findings
 from tracecols.patterns.periods import divide_like
 from tracecols.patterns.profile import of_all_periods
@@ -263,31 +264,12 @@ class Imbalance:
         self.n_visitors = np.bincount(visits.call_path, visits.value != 0, len(tree)).astype(np.int64)
         self.total = np.bincount(self.comp.call_path, self.comp.value, len(tree))
         self.mean = self.total / np.where(self.parallel, self.cpus.size, self.masters.size)
-        self.n, self.n_locations = len(tree), len(locations)
+        self.n = len(tree)
 
-    def differences(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """Return call paths, locations and by how much their computation differs from the mean."""
-        relevant = self.total != 0
-        parts = (
-            (np.flatnonzero(relevant & self.parallel), self.cpus),
-            (np.flatnonzero(relevant & ~self.parallel), self.masters),
-        )
-        call_path = np.concatenate([np.repeat(paths, on.size) for paths, on in parts])
-        location = np.concatenate([np.tile(on, paths.size) for paths, on in parts])
-        more = np.concatenate([self._spread(self.comp, paths, on) for paths, on in parts]) - self.mean[call_path]
-        # cells are added up fastest in their order
-        order = np.argsort(call_path, kind="stable")
-        return call_path[order], location[order], more[order]
-
-    def _spread(self, cells: Cells, call_paths: NDArray[np.int64], locations: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the values of some call paths at some locations, 0 where there is no cell; (n_call_paths * n_locations,)."""
-        row, column = np.full(self.n, -1, np.int64), np.full(self.n_locations, -1, np.int64)
-        row[call_paths], column[locations] = np.arange(call_paths.size), np.arange(locations.size)
-        row, column = row[cells.call_path], column[cells.location]
-        here = np.flatnonzero((row >= 0) & (column >= 0))
-        values = np.zeros(call_paths.size * locations.size, cells.value.dtype)
-        values[row[here] * locations.size + column[here]] = cells.value[here]
-        return values
+    def differences(self, how: int) -> Cells:
+        """Return by how much the computation of call paths differs from the mean (`kernels.imbalance`): SIZE, ABOVE or BELOW."""
+        paths = np.flatnonzero(self.total != 0)
+        return self._compared(self.comp, paths, self.parallel[paths], how)
 
     def lacking(self) -> NDArray[np.int64]:
         """Return the call paths that some locations never visit, as far as they count."""
@@ -296,9 +278,20 @@ class Imbalance:
 
     def absent(self, call_paths: NDArray[np.int64]) -> Cells:
         """Return the mean of call paths at all locations that never visit them."""
-        call_path, location = np.repeat(call_paths, self.cpus.size), np.tile(self.cpus, call_paths.size)
-        away = self._spread(self.visits, call_paths, self.cpus) == 0
-        return Cells.sum(call_path[away], location[away], self.mean[call_path[away]])
+        return self._compared(self.visits, call_paths, np.ones(call_paths.size, bool), kernels.ABSENT)
+
+    def _compared(self, cells: Cells, paths: NDArray[np.int64], at_all: NDArray[np.bool_], how: int) -> Cells:
+        """Compare the values of some call paths, ascending, with the mean: at all threads, or at the masters of processes only."""
+        first = np.where(at_all, 0, self.cpus.size)
+        stop = np.where(at_all, self.cpus.size, self.cpus.size + self.masters.size)
+        n = int((stop - first).sum())
+        key, value = np.empty(n, np.int64), np.empty(n, np.float64)
+        n = kernels.compare_with_mean(
+            paths, first, stop, np.append(self.cpus, self.masters), self.mean,
+            np.searchsorted(cells.call_path, np.arange(self.n + 1)), cells.location, cells.value.astype(np.float64), how, key, value,
+        )  # fmt: skip
+        # pages that nothing was written to take no memory
+        return Cells(key[:n], value[:n])
 
 
 @FAMILY.derived(
@@ -308,8 +301,7 @@ class Imbalance:
 )  # fmt: skip
 def imbalance(model: Model, findings: Findings) -> Cells:
     """Computation less its mean, without its sign."""
-    call_path, location, more = Imbalance(model, findings).differences()
-    return Cells.sum(call_path, location, np.abs(more))
+    return Imbalance(model, findings).differences(kernels.SIZE)
 
 
 @FAMILY.derived(
@@ -317,8 +309,7 @@ def imbalance(model: Model, findings: Findings) -> Cells:
 )  # fmt: skip
 def imbalance_above(model: Model, findings: Findings) -> Cells:
     """Where positive."""
-    call_path, location, more = Imbalance(model, findings).differences()
-    return Cells.sum(call_path, location, np.maximum(more, 0))
+    return Imbalance(model, findings).differences(kernels.ABOVE)
 
 
 @FAMILY.derived(
@@ -341,8 +332,7 @@ def imbalance_above_single(model: Model, findings: Findings) -> Cells:
 )  # fmt: skip
 def imbalance_below(model: Model, findings: Findings) -> Cells:
     """Where negative."""
-    call_path, location, more = Imbalance(model, findings).differences()
-    return Cells.sum(call_path, location, np.maximum(-more, 0))
+    return Imbalance(model, findings).differences(kernels.BELOW)
 
 
 @FAMILY.derived(

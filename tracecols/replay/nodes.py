@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.model import Model
 from tracecols.enhance.regions import Regions
-from tracecols.enhance.scan import ForkSpans
+from tracecols.enhance.scan import ForkSpans, fork_spans
 from tracecols.enhance.teams import IS_FORK, LATE, events_in_teams
 from tracecols.kernels import replay as kernels
 from tracecols.schema import EventKind
@@ -146,7 +146,7 @@ def find_nodes(model: Model) -> Nodes:
     firsts: list[NDArray[np.bool_]] = [np.zeros(0, bool)]
     begin_rows = np.full(teams.location.size, -1, np.int64)
     spans = {
-        i: model.scans[i].fork_spans(model.facts.order) for i in np.unique(teams.forker[teams.forker >= 0]).tolist()
+        i: fork_spans([model.scans[i]], model.facts.order) for i in np.unique(teams.forker[teams.forker >= 0]).tolist()
     }
     for location in range(facts.n_locations):
         n = store.n_rows("events", location)

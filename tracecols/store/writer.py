@@ -21,6 +21,7 @@ EVENT_ROWS = 1 << 16
 """Events that are collected before they become a row group: one for every small location costs more than its events."""
 
 FORKS = [int(EventKind.THREAD_FORK), int(EventKind.OMP_FORK)]
+IS_FORK = np.isin(np.arange(256), FORKS)
 
 
 @dataclass
@@ -78,7 +79,9 @@ class PartWriter:
         self._written: dict[str, int] = {}
         self._n_waiting: dict[str, int] = {}
         self.part = Part()
-        self._time_before = np.iinfo(np.int64).min
+        # of the location that comes last: how many of its events have been written, the time of the last one
+        self._location, self._n_events, self._time_before = -1, 0, 0
+        self._last: dict[str, int] = {}
 
     def __enter__(self) -> PartWriter:
         return self
@@ -125,56 +128,80 @@ class PartWriter:
             self._last[table] = len(self.part.segments)
             self.part.segments.append((table, location, self.number, offset, n))
 
-    _last: dict[str, int]
-
-    def begin(self) -> None:
-        """Start a location."""
-        self._last = {}
-        self._time_before = np.iinfo(np.int64).min
-
     def add(
-        self, location: int, first_row: int, events: dict[str, NDArray[Any]], sides: dict[str, dict[str, NDArray[Any]]]
+        self,
+        parts: list[tuple[int, int]],
+        first_row: int,
+        events: dict[str, NDArray[Any]],
+        sides: dict[str, dict[str, NDArray[Any]]],
     ) -> None:
-        """Write a batch of one location's events; side tables count events from the location's first.
+        """Write a batch of events of locations that follow each other; side tables count events from the first location's first.
 
         Parameters
         ----------
-        location : int
-            Row of the location.
+        parts : list of (int, int)
+            Rows of the locations, and how many of the events are theirs; the first one may go on with those of the batch before.
         first_row : int
-            Row of its first event.
+            Row of the first event of the first location.
         events : dict of str to array
             Columns of `tracecols.schema.EVENTS`.
         sides : dict of str to dict of str to array
-            Columns of side tables, `row` counting from 0 at the location's first event.
+            Columns of side tables, `row` counting from 0 at the first location's first event.
         """
-        time = events["time"]
+        if parts[0][0] != self._location:
+            self._location, self._n_events = parts[0][0], 0
+        time, stops = events["time"], np.cumsum([n for _, n in parts])
         if time.size:
-            first, last = int(time[0]), int(time[-1])
-            decreases = int(first < self._time_before) + int(np.count_nonzero(time[1:] < time[:-1]))
-            self._time_before = last
-            if decreases:
-                self.part.decreases[location] = self.part.decreases.get(location, 0) + decreases
-                first, last = int(time.min()), int(time.max())
-            self.part.first_time = min(self.part.first_time, first)
-            self.part.last_time = max(self.part.last_time, last)
-            counts = np.bincount(events["kind"], minlength=256)
-            self.part.counts += counts
-            if counts[FORKS].any() and location not in self.part.forks:
-                self.part.forks[location] = int(time[np.isin(events["kind"], FORKS)][0])
+            self._note(parts, stops, time, events["kind"])
             if time.size >= EVENT_ROWS:
                 self._flush("events")
                 self._write("events", events)
             else:
                 self._collect("events", {c: v.copy() for c, v in events.items()}, EVENT_ROWS)
-            self._extend("events", location, time.size)
+            for location, n in parts:
+                if n:
+                    self._extend("events", location, n)
+        ends = self._n_events + stops
         for table, columns in sides.items():
-            n = columns["row"].size
-            if not n:
+            n_rows = columns["row"].size
+            if not n_rows:
                 continue
+            # all rows behind those of other locations are of the last one
+            counts = np.bincount(np.searchsorted(ends[:-1], columns["row"], "right"), minlength=len(parts)).tolist()
             self._collect(table, {c: v + first_row if c == "row" else v.copy() for c, v in columns.items()}, SIDE_ROWS)
-            self._extend(table, location, n)
-            self.part.n_attributes += n if table == "attributes" else 0
+            for (location, _), n in zip(parts, counts, strict=True):
+                if n:
+                    self._extend(table, location, n)
+            self.part.n_attributes += n_rows if table == "attributes" else 0
+        location, n = parts[-1]
+        self._n_events = n if len(parts) > 1 else self._n_events + n
+        self._location = location
+
+    def _note(
+        self, parts: list[tuple[int, int]], stops: NDArray[np.int64], time: NDArray[np.int64], kind: NDArray[np.uint8]
+    ) -> None:
+        """Note what the manifest says of some events: first and last time, where time decreases, kinds, first FORKs."""
+        part, filled = self.part, [k for k, (_, n) in enumerate(parts) if n]
+        starts = stops[filled] - [parts[k][1] for k in filled]
+        first, last = int(time[starts].min()), int(time[stops[filled] - 1].max())
+        falls = np.flatnonzero(time[1:] < time[:-1]) + 1
+        falls = falls[~np.isin(falls, starts)] if falls.size else falls
+        if self._n_events and starts[0] == 0 and filled[0] == 0 and time[0] < self._time_before:
+            falls = np.append(0, falls)
+        if falls.size:
+            first, last = int(time.min()), int(time.max())
+            of, n_falls = np.unique(np.searchsorted(stops, falls, "right"), return_counts=True)
+            for k, n in zip(of.tolist(), n_falls.tolist(), strict=True):
+                part.decreases[parts[k][0]] = part.decreases.get(parts[k][0], 0) + n
+        self._time_before = int(time[-1])
+        part.first_time, part.last_time = min(part.first_time, first), max(part.last_time, last)
+        counts = np.bincount(kind, minlength=256)
+        part.counts += counts
+        if counts[FORKS].any():
+            forks = np.flatnonzero(IS_FORK[kind])
+            of, first_fork = np.unique(np.searchsorted(stops, forks, "right"), return_index=True)
+            for k, at in zip(of.tolist(), forks[first_fork].tolist(), strict=True):
+                part.forks.setdefault(parts[k][0], int(time[at]))
 
 
 class StoreWriter:
