@@ -155,14 +155,14 @@ def merged(slices: Iterable[ColumnSlice]) -> list[ColumnSlice]:
     """
     found: list[ColumnSlice] = []
     source, start, stop = None, 0, 0
-    for piece in slices:
-        if piece.start == piece.stop:
+    for rows in slices:
+        if rows.start == rows.stop:
             continue
-        if piece.source is not source or piece.start != stop:
+        if rows.source is not source or rows.start != stop:
             if source is not None:
                 found.append(ColumnSlice(source, start, stop))
-            source, start = piece.source, piece.start
-        stop = piece.stop
+            source, start = rows.source, rows.start
+        stop = rows.stop
     return found if source is None else [*found, ColumnSlice(source, start, stop)]
 
 
@@ -176,7 +176,7 @@ def joined_column(slices: Sequence[ColumnSlice], name: str, dtype: type) -> NDAr
     name : str
     dtype : type
     """
-    return joined([piece.column(name) for piece in slices]) if slices else np.zeros(0, dtype)
+    return joined([rows.column(name) for rows in slices]) if slices else np.zeros(0, dtype)
 
 
 class CompoundTable(Columns):

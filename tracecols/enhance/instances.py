@@ -50,11 +50,11 @@ class CallInstances:
     ) -> None:
         numbers = facts.call_paths.numbers
         chosen = members.tolist()
-        pieces = [scans[i].global_calls if only_global else scans[i].calls for i in chosen]
-        sources = merged(pieces)
+        slices = [scans[i].global_calls if only_global else scans[i].calls for i in chosen]
+        sources = merged(slices)
         column = partial(joined_column, sources)
         counts = np.zeros(len(scans), np.int64)
-        counts[members] = [len(piece) for piece in pieces]
+        counts[members] = [len(rows) for rows in slices]
         self.start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self.location = np.repeat(np.arange(len(scans), dtype=np.int32), counts)
         # of those that concern the whole trace: location and number there, ascending

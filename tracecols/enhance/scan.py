@@ -104,7 +104,13 @@ NO_POINTERS = arrays.zeros(stacks.Pointers, 0)
 
 
 def tasks_of(n: int) -> stacks.Tasks:
-    """Return tasks of which none has begun."""
+    """Return tasks of which none has begun.
+
+    Parameters
+    ----------
+    n : int
+        How many; the first is the implicit one.
+    """
     found = arrays.zeros(stacks.Tasks, n)
     found.top[:] = found.stub[:] = -1
     return found

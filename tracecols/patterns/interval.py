@@ -22,12 +22,12 @@ def mpi_interval(model: Model) -> dict[str, int]:
         either, or nothing lies between them.
     """
     regions = model.regions
-    pieces, entries = [], [np.zeros(0, np.int32)]
+    slices, entries = [], [np.zeros(0, np.int32)]
     for scan in model.scans:
-        pieces.append(scan.global_calls)
+        slices.append(scan.global_calls)
         entries.append(scan.node_entry)
-    calls, first_node = merged(pieces), np.cumsum([entry.size for entry in entries])[:-1]
-    node = np.repeat(first_node, [len(piece) for piece in pieces]) + joined_column(calls, "node", np.int32)
+    calls, first_node = merged(slices), np.cumsum([entry.size for entry in entries])[:-1]
+    node = np.repeat(first_node, [len(rows) for rows in slices]) + joined_column(calls, "node", np.int32)
     region = regions.of_entry[np.concatenate(entries)[node]]
     begin = joined_column(calls, "exit_time", np.int64)[regions.is_init[region]]
     end = joined_column(calls, "enter_time", np.int64)[regions.is_finalize[region]]
