@@ -94,7 +94,7 @@ def test_recorded__slices_add_up_to_the_times_of_regions(recorded):
     model = trace.model
     profile = model.profile
     region = model.call_paths.region[profile.call_path]
-    has_tasks = any(s.has_tasks for s in model.scans) or any(
+    has_tasks = any("tasks" in s.calls.names for s in model.scans) or any(
         trace.store.n_rows("tasks", i) for i in range(model.n_locations)
     )
     of = lines(trace, timeline)
