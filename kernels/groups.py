@@ -133,6 +133,67 @@ def number_groups(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np
 
 
 @kernel
+def find_in_blocks(key, shift, block_start, wanted, found):
+    """Find wanted keys among ascending ones, which are divided into blocks of numbers so that most have few.
+
+    Parameters
+    ----------
+    key : (n,) int64
+        Ascending, at least one; the largest less the smallest fits in 63 bits.
+    shift : int
+        A block has the keys that differ from the smallest by numbers that are equal after a shift to the right by so much.
+    block_start : (n_blocks + 1,) int32 or int64, written
+        First key of each block.
+    wanted : (m,) int64
+    found : (m,) int64, written
+        Position of each in `key`, of equal keys the first; -1 not there.
+    """
+    low, high = key[0], key[-1]
+    for b in range(block_start.size):
+        block_start[b] = 0
+    # without branches: how many keys the next block has cannot be predicted
+    for i in range(key.size):
+        block_start[((key[i] - low) >> shift) + 1] += 1
+    for b in range(1, block_start.size):
+        block_start[b] += block_start[b - 1]
+    for j in range(wanted.size):
+        x = wanted[j]
+        found[j] = -1
+        if x < low or x > high:
+            continue
+        b = (x - low) >> shift
+        first, stop = block_start[b], block_start[b + 1]
+        while first + 1 < stop:
+            middle = (first + stop - 1) // 2
+            if key[middle] < x:
+                first = middle + 1
+            else:
+                stop = middle + 1
+        # of a block without keys this is the first of the next one, which is larger
+        if key[first] == x:
+            found[j] = first
+
+
+def find_ascending(key: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Find wanted keys among ascending ones; their positions, of equal keys the first, or -1; (m,) int64.
+
+    Parameters
+    ----------
+    key : (n,) int64
+        Ascending; the largest less the smallest fits in 63 bits.
+    wanted : (m,) int64
+    """
+    found = np.full(wanted.size, -1, np.int64)
+    if key.size:
+        span = int(key[-1]) - int(key[0])
+        # up to four blocks for each key
+        shift = (span // (4 * key.size)).bit_length()
+        number = np.int32 if key.size < 1 << 31 else np.int64
+        find_in_blocks(key, shift, np.empty((span >> shift) + 2, number), wanted, found)
+    return found
+
+
+@kernel
 def count_seen(group, seen, result):
     """Number the elements of each group; `seen` holds zeros, `result` is filled."""
     for i in range(group.size):

@@ -106,7 +106,8 @@ def test_pair_nested__is_what_brackets_mean(what):
 @given(left=KEYS, right=KEYS)
 def test_joins__are_by_key_and_number(left, right):
     assert join_occurrences(array(left), array(right)).tolist() == oracle.in_order(left, right)
-    assert lookup(array(left), array(right)).tolist() == [left.index(k) if k in left else -1 for k in right]
+    for keys in (left, sorted(left)):
+        assert lookup(array(keys), array(right)).tolist() == [keys.index(k) if k in keys else -1 for k in right]
 
 
 @settings(max_examples=100, deadline=None)

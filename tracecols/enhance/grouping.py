@@ -184,7 +184,10 @@ class Segments:
 
 
 SPARSE = 8
-"""Of so many keys in ascending order, for each that is wanted, the wanted ones are searched; else all are numbered."""
+"""Of so many ascending keys for each that is wanted the wanted ones are searched for one by one, without a pass over all keys."""
+
+WIDEST = 1 << 62
+"""Ascending keys that differ by less than this are found in blocks of numbers."""
 
 
 def lookup(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -195,7 +198,9 @@ def lookup(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int
     keys : (n,) int64
     wanted : (m,) int64
     """
-    if SPARSE * wanted.size < keys.size and (keys[1:] >= keys[:-1]).all():
+    if keys.size and (keys[1:] >= keys[:-1]).all():
+        if SPARSE * wanted.size >= keys.size and int(keys[-1]) - int(keys[0]) < WIDEST:
+            return groups.find_ascending(keys, wanted)
         at = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
         return np.where(keys[at] == wanted, at, -1)
     group, first = groups.number_groups(np.concatenate([keys, wanted]))

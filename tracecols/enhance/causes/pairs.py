@@ -268,13 +268,9 @@ def find_points(points: Columns, row: NDArray[np.int64]) -> NDArray[np.int64]:
     row : (n,) int64
         Rows of events.
     """
+    # rows are numbered location by location, as points are; only ends of locations are beyond all rows
     real = np.flatnonzero(points.event != AT_END)
-    if not real.size:
-        return np.full(row.size, -1, np.int64)
-    # rows are numbered location by location, as points are
-    rows = points.event[real]
-    at = np.minimum(np.searchsorted(rows, row), real.size - 1)
-    return np.where(rows[at] == row, real[at], -1)
+    return pick(real, lookup(points.event[real], row))
 
 
 def location_starts(facts: Facts, location: NDArray[np.int32]) -> NDArray[np.int64]:
