@@ -451,52 +451,41 @@ def order_nodes(node, node_end, cause, location, open_pairs, at, ready, is_block
     return n_forced
 
 
-class Pairs(NamedTuple):
-    """Who lets whom wait, in the order of the causing points.
+class Carriers(NamedTuple):
+    """Pairs of who lets whom wait that carry costs on, in the order in which they do: every cause comes after all that wait for it.
 
     Attributes
     ----------
-    start : (n_points + 1,) int64
-        Pairs by the point that causes them.
-    waiting, kind : (n_pairs,) int64, int8
-        The waiting point, -1 for idle threads; kind of the wait.
-    since, counts_from : (n_pairs,) int64
-        The point after which the interval begins; the first point that takes on costs, later than the last one if none does.
+    row : (n_pairs,) int64
+        Where the results of each stand.
+    kind : (n_pairs,) int8
+        Kind of the wait.
+    waiting : (n_pairs,) int32 or int64
+        The wait that is caused; -1 for idle threads, and where no costs come to it.
+    since, counts_from, stop : (n_pairs,) as `waiting`
+        First wait of the causing side in the interval, the first that takes on costs, and one past the last.
     """
 
-    start: NDArray[np.int64]
-    waiting: NDArray[np.int64]
+    row: NDArray[np.int64]
     kind: NDArray[np.int8]
-    since: NDArray[np.int64]
-    counts_from: NDArray[np.int64]
-
-
-class Waiting(NamedTuple):
-    """The points that wait, in order.
-
-    Attributes
-    ----------
-    before : (n_points + 1,) int64
-        How many points before each one wait.
-    wait : (n_waits,) float64 or int64
-    """
-
-    before: NDArray[np.int64]
-    wait: NDArray[Any]
+    waiting: NDArray[np.signedinteger[Any]]
+    since: NDArray[np.signedinteger[Any]]
+    counts_from: NDArray[np.signedinteger[Any]]
+    stop: NDArray[np.signedinteger[Any]]
 
 
 class Costs(NamedTuple):
-    """What costs of final waits of some kinds come to; as `Waiting.wait`, written.
+    """What costs of final waits of some kinds come to; float64 or int64, written.
 
     Attributes
     ----------
     cost : (n_waits, n_kinds)
-        Of each waiting point the time of final waits it helped to cause, by kind; in whole ticks until they are passed on.
+        Of each wait the time of final waits it helped to cause, by kind; in whole ticks until they are passed on.
     shares : (n_pairs, n_kinds)
-        Of each pair the costs of its waiting point per second that the causing side lost; in whole ticks what of these costs is charged
+        Of each pair the costs of its wait per second that the causing side lost; in whole ticks what of these costs is charged
         to the causing side.
     propagated : (n_waits,)
-        Of each waiting point how much of it lets others wait in point-to-point communication; of all kinds.
+        Of each wait how much of it lets others wait in point-to-point communication; of all kinds.
     """
 
     cost: NDArray[Any]
@@ -505,59 +494,54 @@ class Costs(NamedTuple):
 
 
 @kernel
-def scale_costs(first_kind, ordered, pairs, pair_scale, pair_whole, pair_wait, waits, p2p_kinds, thread_kind, costs):
+def scale_costs(first_kind, pairs, pair_scale, pair_whole, pair_waited, wait, p2p_kinds, thread_kind, costs):
     """Carry the costs of final waits of some kinds back through time in seconds: a wait takes on the costs of those that it helped to cause.
 
     Parameters
     ----------
     first_kind : int
         The first of the kinds that `costs` has; those of each kind are carried back without regard to others.
-    ordered : (n_nodes,) int64
-        Points, as `order_nodes` orders them.
-    pairs : Pairs
-    pair_scale, pair_whole, pair_wait : (n_pairs,) float64
+    pairs : Carriers
+    pair_scale, pair_whole, pair_waited : (n_pairs,) float64
         Seconds of waiting per second lost by the causing side; what that side lost and waited in the interval; what it waited.
-    waits : Waiting
+    wait : (n_waits,) float64
+        How long each wait is.
     p2p_kinds, thread_kind : int
         Kinds below the first are point-to-point; kind of thread barriers, at which their own costs end (-1: they do not).
     costs : Costs, written
         Zeros but for `propagated`.
     """
-    pair_start, pair_waiting, pair_kind, since, counts_from = pairs
-    n_waiting, wait = waits
+    row, pair_kind, waiting, since, counts_from, stop = pairs
     cost, shares, propagated = costs
     n_kinds = cost.shape[1]
-    for i in ordered:
-        for p in range(pair_start[i], pair_start[i + 1]):
-            if not pair_whole[p] > 0:
-                continue
-            kind, scale, e = pair_kind[p] - first_kind, pair_scale[p], pair_waiting[p]
-            ends_here = thread_kind >= 0 and pair_kind[p] == thread_kind
-            if e >= 0 and n_waiting[e + 1] > n_waiting[e]:
-                for k in range(n_kinds):
-                    if not ends_here or k != kind:
-                        shares[p, k] = cost[n_waiting[e], k] / pair_whole[p]
-            if not pair_wait[p] > 0:
-                continue
-            if 0 <= kind < n_kinds and pair_kind[p] < p2p_kinds:
-                for v in range(n_waiting[since[p] + 1], n_waiting[i]):
-                    propagated[v] = max(propagated[v], scale * wait[v])
-            for v in range(n_waiting[max(since[p] + 1, counts_from[p])], n_waiting[i]):
-                for k in range(n_kinds):
-                    share = shares[p, k] + (scale if k == kind else 0.0)
-                    if share > 0:
-                        cost[v, k] += wait[v] * share
+    for p in range(row.size):
+        if not pair_whole[p] > 0:
+            continue
+        kind, scale, e, r = pair_kind[p] - first_kind, pair_scale[p], waiting[p], row[p]
+        ends_here = thread_kind >= 0 and pair_kind[p] == thread_kind
+        if e >= 0:
+            for k in range(n_kinds):
+                if not ends_here or k != kind:
+                    shares[r, k] = cost[e, k] / pair_whole[p]
+        if not pair_waited[p] > 0:
+            continue
+        if 0 <= kind < n_kinds and pair_kind[p] < p2p_kinds:
+            for v in range(since[p], stop[p]):
+                propagated[v] = max(propagated[v], scale * wait[v])
+        for v in range(counts_from[p], stop[p]):
+            for k in range(n_kinds):
+                share = shares[r, k] + (scale if k == kind else 0.0)
+                if share > 0:
+                    cost[v, k] += wait[v] * share
 
 
 @kernel
-def divide_costs(
-    first_kind, ordered, pairs, pair_lost, amount, waits, p2p_kinds, costs, own, weight, portion, remainder, spare
-):
+def divide_costs(first_kind, pairs, pair_lost, amount, wait, p2p_kinds, costs, own, weight, portion, remainder, spare):
     """Carry the costs of final waits of some kinds back through time in whole ticks, divided between the causing side and its own waits.
 
     Parameters
     ----------
-    first_kind, ordered, pairs, waits, p2p_kinds, costs
+    first_kind, pairs, wait, p2p_kinds, costs
         As for `scale_costs`; all times are int64.
     pair_lost, amount : (n_pairs,) int64
         What the causing side lost; the wait.
@@ -566,53 +550,49 @@ def divide_costs(
     weight, portion, remainder, spare : (n,) int64
         Scratch: one more than wait in any interval.
     """
-    pair_start, pair_waiting, pair_kind, since, counts_from = pairs
-    n_waiting, wait = waits
+    row, pair_kind, waiting, _, counts_from, stop = pairs
     cost, shares, propagated = costs
     n_kinds = cost.shape[1]
-    for i in ordered:
-        for p in range(pair_start[i], pair_start[i + 1]):
-            kind, e = np.int64(pair_kind[p]) - first_kind, pair_waiting[p]
-            at = n_waiting[e] if e >= 0 and n_waiting[e + 1] > n_waiting[e] else np.int64(-1)
-            has_costs = 0 <= kind < n_kinds and amount[p] > 0
-            for k in range(n_kinds if at >= 0 else 0):
-                has_costs = has_costs or cost[at, k] > 0
-            if not has_costs:
+    for p in range(row.size):
+        kind, e, r, first = np.int64(pair_kind[p]) - first_kind, waiting[p], row[p], counts_from[p]
+        has_costs = 0 <= kind < n_kinds and amount[p] > 0
+        for k in range(n_kinds if e >= 0 else 0):
+            has_costs = has_costs or cost[e, k] > 0
+        if not has_costs:
+            continue
+        n = np.int64(stop[p] - first + 1)
+        # nobody passes on what nothing is known to have caused: it is charged where the cause comes
+        weight[0] = pair_lost[p]
+        for j in range(1, n):
+            weight[j] = wait[first + j - 1]
+        # the costs of the wait by kind, then the wait itself
+        for k in range(n_kinds + 1):
+            is_own = k == n_kinds
+            passed = np.int64(0)
+            if is_own:
+                passed = amount[p] if 0 <= kind < n_kinds else np.int64(0)
+            elif e >= 0:
+                passed = cost[e, k]
+            if passed <= 0:
                 continue
-            first = n_waiting[max(since[p] + 1, counts_from[p])]
-            n = n_waiting[i] - first + 1
-            # nobody passes on what nothing is known to have caused: it is charged where the cause comes
-            weight[0] = pair_lost[p]
+            divide(passed, weight, np.int64(0), n, portion, remainder, spare)
+            if is_own:
+                own[r] = portion[0]
+            else:
+                cost[e, k] = 0
+                shares[r, k] += portion[0]
             for j in range(1, n):
-                weight[j] = wait[first + j - 1]
-            # the costs of the waiting point by kind, then its own wait
-            for k in range(n_kinds + 1):
-                is_own = k == n_kinds
-                passed = np.int64(0)
-                if is_own:
-                    passed = amount[p] if 0 <= kind < n_kinds else np.int64(0)
-                elif at >= 0:
-                    passed = cost[at, k]
-                if passed <= 0:
-                    continue
-                divide(passed, weight, np.int64(0), n, portion, remainder, spare)
-                if is_own:
-                    own[p] = portion[0]
-                else:
-                    cost[at, k] = 0
-                    shares[p, k] += portion[0]
-                for j in range(1, n):
-                    v = first + j - 1
-                    cost[v, kind if is_own else k] += portion[j]
-                    if is_own and pair_kind[p] < p2p_kinds:
-                        propagated[v] = max(propagated[v], min(portion[j], wait[v]))
+                v = first + j - 1
+                cost[v, kind if is_own else k] += portion[j]
+                if is_own and pair_kind[p] < p2p_kinds:
+                    propagated[v] = max(propagated[v], min(portion[j], wait[v]))
     # what came to waits after they had been passed on, because they depend on each other
-    for p in range(pair_waiting.size):
-        e = pair_waiting[p]
-        if e >= 0 and n_waiting[e + 1] > n_waiting[e]:
+    for p in range(row.size):
+        e = waiting[p]
+        if e >= 0:
             for k in range(n_kinds):
-                shares[p, k] += cost[n_waiting[e], k]
-                cost[n_waiting[e], k] = 0
+                shares[row[p], k] += cost[e, k]
+                cost[e, k] = 0
 
 
 @kernel

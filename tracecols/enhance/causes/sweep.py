@@ -26,6 +26,7 @@ from tracecols.enhance.causes.points import Times, clock, number_type, time_type
 from tracecols.enhance.causes.quirks import Quirks
 from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.facts import Facts
+from tracecols.enhance.grouping import ranges
 from tracecols.kernels import causes as kernels
 from tracecols.schema.causes import DELAYS, N_MPI, POINTS
 
@@ -51,16 +52,18 @@ class Amounts:
     amount: Times
 
     @classmethod
-    def of(cls, amounts: Times) -> Amounts:
+    def of(cls, amounts: Times, rows: NDArray[np.int64] | None = None) -> Amounts:
         """Keep what is not zero.
 
         Parameters
         ----------
         amounts : (n_rows,) float64 or int64
-            Of all rows.
+        rows : (n_rows,) int64, optional
+            Ascending; all rows if not given.
         """
-        row = np.flatnonzero(amounts)
-        return cls(row.astype(number_type(amounts.size)), amounts[row])
+        chosen = np.flatnonzero(amounts)
+        row = chosen if rows is None else rows[chosen]
+        return cls(row.astype(number_type(int(row[-1]) + 1 if row.size else 0)), amounts[chosen])
 
     def among(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], Times]:
         """Return which of some rows have an amount, and these amounts.
@@ -184,43 +187,42 @@ def sweep_costs(
     delays : sequence of Delays
         By partition.
     """
-    n, n_points, dtype = len(pairs), len(points), time_type(quirks)
-    wait, kind = index.wait, pairs.kind
+    dtype = time_type(quirks)
+    kind = pairs.kind
+    beginning = (index.start - 1).astype(pairs.cause.dtype)[points.location[pairs.cause]]
+    since = np.where(pairs.cause_since >= 0, pairs.cause_since, beginning)
+    del beginning
+    sides = _sides(facts, points, pairs, index, delays, since)
     ordered, n_forced = np.zeros(0, np.int64), 0
     if has_mpi(facts) or not (quirks.rounds_seconds and quirks.leaves_out_others):
         ordered, n_forced = _ordered(facts, points, pairs)
     # of many pairs there are few kinds
     kinds = np.unique(kind)
     n_p2p = int((kinds < N_P2P_KINDS).sum())
-    beginning = (index.start - 1).astype(pairs.cause.dtype)[points.location[pairs.cause]]
-    since = np.where(pairs.cause_since >= 0, pairs.cause_since, beginning)
-    del beginning
-    sides = _sides(facts, points, pairs, index, delays, since)
-    column = np.searchsorted(kinds, kind).astype(np.int8)
-    pair_start = np.concatenate([[0], np.cumsum(np.bincount(pairs.cause, minlength=n_points))]).astype(np.int64)
-    listed = kernels.Pairs(pair_start, pairs.waiting, column, since, pairs.counts_from)
-    waiting_points = kernels.Waiting(index.waits_before, wait)
+    carrying = _carrying(points, pairs, index, np.searchsorted(kinds, kind).astype(np.int8), since, ordered)
+    listed, order, wait = carrying.listed, carrying.order, index.wait[carrying.is_met]
+    del since, ordered
     is_idle, is_p2p = kind == IDLE, kind < N_P2P_KINDS
     # some kinds at a time: all at once take 500 MB of 10^8 events, most of it zeros
-    n_kinds = max(1, min(kinds.size, COSTS // (wait.itemsize * (wait.size + n + 1))))
+    n_kinds = max(1, min(kinds.size, COSTS // (wait.itemsize * (wait.size + order.size + 1))))
     costs = kernels.Costs(
-        np.zeros((wait.size, n_kinds), dtype), np.zeros((n, n_kinds), dtype), np.zeros(wait.size, dtype)
+        np.zeros((wait.size, n_kinds), dtype), np.zeros((order.size, n_kinds), dtype), np.zeros(wait.size, dtype)
     )
     shares: list[Amounts] = []
     if not quirks.rounds_seconds:
         amount = np.where(is_idle, sides.others * (sides.total + sides.waited), pairs.wait)
-        total, lost = sides.total, sides.lost
-        del sides
         # as many as wait between the causing point and the beginning of the interval
-        first = index.waits_before[np.maximum(since + 1, pairs.counts_from)]
-        most = int((index.waits_before[pairs.cause] - first).max(initial=0)) + 1
-        del first
-        charged, scratch = np.zeros(n, np.int64), np.zeros((4, most), np.int64)
+        most = int((listed.stop - listed.counts_from).max(initial=0)) + 1
+        lost, amounts = sides.total[order], amount[order]
+        own, scratch = np.zeros(order.size, np.int64), np.zeros((4, most), np.int64)
         for k in range(0, kinds.size, n_kinds):
-            kernels.divide_costs(k, ordered, listed, total, amount, waiting_points, n_p2p, costs, charged, *scratch)
-            shares += _taken(costs, kinds.size - k)
+            kernels.divide_costs(k, listed, lost, amounts, wait, n_p2p, costs, own, *scratch)
+            shares += _taken(costs, kinds.size - k, carrying.rows)
+        # where nothing carries costs on, the wait is charged to the causing side
+        charged = np.maximum(amount, 0)
+        charged[carrying.rows] = own
         indirect = Amounts.of(np.where(is_p2p, pairs.wait - charged, 0))
-        return Factors(charged, kinds, shares, indirect, costs.propagated, lost, n_forced)
+        return Factors(charged, kinds, shares, indirect, carrying.of_all(costs.propagated), sides.lost, n_forced)
 
     whole = sides.total + sides.waited
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -230,16 +232,87 @@ def sweep_costs(
     scale = np.where(whole > 0, np.where(is_idle, sides.others, scale), 0.0)
     ends = np.flatnonzero((kinds == DELAYS.index("thread_barrier")) & quirks.ends_costs_at_barriers)
     thread_kind = int(ends[0]) if ends.size else -1
+    of_pairs = scale[order], whole[order], sides.waited[order]
     for k in range(0, kinds.size, n_kinds):
-        kernels.scale_costs(k, ordered, listed, scale, whole, sides.waited, waiting_points, n_p2p, thread_kind, costs)
-        shares += _taken(costs, kinds.size - k)
+        kernels.scale_costs(k, listed, *of_pairs, wait, n_p2p, thread_kind, costs)
+        shares += _taken(costs, kinds.size - k, carrying.rows)
     indirect = Amounts.of(np.where(is_p2p, scale * sides.waited, 0.0))
-    return Factors(scale, kinds, shares, indirect, costs.propagated, sides.lost, n_forced)
+    return Factors(scale, kinds, shares, indirect, carrying.of_all(costs.propagated), sides.lost, n_forced)
 
 
-def _taken(costs: kernels.Costs, n_kinds: int) -> list[Amounts]:
+@dataclass(frozen=True, eq=False)
+class _Carrying:
+    """The pairs that carry costs on, and the waits that costs come to.
+
+    Others are charged at once: their causing sides have not waited, and no costs come to their waits.
+
+    Attributes
+    ----------
+    rows : (n,) int64
+        Of `delay_pairs`, ascending.
+    order : (n,) int64
+        The same in the order in which they carry costs on.
+    listed : Carriers
+        In this order.
+    is_met : (n_waits,) bool
+        Whether a wait lies in the interval of a pair; others have no costs and are not numbered.
+    """
+
+    rows: NDArray[np.int64]
+    order: NDArray[np.int64]
+    listed: kernels.Carriers
+    is_met: NDArray[np.bool_]
+
+    def of_all(self, values: Times) -> Times:
+        """Return values of all waits, zero where no costs come to them; (n_waits,) as `values`."""
+        found = np.zeros(self.is_met.size, values.dtype)
+        found[self.is_met] = values
+        return found
+
+
+def _carrying(
+    points: CompoundTable, pairs: CompoundTable, index: PointIndex, kind: NDArray[np.int8], since: NDArray[np.signedinteger[Any]],
+    ordered: NDArray[np.int64],
+) -> _Carrying:  # fmt: skip
+    """Find the pairs that carry costs on.
+
+    Parameters
+    ----------
+    points, pairs, index
+        Of the trace.
+    kind : (n_pairs,) int8
+        Number of the kind of each pair among those that there are.
+    since : (n_pairs,) int32 or int64
+        The point after which the interval begins.
+    ordered : (n_nodes,) int64
+        Points, every cause after all that wait for it.
+    """
+    before, n_waits = index.waits_before, index.wait.size
+    stop = before[pairs.cause]
+    begin = np.minimum(before[since + 1], stop)
+    counts_from = np.minimum(before[np.maximum(since + 1, pairs.counts_from)], stop)
+    # more intervals have begun than have ended
+    is_met = np.cumsum(np.bincount(begin, minlength=n_waits + 1) - np.bincount(stop, minlength=n_waits + 1))[:-1] > 0
+    number: NDArray[np.signedinteger[Any]] = np.zeros(n_waits + 1, before.dtype)
+    np.cumsum(is_met, dtype=before.dtype, out=number[1:])
+    at = pick(before, pairs.waiting)
+    is_costly = (at >= 0) & (pick(before, np.where(pairs.waiting >= 0, pairs.waiting + 1, -1)) > at)
+    is_costly[is_costly] = is_met[at[is_costly]]
+    carries = is_costly | (stop > begin)
+    n_pairs = np.bincount(pairs.cause, minlength=len(points))
+    order = ranges((np.cumsum(n_pairs) - n_pairs)[ordered], n_pairs[ordered])
+    order = order[carries[order]]
+    row = np.cumsum(carries) - 1
+    waiting = np.where(is_costly, number[np.maximum(at, 0)], -1).astype(before.dtype, copy=False)
+    listed = kernels.Carriers(
+        row[order], kind[order], waiting[order], number[begin[order]], number[counts_from[order]], number[stop[order]]
+    )
+    return _Carrying(np.flatnonzero(carries), order, listed, is_met)
+
+
+def _taken(costs: kernels.Costs, n_kinds: int, rows: NDArray[np.int64]) -> list[Amounts]:
     """Return the shares of pairs in the costs of the first kinds, most of which are zero; what held them is zero again."""
-    found = [Amounts.of(column) for column in costs.shares.T[:n_kinds]]
+    found = [Amounts.of(column, rows) for column in costs.shares.T[:n_kinds]]
     costs.shares[:] = 0
     costs.cost[:] = 0
     return found
