@@ -192,6 +192,8 @@ class Run:
     division : Division
     whole : Model or None
         The trace itself if it is not divided.
+    largest_first : list of int
+        Numbers of the partitions in the order in which they are worked on.
     kept : Kept
     """
 
@@ -210,6 +212,9 @@ class Run:
             self.folder = Path(mkdtemp(prefix="run-", dir=executor.folder))
             self.kept = InFiles(self.folder)
             save(self.folder / "run", (self.facts, self.scans, self.division, self.quirks))
+        # so that none of the large ones begins last, while others have nothing left to do
+        of_partition = [int(sizes[p.members].sum()) for p in self.division.partitions]
+        self.largest_first = sorted(range(len(of_partition)), key=of_partition.__getitem__, reverse=True)
 
     def __reduce__(self) -> tuple[Callable[[Path], Run], tuple[Path]]:
         assert self.folder is not None  # threads share it
@@ -303,11 +308,11 @@ class Run:
         if self.folder is not None:
             visit = StoredVisit.of(visit, self.folder)
         for i, stage in enumerate(needed):
-            n = 1 if stage in ONCE else len(self.buckets) if stage == BUCKET else len(self.division)
+            numbers = [-1] if stage in ONCE else range(len(self.buckets)) if stage == BUCKET else self.largest_first
             task = SliceTask(self, stage, tuple(keeps[stage]), visit if stage in chosen else None)
-            for k, found in enumerate(pool.map(task, [-1] if stage in ONCE else range(n)), 1):
+            for k, found in enumerate(pool.map(task, numbers), 1):
                 if progress is not None:
-                    progress(1000 * i + 1000 * k // n, 1000 * len(needed))
+                    progress(1000 * i + 1000 * k // len(numbers), 1000 * len(needed))
                 yield from found
             self.kept.forget(no_longer_read(needed[: i + 1], needed[i + 1 :]))
             give_back()
