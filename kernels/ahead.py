@@ -53,7 +53,7 @@ def compile_share(k: int, n: int) -> None:
         getattr(importlib.import_module(module), name).compile(tuple(numba_type(a) for a in arguments))
 
 
-def described(numba_type: Any) -> Any:
+def described(argument: Any) -> Any:
     """Return what JSON can say of the type of an argument; `numba_type` is the way back.
 
     An array is [type of its elements, dimensions, whether it can be written to], a named tuple [its class, types of its fields], all
@@ -61,12 +61,12 @@ def described(numba_type: Any) -> Any:
     """
     from numba import types
 
-    if isinstance(numba_type, types.Array):
-        return [str(numba_type.dtype), numba_type.ndim, numba_type.mutable]
-    if isinstance(numba_type, types.BaseNamedTuple):
-        of = numba_type.instance_class
-        return [f"{of.__module__}:{of.__name__}", [described(t) for t in numba_type]]
-    return str(numba_type)
+    if isinstance(argument, types.Array):
+        return [str(argument.dtype), argument.ndim, argument.mutable]
+    if isinstance(argument, types.BaseNamedTuple):
+        of = argument.instance_class
+        return [f"{of.__module__}:{of.__name__}", [described(t) for t in argument]]
+    return str(argument)
 
 
 def numba_type(description: Any) -> Any:
