@@ -19,6 +19,7 @@ from tracecols.enhance.columns import Columns, ColumnSlice, ColumnSource, joined
 from tracecols.enhance.grouping import mask_of, pair_nested, ranges
 from tracecols.enhance.locations import Locations
 from tracecols.enhance.order import EventOrder
+from tracecols.enhance.partitions import whole_processes
 from tracecols.enhance.periods import WHOLE, Divider
 from tracecols.enhance.regions import Regions
 from tracecols.enhance.spill import Spill
@@ -254,12 +255,11 @@ def flush_stops_of(store: Store, locations: NDArray[np.int64]) -> list[NDArray[n
     locations : (n,) int64
         Rows of locations, ascending.
     """
-    if not any(store.n_rows("control", i) for i in locations.tolist()):
-        return [np.zeros(0, np.int64)] * locations.size
     control, counts = store.read_together("control", locations, ["kind", "stop_time"])
     is_flush = control["kind"] == EventKind.BUFFER_FLUSH
-    before = np.concatenate([[0], np.cumsum(is_flush)])[np.cumsum(counts)[:-1]]
-    return np.split(control["stop_time"][is_flush], before)
+    before = np.append(0, np.cumsum(is_flush))[np.append(0, np.cumsum(counts))]
+    stop_time = control["stop_time"][is_flush]
+    return [stop_time[a:b] if a < b else NOTHING for a, b in pairwise(before.tolist())]
 
 
 RESULTS = (
@@ -879,50 +879,23 @@ def inherited(scans: Sequence[LocationScan]) -> NDArray[np.bool_]:
     return is_inherited
 
 
-def plan_waves(n_events: list[int], process: NDArray[np.int32], size: int) -> list[NDArray[np.int64]]:
-    """Divide locations into waves of whole processes with about `size` events, at least one process in each.
-
-    Parameters
-    ----------
-    n_events : list of int
-        Number of events of every location.
-    process : (n_locations,) int32
-        Process of each location.
-    size : int
-        Events.
-    """
-    waves: list[NDArray[np.int64]] = []
-    members: list[NDArray[np.int64]] = []
-    filled = 0
-    by_process = np.argsort(process, kind="stable")
-    starts = np.flatnonzero(np.diff(process[by_process], prepend=-1))
-    for locations in np.split(by_process, starts[1:]) if by_process.size else []:
-        n = sum(n_events[i] for i in locations.tolist())
-        if members and filled + n > size:
-            waves.append(np.concatenate(members))
-            members, filled = [], 0
-        members.append(locations)
-        filled += n
-    return [*waves, np.concatenate(members)] if members else waves
-
-
 def plan_processes(
-    members: NDArray[np.int64], n_events: list[int], process: NDArray[np.int32], size: int
+    members: NDArray[np.int64], n_events: NDArray[np.int64], process: NDArray[np.int32], size: int
 ) -> list[NDArray[np.int64]]:
-    """Divide some locations as `plan_waves` does all of them.
+    """Divide some locations into groups of whole processes (`partitions.whole_processes`).
 
     Parameters
     ----------
     members : (n,) int64
         Rows of locations.
-    n_events : list of int
+    n_events : (n_locations,) int64
         Number of events of every location of the trace.
     process : (n_locations,) int32
         Process of each.
     size : int
         Events.
     """
-    return [members[group] for group in plan_waves([n_events[i] for i in members.tolist()], process[members], size)]
+    return [members[group] for group in whole_processes(n_events[members], process[members], size)]
 
 
 def group_scans(scans: list[LocationScan]) -> list[list[LocationScan]]:
@@ -999,9 +972,9 @@ def scan_locations(
     list of LocationScan
         In the order of the locations; the same for every number of jobs and division into waves.
     """
-    n_events = store.n_events.tolist()
+    n_events = store.n_events
     chosen = np.arange(first_rows.size) if members is None else members
-    total, done = sum(n_events[i] for i in chosen.tolist()), 0
+    total, done = int(n_events[chosen].sum()), 0
     found: dict[int, LocationScan] = {}
     buffers = BufferPool()
 
@@ -1050,7 +1023,7 @@ def scan_locations(
                 advance_together(scans, found, buffers, spill, give_up)
 
             _scan_wave(list(wave.values()), advance, pool, report)
-            done += sum(n_events[i] for i in wave)
+            done += int(n_events[list(wave)].sum())
     return [found[i] for i in chosen.tolist()]
 
 
