@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.columns import pick
+from tracecols.enhance.columns import joined_column, merged, pick
 from tracecols.enhance.order import EventOrder
 from tracecols.enhance.paths import path_names
 from tracecols.enhance.periods import Divider, divide_intervals
@@ -317,15 +317,13 @@ def merge_call_paths(
     process : (n_locations,) int32
         Process of each location.
     """
-    nothing = np.zeros(0, np.int64)
-    counts = np.array([s.node_parent.size for s in scans], np.int64)
+    counts = np.array([len(s.paths) for s in scans], np.int64)
+    paths = merged(s.paths for s in scans)
     start = np.concatenate([[0], np.cumsum(counts)])
     n = int(start[-1])
     location = np.repeat(np.arange(len(scans)), counts)
-    local = np.concatenate([nothing, *(s.node_parent for s in scans)])
-    entry = np.concatenate([nothing, *(s.node_entry for s in scans)])
-    row = np.concatenate([nothing, *(s.node_row for s in scans)])
-    time = order_of.time(row, np.concatenate([nothing, *(s.node_time for s in scans)]))
+    local, row, time = (joined_column(paths, name, np.int64) for name in ("parent", "row", "time"))
+    entry, time = joined_column(paths, "entry", np.int32).astype(np.int64), order_of.time(row, time)
     local = np.where(local == stacks.ROOT_IN_TEAM, -1, local)
     in_program = np.flatnonzero(local == stacks.IN_PROGRAM)
     if in_program.size:

@@ -14,7 +14,16 @@ from tracecols.enhance import scan as passes
 from tracecols.enhance.columns import Columns, CompoundTable, joined, joined_column, merged, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import Segments, bounded, combine, mask_of, number
-from tracecols.enhance.scan import ACTION, GROUP, BufferPool, LocationScan, ScanBuffers, inherited
+from tracecols.enhance.scan import (
+    ACTION,
+    FIRST_STATE,
+    GROUP,
+    BufferPool,
+    LocationScan,
+    ScanBuffers,
+    inherited,
+    scan_batch,
+)  # fmt: skip
 from tracecols.enhance.teams import Teams
 from tracecols.kernels import stacks
 from tracecols.kernels.actions import PUSH
@@ -214,8 +223,8 @@ def profile(facts: Facts, scans: Sequence[LocationScan]) -> CompoundTable:
     numbers = facts.call_paths.numbers
     location = np.repeat(np.arange(facts.n_locations), [n.size for n in numbers])
     call_path = np.concatenate([*numbers, np.zeros(0, np.int64)])
-    exclusive = np.concatenate([*(s.exclusive for s in scans), np.zeros(0, np.int64)])
-    visits = np.concatenate([*(s.visits for s in scans), np.zeros(0, np.int64)])
+    paths = merged(s.paths for s in scans)
+    exclusive, visits = (joined_column(paths, name, np.int64) for name in ("exclusive", "visits"))
     is_inherited = inherited(scans)
     # a thread that inherits one call path from several masters has it several times
     if call_path.size and call_path.min() < 0:
@@ -304,6 +313,7 @@ def walk_stacks(
         facts.store, facts.regions, teams, facts.order, location, before.first_row, flush_stops, divider=before.divider
     )  # fmt: skip
     scan.enter_threads()
+    scan.inherit(scans)
     pool = pool or BufferPool()
     buffers = pool.take()
     n_at_once = min(scan.n, WALKED)
@@ -314,21 +324,13 @@ def walk_stacks(
     )
     for first in range(0, scan.n, passes.BATCH):
         columns = facts.store.read("events", location, None, first, first + passes.BATCH, checked=False)
-        if not first:
-            scan.prepare(scans, int(columns["time"][0]), buffers)
-        scan.at = first
-        entry = scan.entries(columns["region"])
-        for at in range(0, entry.size, WALKED):
-            here = slice(at, at + WALKED)
-            part = {name: columns[name][here] for name in ("time", "kind", "region")}
-            n = part["time"].size
-            row = scan.first_row + first + at
-            scan.state[stacks.ROW] = row
-            scan.run(
-                stacks.Events(part["time"], part["kind"], entry[here]),
-                stacks.Pointers(enterptr[:n], exitptr[:n], node[:n]),
-            )
+        for at in range(0, columns["time"].size, WALKED):
+            part = {name: columns[name][at : at + WALKED] for name in ("time", "kind", "region")}
+            n, row = part["time"].size, scan.first_row + scan.at
+            pointers = stacks.Pointers(enterptr[:n], exitptr[:n], node[:n])
+            scan_batch([scan], part, np.array([n]), buffers, scan.at + n == scan.n, pointers)
             yield row, {**part, "node": node[:n]}
+    buffers.forget_ended(FIRST_STATE)
     pool.give(buffers)
 
 
@@ -391,9 +393,8 @@ def scan_location(facts: Facts, scans: Sequence[LocationScan], teams: Teams, loc
     n = columns["time"].size
     enterptr, exitptr, node = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int32)
     if n:
-        scan.prepare(scans, int(columns["time"][0]), ScanBuffers.make())
-        events = stacks.Events(columns["time"], columns["kind"], scan.entries(columns["region"]))
-        scan.run(events, stacks.Pointers(enterptr, exitptr, node))
+        scan.inherit(scans)
+        scan_batch([scan], columns, np.array([n]), ScanBuffers.make(), True, stacks.Pointers(enterptr, exitptr, node))
     time, kind, region = (columns[name] for name in ("time", "kind", "region"))
     return LocationStacks(time, kind, region, enterptr, exitptr, node, facts.call_paths.numbers[location])
 
