@@ -321,14 +321,16 @@ class LocationScan:
         self._spans: ForkSpans | None = None
         self._interval_start = self._interval_stop = self._last_join = NOTHING
         self._n_over = 0
-        # none of them is known: NO_PARENT, and no period
         self.depends = self._parents = self._programs = self._team_periods = NOTHING
-        self._known = 0
-        if self._master.size:
-            others = np.flatnonzero(self._master >= 0)
-            self.depends = np.unique(self._master[others])
-            self._parents, self._programs, self._team_periods = np.full((3, self._master.size), stacks.NO_PARENT)
-            self._known = int(others[0]) if others.size else self._master.size
+        self._known = self._master.size
+        if self._known:
+            # none of them is known: NO_PARENT, and no period
+            unknown = np.empty((3, self._known), np.int64)
+            unknown.fill(stacks.NO_PARENT)
+            self._parents, self._programs, self._team_periods = unknown
+            is_other = self._master >= 0
+            if is_other.any():
+                self.depends, self._known = np.unique(self._master[is_other]), int(is_other.argmax())
         self.state = FIRST_STATE.copy()
         self.first_row = first_row
         self.published = NOTHING, NOTHING, NOTHING
@@ -744,7 +746,7 @@ def advance_together(
         Go on without what is not known.
     """
     fresh = pool.take()
-    for run in _runs(scans):
+    for run in runs_of(scans):
         ready = [scan for scan in run if scan.inherit(others, give_up)]
         while ready:
             used = ready[0].buffers or fresh
@@ -761,8 +763,13 @@ def advance_together(
     pool.give(fresh)
 
 
-def _runs(scans: Sequence[LocationScan]) -> list[list[LocationScan]]:
-    """Divide locations into runs of which kernels scan each at once: what events mean is the same, and all begin and end there."""
+def runs_of(scans: Sequence[LocationScan]) -> list[list[LocationScan]]:
+    """Divide locations into runs of which kernels scan each at once: what events mean is the same, and all begin and end there.
+
+    Parameters
+    ----------
+    scans : sequence of LocationScan
+    """
     runs: list[list[LocationScan]] = []
     kind = None
     for scan in scans:
@@ -790,15 +797,9 @@ def scan_rest(scans: Sequence[LocationScan], buffers: ScanBuffers) -> int:
     int
         How many of them ended: all, or those before the first that has to wait.
     """
-    store, one = scans[0].store, scans[0]
     while True:
-        if len(scans) == 1:
-            columns = store.read("events", one.location, None, one.at, one.at + BATCH, checked=False)
-            sizes = np.array([columns["time"].size])
-        else:
-            locations = np.array([scan.location for scan in scans])
-            columns, sizes = store.read_together("events", locations, checked=False)
-        is_end = one.at + sizes[0] == one.n
+        columns, sizes = next_events(scans)
+        is_end = scans[0].at + sizes[0] == scans[0].n
         k = scan_batch(scans, columns, sizes, buffers, is_end)
         if k < len(scans):
             n = int(scans[k].state[stacks.N_ATTRIBUTED])
@@ -808,6 +809,28 @@ def scan_rest(scans: Sequence[LocationScan], buffers: ScanBuffers) -> int:
             publish([scans[k]], attributed, np.array([n]), buffers.paths.period[first_path:], np.array([n_paths]))
         if is_end or k < len(scans):
             return k
+
+
+def next_events(scans: Sequence[LocationScan]) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
+    """Read the next events of some locations.
+
+    Parameters
+    ----------
+    scans : sequence of LocationScan
+        A run: all events of several locations are read, of one location the next batch.
+
+    Returns
+    -------
+    columns : dict of str to (n,) array
+        `time`, `kind` and `region`, one location after the other; not checked.
+    sizes : (n_scans,) int64
+        How many each has.
+    """
+    store, one = scans[0].store, scans[0]
+    if len(scans) > 1:
+        return store.read_together("events", np.array([scan.location for scan in scans]), checked=False)
+    columns = store.read("events", one.location, None, one.at, one.at + BATCH, checked=False)
+    return columns, np.array([columns["time"].size])
 
 
 def scan_batch(
