@@ -321,27 +321,31 @@ def merge_call_paths(
     paths = merged(s.paths for s in scans)
     start = np.concatenate([[0], np.cumsum(counts)])
     n = int(start[-1])
-    location = np.repeat(np.arange(len(scans)), counts)
     local, row, time = (joined_column(paths, name, np.int64) for name in ("parent", "row", "time"))
-    entry, time = joined_column(paths, "entry", np.int32).astype(np.int64), order_of.time(row, time)
-    local = np.where(local == stacks.ROOT_IN_TEAM, -1, local)
-    in_program = np.flatnonzero(local == stacks.IN_PROGRAM)
+    entry, time = joined_column(paths, "entry", np.int32), order_of.time(row, time)
+    above = np.repeat(start[:-1], counts)
+    above += local
+    above[(local == -1) | (local == stacks.ROOT_IN_TEAM)] = -1
+    # few stand below those of other locations
+    elsewhere = np.flatnonzero((local < -1) & (local != stacks.ROOT_IN_TEAM))
+    inherited = local[elsewhere]
+    in_program = np.flatnonzero(inherited == stacks.IN_PROGRAM)
     if in_program.size:
         programs = {
             p: FOREIGN - (i << 32 | scans[i].program)
             for i, p in reversed([*enumerate(process.tolist())])
             if scans[i].program >= 0
         }
-        local[in_program] = [programs.get(p, -1) for p in process[location[in_program]].tolist()]
+        location = np.searchsorted(start, elsewhere[in_program], "right") - 1
+        inherited[in_program] = [programs.get(p, -1) for p in process[location].tolist()]
+    code = np.where(inherited < -1, FOREIGN - inherited, -1)
+    above[elsewhere] = np.where(code >= 0, start[code >> 32] + (code & 0xFFFFFFFF), -1)
     tie = order_of.tie_order(row)
-    code = FOREIGN - local
-    above = np.where(
-        local >= 0,
-        local + start[location],
-        np.where(local == -1, -1, start[np.where(local < -1, code >> 32, 0)] + (code & 0xFFFFFFFF)),
-    )
+    del local
 
-    number, parent, merged_entry, chosen = (np.full(n, -1, np.int64) for _ in range(4))
+    number = np.full(n, -1, np.int64)
+    # of memory that is not written there are no pages: merged ones are few
+    parent, merged_entry, chosen = (np.empty(n, np.int64) for _ in range(3))
     table = np.zeros(1 << (2 * n).bit_length(), np.int64)
     n_merged = trees.merge_call_paths(
         start, start[:-1].copy(), above, entry, time, tie, row, number, parent, merged_entry, chosen, table
