@@ -224,13 +224,14 @@ def _table(
     call_path = np.concatenate([np.zeros(0, np.int32), *(r[1] for r in rows)])
     location = np.concatenate([np.zeros(0, np.int32), *(r[2] for r in rows)])
     times = np.concatenate([np.zeros(0, time_type(quirks)), *(r[3] for r in rows)])
-    group, first = number(combine(what, call_path, location))
-    sums = add_up(group, times, first.size)
-    order = np.lexsort((location[first], call_path[first], what[first]))
-    first = first[order]
-    columns = {
-        "property": what[first], "call_path": call_path[first], "location": location[first], "charged": sums[order],
-    }  # fmt: skip
+    # rows of the same cell stay in order: what is added to a float counts
+    order = np.lexsort((location, call_path, what))
+    what, call_path, location = what[order], call_path[order], location[order]
+    is_first = np.ones(order.size, bool)
+    is_first[1:] = (what[1:] != what[:-1]) | (call_path[1:] != call_path[:-1]) | (location[1:] != location[:-1])
+    first = np.flatnonzero(is_first)
+    sums = add_up(np.cumsum(is_first) - 1, times[order], first.size)
+    columns = {"property": what[first], "call_path": call_path[first], "location": location[first], "charged": sums}
     return CompoundTable(table, first.size, columns, dict(counts or {}))
 
 
