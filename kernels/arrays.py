@@ -48,11 +48,6 @@ def linked(group: type[T], n: int) -> T:
     return _link(zeros(group, n), 0)
 
 
-def relink(items: NamedTuple) -> None:
-    """Make all items of a pool free again, in order."""
-    _link(items, 0)
-
-
 def more_linked(items: T) -> tuple[T, int]:
     """Return copies with as many free items behind, when none is free, and the first of these."""
     n = _each(items)[0].size

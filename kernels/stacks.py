@@ -31,8 +31,17 @@ from tracecols.schema.kinds import EventKind
 (
     LAST, TOP, FREE, N_NODES, N_CALLS, N_ATTRIBUTED, N_TEAMS, TEAM_DEPTH, BASE, PROGRAM, TASK, TASKS_DONE, N_FLUSHES, N_SWITCHES,
     BAD_EXITS, FIRST_BAD_EXIT, OPEN, ROW, PROGRAM_ROW, FLUSHED, HOME, DISORDERED, PERIOD, PERIOD_FRAME, TEAM_PERIOD, N_PHASES,
-    N_NESTED, ROOM, N_STATE,
-) = range(29)  # fmt: skip
+    N_NESTED, ROOM, THREAD_ROW, THREAD_TIME, N_STATE,
+) = range(31)  # fmt: skip
+
+# how much locations that ended have left in buffers, and the frame that is free there
+(FILLED_PATHS, FILLED_CALLS, FILLED_ATTRIBUTED, FILLED_PHASES, FREE_FRAME, N_FILLED) = range(6)
+
+NOT_BEGUN = -2
+"""The free frame of a location that has not begun."""
+
+# what bounds of side values there are
+(FLUSHES, SWITCHES, TEAMS, INTERVALS, TASKS, N_SIDES) = range(6)
 
 # why a call returned
 DONE, GROW, BLOCKED, DAMAGED = range(4)
@@ -85,14 +94,15 @@ class Meanings(NamedTuple):
         apart except at the root.
     flags : (n_regions,) uint8
         IS_CALL: every instance becomes a call instance; IS_ARTIFICIAL: no region of the program; IS_PHASE: instances may begin phases.
-    tasks : int32
-        Region that stands above the call paths of explicit tasks.
+    tasks, threads : int32
+        Regions that stand above the call paths of explicit tasks, and of threads that the program creates.
     """
 
     action: NDArray[np.uint8]
     region_of: NDArray[np.int32]
     flags: NDArray[np.uint8]
     tasks: np.int32
+    threads: np.int32
 
 
 class SideValues(NamedTuple):
@@ -123,6 +133,19 @@ class SideValues(NamedTuple):
     interval_stop: NDArray[np.int64]
     team_period: NDArray[np.int64]
     n_known: int
+
+
+class LocationSides(NamedTuple):
+    """The `SideValues` of some locations, one location after the other; `n_known` is of each, (n_locations,) int64."""
+
+    n_known: NDArray[np.int64]
+    stop_time: NDArray[np.int64]
+    task: NDArray[np.int64]
+    team_parent: NDArray[np.int64]
+    team_program: NDArray[np.int64]
+    interval_start: NDArray[np.int64]
+    interval_stop: NDArray[np.int64]
+    team_period: NDArray[np.int64]
 
 
 class Periods(NamedTuple):
@@ -317,6 +340,8 @@ def find_call_path(parent, entry, row, at, state, paths, table):
     paths.row[node] = row
     paths.time[node] = at
     paths.recent[node] = -1
+    paths.exclusive[node] = 0
+    paths.visits[node] = 0
     if entry <= FIRST_PERIOD:
         paths.period[node] = FIRST_PERIOD - entry
     else:
@@ -531,7 +556,7 @@ def edge_after(state, periods):
     return np.int64(0x7FFFFFFFFFFFFFFF)
 
 
-@kernel
+@part
 def pass_edges(now, last, row, top, task, state, periods, frames, paths, table, tasks):
     """Divide the time since the last event that counted at the edges of bins that are not later than `now`.
 
@@ -751,7 +776,7 @@ def attribute(kind, at, what, top, state, frames, calls, attributed, team_stack)
 # -- the walk ------------------------------------------------------------------------------------------------------------
 
 
-@kernel
+@part
 def scan_events(
     events, start, state, meanings, sides, periods, frames, paths, table, calls, attributed, team_stack, tasks, pointers
 ):  # fmt: skip
@@ -948,9 +973,9 @@ def scan_events(
     return why, i
 
 
-@kernel
+@part
 def close_frames(end, state, periods, frames, paths, calls, tasks):
-    """End what is still open when a location's events end, at the time of its last event.
+    """End what is still open when a location's events end, at the time of its last event, and free all frames.
 
     Explicit tasks that were not completed count where they were scheduled with what was executed of them.
     """
@@ -966,4 +991,151 @@ def close_frames(end, state, periods, frames, paths, calls, tasks):
         state[OPEN] += 1
         if frames.call[top] >= 0:
             calls.exit_time[frames.call[top]] = end
-        top = frames.below[top]
+        top = pop_frame(top, state, frames)
+    for task in range(tasks.top.size):
+        # that of the task that runs is from before
+        top = tasks.top[task] if task != state[TASK] else np.int64(-1)
+        while top >= 0:
+            top = pop_frame(top, state, frames)
+
+
+@part
+def empty_table(n, paths, table):
+    """Take the first `n` call paths out of a hash table, the last one first: none that is still there has been moved aside by it."""
+    for node in range(n - 1, -1, -1):
+        table[find_slot(paths.parent[node], paths.entry[node], paths.parent, paths.entry, table)] = 0
+
+
+@part
+def own_periods(periods, n_phases):
+    """Return what divides the time of a location, whose phases stand behind those of others."""
+    if periods is None:
+        return None
+    return Periods(
+        periods.mode, periods.fits, periods.edges, periods.chain, periods.begin[n_phases:], periods.end[n_phases:]
+    )
+
+
+@part
+def pass_last_edges(end, state, periods, frames, paths, table, tasks):
+    """Divide the time until the end of the location at the edges of bins; return whether there was room for that."""
+    if periods is None:
+        return True
+    if periods.mode != BY_TIME:
+        return True
+    end = max(end, state[FLUSHED])
+    state[LAST] = pass_edges(
+        end, state[LAST], state[ROW], state[TOP], state[TASK], state, periods, frames, paths, table, tasks
+    )
+    return state[PERIOD] >= periods.edges.size or periods.edges[state[PERIOD]] > end
+
+
+@kernel
+def scan_locations(
+    k, start, events, bounds, states, meanings, sides, side_bounds, periods, frames, paths, table, calls, attributed, team_stack,
+    tasks, pointers, filled, ends,
+):  # fmt: skip
+    """Walk through consecutive events of some locations, one location after the other; what each finds stands behind that of those before.
+
+    Parameters
+    ----------
+    k, start : int
+        Location and index of its event to begin with; a call that returned GROW is repeated with those it returned.
+    events : Events
+        Of all of them.
+    bounds : (n_locations + 1,) int64
+        Where those of each begin.
+    states : (n_locations, N_STATE) int64
+        See `scan_events`.
+    meanings : Meanings
+    sides : LocationSides
+    side_bounds : (N_SIDES, n_locations + 1) int64
+        Where the side values of each location begin.
+    periods : Periods or None
+    frames : Frames
+    paths : CallPaths
+    table : (2 ** k,) int32
+        Empty between locations.
+    calls : CallInstances
+    attributed : AttributedEvents
+    team_stack : (capacity,) int64
+    tasks : Tasks
+        Of all of them.
+    pointers : Pointers
+        Of all of them, or empty.
+    filled : (N_FILLED,) int64
+        How much of the buffers locations have that ended.
+    ends : bool
+        Whether these are the last events of each.
+
+    Returns
+    -------
+    why, k, i : int
+        As `scan_events` does; the location and the event to go on with.
+    """
+    while k < bounds.size - 1:
+        state = states[k]
+        n_paths = filled[FILLED_PATHS]
+        if n_paths + table.size // 2 > paths.parent.size:
+            return GROW, k, start
+        first, stop = bounds[k], bounds[k + 1]
+        own_sides = SideValues(
+            sides.stop_time[side_bounds[FLUSHES, k] : side_bounds[FLUSHES, k + 1]],
+            sides.task[side_bounds[SWITCHES, k] : side_bounds[SWITCHES, k + 1]],
+            sides.team_parent[side_bounds[TEAMS, k] : side_bounds[TEAMS, k + 1]],
+            sides.team_program[side_bounds[TEAMS, k] : side_bounds[TEAMS, k + 1]],
+            sides.interval_start[side_bounds[INTERVALS, k] : side_bounds[INTERVALS, k + 1]],
+            sides.interval_stop[side_bounds[INTERVALS, k] : side_bounds[INTERVALS, k + 1]],
+            sides.team_period[side_bounds[TEAMS, k] : side_bounds[TEAMS, k + 1]],
+            sides.n_known[k],
+        )
+        a, b = side_bounds[TASKS, k], side_bounds[TASKS, k + 1]
+        own_tasks = Tasks(tasks.top[a:b], tasks.time[a:b], tasks.stub[a:b], tasks.counted[a:b])
+        own_paths = CallPaths(
+            paths.parent[n_paths:], paths.entry[n_paths:], paths.row[n_paths:], paths.time[n_paths:], paths.recent[n_paths:],
+            paths.exclusive[n_paths:], paths.visits[n_paths:], paths.period[n_paths:],
+        )  # fmt: skip
+        n = filled[FILLED_CALLS]
+        own_calls = CallInstances(
+            calls.node[n:], calls.enter[n:], calls.exit[n:], calls.enter_time[n:], calls.exit_time[n:], calls.team[n:], calls.tasks[n:]
+        )  # fmt: skip
+        n = filled[FILLED_ATTRIBUTED]
+        own_attributed = AttributedEvents(
+            attributed.kind[n:], attributed.time[n:], attributed.call[n:], attributed.node[n:]
+        )
+        own_pointers = Pointers(
+            pointers.enterptr[first:stop], pointers.exitptr[first:stop], pointers.call_path[first:stop]
+        )
+        own_events = Events(events.time[first:stop], events.kind[first:stop], events.entry[first:stop])
+        of_periods = own_periods(periods, filled[FILLED_PHASES])
+        if state[FREE] == NOT_BEGUN:
+            state[FREE] = filled[FREE_FRAME]
+            if state[HOME] >= 0:
+                find_call_path(
+                    np.int64(IN_PROGRAM),
+                    meanings.threads,
+                    state[THREAD_ROW],
+                    state[THREAD_TIME],
+                    state,
+                    own_paths,
+                    table,
+                )
+        why, start = scan_events(
+            own_events, start, state, meanings, own_sides, of_periods, frames, own_paths, table, own_calls, own_attributed,
+            team_stack, own_tasks, own_pointers,
+        )  # fmt: skip
+        if why != DONE:
+            return why, k, start
+        if ends:
+            end = events.time[stop - 1] if stop > first else np.int64(0)
+            if not pass_last_edges(end, state, of_periods, frames, own_paths, table, own_tasks):
+                return GROW, k, start
+            close_frames(end, state, of_periods, frames, own_paths, own_calls, own_tasks)
+            empty_table(state[N_NODES], own_paths, table)
+            filled[FILLED_PATHS] += state[N_NODES]
+            filled[FILLED_CALLS] += state[N_CALLS]
+            filled[FILLED_ATTRIBUTED] += state[N_ATTRIBUTED]
+            filled[FILLED_PHASES] += state[N_PHASES]
+            filled[FREE_FRAME] = state[FREE]
+        k, start = k + 1, np.int64(0)
+    return DONE, k, start

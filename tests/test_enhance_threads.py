@@ -16,6 +16,7 @@ from tracecols.enhance import model as models
 from tracecols.enhance import scan, spill
 from tracecols.enhance.columns import Columns
 from tracecols.enhance.model import enhance
+from tracecols.enhance.periods import ask
 from tracecols.errors import AnalysisError
 from tracecols.schema import EventKind
 from tracecols.store import Store
@@ -398,6 +399,31 @@ def test_programs__are_inherited_as_of_the_fork(tmp_path):
     assert all(p == paths[0] for p in paths)
     for m in found:
         assert (m.profile.exclusive == found[0].profile.exclusive).all()
+
+
+def test_scan__finds_the_same_whether_locations_are_scanned_together_or_alone(tmp_path, monkeypatch):
+    store = Store(
+        tracecols.convert(everything(tmp_path / "source" / "traces.otf2", rounds=3).write(), tmp_path / "x.trace")
+    )
+    assert len(scan.group_scans(enhance(store, 1).scans)) < len(store.n_events)
+    for periods in (None, ask(bins=4)):
+        together = enhance(store, 1, periods=periods)
+        with monkeypatch.context() as patch:
+            patch.setattr(scan, "GROUP", 0)
+            # every location is scanned in pieces, in buffers that grow
+            patch.setattr(scan, "BATCH", 7)
+            alone = enhance(store, 1, periods=periods)
+        for one, other in zip(together.scans, alone.scans, strict=True):
+            for name in ("first_time", "last_time", "program", "bad_exits", "open", "disordered", "nested", "n_calls"):
+                assert getattr(one, name) == getattr(other, name)
+            for name in ("phase_begin", "phase_end", "global_numbers"):
+                assert (getattr(one, name) == getattr(other, name)).all()
+            for kept in ("calls", "events"):
+                columns, others = getattr(one, kept), getattr(other, kept)
+                for column in set(columns.names) & set(others.names):
+                    assert (columns.column(column) == others.column(column)).all()
+            for column in ("parent", "entry", "time", "exclusive", "visits", "period"):
+                assert (one.paths.column(column) == other.paths.column(column)).all()
 
 
 # -- threads that the program creates (issue 13, item 25) ---------------------------------------------------------------

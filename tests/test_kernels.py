@@ -16,7 +16,7 @@ from oracles.stacks import Stacks
 
 from tracecols.enhance import scan
 from tracecols.enhance.columns import Columns
-from tracecols.enhance.scan import BufferPool, LocationScan, ScanBuffers, advance_together, keep_results
+from tracecols.enhance.scan import BufferPool, LocationScan, ScanBuffers, advance_together, keep_results, scan_batch
 from tracecols.enhance.spill import ColumnSpill
 from tracecols.enhance.teams import ThreadEvents
 from tracecols.kernels import actions, arrays, cuts, stacks, timeline, trees
@@ -230,7 +230,7 @@ def buffers(tiny):
 
 def new_scan(store):
     regions = SimpleNamespace(
-        flags=store.array([0, stacks.IS_CALL, 0, stacks.IS_ARTIFICIAL], np.uint8), of_entry=store.array(range(4), np.int32), tasks=TASKS,
+        flags=store.array([0, stacks.IS_CALL, 0, stacks.IS_ARTIFICIAL], np.uint8), of_entry=store.array(range(4), np.int32), tasks=TASKS, threads=-1,
         is_init=np.zeros(4, bool), is_finalize=np.zeros(4, bool), is_file=np.zeros(4, bool),
     )  # fmt: skip
     nobody = np.zeros(0, np.int64)
@@ -264,11 +264,9 @@ def run_with_pointers(store, tiny=False):
     """Scan everything in one batch, with pointer columns, and finish."""
     n, one = store.n_rows("events", 0), new_scan(store)
     pointers = arrays.empty(stacks.Pointers, n)
-    one.prepare([], int(store.columns["time"][0]) if n else 0, buffers(tiny))
-    if n:
-        assert one.run(stacks.Events(*store.columns.values()), pointers) == -1
-        one.last_time = int(store.columns["time"][-1])
-    keep_results(one.end(), ColumnSpill())
+    used = buffers(tiny)
+    assert scan_batch([one], store.columns, np.array([n]), used, True, pointers) == 1
+    keep_results(used, ColumnSpill())
     return one, pointers
 
 
@@ -409,7 +407,8 @@ def test_scan__is_the_same_for_every_split_into_batches(monkeypatch):
 def test_scan__counts_exits_that_do_not_match():
     # r0 is left as r2, and something is left that was never entered
     store = OneLocation([(ENTER, 0, 0), (EXIT, 1, 2), (EXIT, 1, 0), (ENTER, 1, 1)])
-    one = scanned(store)
+    one = new_scan(store)
+    assert scan_batch([one], store.columns, np.array([4]), ScanBuffers.make(), True) == 1
     assert (one.bad_exits, one.open) == (2, 1)
     assert one.state[stacks.FIRST_BAD_EXIT] == FIRST_ROW + 1
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.columns import pick
+from tracecols.enhance.columns import joined_column, merged, pick
 from tracecols.enhance.order import EventOrder
 from tracecols.enhance.paths import path_names
 from tracecols.enhance.periods import Divider, divide_intervals
@@ -317,33 +317,35 @@ def merge_call_paths(
     process : (n_locations,) int32
         Process of each location.
     """
-    nothing = np.zeros(0, np.int64)
-    counts = np.array([s.node_parent.size for s in scans], np.int64)
+    counts = np.array([len(s.paths) for s in scans], np.int64)
+    paths = merged(s.paths for s in scans)
     start = np.concatenate([[0], np.cumsum(counts)])
     n = int(start[-1])
-    location = np.repeat(np.arange(len(scans)), counts)
-    local = np.concatenate([nothing, *(s.node_parent for s in scans)])
-    entry = np.concatenate([nothing, *(s.node_entry for s in scans)])
-    row = np.concatenate([nothing, *(s.node_row for s in scans)])
-    time = order_of.time(row, np.concatenate([nothing, *(s.node_time for s in scans)]))
-    local = np.where(local == stacks.ROOT_IN_TEAM, -1, local)
-    in_program = np.flatnonzero(local == stacks.IN_PROGRAM)
+    local, row, time = (joined_column(paths, name, np.int64) for name in ("parent", "row", "time"))
+    entry, time = joined_column(paths, "entry", np.int32), order_of.time(row, time)
+    above = np.repeat(start[:-1], counts)
+    above += local
+    above[(local == -1) | (local == stacks.ROOT_IN_TEAM)] = -1
+    # few stand below those of other locations
+    elsewhere = np.flatnonzero((local < -1) & (local != stacks.ROOT_IN_TEAM))
+    inherited = local[elsewhere]
+    in_program = np.flatnonzero(inherited == stacks.IN_PROGRAM)
     if in_program.size:
         programs = {
             p: FOREIGN - (i << 32 | scans[i].program)
             for i, p in reversed([*enumerate(process.tolist())])
             if scans[i].program >= 0
         }
-        local[in_program] = [programs.get(p, -1) for p in process[location[in_program]].tolist()]
+        location = np.searchsorted(start, elsewhere[in_program], "right") - 1
+        inherited[in_program] = [programs.get(p, -1) for p in process[location].tolist()]
+    code = np.where(inherited < -1, FOREIGN - inherited, -1)
+    above[elsewhere] = np.where(code >= 0, start[code >> 32] + (code & 0xFFFFFFFF), -1)
     tie = order_of.tie_order(row)
-    code = FOREIGN - local
-    above = np.where(
-        local >= 0,
-        local + start[location],
-        np.where(local == -1, -1, start[np.where(local < -1, code >> 32, 0)] + (code & 0xFFFFFFFF)),
-    )
+    del local
 
-    number, parent, merged_entry, chosen = (np.full(n, -1, np.int64) for _ in range(4))
+    number = np.full(n, -1, np.int64)
+    # of memory that is not written there are no pages: merged ones are few
+    parent, merged_entry, chosen = (np.empty(n, np.int64) for _ in range(3))
     table = np.zeros(1 << (2 * n).bit_length(), np.int64)
     n_merged = trees.merge_call_paths(
         start, start[:-1].copy(), above, entry, time, tie, row, number, parent, merged_entry, chosen, table

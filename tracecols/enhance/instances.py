@@ -10,13 +10,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance import scan as passes
 from tracecols.enhance.columns import Columns, CompoundTable, joined, joined_column, merged, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import Segments, bounded, combine, mask_of, number
-from tracecols.enhance.scan import ACTION, GROUP, BufferPool, LocationScan, ScanBuffers, inherited
+from tracecols.enhance.scan import (
+    ACTION,
+    FIRST_STATE,
+    GROUP,
+    LocationScan,
+    ScanBuffers,
+    flush_stops_of,
+    inherited,
+    next_events,
+    runs_of,
+    scan_batch,
+)
 from tracecols.enhance.teams import Teams
-from tracecols.kernels import stacks
+from tracecols.kernels import arrays, stacks
 from tracecols.kernels.actions import PUSH
 from tracecols.schema import KINDS
 from tracecols.schema.compound import PROFILE, REGION_INSTANCES
@@ -214,8 +224,8 @@ def profile(facts: Facts, scans: Sequence[LocationScan]) -> CompoundTable:
     numbers = facts.call_paths.numbers
     location = np.repeat(np.arange(facts.n_locations), [n.size for n in numbers])
     call_path = np.concatenate([*numbers, np.zeros(0, np.int64)])
-    exclusive = np.concatenate([*(s.exclusive for s in scans), np.zeros(0, np.int64)])
-    visits = np.concatenate([*(s.visits for s in scans), np.zeros(0, np.int64)])
+    paths = merged(s.paths for s in scans)
+    exclusive, visits = (joined_column(paths, name, np.int64) for name in ("exclusive", "visits"))
     is_inherited = inherited(scans)
     # a thread that inherits one call path from several masters has it several times
     if call_path.size and call_path.min() < 0:
@@ -272,64 +282,95 @@ def outermost_call_paths(facts: Facts, scans: Sequence[LocationScan], chosen: ND
     return result
 
 
+@dataclass(frozen=True, eq=False)
+class WalkedEvents:
+    """Events of some locations, one location after the other, with the call path at each of them.
+
+    Attributes
+    ----------
+    locations : (n_locations,) int64
+        Rows of the locations: one, or several with all of their events.
+    bounds : (n_locations + 1,) int64
+        Where the events of each begin.
+    row : (n_locations,) int64
+        Row of the first event of each here.
+    is_end : bool
+        Whether these are their last events.
+    time, kind, region : (n,)
+        As stored.
+    node : (n,) int32
+        Number of the call path within the location, -1 is null. It is written to again.
+    """
+
+    locations: NDArray[np.int64]
+    bounds: NDArray[np.int64]
+    row: NDArray[np.int64]
+    is_end: bool
+    time: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    region: NDArray[np.int32]
+    node: NDArray[np.int32]
+
+
 def walk_stacks(
-    facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int, pool: BufferPool | None = None,
-    flush_stops: NDArray[np.int64] | None = None,
-) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:  # fmt: skip
-    """Go through the events of a location once more, with the call path at each of them.
+    facts: Facts, scans: Sequence[LocationScan], teams: Teams, locations: NDArray[np.int64],
+    flush_stops: Sequence[NDArray[np.int64]] | None = None,
+) -> Iterator[WalkedEvents]:  # fmt: skip
+    """Go through the events of some locations once more, with the call path at each of them.
 
     Parameters
     ----------
     facts, scans
         Of the trace.
     teams : Teams
-        With those of the location.
-    location : int
-        Row of the location.
-    pool : BufferPool, optional
-        Buffers for the walk, which go back there.
-    flush_stops : (n_flushes,) int64, optional
-        When its buffer flushes end, as `scan.flush_stops_of` returns it.
+        With those of the locations.
+    locations : (n,) int64
+        Rows of the locations, ascending.
+    flush_stops : sequence of (n_flushes,) int64, optional
+        When their buffer flushes end, as `scan.flush_stops_of` returns it.
 
     Yields
     ------
-    row : int
-        That of the first event.
-    columns : dict of str to (n,) array
-        `time`, `kind`, `region` as stored, and `node` int32: number of the call path within the location, -1 is null. The arrays
-        are written to again.
+    WalkedEvents
+        At most `WALKED` events, of each location in order; also of those without events.
     """
+    stops = flush_stops_of(facts.store, locations) if flush_stops is None else flush_stops
+    buffers, pointers = ScanBuffers.make(), arrays.empty(stacks.Pointers, WALKED)
+    for some in bounded(facts.store.n_events[locations], WALKED):
+        again = [
+            _scan_again(facts, scans, teams, i, of) for i, of in zip(locations[some].tolist(), stops[some], strict=True)
+        ]
+        for run in runs_of(again):
+            is_end = False
+            while not is_end:
+                columns, sizes = next_events(run)
+                n_read = int(sizes.sum())
+                for at in range(0, max(n_read, 1), WALKED):
+                    time, kind, region = (columns[name][at : at + WALKED] for name in ("time", "kind", "region"))
+                    here = arrays.first(pointers, time.size)
+                    if len(run) == 1:
+                        sizes = np.array([time.size])
+                    row = np.array([scan.first_row + scan.at for scan in run])
+                    is_end = run[0].at + sizes[0] == run[0].n
+                    scan_batch(run, {"time": time, "kind": kind, "region": region}, sizes, buffers, is_end, here)
+                    yield WalkedEvents(
+                        np.array([scan.location for scan in run]), np.append(0, np.cumsum(sizes)), row, is_end, time, kind, region,
+                        here.call_path,
+                    )  # fmt: skip
+            buffers.forget_ended(FIRST_STATE)
+
+
+def _scan_again(
+    facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int, flush_stops: NDArray[np.int64] | None = None
+) -> LocationScan:  # fmt: skip
+    """Return a new scan of a location that has been scanned, ready to begin."""
     before = scans[location]
     scan = LocationScan(
         facts.store, facts.regions, teams, facts.order, location, before.first_row, flush_stops, divider=before.divider
     )  # fmt: skip
     scan.enter_threads()
-    pool = pool or BufferPool()
-    buffers = pool.take()
-    n_at_once = min(scan.n, WALKED)
-    enterptr, exitptr, node = (
-        np.empty(n_at_once, np.int64),
-        np.empty(n_at_once, np.int64),
-        np.empty(n_at_once, np.int32),
-    )
-    for first in range(0, scan.n, passes.BATCH):
-        columns = facts.store.read("events", location, None, first, first + passes.BATCH, checked=False)
-        if not first:
-            scan.prepare(scans, int(columns["time"][0]), buffers)
-        scan.at = first
-        entry = scan.entries(columns["region"])
-        for at in range(0, entry.size, WALKED):
-            here = slice(at, at + WALKED)
-            part = {name: columns[name][here] for name in ("time", "kind", "region")}
-            n = part["time"].size
-            row = scan.first_row + first + at
-            scan.state[stacks.ROW] = row
-            scan.run(
-                stacks.Events(part["time"], part["kind"], entry[here]),
-                stacks.Pointers(enterptr[:n], exitptr[:n], node[:n]),
-            )
-            yield row, {**part, "node": node[:n]}
-    pool.give(buffers)
+    scan.inherit(scans)
+    return scan
 
 
 @dataclass(frozen=True, eq=False)
@@ -382,18 +423,12 @@ def scan_location(facts: Facts, scans: Sequence[LocationScan], teams: Teams, loc
     LocationStacks
         33 B per event of the location.
     """
-    before = scans[location]
-    scan = LocationScan(
-        facts.store, facts.regions, teams, facts.order, location, before.first_row, divider=before.divider
-    )
-    scan.enter_threads()
+    scan = _scan_again(facts, scans, teams, location)
     columns = facts.store.read("events", location)
     n = columns["time"].size
     enterptr, exitptr, node = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int32)
     if n:
-        scan.prepare(scans, int(columns["time"][0]), ScanBuffers.make())
-        events = stacks.Events(columns["time"], columns["kind"], scan.entries(columns["region"]))
-        scan.run(events, stacks.Pointers(enterptr, exitptr, node))
+        scan_batch([scan], columns, np.array([n]), ScanBuffers.make(), True, stacks.Pointers(enterptr, exitptr, node))
     time, kind, region = (columns[name] for name in ("time", "kind", "region"))
     return LocationStacks(time, kind, region, enterptr, exitptr, node, facts.call_paths.numbers[location])
 

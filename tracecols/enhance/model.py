@@ -484,8 +484,8 @@ def _scan(
 def _scan_on_workers(d: Definitions, divider: Divider, executor: Executor, progress: Progress | None) -> KeptScans:
     """Scan groups of whole processes, a task for each; the scans stay in files."""
     assert executor.folder is not None
-    n_events = d.store.n_events.tolist()
-    total = sum(n_events)
+    n_events = d.store.n_events
+    total = int(n_events.sum())
     size = max(SMALLEST_SCAN, min(WAVE, total // (SCANS_PER_SLOT * executor.slots)))
     groups = [np.sort(group) for group in plan_processes(np.arange(d.n_locations), n_events, d.process, size)]
     folder = Path(mkdtemp(prefix="scan-", dir=executor.folder))

@@ -8,6 +8,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.grouping import bounded
+
 PARTITION_ROWS = 1 << 18
 """Call instances and attributed events of a partition, at least, four times as many once there are 16 partitions, and more if one
 process has them or there would be too many partitions; a trace that has fewer is one partition."""
@@ -125,16 +127,29 @@ def divide(process: NDArray[np.int32], sizes: NDArray[np.int64], slots: int = 1,
     )
     if memory is not None:
         capacity = max(PARTITION_ROWS, min(capacity, memory // ROW_BYTES))
-    division: list[NDArray[np.int64]] = []
-    members: list[NDArray[np.int64]] = []
-    filled = 0
-    by_process = np.argsort(process, kind="stable")
-    for locations in np.split(by_process, np.flatnonzero(np.diff(process[by_process])) + 1):
-        n = int(sizes[locations].sum())
-        if members and filled + n > capacity:
-            division.append(np.concatenate(members))
-            members, filled = [], 0
-        members.append(locations)
-        filled += n
-    division.append(np.concatenate(members))
+    division = whole_processes(sizes, process, capacity)
     return Division(tuple(Partition(i, m) for i, m in enumerate(division)), process)
+
+
+def whole_processes(sizes: NDArray[np.int64], process: NDArray[np.int32], most: int) -> list[NDArray[np.int64]]:
+    """Divide locations into groups of whole processes, in the order of these, of at most so much together or of a single process.
+
+    Parameters
+    ----------
+    sizes : (n_locations,) int64
+        Size of every location.
+    process : (n_locations,) int32
+        Process of each.
+    most : int
+        Size of a group.
+
+    Returns
+    -------
+    list of (n,) int64
+        Their locations.
+    """
+    by_process = np.argsort(process, kind="stable")
+    starts = np.flatnonzero(np.diff(process[by_process], prepend=-1))
+    of_process = np.add.reduceat(sizes[by_process], starts) if starts.size else starts
+    bounds = np.append(starts, by_process.size)
+    return [by_process[bounds[some.start] : bounds[some.stop]] for some in bounded(of_process, most)]

@@ -19,6 +19,7 @@ from tracecols.enhance.columns import Columns, ColumnSlice, ColumnSource, joined
 from tracecols.enhance.grouping import mask_of, pair_nested, ranges
 from tracecols.enhance.locations import Locations
 from tracecols.enhance.order import EventOrder
+from tracecols.enhance.partitions import whole_processes
 from tracecols.enhance.periods import WHOLE, Divider
 from tracecols.enhance.regions import Regions
 from tracecols.enhance.spill import Spill
@@ -52,7 +53,7 @@ CHAIN = 64
 """Call paths that stand above those of a stack, at most: of the program and of explicit tasks."""
 
 LARGE_TABLE = 1 << 14
-"""Entries of a hash table of call paths that is not used again: to clear it costs more than a small location."""
+"""Entries of a hash table of call paths that is not used again: all locations would need memory like the one with most call paths."""
 
 JOINS_ALL = mask_of(k.number for k in KINDS if k.family == "rma" or k.name.startswith("NON_BLOCKING_COLLECTIVE"))
 """Kinds whose call instances are joined with those of all processes at once."""
@@ -94,7 +95,16 @@ FIRST_STATE = np.zeros(stacks.N_STATE, np.int64)
 FIRST_STATE[[stacks.TOP, stacks.BASE, stacks.PROGRAM, stacks.FIRST_BAD_EXIT]] = -1
 FIRST_STATE[[stacks.PERIOD, stacks.PERIOD_FRAME, stacks.TEAM_PERIOD]] = -1
 FIRST_STATE[stacks.FLUSHED], FIRST_STATE[stacks.HOME] = np.iinfo(np.int64).min, stacks.NO_PARENT
+FIRST_STATE[stacks.FREE] = stacks.NOT_BEGUN
 
+
+OWN = [stacks.N_NODES, stacks.N_CALLS, stacks.N_ATTRIBUTED, stacks.N_PHASES]
+"""What of its state says how much of the buffers is a location's, in the order of `ScanBuffers.filled`."""
+
+NOTED = [
+    stacks.N_CALLS, stacks.N_ATTRIBUTED, stacks.PROGRAM, stacks.BAD_EXITS, stacks.OPEN, stacks.DISORDERED, stacks.N_NESTED,
+]  # fmt: skip
+"""What of the state of a location is noted when it ends (`LocationScan.note`)."""
 
 NOTHING = np.zeros(0, np.int64)
 """Where a location has nothing of a kind; nobody writes to it."""
@@ -142,8 +152,8 @@ class ForkSpans:
 class ScanBuffers:
     """The arrays that the scans of locations work in, one after the other (`kernels.stacks`).
 
-    What call instances and attributed events the locations have that `ended` stays in front, until it is kept (`keep_results`);
-    that of the location which is scanned stands behind.
+    What call paths, call instances and attributed events the locations have that `ended` stays in front, until it is kept
+    (`keep_results`); that of the location which is scanned stands behind: `filled` says where (`stacks.scan_locations`).
     """
 
     frames: stacks.Frames
@@ -156,8 +166,7 @@ class ScanBuffers:
     begin: NDArray[np.int64] = field(default_factory=lambda: np.zeros(16, np.int64))
     end: NDArray[np.int64] = field(default_factory=lambda: np.zeros(16, np.int64))
     ended: list[LocationScan] = field(default_factory=list)
-    n_calls: int = 0
-    n_attributed: int = 0
+    filled: NDArray[np.int64] = field(default_factory=lambda: np.zeros(stacks.N_FILLED, np.int64))
 
     @classmethod
     def make(cls) -> ScanBuffers:
@@ -172,58 +181,49 @@ class ScanBuffers:
         )
 
     def grow(self, state: NDArray[np.int64]) -> None:
-        """Double those that are full."""
-        if state[stacks.FREE] < 0:
+        """Double those that are full, for the location with this state."""
+        n_paths, n_calls, n_attributed, n_phases = self.filled[: stacks.FREE_FRAME].tolist()
+        if state[stacks.FREE] == -1:
             self.frames, state[stacks.FREE] = arrays.more_linked(self.frames)
             self.chain = np.zeros(2 * (self.frames.below.size + CHAIN), np.int64)
-        if state[stacks.N_PHASES] >= self.begin.size:
+        if n_phases + state[stacks.N_PHASES] >= self.begin.size:
             self.begin, self.end = (np.concatenate([a, np.zeros_like(a)]) for a in (self.begin, self.end))
+        is_full = 2 * (state[stacks.N_NODES] + state[stacks.ROOM]) > self.table.size
         while 2 * (state[stacks.N_NODES] + state[stacks.ROOM]) > self.table.size:
-            self.paths = arrays.doubled(self.paths)
             self.table = np.zeros(2 * self.table.size, np.int32)
-            stacks.index_call_paths(self.paths, state[stacks.N_NODES], self.table)
-        if self.n_calls + state[stacks.N_CALLS] >= self.calls.node.size:
+        while n_paths + self.table.size // 2 > self.paths.parent.size:
+            self.paths = arrays.doubled(self.paths)
+        if is_full:
+            stacks.index_call_paths(arrays.behind(self.paths, n_paths), state[stacks.N_NODES], self.table)
+        if n_calls + state[stacks.N_CALLS] >= self.calls.node.size:
             self.calls = arrays.doubled(self.calls)
-        if self.n_attributed + state[stacks.N_ATTRIBUTED] >= self.attributed.kind.size:
+        if n_attributed + state[stacks.N_ATTRIBUTED] >= self.attributed.kind.size:
             self.attributed = arrays.doubled(self.attributed)
         if state[stacks.TEAM_DEPTH] + 1 >= self.team_stack.size:
             self.team_stack = np.concatenate([self.team_stack, np.full_like(self.team_stack, -1)])
 
-    @property
-    def own_calls(self) -> stacks.CallInstances:
-        """Where the call instances of the location stand that is scanned."""
-        return arrays.behind(self.calls, self.n_calls)
-
-    @property
-    def own_attributed(self) -> stacks.AttributedEvents:
-        """Where its attributed events stand."""
-        return arrays.behind(self.attributed, self.n_attributed)
-
-    def add_ended(self, scan: LocationScan) -> None:
-        """Put what a location found to that of those that ended, and get ready for the next one."""
-        self.ended.append(scan)
-        self.n_calls += scan.n_calls
-        self.n_attributed += scan.n_attributed
-        self.clear()
+    def periods(self, divider: Divider) -> stacks.Periods | None:
+        """Return what divides the time of locations, if anything does."""
+        if divider.mode is None:
+            return None
+        return stacks.Periods(divider.mode, divider.fits, divider.edges, self.chain, self.begin, self.end)
 
     def forget_ended(self, state: NDArray[np.int64]) -> None:
         """Forget what locations found that ended; that of the one that is scanned, with its state, moves to the front."""
-        for rows, n in ((self.calls, self.n_calls), (self.attributed, self.n_attributed)):
-            n_own = int(state[stacks.N_CALLS if rows is self.calls else stacks.N_ATTRIBUTED])
-            for column in rows if n_own else ():
+        columns = (self.paths, self.calls, self.attributed, (self.begin, self.end))
+        filled = self.filled[: stacks.FREE_FRAME].tolist()
+        for rows, n, n_own in zip(columns, filled, state[OWN].tolist(), strict=True):
+            for column in rows if n and n_own else ():
                 column[:n_own] = column[n : n + n_own]
-        self.ended, self.n_calls, self.n_attributed = [], 0, 0
+        self.ended = []
+        self.filled[: stacks.FREE_FRAME] = 0
 
     def clear(self) -> None:
-        """Make them as new for the next location, apart from sizes; those of very many call paths are given up."""
+        """Give up those of very many call paths."""
         if self.table.size > LARGE_TABLE:
             fresh = ScanBuffers.make()
             self.frames, self.paths, self.table, self.chain = fresh.frames, fresh.paths, fresh.table, fresh.chain
-        else:
-            arrays.relink(self.frames)
-            self.table[:] = 0
-            self.paths.exclusive[:] = self.paths.visits[:] = 0
-        self.team_stack[:] = -1
+            self.filled[stacks.FREE_FRAME] = 0
 
 
 class BufferPool:
@@ -254,18 +254,17 @@ def flush_stops_of(store: Store, locations: NDArray[np.int64]) -> list[NDArray[n
     locations : (n,) int64
         Rows of locations, ascending.
     """
-    if not any(store.n_rows("control", i) for i in locations.tolist()):
-        return [np.zeros(0, np.int64)] * locations.size
     control, counts = store.read_together("control", locations, ["kind", "stop_time"])
     is_flush = control["kind"] == EventKind.BUFFER_FLUSH
-    before = np.concatenate([[0], np.cumsum(is_flush)])[np.cumsum(counts)[:-1]]
-    return np.split(control["stop_time"][is_flush], before)
+    before = np.append(0, np.cumsum(is_flush))[np.append(0, np.cumsum(counts))]
+    stop_time = control["stop_time"][is_flush]
+    return [stop_time[a:b] if a < b else NOTHING for a, b in pairwise(before.tolist())]
 
 
 RESULTS = (
-    "store", "location", "n", "done", "first_row", "published", "first_time", "last_time", "program", "node_parent", "node_entry",
-    "node_row", "node_time", "exclusive", "visits", "n_calls", "n_attributed", "calls", "events", "global_numbers",
-    "global_calls", "bad_exits", "open", "disordered", "thread_events", "divider", "node_period", "phase_begin", "phase_end", "nested",
+    "store", "location", "n", "done", "first_row", "published", "first_time", "last_time", "program", "paths", "n_calls",
+    "n_attributed", "calls", "events", "global_numbers", "global_calls", "bad_exits", "open", "disordered", "thread_events", "divider",
+    "phase_begin", "phase_end", "nested",
 )  # fmt: skip
 """Attributes of a `LocationScan` that later steps read."""
 
@@ -275,9 +274,10 @@ class LocationScan:
 
     Attributes
     ----------
-    node_parent, node_entry, node_row, node_time, exclusive, visits
-        The location's call paths after the pass: parent (own number, -1, or a FOREIGN code), entry (`Regions.of_entry`), row
-        and time of the first ENTER, exclusive ticks, visits.
+    paths : ColumnSlice
+        The location's call paths after the pass: `parent` (own number, -1, or a FOREIGN code), `entry` (`Regions.of_entry`), `row`
+        and `time` of the first ENTER, `exclusive` ticks, `visits`, and `period`, -1 outside. Call paths with a negative entry stand
+        for periods only: `stacks.FIRST_PERIOD` less the number.
     calls : ColumnSlice
         `CALL_INSTANCES`; without `tasks` where no explicit task was executed, by it or by those that it was scanned with.
     events : ColumnSlice
@@ -300,9 +300,6 @@ class LocationScan:
         EXITs that do not match their ENTER; region instances that never end.
     disordered : int
         ENTERs and EXITs whose time lies before that of an event before them, or before the end of a buffer flush.
-    node_period : (n,) int32
-        Period of each call path, -1 outside. Call paths with a negative entry stand for periods only: `stacks.FIRST_PERIOD` less
-        the number.
     phase_begin, phase_end : (n_phases,) int64
         Ticks of the phases of the location.
     nested : int
@@ -324,32 +321,31 @@ class LocationScan:
         self._spans: ForkSpans | None = None
         self._interval_start = self._interval_stop = self._last_join = NOTHING
         self._n_over = 0
-        self._action = FORKER_ACTION if self._forker == location else ACTION
-        others = np.flatnonzero(self._master >= 0)
-        self.depends = np.unique(self._master[others]) if others.size else others
-        # none of them is known: NO_PARENT, and no period
-        unknown = np.empty((3, self._master.size), np.int64)
-        unknown.fill(stacks.NO_PARENT)
-        self._parents, self._programs, self._team_periods = unknown
-        self._known = int(others[0]) if others.size else self._master.size
+        self.depends = self._parents = self._programs = self._team_periods = NOTHING
+        self._known = self._master.size
+        if self._known:
+            # none of them is known: NO_PARENT, and no period
+            unknown = np.empty((3, self._known), np.int64)
+            unknown.fill(stacks.NO_PARENT)
+            self._parents, self._programs, self._team_periods = unknown
+            is_other = self._master >= 0
+            if is_other.any():
+                self.depends, self._known = np.unique(self._master[is_other]), int(is_other.argmax())
         self.state = FIRST_STATE.copy()
         self.first_row = first_row
         self.published = NOTHING, NOTHING, NOTHING
+        self.phase_begin = self.phase_end = NOTHING
         self.first_time = self.last_time = 0
         self.program = -1
-        self._buffers: ScanBuffers | None = None
-        self._thread_begin: tuple[int, int] | None = None
+        self.buffers: ScanBuffers | None = None
+        self.is_device = is_device
         self._stop_times = flush_stops_of(store, np.array([location]))[0] if flush_stops is None else flush_stops
         tasks = TaskEvents.of(store, location)
         self._task_slots = tasks.slot
         sites = store.read("enter_sites", location) if store.n_rows("enter_sites", location) else None
         self._site_rows = sites["row"] - first_row if sites else NOTHING
         self._sites = sites["call_site"] if sites else np.zeros(0, np.int32)
-        self._tasks = ONE_TASK if not tasks.slot.size else tasks_of(tasks.n_tasks)
-        # whatever runs on a stream of a device is joined with the host
-        flags = regions.flags | np.uint8(stacks.IS_CALL) if is_device else regions.flags
-        flags = flags | divider.fits[0].astype(np.uint8) * np.uint8(stacks.IS_PHASE) if divider.fits.size else flags
-        self._meanings = stacks.Meanings(self._action, regions.of_entry, flags, np.int32(regions.tasks))
+        self.tasks = ONE_TASK if not tasks.slot.size else tasks_of(tasks.n_tasks)
 
     def __getstate__(self) -> dict[str, Any]:
         """Keep what the pass found; what it worked with stays where it was."""
@@ -375,24 +371,56 @@ class LocationScan:
             return
         at = int(rows[0]) - self.first_row
         time = self.store.read("events", self.location, ["time"], at, at + 1)["time"]
-        self._thread_begin = int(rows[0]), int(time[0])
-        self.state[stacks.N_NODES] = 1
+        self.state[[stacks.THREAD_ROW, stacks.THREAD_TIME]] = int(rows[0]), int(time[0])
         self.state[[stacks.BASE, stacks.HOME]] = 0
-
-    def is_in(self, buffers: ScanBuffers) -> bool:
-        """Whether the scan has begun in these buffers."""
-        return self._buffers is buffers
 
     @property
     def progress(self) -> int:
         """A number that grows with every step."""
         return self.at + self._known + self.done
 
+    @property
+    def forks_teams(self) -> bool:
+        """Whether its FORKs begin teams, where no other events do."""
+        return self._forker == self.location
+
+    def meanings(self) -> stacks.Meanings:
+        """Return what its events mean, which is the same for all locations that fork teams, or do not, and are devices, or are not."""
+        regions, fits = self.regions, self.divider.fits
+        # whatever runs on a stream of a device is joined with the host
+        flags = regions.flags | np.uint8(stacks.IS_CALL) if self.is_device else regions.flags
+        flags = flags | fits[0].astype(np.uint8) * np.uint8(stacks.IS_PHASE) if fits.size else flags
+        action = FORKER_ACTION if self.forks_teams else ACTION
+        return stacks.Meanings(action, regions.of_entry, flags, np.int32(regions.tasks), np.int32(regions.threads))
+
+    def side_values(self, time: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        """Return what its side tables say, in the order of `stacks.LocationSides` without `n_known`; `time` is that of its next events."""
+        return (
+            self._stop_times, self._task_slots, self._parents, self._programs, *self._team_intervals(time), self._team_periods,
+        )  # fmt: skip
+
+    @property
+    def n_known(self) -> int:
+        """How many of its begins in teams are known (`inherit`)."""
+        return self._known
+
+    def wait(self, n: int, buffers: ScanBuffers, tasks: stacks.Tasks) -> None:
+        """Note that `n` more events are scanned, and in what the scan goes on later."""
+        self.at += n
+        self.buffers, self.tasks = buffers, tasks
+
+    def note(
+        self, n_calls: int, n_attributed: int, program: int, bad_exits: int, n_open: int, disordered: int, nested: int
+    ) -> None:
+        """Note what was found once all events are scanned (`NOTED`); all else stays in the buffers until it is kept."""
+        self.n_calls, self.n_attributed, self.program = n_calls, n_attributed, program
+        self.bad_exits, self.open, self.disordered, self.nested = bad_exits, n_open, disordered, nested
+
     def _team_intervals(self, time: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Find the rows between which this thread belongs to the teams another one forks, as far as a batch tells."""
-        if self._spans is None or not time.size:
-            return NOTHING, NOTHING
         spans = self._spans
+        if spans is None or not time.size:
+            return self._interval_start, self._interval_stop
         base = int(self.state[stacks.ROW])
         time = self.order.times_of(base, time)
         start, stop = self._interval_start, self._interval_stop
@@ -418,8 +446,16 @@ class LocationScan:
             bounds[low:high] = np.where(row >= 0, base + bound, np.iinfo(np.int64).max)
         return start, stop
 
-    def _inherit(self, others: Mapping[int, LocationScan] | Sequence[LocationScan], give_up: bool) -> None:
-        """Look up the call paths of teams whose masters have come far enough by now."""
+    def inherit(self, others: Mapping[int, LocationScan] | Sequence[LocationScan], give_up: bool = False) -> bool:
+        """Look up the call paths of teams whose masters have come far enough by now; return whether the location can go on.
+
+        Parameters
+        ----------
+        others : mapping or sequence of LocationScan
+            By location: what can be inherited.
+        give_up : bool, optional
+            Go on without what is not known.
+        """
         if self._forker not in (-1, self.location):
             if self._spans is None and others[self._forker].done:
                 self._spans = fork_spans([others[self._forker]], self.order)
@@ -435,9 +471,9 @@ class LocationScan:
                 if not self.divider.by_time:
                     self._team_periods = pick(others[self._forker].node_period, at).astype(np.int64)
                 self._known = self._parents.size
-            return
+            return self._spans is not None or give_up
         if self._known == self._master.size:
-            return
+            return True
         unknown = slice(self._known, None)
         master, fork = self._master[unknown], self._fork[unknown]
         parents, programs, periods = self._parents[unknown], self._programs[unknown], self._team_periods[unknown]
@@ -454,65 +490,7 @@ class LocationScan:
         lacking = np.flatnonzero((master >= 0) & ~forked)
         n = int(lacking[0]) if lacking.size and not give_up else master.size
         self._known += n
-
-    def prepare(
-        self, others: Mapping[int, LocationScan] | Sequence[LocationScan], first_time: int, buffers: ScanBuffers
-    ) -> None:
-        """Get ready for the first event; `others` say what can be inherited by now, `buffers` are what the scan works in from now on."""
-        self._inherit(others, False)
-        self._buffers = buffers
-        if self._thread_begin is not None:
-            paths = self._buffers.paths
-            paths.parent[0], paths.entry[0], paths.recent[0] = stacks.IN_PROGRAM, self.regions.threads, -1
-            paths.row[0], paths.time[0], paths.period[0] = *self._thread_begin, -1
-            stacks.index_call_paths(paths, 1, self._buffers.table)
-        self.first_time = first_time
-        self.state[stacks.LAST] = first_time
-        self.state[stacks.ROW] = self.first_row
-        if self.divider.by_time:
-            self.state[stacks.PERIOD] = np.searchsorted(self.divider.edges, first_time, "right")
-
-    def advance(
-        self, others: Mapping[int, LocationScan] | Sequence[LocationScan], fresh: ScanBuffers, give_up: bool = False
-    ) -> ScanBuffers | None:
-        """Go on until the end or until a team's master has to come first.
-
-        Parameters
-        ----------
-        others : mapping or sequence of LocationScan
-            By location: what can be inherited.
-        fresh : ScanBuffers
-            For a scan that begins.
-        give_up : bool, optional
-            Go on without what is not known.
-
-        Returns
-        -------
-        ScanBuffers or None
-            The buffers, if the location ended: what it found stands there. Else the scan needs those it has until it goes on.
-        """
-        self._inherit(others, give_up)
-        if self._forker not in (-1, self.location) and self._spans is None and not give_up:
-            return None
-        if not self.n:
-            self.prepare(others, 0, fresh)
-        while self.at < self.n:
-            columns = self.store.read("events", self.location, None, self.at, self.at + BATCH, checked=False)
-            entry = self.entries(columns["region"])
-            if self._buffers is None:
-                self.prepare(others, int(columns["time"][0]), fresh)
-            self.state[stacks.ROW] = self.first_row + self.at
-            events = stacks.Events(columns["time"], columns["kind"], entry)
-            blocked = self.run(events, NO_POINTERS)
-            if blocked >= 0:
-                self.at += blocked
-                b = self.used()
-                n = int(self.state[stacks.N_ATTRIBUTED])
-                publish([self], arrays.first(b.own_attributed, n), np.array([n]), [b.paths.period])
-                return None
-            self.at += columns["time"].size
-            self.last_time = int(columns["time"][-1])
-        return self.end()
+        return True
 
     def entries(self, region: NDArray[np.int32]) -> NDArray[np.int32]:
         """Put the call sites of the batch that begins at event `at` in place of the regions they enter."""
@@ -527,84 +505,9 @@ class LocationScan:
         result[at] = entry
         return result
 
-    def run(self, events: stacks.Events, pointers: stacks.Pointers) -> int:
-        """Scan a batch; -1, or the event at which the pass has to wait."""
-        at, b = 0, self.used()
-        intervals = self._team_intervals(events.time)
-        sides = stacks.SideValues(
-            self._stop_times,
-            self._task_slots,
-            self._parents,
-            self._programs,
-            *intervals,
-            self._team_periods,
-            self._known,
-        )
-        while True:
-            why, at = stacks.scan_events(
-                events, at, self.state, self._meanings, sides, self._periods(), b.frames, b.paths, b.table, b.own_calls,
-                b.own_attributed, b.team_stack, self._tasks, pointers,
-            )  # fmt: skip
-            if why == stacks.DONE:
-                return -1
-            if why == stacks.BLOCKED:
-                return int(at)
-            if why == stacks.DAMAGED:
-                kind = int(events.kind[at])
-                row = int(self.state[stacks.ROW]) + int(at)
-                raise self.damaged(
-                    f"event {row} is a {NAMES.get(kind, kind)} that enters region {events.entry[at]}, or has no row in its side table"
-                )
-            b.grow(self.state)
-
-    def _periods(self) -> stacks.Periods | None:
-        """Return what divides the time, with the buffers in use."""
-        b, d = self.used(), self.divider
-        if d.mode is None:
-            return None
-        return stacks.Periods(d.mode, d.fits, d.edges, b.chain, b.begin, b.end)
-
-    def _pass_edges(self) -> None:
-        """Divide the time until the end of the location at the edges of bins."""
-        state, b, edges = self.state, self.used(), self.divider.edges
-        end = max(self.last_time, int(state[stacks.FLUSHED]))
-        while state[stacks.PERIOD] < edges.size and edges[state[stacks.PERIOD]] <= end:
-            state[stacks.LAST] = stacks.pass_edges(
-                end, state[stacks.LAST], state[stacks.ROW], state[stacks.TOP], state[stacks.TASK], state, self._periods(),
-                b.frames, b.paths, b.table, self._tasks,
-            )  # fmt: skip
-            b.grow(state)
-
-    def used(self) -> ScanBuffers:
-        """Return the buffers of a scan that has begun."""
-        assert self._buffers is not None
-        return self._buffers
-
     def damaged(self, what: str) -> StoreError:
         """Make the error about something that contradicts itself on the location."""
         return self.store.damaged(f"location {self.location}: {what}")
-
-    def end(self) -> ScanBuffers:
-        """Note what was found once all events are scanned; call instances and attributed events stay in the buffers that it returns."""
-        state, b = self.state, self.used()
-        if self.divider.by_time:
-            self._pass_edges()
-        stacks.close_frames(self.last_time, state, self._periods(), b.frames, b.paths, b.own_calls, self._tasks)
-        paths = arrays.first(b.paths, int(state[stacks.N_NODES]))
-        self.node_parent, self.node_entry = paths.parent.copy(), paths.entry.copy()
-        self.node_row, self.node_time = paths.row.copy(), paths.time.copy()
-        self.exclusive, self.visits = paths.exclusive.copy(), paths.visits.copy()
-        self.node_period = paths.period.copy()
-        n_phases = int(state[stacks.N_PHASES])
-        self.phase_begin, self.phase_end = b.begin[:n_phases].copy(), b.end[:n_phases].copy()
-        self.nested = int(state[stacks.N_NESTED])
-        self.n_calls, self.n_attributed = int(state[stacks.N_CALLS]), int(state[stacks.N_ATTRIBUTED])
-        self.program = int(state[stacks.PROGRAM])
-        self.bad_exits, self.open = int(state[stacks.BAD_EXITS]), int(state[stacks.OPEN])
-        self.disordered = int(state[stacks.DISORDERED])
-        b.add_ended(self)
-        self._buffers = None
-        return b
 
     @property
     def expected(self) -> tuple[int, int, int, int]:
@@ -612,22 +515,59 @@ class LocationScan:
         n_begins = self._parents.size if self._forker in (-1, self.location) else -1
         return self._stop_times.size, self._task_slots.size, n_begins, self.fork_rows.size
 
+    @property
+    def node_parent(self) -> NDArray[np.int64]:
+        """Parents of its call paths."""
+        return self.paths.column("parent")
+
+    @property
+    def node_entry(self) -> NDArray[np.int32]:
+        """Entries of its call paths."""
+        return self.paths.column("entry")
+
+    @property
+    def node_row(self) -> NDArray[np.int64]:
+        """Rows of the first ENTER of its call paths."""
+        return self.paths.column("row")
+
+    @property
+    def node_time(self) -> NDArray[np.int64]:
+        """Ticks of the first ENTER of its call paths."""
+        return self.paths.column("time")
+
+    @property
+    def node_period(self) -> NDArray[np.int32]:
+        """Periods of its call paths."""
+        return self.paths.column("period")
+
+    @property
+    def exclusive(self) -> NDArray[np.int64]:
+        """Exclusive ticks of its call paths."""
+        return self.paths.column("exclusive")
+
+    @property
+    def visits(self) -> NDArray[np.int64]:
+        """Visits of its call paths."""
+        return self.paths.column("visits")
+
     def finish(
-        self, calls: ColumnSlice, events: ColumnSlice, global_calls: ColumnSlice, global_numbers: NDArray[np.int64]
-    ) -> None:
+        self, global_numbers: NDArray[np.int64], paths: ColumnSlice, calls: ColumnSlice, events: ColumnSlice,
+        global_calls: ColumnSlice,
+    ) -> None:  # fmt: skip
         """Take what is kept of it, and let go of what the pass worked with."""
-        self.calls, self.events = calls, events
+        self.paths, self.calls, self.events = paths, calls, events
         self.global_calls, self.global_numbers = global_calls, global_numbers
         self.done = True
-        del self._tasks, self._master, self._fork, self._parents, self._programs, self._team_periods, self.fork_rows
-        del self._stop_times, self._task_slots
+        del self.tasks, self._master, self._fork, self._parents, self._programs, self._team_periods, self.fork_rows
+        del self._stop_times, self._task_slots, self.state
+        self.buffers = None
         self._spans = None
         self._interval_start = self._interval_stop = self._last_join = NOTHING
 
 
 def publish(
     scans: Sequence[LocationScan], attributed: stacks.AttributedEvents, n_attributed: NDArray[np.int64],
-    periods: Sequence[NDArray[np.int32]],
+    period: NDArray[np.int32], n_paths: NDArray[np.int64],
 ) -> NDArray[np.int64]:  # fmt: skip
     """Let threads that were forked on some locations know where: the call path of every FORK so far, and the program it belongs to.
 
@@ -638,8 +578,10 @@ def publish(
         Of all of them, one location after the other.
     n_attributed : (n_scans,) int64
         How many each has.
-    periods : sequence of (n_nodes,) int32
-        Of each location the periods of its call paths.
+    period : (any,) int32
+        Periods of their call paths, one location after the other.
+    n_paths : (n_scans,) int64
+        How many of these each has.
 
     Returns
     -------
@@ -662,8 +604,8 @@ def publish(
     if scans[0].divider.by_time:
         in_period = np.full(node.size, -1, np.int64)
     else:
-        first = np.cumsum([0, *(p.size for p in periods)])[of]
-        in_period = pick(joined(periods), np.where(node >= 0, first + node, -1)).astype(np.int64)
+        first = (np.cumsum(n_paths) - n_paths)[of]
+        in_period = pick(period, np.where(node >= 0, first + node, -1)).astype(np.int64)
     start = 0
     for scan, n in zip(scans, counts, strict=True):
         here = slice(start, start + n)
@@ -726,33 +668,45 @@ def keep_results(buffers: ScanBuffers, spill: Spill, waiting: LocationScan | Non
     scans = buffers.ended
     if not scans:
         return
-    n_calls, n_attributed = (np.array(n) for n in zip(*((s.n_calls, s.n_attributed) for s in scans), strict=True))
-    attributed = arrays.first(buffers.attributed, buffers.n_attributed)
-    n_forks = publish(scans, attributed, n_attributed, [s.node_period for s in scans])
+    states = np.array([scan.state for scan in scans])
+    n_paths, n_calls, n_attributed, n_phases = states[:, OWN].T
+    of_all = buffers.filled.tolist()
+    attributed = arrays.first(buffers.attributed, of_all[stacks.FILLED_ATTRIBUTED])
+    n_forks = publish(scans, attributed, n_attributed, buffers.paths.period, n_paths)
     compare_with_sides(scans, attributed.kind, n_attributed, n_forks)
-    columns = arrays.first(buffers.calls, buffers.n_calls)._asdict()
+    columns = arrays.first(buffers.calls, of_all[stacks.FILLED_CALLS])._asdict()
     if not columns["tasks"].any():
         del columns["tasks"]
-    calls, events = Columns(buffers.n_calls, columns), Columns(buffers.n_attributed, attributed._asdict())
-    first_call, first_event = (np.append(0, np.cumsum(n)) for n in (n_calls, n_attributed))
-    is_global, is_many = _global_calls(scans, calls, events, n_calls, n_attributed)
+    calls = Columns(of_all[stacks.FILLED_CALLS], columns)
+    events = Columns(of_all[stacks.FILLED_ATTRIBUTED], attributed._asdict())
+    columns = arrays.first(buffers.paths, of_all[stacks.FILLED_PATHS])._asdict()
+    del columns["recent"]
+    paths = Columns(of_all[stacks.FILLED_PATHS], columns).copy()
+    phases = [edges[: of_all[stacks.FILLED_PHASES]].copy() for edges in (buffers.begin, buffers.end)]
+    first_path, first_call, first_event, first_phase = (
+        np.append(0, np.cumsum(n)) for n in (n_paths, n_calls, n_attributed, n_phases)
+    )
+    is_global, is_many = _global_calls(scans[0].regions, paths, calls, events, n_paths, n_calls, n_attributed)
     numbers = np.flatnonzero(is_global)
     chosen = calls.take(numbers)
     kept: tuple[ColumnSource, ...] = (
-        spill.keep(calls, CLOSE_TO, borrowed=True), spill.keep(events, borrowed=True), spill.keep(chosen) if is_many else chosen,
+        paths, spill.keep(calls, CLOSE_TO, borrowed=True), spill.keep(events, borrowed=True), spill.keep(chosen) if is_many else chosen,
     )  # fmt: skip
     first_global = np.searchsorted(numbers, first_call)
-    bounds = [list(pairwise(first.tolist())) for first in (first_call, first_event, first_global)]
-    for scan, of_calls, of_events, of_global in zip(scans, *bounds, strict=True):
-        slices = (
-            ColumnSlice(source, *rows) for source, rows in zip(kept, (of_calls, of_events, of_global), strict=True)
-        )
-        scan.finish(*slices, numbers[slice(*of_global)] - of_calls[0])
+    firsts = first_path, first_call, first_event, first_global
+    bounds = zip(*(pairwise(first.tolist()) for first in firsts), strict=True)
+    numbers -= np.repeat(first_call[:-1], np.diff(first_global))
+    for scan, rows, of_phases in zip(scans, bounds, pairwise(first_phase.tolist()), strict=True):
+        if n_phases.any():
+            scan.phase_begin, scan.phase_end = (edges[slice(*of_phases)] for edges in phases)
+        slices = (ColumnSlice(source, *of_location) for source, of_location in zip(kept, rows, strict=True))
+        scan.finish(numbers[slice(*rows[-1])], *slices)
     buffers.forget_ended(FIRST_STATE if waiting is None else waiting.state)
 
 
 def _global_calls(
-    scans: Sequence[LocationScan], calls: Columns, events: Columns, n_calls: NDArray[np.int64], n_attributed: NDArray[np.int64]
+    regions: Regions, paths: Columns, calls: Columns, events: Columns, n_paths: NDArray[np.int64], n_calls: NDArray[np.int64],
+    n_attributed: NDArray[np.int64],
 ) -> tuple[NDArray[np.bool_], bool]:  # fmt: skip
     """Find the call instances that join all processes at once: one-sided communication, files, start and end of MPI.
 
@@ -762,12 +716,10 @@ def _global_calls(
     is_many : bool
         Whether there may be others than start and end of MPI among them.
     """
-    regions, kept = scans[0].regions, np.zeros(len(calls), bool)
-    entry = np.concatenate([scan.node_entry for scan in scans])
-    startup = (regions.is_init | regions.is_finalize | regions.is_file)[regions.of_entry[np.maximum(entry, 0)]]
+    kept = np.zeros(len(calls), bool)
+    startup = (regions.is_init | regions.is_finalize | regions.is_file)[regions.of_entry[np.maximum(paths.entry, 0)]]
     if startup.any():
-        first_node = np.cumsum([0, *(scan.node_entry.size for scan in scans)])[:-1]
-        kept = startup[np.repeat(first_node, n_calls) + calls.node]
+        kept = startup[np.repeat(np.cumsum(n_paths) - n_paths, n_calls) + calls.node]
     joins = np.flatnonzero(JOINS_ALL[events.kind])
     if joins.size:
         of = np.searchsorted(np.cumsum(n_attributed), joins, "right")
@@ -794,17 +746,182 @@ def advance_together(
         Go on without what is not known.
     """
     fresh = pool.take()
-    for scan in scans:
-        used = scan.advance(others, fresh, give_up)
-        if used is None and scan.is_in(fresh):
-            # it waits, and needs them until it goes on
-            keep_results(fresh, spill, scan)
-            fresh = pool.take()
-        elif used is not None and used is not fresh:
-            keep_results(used, spill)
-            pool.give(used)
+    for run in runs_of(scans):
+        ready = [scan for scan in run if scan.inherit(others, give_up)]
+        while ready:
+            used = ready[0].buffers or fresh
+            n_ended = scan_rest(ready, used)
+            if n_ended < len(ready):
+                # it waits, and needs them until it goes on
+                keep_results(used, spill, ready[n_ended])
+                fresh = pool.take() if used is fresh else fresh
+            elif used is not fresh:
+                keep_results(used, spill)
+                pool.give(used)
+            ready = ready[n_ended + 1 :]
     keep_results(fresh, spill)
     pool.give(fresh)
+
+
+def runs_of(scans: Sequence[LocationScan]) -> list[list[LocationScan]]:
+    """Divide locations into runs of which kernels scan each at once: what events mean is the same, and all begin and end there.
+
+    Parameters
+    ----------
+    scans : sequence of LocationScan
+    """
+    runs: list[list[LocationScan]] = []
+    kind = None
+    for scan in scans:
+        # a location that goes on, or does not fit into a batch, is a run of its own
+        before, kind = kind, (scan.is_device, scan.forks_teams, scan.location if scan.at or scan.n > BATCH else -1)
+        if kind == before:
+            runs[-1].append(scan)
+        else:
+            runs.append([scan])
+    return runs
+
+
+def scan_rest(scans: Sequence[LocationScan], buffers: ScanBuffers) -> int:
+    """Scan the events of some locations until their ends, or until a team's master has to come first.
+
+    Parameters
+    ----------
+    scans : sequence of LocationScan
+        A run: one location, or several that have not begun.
+    buffers : ScanBuffers
+        What they work in.
+
+    Returns
+    -------
+    int
+        How many of them ended: all, or those before the first that has to wait.
+    """
+    while True:
+        columns, sizes = next_events(scans)
+        is_end = scans[0].at + sizes[0] == scans[0].n
+        k = scan_batch(scans, columns, sizes, buffers, is_end)
+        if k < len(scans):
+            n = int(scans[k].state[stacks.N_ATTRIBUTED])
+            first_path, _, first = buffers.filled[: stacks.FILLED_PHASES].tolist()
+            attributed = arrays.first(arrays.behind(buffers.attributed, first), n)
+            n_paths = scans[k].state[stacks.N_NODES]
+            publish([scans[k]], attributed, np.array([n]), buffers.paths.period[first_path:], np.array([n_paths]))
+        if is_end or k < len(scans):
+            return k
+
+
+def next_events(scans: Sequence[LocationScan]) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
+    """Read the next events of some locations.
+
+    Parameters
+    ----------
+    scans : sequence of LocationScan
+        A run: all events of several locations are read, of one location the next batch.
+
+    Returns
+    -------
+    columns : dict of str to (n,) array
+        `time`, `kind` and `region`, one location after the other; not checked.
+    sizes : (n_scans,) int64
+        How many each has.
+    """
+    store, one = scans[0].store, scans[0]
+    if len(scans) > 1:
+        return store.read_together("events", np.array([scan.location for scan in scans]), checked=False)
+    columns = store.read("events", one.location, None, one.at, one.at + BATCH, checked=False)
+    return columns, np.array([columns["time"].size])
+
+
+def scan_batch(
+    scans: Sequence[LocationScan], columns: Mapping[str, NDArray[Any]], sizes: NDArray[np.int64], buffers: ScanBuffers,
+    ends: bool, pointers: stacks.Pointers = NO_POINTERS,
+) -> int:  # fmt: skip
+    """Scan some events of locations, which follow each other.
+
+    Parameters
+    ----------
+    scans : sequence of LocationScan
+        A run: one location, or several that begin and end here.
+    columns : mapping of str to (n,) array
+        `time`, `kind` and `region` of the events, one location after the other.
+    sizes : (n_scans,) int64
+        How many each has.
+    buffers : ScanBuffers
+        What they work in, from now on.
+    ends : bool
+        Whether these are the last ones.
+    pointers : Pointers, optional
+        Filled, if given.
+
+    Returns
+    -------
+    int
+        How many locations got to their last event here: all, or those before one that has to wait.
+    """
+    time, kind, region = columns["time"], columns["kind"], columns["region"]
+    bounds = np.append(0, np.cumsum(sizes))
+    rows = [slice(*of_location) for of_location in pairwise(bounds.tolist())]
+    states = _begin(scans, time, bounds)
+    sides, side_bounds, tasks = _sides(scans, [time[here] for here in rows])
+    entry = joined([scan.entries(region[here]) for scan, here in zip(scans, rows, strict=True)])
+    events, meanings, divider, b = stacks.Events(time, kind, entry), scans[0].meanings(), scans[0].divider, buffers
+    why, k, at = stacks.GROW, 0, 0
+    while True:
+        why, k, at = stacks.scan_locations(
+            k, at, events, bounds, states, meanings, sides, side_bounds, b.periods(divider), b.frames, b.paths, b.table,
+            b.calls, b.attributed, b.team_stack, tasks, pointers, b.filled, ends,
+        )  # fmt: skip
+        if why != stacks.GROW:
+            break
+        b.grow(states[k])
+    if why == stacks.DAMAGED:
+        row, number = int(states[k, stacks.ROW]) + at, int(kind[bounds[k] + at])
+        raise scans[k].damaged(
+            f"event {row} is a {NAMES.get(number, number)} that enters region {entry[bounds[k] + at]}, or has no row in its side table"
+        )
+    for scan, here in zip(scans[:k], rows, strict=False):
+        scan.at += here.stop - here.start
+        scan.last_time = int(time[here.stop - 1]) if here.stop > here.start else 0
+    if why == stacks.BLOCKED:
+        first, stop = side_bounds[stacks.TASKS, k : k + 2].tolist()
+        scans[k].wait(at, buffers, arrays.first(arrays.behind(tasks, first), stop - first))
+    if ends:
+        for scan, state in zip(scans[:k], states[:k, NOTED].tolist(), strict=True):
+            scan.note(*state)
+        buffers.ended += scans[:k]
+    return k
+
+
+def _begin(scans: Sequence[LocationScan], time: NDArray[np.int64], bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the states of the scans of some locations, (n_scans, N_STATE) int64, which are theirs from now on, ready for their next events."""
+    states = np.array([scan.state for scan in scans])
+    states[:, stacks.ROW] = [scan.first_row + scan.at for scan in scans]
+    is_new = np.flatnonzero(states[:, stacks.FREE] == stacks.NOT_BEGUN)
+    first_time = np.where(np.diff(bounds), pick(np.append(time, 0), bounds[:-1]), 0)[is_new]
+    states[is_new, stacks.LAST] = first_time
+    divider = scans[0].divider
+    if divider.by_time:
+        states[is_new, stacks.PERIOD] = np.searchsorted(divider.edges, first_time, "right")
+    for k, t in zip(is_new.tolist(), first_time.tolist(), strict=True):
+        scans[k].first_time = t
+    for scan, state in zip(scans, states, strict=True):
+        scan.state = state
+    return states
+
+
+def _sides(
+    scans: Sequence[LocationScan], times: Sequence[NDArray[np.int64]]
+) -> tuple[stacks.LocationSides, NDArray[np.int64], stacks.Tasks]:
+    """Return what side tables say of the next events of some locations, where that of each begins (`stacks.scan_locations`), and their tasks."""
+    values = [*zip(*(scan.side_values(time) for scan, time in zip(scans, times, strict=True)), strict=True)]
+    tasks = [*zip(*(scan.tasks for scan in scans), strict=True)]
+    by_side = (values[0], values[1], values[2], values[4], tasks[0])
+    bounds = np.zeros((stacks.N_SIDES, len(scans) + 1), np.int64)
+    for stops, of_locations in zip(bounds[:, 1:], by_side, strict=True):
+        np.cumsum([of_location.size for of_location in of_locations], out=stops)
+    n_known = np.array([scan.n_known for scan in scans])
+    return stacks.LocationSides(n_known, *map(joined, values)), bounds, stacks.Tasks(*map(joined, tasks))
 
 
 def fork_spans(scans: Sequence[LocationScan], order: EventOrder) -> ForkSpans:
@@ -867,9 +984,8 @@ def inherited(scans: Sequence[LocationScan]) -> NDArray[np.bool_]:
     (n_nodes,) bool
         Of the call paths of all of them, one location after the other.
     """
-    parents = [scan.node_parent for scan in scans]
-    size = np.array([of_location.size for of_location in parents], np.int64)
-    parent = np.concatenate([*parents, np.zeros(0, np.int64)])
+    size = np.array([len(scan.paths) for scan in scans], np.int64)
+    parent = joined_column(merged(scan.paths for scan in scans), "parent", np.int64)
     # up to the root in steps that double
     top = np.where(parent >= 0, parent + np.repeat(np.cumsum(size) - size, size), np.arange(parent.size))
     while (top != top[top]).any():
@@ -879,50 +995,23 @@ def inherited(scans: Sequence[LocationScan]) -> NDArray[np.bool_]:
     return is_inherited
 
 
-def plan_waves(n_events: list[int], process: NDArray[np.int32], size: int) -> list[NDArray[np.int64]]:
-    """Divide locations into waves of whole processes with about `size` events, at least one process in each.
-
-    Parameters
-    ----------
-    n_events : list of int
-        Number of events of every location.
-    process : (n_locations,) int32
-        Process of each location.
-    size : int
-        Events.
-    """
-    waves: list[NDArray[np.int64]] = []
-    members: list[NDArray[np.int64]] = []
-    filled = 0
-    by_process = np.argsort(process, kind="stable")
-    starts = np.flatnonzero(np.diff(process[by_process], prepend=-1))
-    for locations in np.split(by_process, starts[1:]) if by_process.size else []:
-        n = sum(n_events[i] for i in locations.tolist())
-        if members and filled + n > size:
-            waves.append(np.concatenate(members))
-            members, filled = [], 0
-        members.append(locations)
-        filled += n
-    return [*waves, np.concatenate(members)] if members else waves
-
-
 def plan_processes(
-    members: NDArray[np.int64], n_events: list[int], process: NDArray[np.int32], size: int
+    members: NDArray[np.int64], n_events: NDArray[np.int64], process: NDArray[np.int32], size: int
 ) -> list[NDArray[np.int64]]:
-    """Divide some locations as `plan_waves` does all of them.
+    """Divide some locations into groups of whole processes (`partitions.whole_processes`).
 
     Parameters
     ----------
     members : (n,) int64
         Rows of locations.
-    n_events : list of int
+    n_events : (n_locations,) int64
         Number of events of every location of the trace.
     process : (n_locations,) int32
         Process of each.
     size : int
         Events.
     """
-    return [members[group] for group in plan_waves([n_events[i] for i in members.tolist()], process[members], size)]
+    return [members[group] for group in whole_processes(n_events[members], process[members], size)]
 
 
 def group_scans(scans: list[LocationScan]) -> list[list[LocationScan]]:
@@ -999,9 +1088,9 @@ def scan_locations(
     list of LocationScan
         In the order of the locations; the same for every number of jobs and division into waves.
     """
-    n_events = store.n_events.tolist()
+    n_events = store.n_events
     chosen = np.arange(first_rows.size) if members is None else members
-    total, done = sum(n_events[i] for i in chosen.tolist()), 0
+    total, done = int(n_events[chosen].sum()), 0
     found: dict[int, LocationScan] = {}
     buffers = BufferPool()
 
@@ -1050,7 +1139,7 @@ def scan_locations(
                 advance_together(scans, found, buffers, spill, give_up)
 
             _scan_wave(list(wave.values()), advance, pool, report)
-            done += sum(n_events[i] for i in wave)
+            done += int(n_events[list(wave)].sum())
     return [found[i] for i in chosen.tolist()]
 
 

@@ -219,12 +219,12 @@ def _instances(
     wanted[paths] = np.arange(paths.size)
     of_node = wanted[model.call_paths.numbers[location]]
     found: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]] = []
-    for _, columns in walk_stacks(model.facts, model.scans, teams, location):
-        action = ACTION[columns["kind"]]
-        at = np.flatnonzero(((action == PUSH) | (action == POP)) & (columns["node"] >= 0))
-        which = of_node[columns["node"][at]]
+    for events in walk_stacks(model.facts, model.scans, teams, np.array([location])):
+        action = ACTION[events.kind]
+        at = np.flatnonzero(((action == PUSH) | (action == POP)) & (events.node >= 0))
+        which = of_node[events.node[at]]
         at, which = at[which >= 0], which[which >= 0]
-        found.append((which, columns["time"][at], action[at] == PUSH))
+        found.append((which, events.time[at], action[at] == PUSH))
     which, time, is_enter = (np.concatenate(c) for c in zip(*found, strict=True))
     order = np.argsort(which, kind="stable")
     starts = np.searchsorted(which[order], np.arange(paths.size + 1))

@@ -451,7 +451,12 @@ class Store:
         return result
 
     def read_together(
-        self, table: str, locations: NDArray[np.integer[Any]], columns: list[str] | None = None
+        self,
+        table: str,
+        locations: NDArray[np.integer[Any]],
+        columns: list[str] | None = None,
+        *,
+        checked: bool = True,
     ) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
         """Read the rows of several locations, one location after the other.
 
@@ -463,6 +468,8 @@ class Store:
             Rows of locations. Rows of those that ascend are read at once where the file has them together.
         columns : list of str, optional
             All by default.
+        checked : bool, optional
+            As for `read`.
 
         Returns
         -------
@@ -489,7 +496,8 @@ class Store:
             first, last = int(run[0]), int(run[-1])
             stop = int(offset[last] + n[last])
             rows = self._rows(table, int(part[first]), int(offset[first]), stop, columns)
-            self._check(declared, rows, locations[filled[run]], n[run], 0)
+            if checked:
+                self._check(declared, rows, locations[filled[run]], n[run], 0)
             found.append(rows)
         if len(found) == 1:
             return found[0], counts

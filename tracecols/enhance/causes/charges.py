@@ -224,13 +224,14 @@ def _table(
     call_path = np.concatenate([np.zeros(0, np.int32), *(r[1] for r in rows)])
     location = np.concatenate([np.zeros(0, np.int32), *(r[2] for r in rows)])
     times = np.concatenate([np.zeros(0, time_type(quirks)), *(r[3] for r in rows)])
-    group, first = number(combine(what, call_path, location))
-    sums = add_up(group, times, first.size)
-    order = np.lexsort((location[first], call_path[first], what[first]))
-    first = first[order]
-    columns = {
-        "property": what[first], "call_path": call_path[first], "location": location[first], "charged": sums[order],
-    }  # fmt: skip
+    # rows of the same cell stay in order: what is added to a float counts
+    order = np.lexsort((location, call_path, what))
+    what, call_path, location = what[order], call_path[order], location[order]
+    is_first = np.ones(order.size, bool)
+    is_first[1:] = (what[1:] != what[:-1]) | (call_path[1:] != call_path[:-1]) | (location[1:] != location[:-1])
+    first = np.flatnonzero(is_first)
+    sums = add_up(np.cumsum(is_first) - 1, times[order], first.size)
+    columns = {"property": what[first], "call_path": call_path[first], "location": location[first], "charged": sums}
     return CompoundTable(table, first.size, columns, dict(counts or {}))
 
 
@@ -349,16 +350,23 @@ def _impacts(
     order = np.lexsort((call_path, location))
     location, call_path, time = location[order], call_path[order], time[order]
     bounds = np.searchsorted(location, np.arange(facts.n_locations + 1))
-    lacking = _Lacking(quirks, on_path)
+    lacking = _Lacking(quirks, on_path, call_path[time < 0])
+    compared = lacking.compared
+    column = np.full(n, -1, np.int64)
+    column[compared] = np.arange(compared.size)
+    column = column[call_path]
+    others = np.flatnonzero(column < 0)
+    elsewhere = add_up(location[others].astype(np.int64), time[others], facts.n_locations)
     n_everywhere = 0
     cpus = np.flatnonzero(facts.locations.is_cpu)
-    for here in np.array_split(cpus, max(-(-cpus.size * n // DENSE), 1)):
+    for here in np.array_split(cpus, max(-(-cpus.size * compared.size // DENSE), 1)):
         size = bounds[here + 1] - bounds[here]
         row, mine = np.repeat(np.arange(here.size), size), ranges(bounds[here], size)
-        spent = np.zeros((here.size, n), value.dtype)
-        spent[row, call_path[mine]] = time[mine]
-        n_everywhere += int((~((spent <= 0) & (on_path != 0)).any(1)).sum())
-        lacking.add(spent)
+        is_compared = column[mine] >= 0
+        spent = np.zeros((here.size, compared.size), value.dtype)
+        spent[row[is_compared], column[mine][is_compared]] = time[mine][is_compared]
+        n_everywhere += int((~((spent <= 0) & (on_path[compared] != 0)).any(1)).sum())
+        lacking.add(spent, elsewhere[here])
     lost, to_absent = lacking.charged(path, value)
     rows: list[Rows] = []
     for name, charge in (("critical_imbalance_impact", lost), ("inter_partition_imbalance", to_absent)):
@@ -384,32 +392,51 @@ class _Lacking:
         Peculiarities of the reference.
     on_path : (n_call_paths,) float64 or int64
         Time on the critical path.
+    negative : (any,) int32
+        Call paths with a negative time on some location, as with clocks that disagree.
+
+    Attributes
+    ----------
+    compared : (n_compared,) int64
+        Call paths on which a location may lack something, ascending; all where sums depend on how many numbers are added.
     """
 
-    def __init__(self, quirks: Quirks, on_path: Times) -> None:
+    def __init__(self, quirks: Quirks, on_path: Times, negative: NDArray[np.int32]) -> None:
         self._quirks, self._on_path = quirks, on_path
         self._length = on_path.sum()
         # whole ticks are divided, unless what is divided is no number or negative
         self._divides = not (quirks.rounds_seconds or quirks.divides_by_zero or quirks.scales_below_zero)
+        is_compared = (on_path != 0) | (not self._divides)
+        is_compared[negative] = True
+        self.compared = np.flatnonzero(is_compared)
         dtype = np.int64 if self._divides else np.float64
         self._all: Times = np.zeros(on_path.size, dtype)
         self._absent: Times = np.zeros(on_path.size, dtype)
 
-    def add(self, spent: Times) -> None:
-        """Add what locations lack that have spent so much on each call path; (n_locations, n_call_paths) as `on_path`."""
+    def add(self, spent: Times, elsewhere: Times) -> None:
+        """Add what some locations lack.
+
+        Parameters
+        ----------
+        spent : (n, n_compared) as `on_path`
+            Their time on each call path that is compared.
+        elsewhere : (n,) as `on_path`
+            Their time on all others.
+        """
         if not self._divides:
             for of_location in spent:
                 self._add_scaled(of_location)
             return
-        less = np.maximum(self._on_path - spent, 0)
+        less = np.maximum(self._on_path[self.compared] - spent, 0)
         visited = spent > 0
-        lacking = np.maximum(self._length - spent.sum(1), 0)
-        absent = np.maximum(self._length - (spent + less).sum(1, where=visited), 0)
+        remainder = self._length - elsewhere
+        lacking = np.maximum(remainder - spent.sum(1), 0)
+        absent = np.maximum(remainder - (spent + less).sum(1, where=visited), 0)
         shares = _shares_of_rows(lacking, less)
-        self._all += shares.sum(0)
+        self._all[self.compared] += shares.sum(0)
         # what is absent is a part of what is lacking, in every call path
         away = np.where(visited, 0, shares)
-        self._absent += _shares_of_rows(np.minimum(absent, away.sum(1)), away).sum(0)
+        self._absent[self.compared] += _shares_of_rows(np.minimum(absent, away.sum(1)), away).sum(0)
 
     def _add_scaled(self, spent: Times) -> None:
         """Add what one location lacks, (n_call_paths,); not in whole ticks."""

@@ -17,8 +17,8 @@ from tracecols.enhance.causes.quirks import Quirks
 from tracecols.enhance.columns import Columns, ColumnSource, CompoundTable, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import lookup
-from tracecols.enhance.instances import walk_stacks
-from tracecols.enhance.scan import BufferPool, LocationScan, flush_stops_of
+from tracecols.enhance.instances import WalkedEvents, walk_stacks
+from tracecols.enhance.scan import LocationScan, flush_stops_of
 from tracecols.enhance.spill import Spill, keep
 from tracecols.enhance.teams import IS_JOIN, Teams
 from tracecols.kernels import segments as kernels
@@ -131,11 +131,13 @@ class _Collector:
         """Segments of the locations that are finished."""
         return int(self.state[kernels.N_SEGMENTS])
 
-    def begin(self, first_mark: int, edges: EdgeCollector | None) -> None:
-        """Begin with a location, whose marks stand from `first_mark` on, and whose periods are noted by `edges`."""
-        self.edges = edges
-        self.state[[kernels.N_LISTED, kernels.N_FLUSHES, kernels.IDLES]] = 0
-        self.state[kernels.IN], self.state[kernels.N_MARKS] = -1, first_mark
+    def begin(self, first_mark: int, flush_stops: Times, edges: EdgeCollector | None) -> None:
+        """Begin with a location: where its marks stand, when its buffer flushes end, and what notes its periods."""
+        self.edges, self.flush_stops = edges, flush_stops
+        self.flush_paths, self.n_flushes = np.full(flush_stops.size, -1, np.int64), 0
+        state = self.state
+        state[kernels.N_LISTED] = state[kernels.N_FLUSHES] = state[kernels.IDLES] = 0
+        state[kernels.IN], state[kernels.N_MARKS] = -1, first_mark
         self.last[0] = 0
 
     def grow(self) -> None:
@@ -213,21 +215,23 @@ def segments(
     marks, of_point = _marks(facts, quirks, scans, mine, is_worker, points, index, threads)
     mark_start = np.searchsorted(marks.row, facts.first_rows[mine])
     flush_stops = flush_stops_of(facts.store, mine)
-    pool = BufferPool()
     first, begin, stop = (np.full(n_locations, -1, np.int64) for _ in range(3))
     last = np.zeros(mine.size, dtype)
     edges: list[PeriodEdges] = []
-    for k, i in enumerate(mine.tolist()):
-        forgets = bool(is_worker[k]) and quirks.forgets_workers
-        first[i] = collector.n_segments
-        collector.begin(int(mark_start[k]), EdgeCollector.of(facts, quirks, scans[i]))
-        _collect(
-            facts, quirks, scans, teams, i, flush_stops[k], pool, collector, met, parent, forgets, fills and not bool(is_worker[k]), marks,
-        )  # fmt: skip
-        collector.finish(forgets, last_times[k] if fills and scans[i].n else None)
-        stop[i], last[k] = collector.n_segments, collector.last[0]
-        if collector.edges is not None:
-            edges.append(collector.edges.found())
+    for events in walk_stacks(facts, scans, teams, mine, flush_stops):
+        time = times(events.time)
+        for at, k in enumerate(np.searchsorted(mine, events.locations).tolist()):
+            i = mine[k]
+            forgets = bool(is_worker[k]) and quirks.forgets_workers
+            if first[i] < 0:
+                first[i] = collector.n_segments
+                collector.begin(int(mark_start[k]), times(flush_stops[k]), EdgeCollector.of(facts, quirks, scans[i]))
+            _collect(facts, events, at, time, collector, met, parent, forgets, fills and not bool(is_worker[k]), marks)
+            if events.is_end:
+                collector.finish(forgets, last_times[k] if fills and scans[i].n else None)
+                stop[i], last[k] = collector.n_segments, collector.last[0]
+                if collector.edges is not None:
+                    edges.append(collector.edges.found())
     # a location that nothing forgets begins behind its first event
     begin[mine] = first[mine]
     second = lookup(marks.row, facts.first_rows[mine] + 1)
@@ -305,38 +309,32 @@ def _marks(
 
 
 def _collect(
-    facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], teams: Teams, location: int, flush_stops: NDArray[np.int64],
-    pool: BufferPool, c: _Collector, met: NDArray[np.int64], parent: NDArray[np.int64], forgets: bool, fills: bool, marks: kernels.Marks,
+    facts: Facts, events: WalkedEvents, at: int, time: Times, c: _Collector, met: NDArray[np.int64], parent: NDArray[np.int64],
+    forgets: bool, fills: bool, marks: kernels.Marks,
 ) -> None:  # fmt: skip
-    """Go through the events of one location."""
-    times = clock(facts, quirks)
-    stops = times(flush_stops)
-    flush_paths = np.full(stops.size, -1, np.int64)
-    n_flushes = 0
-    tree = facts.call_paths.whole
-    number = met[tree.numbers[location]]
-    for base, columns in walk_stacks(facts, scans, teams, location, pool, flush_stops):
-        node = columns["node"]
-        if stops.size:
-            flushes = np.flatnonzero(columns["kind"] == K.BUFFER_FLUSH)
-            if flushes.size:
-                # the call path of a flush stands below the one around it
-                around = pick(tree.numbers[location], node[flushes].astype(np.int64))
-                region = facts.regions.of_entry[columns["region"][flushes]]
-                n = len(facts.regions)
-                below = lookup((tree.parent.astype(np.int64) + 1) * n + tree.region, (around + 1) * n + region)
-                flush_paths[n_flushes : n_flushes + flushes.size] = pick(met, below)
-                n_flushes += flushes.size
-        at, n, time = 0, node.size, times(columns["time"])
-        while True:
-            given = (
-                time, columns["kind"], columns["region"], node, at, base, ACTION, number, parent, forgets, fills, stops,
-                flush_paths, marks, c.joins, c.state, c.last, c.open_map, c.segments,
-            )  # fmt: skip
-            at = int(kernels.collect_segments(*given)) if c.edges is None else c.edges.collect(*given)
-            if at == n:
-                break
-            c.grow()
+    """Go through the events of one location, which is number `at` of those that have them; `time` is that of all these events."""
+    here = slice(*events.bounds[at : at + 2].tolist())
+    tree, location = facts.call_paths.whole, int(events.locations[at])
+    kind, region, node = events.kind[here], events.region[here], events.node[here]
+    if c.flush_stops.size:
+        flushes = np.flatnonzero(kind == K.BUFFER_FLUSH)
+        # the call path of a flush stands below the one around it
+        around = pick(tree.numbers[location], node[flushes].astype(np.int64))
+        flushed: NDArray[Any] = facts.regions.of_entry[region[flushes]]
+        n = len(facts.regions)
+        below = lookup((tree.parent.astype(np.int64) + 1) * n + tree.region, (around + 1) * n + flushed)
+        c.flush_paths[c.n_flushes : c.n_flushes + flushes.size] = pick(met, below)
+        c.n_flushes += flushes.size
+    start, row, number = 0, int(events.row[at]), met[tree.numbers[location]]
+    while True:
+        given = (
+            time[here], kind, region, node, start, row, ACTION, number, parent, forgets, fills, c.flush_stops, c.flush_paths, marks,
+            c.joins, c.state, c.last, c.open_map, c.segments,
+        )  # fmt: skip
+        start = int(kernels.collect_segments(*given)) if c.edges is None else c.edges.collect(*given)
+        if start == node.size:
+            break
+        c.grow()
 
 
 @dataclass(frozen=True, eq=False)
