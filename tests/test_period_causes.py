@@ -129,6 +129,14 @@ def test_explain__has_the_steps_that_divide_root_causes():
     assert set(bounds[0]) == set(bounds[1]) >= {"divide_own_times", "divide_run"}
 
 
+def test_explain__knows_a_bound_of_all_that_any_step_keeps():
+    from tracecols.enhance.tables import STEP_OF, STEPS
+
+    with loop().trace() as trace:
+        planned = {step.name for step in explain(trace.store, STEP_OF)}
+    assert {step.name for step in STEPS} <= planned
+
+
 # -- what must hold ------------------------------------------------------------------------------------------------------
 
 

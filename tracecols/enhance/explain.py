@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracecols.enhance.causes.points import OF_PAIR, OF_POINT
+from tracecols.enhance.causes.points import OF_PAIR, OF_POINT, number_type
 from tracecols.enhance.collectives import MEMBER
 from tracecols.enhance.facts import Definitions
 from tracecols.enhance.locks import ACQUIRE
@@ -95,6 +95,7 @@ def _of_causes(
     n_points = (
         2 * (n_receives + n_sends + n_locks) + n_members + n_regions + 3 * store.definitions["locations"].num_rows
     )
+    index = n_points * (2 * number_type(n_points)().itemsize + 12) + n_pairs * number_type(n_pairs)().itemsize
     entries = 12 * n_events
     # call paths in periods have time of their own between events
     of_periods = 22 * n_events if is_divided else 0
@@ -102,6 +103,7 @@ def _of_causes(
         "late_senders": n_receives * (2 * point + pair), "late_receivers": n_sends * (2 * point + pair),
         "collective_points": n_members * (point + pair), "startup_points": 2 * store.definitions["locations"].num_rows * point,
         "lock_points": n_locks * (2 * point + pair), "thread_points": n_regions * (point + pair), "sync_points": n_points * point, "delay_pairs": n_pairs * (pair + 32),
+        "point_index": index,
         "segments": entries, "waiting_times": 16 * n_pairs + entries, "own_times": 16 * n_events, "delays": 24 * n_pairs + entries,
         "factors": n_pairs * 8 * (len(DELAYS) + 2) + 8 * n_points, "path": 16 * n_points, "root_causes": 18 * n_events,
         "period_times": of_periods,
@@ -172,7 +174,7 @@ def explain(store: Store, values: Iterable[str], is_divided: bool = False) -> li
     ]  # fmt: skip
     for step in needed_steps(values):
         reads = tuple(f"every {what.name}" if isinstance(what, Every) else what for what in step.reads)
-        n_bytes = sum(kept[name] for name in step.keeps) if n_partitions > 1 else 0
+        n_bytes = sum(kept[name] for name in step.keeps)
         plan.append(
             PlannedStep(
                 step.stage or "any",
@@ -181,7 +183,7 @@ def explain(store: Store, values: Iterable[str], is_divided: bool = False) -> li
                 reads,
                 step.makes,
                 slices.get(step.stage, n_partitions),
-                n_bytes,
+                n_bytes if n_partitions > 1 else 0,
             )
         )
     return plan
