@@ -898,7 +898,9 @@ def _begin(scans: Sequence[LocationScan], time: NDArray[np.int64], bounds: NDArr
     states = np.array([scan.state for scan in scans])
     states[:, stacks.ROW] = [scan.first_row + scan.at for scan in scans]
     is_new = np.flatnonzero(states[:, stacks.FREE] == stacks.NOT_BEGUN)
-    first_time = np.where(np.diff(bounds), pick(np.append(time, 0), bounds[:-1]), 0)[is_new]
+    first_time = np.zeros(is_new.size, np.int64)
+    has_events = np.diff(bounds)[is_new] > 0
+    first_time[has_events] = time[bounds[:-1][is_new[has_events]]]
     states[is_new, stacks.LAST] = first_time
     divider = scans[0].divider
     if divider.by_time:
