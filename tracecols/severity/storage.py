@@ -26,7 +26,16 @@ from tracecols.severity.cells import Cells
 from tracecols.severity.periods import PeriodAxis, PeriodCells
 from tracecols.severity.queries import Severities
 from tracecols.store.arrow import read_table, write_table
-from tracecols.store.layout import MANIFEST, checksum, identity, new_folder, read_manifest, reason, write_manifest
+from tracecols.store.layout import (
+    MANIFEST,
+    await_folder,
+    checksum,
+    identity,
+    new_folder,
+    read_manifest,
+    reason,
+    write_manifest,
+)
 
 
 def save(cube: Severities, path: str | Path) -> Path:
@@ -129,6 +138,7 @@ def read(path: str | Path) -> dict[str, Any]:
     """
     path = Path(path)
     try:
+        await_folder(path)
         manifest, found = read_manifest(path)
         kind, version = manifest.get("format"), version_of(manifest)
     except (OSError, ValueError, AttributeError) as error:

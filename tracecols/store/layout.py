@@ -33,8 +33,21 @@ def part_name(number: int) -> str:
     return f"part-{number:05d}.parquet"
 
 
+def await_folder(folder: Path) -> None:
+    """Wait up to 60 ms while nothing stands at a place: another process may be exchanging the folder there.
+
+    Parameters
+    ----------
+    folder : Path
+    """
+    for pause in (0.001, 0.01, 0.05):
+        if folder.exists():
+            break
+        time.sleep(pause)
+
+
 def read_manifest(folder: Path) -> tuple[Any, tuple[int, ...]]:
-    """Read a manifest; where there is none for a moment, another process may be exchanging the folder.
+    """Read the manifest of a folder.
 
     Returns
     -------
@@ -48,10 +61,6 @@ def read_manifest(folder: Path) -> tuple[Any, tuple[int, ...]]:
     OSError, ValueError
         If it is missing or no JSON.
     """
-    for pause in (0.001, 0.01, 0.05):
-        if (folder / MANIFEST).exists():
-            break
-        time.sleep(pause)
     with open_regular(folder / MANIFEST) as file:
         return parse_json(read_whole(file)), _identity(os.fstat(file.fileno()))
 
@@ -59,6 +68,7 @@ def read_manifest(folder: Path) -> tuple[Any, tuple[int, ...]]:
 def is_made_here(path: Path, what: str) -> bool:
     """Say whether a folder has the manifest of a store, a cube or an index, whichever is asked for."""
     try:
+        await_folder(path)
         return bool(read_manifest(path)[0]["format"] == _FORMATS[what])
     except (OSError, ValueError, LookupError, TypeError):
         return False

@@ -35,7 +35,7 @@ from tracecols.schema.capabilities import GET_COMPLETION
 from tracecols.schema.versions import difference, newer_note
 from tracecols.store import checks
 from tracecols.store.arrow import absent, arrow_schema, arrow_type, compare_columns, open_parquet, to_numpy
-from tracecols.store.layout import MANIFEST, checksum, identity, part_name, read_manifest, reason
+from tracecols.store.layout import MANIFEST, await_folder, checksum, identity, part_name, read_manifest, reason
 
 N_OPEN = 4
 """Files that a thread keeps open."""
@@ -95,6 +95,7 @@ class Store:
         self.path = Path(path)
         try:
             self.manifest: dict[str, Any]
+            await_folder(self.path)
             self.manifest, self._identity = read_manifest(self.path)
             is_store = self.manifest.get("format") == "tracecols store"
         except (OSError, ValueError, AttributeError) as error:
