@@ -1,27 +1,92 @@
-"""The decorators kernels wear."""
+"""The decorators kernels wear.
+
+Importing numba takes 0.3 s, a third of the time of a small analysis. What only looks at results or definitions calls no kernel, so numba is imported
+when the first one is called.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache, update_wrapper
+from threading import RLock
 from typing import Any
 
-import numba
-from numba.core.caching import FunctionCache
-from numba.extending import register_jitable
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
+"""How kernels and their parts are compiled."""
+
+_parts: list[tuple[Callable[..., Any], dict[str, Any]]] = []
+"""Parts of kernels, and their options, that numba does not know yet."""
+
+_lock = RLock()
 
 
-class KernelCache(FunctionCache):  # type: ignore[misc]
-    """Machine code of a kernel on disk, loaded without what only compiling needs.
+class Kernel:
+    """A function that is compiled when it is first called with arguments of some types, or loaded from the disk.
 
-    numba's own makes ready everything it can compile before it loads the first function: 0.3 s and 35 MB of each process, a fifth
-    of the time of ``tracecols analyze`` on a small trace. Compiling makes it ready again by itself.
+    Attributes
+    ----------
+    py_func : callable
+        The plain function.
     """
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Load the machine code for the types of some arguments; None if there is none."""
-        with self._guard_against_spurious_io_errors():
-            return self._load_overload(sig, target_context)
-        return None
+    def __init__(self, function: Callable[..., Any]) -> None:
+        update_wrapper(self, function)
+        self.py_func = function
+        self._dispatcher: Any = None
+
+    @property
+    def dispatcher(self) -> Any:
+        """The function as numba knows it."""
+        if self._dispatcher is None:
+            with _lock:
+                if self._dispatcher is None:
+                    self._dispatcher = _make_dispatcher(self.py_func)
+        return self._dispatcher
+
+    @property
+    def signatures(self) -> list[Any]:
+        """Types of arguments it has been compiled for."""
+        return list(self.dispatcher.signatures)
+
+    def compile(self, types: tuple[Any, ...]) -> None:
+        """Compile it for arguments of some types of numba."""
+        self.dispatcher.compile(types)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.dispatcher(*arguments)
+
+    def __reduce__(self) -> str:
+        return self.py_func.__qualname__
+
+
+def _type_of(kernel: Kernel, _context: Any) -> Any:
+    """Tell numba what a kernel is that another kernel calls."""
+    from numba import types
+
+    return types.Dispatcher(kernel.dispatcher)
+
+
+@cache
+def _numba() -> Any:
+    """Import numba, and let it know what a `Kernel` is."""
+    import numba
+    from numba.extending import typeof_impl
+
+    typeof_impl.register(Kernel)(_type_of)
+    return numba
+
+
+def _make_dispatcher(function: Callable[..., Any]) -> Any:
+    """Hand a function to numba, and before it all parts that it may call."""
+    numba = _numba()
+    from tracecols.kernels.cache import enable_caching
+
+    while _parts:
+        of_kernels, options = _parts.pop()
+        numba.extending.register_jitable(**options)(of_kernels)
+    dispatcher = numba.njit(**OPTIONS)(function)
+    enable_caching(dispatcher, function)
+    return dispatcher
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -32,16 +97,7 @@ def kernel(function: Callable[..., Any]) -> Any:
     two atomic operations per array. It is called from Python and from kernels, never through a pointer: the wrapper for
     that, which is compiled with every function, is left out.
     """
-    dispatcher = numba.njit(nogil=True, error_model="numpy", _nrt=False, no_cfunc_wrapper=True)(function)
-    if hasattr(FunctionCache, "_load_overload"):
-        dispatcher._cache = KernelCache(function)
-    else:
-        dispatcher.enable_caching()
-    return dispatcher
-
-
-def _part(function: Callable[..., Any], **options: bool) -> Any:
-    return register_jitable(nogil=True, error_model="numpy", _nrt=False, no_cfunc_wrapper=True, **options)(function)
+    return Kernel(function)
 
 
 def part(function: Callable[..., Any]) -> Any:
@@ -49,7 +105,8 @@ def part(function: Callable[..., Any]) -> Any:
 
     As with kernels, the wrapper for calls through a pointer is left out: a tenth of the time to compile them.
     """
-    return _part(function)
+    _parts.append((function, OPTIONS))
+    return function
 
 
 def inner_part(function: Callable[..., Any]) -> Any:
@@ -57,4 +114,5 @@ def inner_part(function: Callable[..., Any]) -> Any:
 
     Without it the OTF2 decoder took 40 ns longer for each send, fork or collective operation, twice as long as before.
     """
-    return _part(function, forceinline=True)
+    _parts.append((function, {**OPTIONS, "forceinline": True}))
+    return function

@@ -49,6 +49,23 @@ def test_import__loads_nothing_heavy():
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
+def test_commands_that_call_no_kernel__do_not_load_numba(work, tmp_path):
+    """It takes longer to import than most of them take."""
+    store, cube = work / "h.trace", work / "h.severity"
+    commands = [
+        ["info", store], ["info", cube], ["show", cube], ["show", cube, "-p", "late broadcast"], ["diagnose", cube],
+        ["report", cube, "-o", tmp_path / "h.html"], ["export", cube, tmp_path / "h.cubex"], ["patterns"], ["rules", "--list"],
+    ]  # fmt: skip
+    code = (
+        "import sys\nfrom click.testing import CliRunner\nfrom tracecols.cli import group\n"
+        f"for command in {[[str(word) for word in command] for command in commands]!r}:\n"
+        "    result = CliRunner().invoke(group, command)\n"
+        "    assert not result.exit_code, (command, result.output)\n    assert 'numba' not in sys.modules, command\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["convert", "analyze"])
 def test_commands__load_neither_pandas_nor_the_compiler(command, tmp_path, work, data):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -46,6 +48,29 @@ def test_kernel__works_in_the_arrays_it_is_given():
     """It does not count references to them; so one that makes arrays is refused."""
     with pytest.raises(numba.TypingError, match="empty"):
         kernel(make_array)(3)
+
+
+@kernel
+def count_calls(counts):
+    counts[0] += 1
+
+
+@kernel
+def call_twice(counts):
+    count_calls(counts)
+    count_calls(counts)
+
+
+def test_kernels__are_called_by_kernels_and_found_by_name_in_other_processes():
+    counts = np.zeros(1, np.int64)
+    call_twice(counts)
+    assert counts.tolist() == [2] and pickle.loads(pickle.dumps(call_twice)) is call_twice
+
+
+def test_kernel__is_made_once_for_all_threads():
+    of_its_own = kernel(call_twice.py_func)
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(lambda _: id(of_its_own.dispatcher), range(64)))) == 1
 
 
 # -- first_smaller -------------------------------------------------------------------------------------------------------
