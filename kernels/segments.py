@@ -410,42 +410,55 @@ def sum_intervals(start, first, stop, inside, prune, segments, open_map, waited,
     segment_end, entry_path, entry_value = segments
     out_end, out_path, out_value = out
     filled, nothing = out_end[start - 1] if start > 0 else np.int64(0), value.dtype.type(0)
-    n, entry, since, wait_at = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    n, entry, since, wait_at, is_open = np.int64(0), np.int64(0), np.int64(0), np.int64(0), False
     i = start
     while i < first.size and filled + path.size + 1 <= out_path.size:
-        goes_on = i > start and first[i] == first[i - 1] and wait_first[i] == wait_first[i - 1]
-        if not goes_on or stop[i] < stop[i - 1] or wait_stop[i] < wait_stop[i - 1]:
+        goes_on = is_open and first[i] == first[i - 1] and wait_first[i] == wait_first[i - 1]
+        goes_on = goes_on and stop[i] >= stop[i - 1] and wait_stop[i] >= wait_stop[i - 1]
+        if not goes_on and stop[i] == first[i] + 1 and wait_first[i] == wait_stop[i]:
+            # one segment is in order, and nothing is added to it
+            is_open = False
+            begin = segment_end[first[i] - 1] if first[i] > 0 else np.int64(0)
+            n_here = segment_end[first[i]] - begin
+            for j in range(n_here):
+                out_path[filled + j] = entry_path[begin + j]
+                out_value[filled + j] = entry_value[begin + j]
+        else:
+            if not goes_on:
+                for j in range(n):
+                    slot[path[j]] = -1
+                for j in range(since, wait_at):
+                    waited[wait_path[j]] = nothing
+                n = np.int64(0)
+                entry = segment_end[first[i] - 1] if first[i] > 0 else np.int64(0)
+                since = wait_at = wait_first[i]
+                is_open = True
+            end = segment_end[stop[i] - 1] if stop[i] > first[i] else entry
+            while entry < end:
+                at, x = slot[entry_path[entry]], entry_value[entry]
+                if at >= 0 and x >= 0:
+                    value[at] += x
+                else:
+                    n = add(np.int64(entry_path[entry]), x, n, slot, path, value, floor)
+                entry += 1
+            if prune:
+                while wait_at < wait_stop[i]:
+                    waited[wait_path[wait_at]] += wait[wait_at]
+                    wait_at += 1
+            n_here = n
             for j in range(n):
-                slot[path[j]] = -1
-            for j in range(since, wait_at):
-                waited[wait_path[j]] = nothing
-            n = np.int64(0)
-            entry = segment_end[first[i] - 1] if first[i] > 0 else np.int64(0)
-            since = wait_at = wait_first[i]
-        end = segment_end[stop[i] - 1] if stop[i] > first[i] else entry
-        while entry < end:
-            at, x = slot[entry_path[entry]], entry_value[entry]
-            if at >= 0 and x >= 0:
-                value[at] += x
-            else:
-                n = add(np.int64(entry_path[entry]), x, n, slot, path, value, floor)
-            entry += 1
-        if prune:
-            while wait_at < wait_stop[i]:
-                waited[wait_path[wait_at]] += wait[wait_at]
-                wait_at += 1
+                out_path[filled + j] = path[j]
+                out_value[filled + j] = value[j] - waited[path[j]]
+            sort_entries(filled, n, out_path, out_value, spare_path, spare_value)
         p = at_path[i]
-        has_start = p >= 0 and slot[p] >= 0
-        for j in range(n):
-            out_path[filled + j] = path[j]
-            out_value[filled + j] = value[j] - waited[path[j]]
-        sort_entries(filled, n, out_path, out_value, spare_path, spare_value)
+        has_start = False
         kept = filled
-        for j in range(filled, filled + n):
+        for j in range(filled, filled + n_here):
             c, x = out_path[j], out_value[j]
             if prune:
                 x = max(x, nothing)
                 if c == p:
+                    has_start = True
                     x = max(x + change[i], nothing)
             if x > 0 or (x != 0 and not prune):
                 out_path[kept] = c
