@@ -21,7 +21,7 @@ from typing import Any
 
 from tracecols.jobs import n_jobs
 from tracecols.kernels import ahead
-from tracecols.kernels.kernel import KernelCache
+from tracecols.kernels.cache import KernelCache
 
 
 def called(archive: Path) -> list[list[Any]]:

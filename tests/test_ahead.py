@@ -74,7 +74,7 @@ def test_compile_share__leaves_on_disk_what_a_call_finds(tmp_path):
     cache = {"NUMBA_CACHE_DIR": str(tmp_path)}
     # the last share is the first kernel of the list
     python(f"from tracecols.kernels import ahead\nahead.main(['{n - 1}', '{n}'])", **cache)
-    call = "import numpy as np\nfrom tracecols.kernels.groups import find_range\nfind_range(np.zeros(3, np.int64))\nprint(sum(find_range.stats.cache_hits.values()))"
+    call = "import numpy as np\nfrom tracecols.kernels.groups import find_range\nfind_range(np.zeros(3, np.int64))\nprint(sum(find_range.dispatcher.stats.cache_hits.values()))"
     assert python(call, **cache) == "1\n"
 
 
