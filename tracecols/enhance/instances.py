@@ -31,8 +31,8 @@ from tracecols.kernels.actions import PUSH
 from tracecols.schema import KINDS
 from tracecols.schema.compound import PROFILE, REGION_INSTANCES
 
-WALKED = 1 << 14
-"""Events that `walk_stacks` looks at together: what is written for them stays in the cache."""
+WALKED = 1 << 16
+"""Events that `walk_stacks` looks at together: what is written for them stays in the cache, and 0.2 ms of Python for each time are 3 ns per event."""
 
 
 class CallInstances:

@@ -276,7 +276,9 @@ def find_delays(
     keeps = pick(facts.call_paths.whole.met, call_path)
     dense, total = np.zeros(len(facts.call_paths.whole), dtype), np.zeros(pair.size, dtype)
     causing, other = (Maps(m.end, m.call_path, m.time) for m in (times, others[1]))
-    out = Maps(np.zeros(pair.size, np.int64), np.zeros(1 << 12, np.int32), np.zeros(1 << 12, dtype))
+    # of memory that is not written there are no pages
+    room = max(1 << 12, times.time.size)
+    out = Maps(np.zeros(pair.size, np.int64), np.empty(room, np.int32), np.empty(room, dtype))
     done = 0
     while True:
         done = int(kernels.subtract_maps(done, maps_of, at, within, causing, other, keeps, dense, out, total))
