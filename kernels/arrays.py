@@ -15,7 +15,9 @@ T = TypeVar("T", bound=NamedTuple)
 def types_of(group: type[Any]) -> tuple[np.dtype[Any], ...]:
     """Return the type of each array, from annotations such as `NDArray[np.int64]`."""
     hints = get_type_hints(group)
-    return tuple(np.dtype(get_args(get_args(hints[name])[1])[0]) for name in group._fields)
+    # numpy 2.5 has NDArray[type] itself, earlier ones what it stands for, the last part of which is dtype[type]
+    last = [get_args(hints[name])[-1] for name in group._fields]
+    return tuple(np.dtype(*(get_args(found) or [found])) for found in last)
 
 
 def empty(group: type[T], n: int) -> T:
