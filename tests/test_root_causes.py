@@ -142,6 +142,52 @@ def test_imbalance__of_large_programs_is_computed_only_when_asked_for(monkeypatc
     assert not any("computational imbalance" in note for note in asked.facts["counts"])
 
 
+def defines(program, *regions):
+    """Define regions that the program may never enter, as recorders do for all libraries they were built for."""
+    for region in regions:
+        program.region(region)
+    return program
+
+
+def in_solo():
+    """Two processes of which only the first calls `solo`."""
+    program = Program(processes=2)
+    first, second = program.masters
+    first.enter(0, "main").enter(0, "solo").leave(10).leave(20)
+    second.enter(0, "main").leave(20)
+    return program
+
+
+@pytest.mark.parametrize("conventions", ["scalasca", "exact"])
+def test_imbalance__of_call_paths_counts_unless_an_openmp_region_is_entered(conventions):
+    # solo: 10 ticks of one of two processes, 5 on average
+    with defines(in_solo(), "!$omp parallel @a.c:1").trace() as trace:
+        cube = trace.analyze(conventions)
+    assert severities(cube, "imbalance_below_bypass") == {("main/solo", 1): 5}
+    assert severities(cube, "imbalance_below_singularity") == {("main/solo", 1): 5}
+    assert severities(cube, "imbalance_above_single") == {("main/solo", 0): 5}
+    program = in_solo()
+    program.masters[0].enter(20, "!$omp parallel @a.c:1").leave(21)
+    with program.trace() as trace:
+        cube = trace.analyze(conventions)
+    assert ("main/solo", 1) not in severities(cube, "imbalance_below_bypass")
+
+
+@pytest.mark.parametrize("conventions", ["scalasca", "exact"])
+def test_delays__exist_for_the_paradigms_whose_regions_are_entered(conventions):
+    of_mpi, of_openmp = {"delay_mpi", "waitstates_propagating_vs_terminal"}, {"delay_omp"}
+    with defines(late_twice(), "!$omp parallel @a.c:1").trace() as trace:
+        found = set(trace.analyze(conventions).properties.id)
+    assert of_mpi <= found
+    assert not of_openmp & found
+    program = defines(Program(processes=1), "MPI_Send")
+    program.masters[0].enter(0, "main").enter(1, "!$omp parallel @a.c:1").leave(3).leave(4)
+    with program.trace() as trace:
+        found = set(trace.analyze(conventions).properties.id)
+    assert of_openmp <= found
+    assert not of_mpi & found
+
+
 def test_critical_path__is_a_table_of_stretches():
     with late_twice().trace() as trace:
         path = trace.critical_path("scalasca")

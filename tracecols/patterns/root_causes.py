@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.causes.pairs import has_openmp
 from tracecols.enhance.model import Model
 from tracecols.enhance.paths import with_descendants
 from tracecols.kernels import imbalance as kernels
@@ -254,10 +255,9 @@ class Imbalance:
         tree, locations = model.call_paths, model.locations
         self.cpus = np.flatnonzero(locations.is_cpu)
         self.masters = np.unique(locations.master[self.cpus])
-        has_openmp = bool((model.regions.paradigm == "openmp").any())
         opens = np.array([str(name).startswith("!$omp parallel") for name in model.regions.name.tolist()], bool)
         self.parallel = with_descendants(opens[tree.region], tree.end)
-        self.with_openmp = has_openmp
+        self.with_openmp = has_openmp(model.facts)
         self.comp = findings.cells["comp"]
         visits = findings.cells["visits"]
         self.visits = visits

@@ -52,25 +52,32 @@ class Groups:
 
 
 def has_openmp(facts: Facts) -> bool:
-    """Whether a program uses OpenMP.
+    """Whether a program uses OpenMP: an OpenMP region is on one of its call paths.
+
+    Regions that are defined and never entered do not count: recorders define those of all libraries they were built for.
 
     Parameters
     ----------
     facts : Facts
         What every step knows of the whole trace.
     """
-    return bool((facts.regions.paradigm == "openmp").any())
+    return _enters(facts, "openmp")
 
 
 def has_mpi(facts: Facts) -> bool:
-    """Whether a program uses MPI.
+    """Whether a program uses MPI: an MPI call is on one of its call paths.
 
     Parameters
     ----------
     facts : Facts
         What every step knows of the whole trace.
     """
-    return bool((facts.regions.paradigm == "mpi").any())
+    return _enters(facts, "mpi")
+
+
+def _enters(facts: Facts, paradigm: str) -> bool:
+    """Say whether a region of a paradigm is on a call path."""
+    return bool((facts.regions.paradigm[facts.call_paths.whole.region] == paradigm).any())
 
 
 def match_causes(
