@@ -148,7 +148,7 @@ def barrier_wait(model: Model, m: CompoundTable, parent: Matches, *, operations:
 
 
 @pattern(
-    "mpi_barrier_completion", "mpi_sync_collective", "Barrier Completion", table="collective_members", until="end_time",
+    "mpi_barrier_completion", "mpi_sync_collective", "Barrier Completion", table="collective_members", until="end_time", is_wait=False,
     expert={"until": "exit_time", "operations": BARRIERS},
     summary="Time in a barrier after the first process has left it.",
     advice="Usually small; large values point to the MPI library or to disturbance by others.",
@@ -218,7 +218,7 @@ def wait_at_n_to_n(model: Model, m: CompoundTable, parent: Matches, *, operation
 
 
 @pattern(
-    "mpi_nxn_completion", "mpi_collective", "N x N Completion", table="collective_members", until="end_time",
+    "mpi_nxn_completion", "mpi_collective", "N x N Completion", table="collective_members", until="end_time", is_wait=False,
     summary="Time in an n-to-n operation after the first process has left it.",
     advice="Usually small; large values point to the MPI library or to disturbance by others.",
 )  # fmt: skip
@@ -230,7 +230,7 @@ def n_to_n_completion(model: Model, m: CompoundTable, parent: Matches) -> Matche
 
 
 @pattern(
-    "mpi_init_completion", "mpi_init_exit", "Initialization Completion", table="startups", until="exit_time",
+    "mpi_init_completion", "mpi_init_exit", "Initialization Completion", table="startups", until="exit_time", is_wait=False,
     summary="Time in MPI initialisation after the first process has left it.",
 )  # fmt: skip
 def init_completion(model: Model, m: CompoundTable, parent: Matches) -> Matches:
