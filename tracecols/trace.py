@@ -1012,7 +1012,9 @@ class Trace:
         -------
         Answer
             A row per interval and group: `begin_seconds`, `end_seconds`, the group, `seconds`, `share` (of the time of all CPU
-            threads in the interval). The time of explicit tasks stands where they run. `plot()` draws areas.
+            threads in the interval). All of the time that CPU threads spend on call paths is there, until the end of the recording. The
+            time of explicit tasks stands where they run, once: on the call paths below TASKS, and outside of the regions of a task on the
+            call path on which it was scheduled (`flat_profile` has all of it there as well). `plot()` draws areas.
         """
         return time_profile(self.model, self._readable, bins, by)
 
