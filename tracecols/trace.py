@@ -978,7 +978,9 @@ class Trace:
         -------
         Answer
             `region_name` and `paradigm` (or `path`, or `paradigm`), `visits`, `exclusive_seconds`, `inclusive_seconds` (not by
-            paradigm; of recursive calls the outermost count), `share` (of the exclusive time). `plot()` draws bars.
+            paradigm; of recursive calls the outermost count), `share` (of the exclusive time). What explicit tasks do is there twice, on
+            the call path on which they were scheduled and on the call paths below TASKS, and once in what `share` refers to.
+            `plot()` draws bars.
         """
         return flat_profile(self.model, self._readable, by)
 
