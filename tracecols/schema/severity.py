@@ -35,10 +35,12 @@ UNSTATED_WAITS = frozenset((
     "shmem_barrier_wait", "shmem_lock_competition", "omp_ebarrier_wait", "omp_ibarrier_wait", "omp_lock_contention_critical",
     "omp_lock_contention_api", "omp_lock_competition", "omp_ordered", "omp_taskwait", "pthread_join_wait",
     "pthread_lock_contention_mutex_lock", "pthread_lock_contention_conditional", "device_late_launch", "device_early_wait",
-    "device_copy_wait", "device_blocking_copy",
+    "device_copy_wait", "device_blocking_copy", "mpi_mgmt_comm_wait",
 ))  # fmt: skip
-"""Waits of cubes that do not say which of their properties are: those before version 5.2, and those of other tools. Nothing is
-added here: the declaration of a property says whether it is a wait, and cubes keep that."""
+"""Waits of cubes that do not say which of their properties are: those before version 5.2, those of other tools, and CUBE 3 files, which cannot.
+
+All others keep what the declarations of the properties say; a test compares this list with them.
+"""
 
 OLDEST_MAJOR = 4
 """The oldest major version that can be read: what came later declares it (`Column.since`)."""
