@@ -284,12 +284,15 @@ class Tasks(NamedTuple):
         Call path that it counts for where it was scheduled, -1 as long as it has none.
     counted : (n_tasks,) int64
         Ticks of `time` that count there by now: those of the bins of time that are over.
+    gap : (n_tasks,) int64
+        Last of the `Charges` of each explicit task from before it had a stub, -1 none.
     """
 
     top: NDArray[np.int64]
     time: NDArray[np.int64]
     stub: NDArray[np.int64]
     counted: NDArray[np.int64]
+    gap: NDArray[np.int64]
 
 
 class Pointers(NamedTuple):
@@ -306,6 +309,26 @@ class Pointers(NamedTuple):
     enterptr: NDArray[np.int64]
     exitptr: NDArray[np.int64]
     call_path: NDArray[np.int32]
+
+
+class Charges(NamedTuple):
+    """When the exclusive time of call paths was spent, or empty arrays; for scans without periods.
+
+    Attributes
+    ----------
+    begin, end : (capacity,) int64
+        Ticks; where time decreases the end is the earlier. There is room for one per event, one more per buffer flush, and one.
+    node : (capacity,) int64
+        The call path that is charged. Time that an explicit task spends outside of its regions counts for its stub; as long as it has
+        none, -2 less the one before of the same task, which is -1 if there is none.
+    n : (1,) int64
+        How many there are.
+    """
+
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    node: NDArray[np.int64]
+    n: NDArray[np.int64]
 
 
 # -- call paths ----------------------------------------------------------------------------------------------------------
@@ -393,7 +416,7 @@ def moved(node, row, at, state, periods, paths, table):
 
 
 @part
-def enter_in_task(entry, row, at, task, state, meanings, periods, frames, paths, table, tasks):
+def enter_in_task(entry, row, at, task, state, meanings, periods, frames, paths, table, tasks, charges):
     """Return the call path of the outermost region instance of an explicit task.
 
     It stands below TASKS. What the task takes counts as well where it was scheduled, for the first region of the program that
@@ -409,6 +432,7 @@ def enter_in_task(entry, row, at, task, state, meanings, periods, frames, paths,
         if periods is not None and periods.mode == BY_TIME and origin >= 0:
             above = moved(above, row, at, state, periods, paths, table)
         tasks.stub[task] = find_call_path(above, entry, row, at, state, paths, table)
+        charge_gaps(task, tasks, charges)
     parent = state[PROGRAM]
     if periods is not None:
         period = state[PERIOD] if state[PERIOD] >= 0 else state[TEAM_PERIOD]
@@ -450,12 +474,41 @@ def enter_outermost(entry, kind, row, at, state, meanings, periods, paths, table
 
 
 @part
-def charge(ticks, top, task, frames, paths, tasks):
-    """Add ticks to the call path on top, and to the explicit task that runs."""
+def charge(since, until, top, task, frames, paths, tasks, charges):
+    """Add a time to the call path on top, and to the explicit task that runs."""
     if top >= 0:
-        paths.exclusive[frames.node[top]] += ticks
+        paths.exclusive[frames.node[top]] += until - since
     if task > 0:
-        tasks.time[task] += ticks
+        tasks.time[task] += until - since
+    if charges.begin.size > 0 and until != since and (top >= 0 or task > 0):
+        if top >= 0:
+            keep_charge(since, until, np.int64(frames.node[top]), charges)
+        elif tasks.stub[task] >= 0:
+            keep_charge(since, until, tasks.stub[task], charges)
+        else:
+            keep_charge(since, until, -2 - tasks.gap[task], charges)
+            tasks.gap[task] = charges.n[0] - 1
+
+
+@part
+def keep_charge(since, until, node, charges):
+    """Keep which call path a time is charged to."""
+    n = charges.n[0]
+    charges.n[0] = n + 1
+    charges.begin[n] = since
+    charges.end[n] = until
+    charges.node[n] = node
+
+
+@part
+def charge_gaps(task, tasks, charges):
+    """Charge the time that an explicit task has spent so far to its stub."""
+    k = tasks.gap[task]
+    while k >= 0:
+        before = -2 - charges.node[k]
+        charges.node[k] = tasks.stub[task]
+        k = before
+    tasks.gap[task] = -1
 
 
 # -- periods -------------------------------------------------------------------------------------------------------------
@@ -557,7 +610,7 @@ def edge_after(state, periods):
 
 
 @part
-def pass_edges(now, last, row, top, task, state, periods, frames, paths, table, tasks):
+def pass_edges(now, last, row, top, task, state, periods, frames, paths, table, tasks, charges):
     """Divide the time since the last event that counted at the edges of bins that are not later than `now`.
 
     Returns
@@ -571,7 +624,7 @@ def pass_edges(now, last, row, top, task, state, periods, frames, paths, table, 
             return last
         edge = periods.edges[state[PERIOD]]
         if edge > last:
-            charge(edge - last, top, task, frames, paths, tasks)
+            charge(last, edge, top, task, frames, paths, tasks, charges)
             last = edge
         if task > 0:
             count_in_bin(task, paths, tasks)
@@ -655,7 +708,7 @@ def point_up(i, top, frames, pointers):
 
 
 @part
-def flush_buffer(entry, row, at, now, top, task, state, sides, periods, frames, paths, table, tasks):
+def flush_buffer(entry, row, at, now, top, task, state, sides, periods, frames, paths, table, tasks, charges):
     """Count a buffer flush as a visit of its region from the call path on top, and return when it ends."""
     stop = max(sides.stop_time[state[N_FLUSHES]], at)
     state[N_FLUSHES] += 1
@@ -666,6 +719,8 @@ def flush_buffer(entry, row, at, now, top, task, state, sides, periods, frames, 
     paths.exclusive[node] += stop - now
     if task > 0:
         tasks.time[task] += stop - now
+    if charges.begin.size > 0 and stop != now:
+        keep_charge(now, stop, node, charges)
     return stop
 
 
@@ -745,7 +800,7 @@ def complete_task(task, state, paths, tasks):
         paths.exclusive[stub] += tasks.time[task] - tasks.counted[task]
         paths.visits[stub] += 1
     state[TASKS_DONE] += tasks.time[task]
-    tasks.time[task], tasks.stub[task], tasks.counted[task] = 0, -1, 0
+    tasks.time[task], tasks.stub[task], tasks.counted[task], tasks.gap[task] = 0, -1, 0, -1
 
 
 # -- attributed events ---------------------------------------------------------------------------------------------------
@@ -778,7 +833,8 @@ def attribute(kind, at, what, top, state, frames, calls, attributed, team_stack)
 
 @part
 def scan_events(
-    events, start, state, meanings, sides, periods, frames, paths, table, calls, attributed, team_stack, tasks, pointers
+    events, start, state, meanings, sides, periods, frames, paths, table, calls, attributed, team_stack, tasks, pointers,
+    charges,
 ):  # fmt: skip
     """Walk through consecutive events of one location.
 
@@ -804,6 +860,8 @@ def scan_events(
         Numbers of the team begins the thread is in, `state[TEAM_DEPTH]` of them above one that is none.
     tasks : Tasks
     pointers : Pointers
+        Filled if not empty.
+    charges : Charges
         Filled if not empty.
 
     Returns
@@ -838,7 +896,7 @@ def scan_events(
         now = max(at, flushed)
         row = first_row + i
         if periods is not None and now >= next_edge:
-            last = pass_edges(now, last, row, top, task, state, periods, frames, paths, table, tasks)
+            last = pass_edges(now, last, row, top, task, state, periods, frames, paths, table, tasks, charges)
             next_edge = edge_after(state, periods)
             if now >= next_edge:
                 why = GROW
@@ -860,7 +918,7 @@ def scan_events(
                     why = GROW
                     break
                 begins = begins_phase(entry, top, task, state, meanings, periods, frames, paths)
-            charge(now - last, top, task, frames, paths, tasks)
+            charge(last, now, top, task, frames, paths, tasks, charges)
             if top < 0 and task == 0 and sides.interval_start.size:
                 find_interval(row, state, sides, team_stack)
             if periods is not None and begins:
@@ -875,7 +933,9 @@ def scan_events(
                     above = in_period(above, row, at, state, periods, paths, table)
                 node = enter_below(above, entry, row, at, state, paths, table)
             elif task > 0:
-                node = enter_in_task(entry, row, at, task, state, meanings, periods, frames, paths, table, tasks)
+                node = enter_in_task(
+                    entry, row, at, task, state, meanings, periods, frames, paths, table, tasks, charges
+                )
             else:
                 node = enter_outermost(entry, kind, row, at, state, meanings, periods, paths, table)
             if at < last:
@@ -897,7 +957,7 @@ def scan_events(
                 if top >= 0 and frames.row[top] >= first_row:
                     pointers.exitptr[frames.row[top] - first_row] = row
             if top >= 0:
-                charge(now - last, top, task, frames, paths, tasks)
+                charge(last, now, top, task, frames, paths, tasks, charges)
                 if at < last:
                     state[DISORDERED] += 1
                 last = now
@@ -923,9 +983,9 @@ def scan_events(
                         why = GROW
                         break
                     state[ROOM] = margin
-                charge(now - last, top, task, frames, paths, tasks)
+                charge(last, now, top, task, frames, paths, tasks, charges)
                 flushed = flush_buffer(
-                    entry, row, at, now, top, task, state, sides, periods, frames, paths, table, tasks
+                    entry, row, at, now, top, task, state, sides, periods, frames, paths, table, tasks, charges
                 )
                 last = flushed
                 if periods is not None and flushed > next_edge:
@@ -952,7 +1012,7 @@ def scan_events(
                         break
                     other = sides.task[state[N_SWITCHES]]
                     state[N_SWITCHES] += 1
-                    charge(now - last, top, task, frames, paths, tasks)
+                    charge(last, now, top, task, frames, paths, tasks, charges)
                     last = now
                     tasks.top[task] = top
                     if periods is not None and periods.mode == BY_TIME and task > 0:
@@ -974,14 +1034,14 @@ def scan_events(
 
 
 @part
-def close_frames(end, state, periods, frames, paths, calls, tasks):
+def close_frames(end, state, periods, frames, paths, calls, tasks, charges):
     """End what is still open when a location's events end, at the time of its last event, and free all frames.
 
     Explicit tasks that were not completed count where they were scheduled with what was executed of them.
     """
     top = state[TOP]
     end = max(end, state[FLUSHED])
-    charge(end - state[LAST], top, state[TASK], frames, paths, tasks)
+    charge(state[LAST], end, top, state[TASK], frames, paths, tasks, charges)
     for task in range(1, tasks.stub.size):
         if tasks.stub[task] >= 0:
             paths.exclusive[tasks.stub[task]] += tasks.time[task] - tasks.counted[task]
@@ -1017,7 +1077,7 @@ def own_periods(periods, n_phases):
 
 
 @part
-def pass_last_edges(end, state, periods, frames, paths, table, tasks):
+def pass_last_edges(end, state, periods, frames, paths, table, tasks, charges):
     """Divide the time until the end of the location at the edges of bins; return whether there was room for that."""
     if periods is None:
         return True
@@ -1025,7 +1085,7 @@ def pass_last_edges(end, state, periods, frames, paths, table, tasks):
         return True
     end = max(end, state[FLUSHED])
     state[LAST] = pass_edges(
-        end, state[LAST], state[ROW], state[TOP], state[TASK], state, periods, frames, paths, table, tasks
+        end, state[LAST], state[ROW], state[TOP], state[TASK], state, periods, frames, paths, table, tasks, charges
     )
     return state[PERIOD] >= periods.edges.size or periods.edges[state[PERIOD]] > end
 
@@ -1033,7 +1093,7 @@ def pass_last_edges(end, state, periods, frames, paths, table, tasks):
 @kernel
 def scan_locations(
     k, start, events, bounds, states, meanings, sides, side_bounds, periods, frames, paths, table, calls, attributed, team_stack,
-    tasks, pointers, filled, ends,
+    tasks, pointers, charges, filled, ends,
 ):  # fmt: skip
     """Walk through consecutive events of some locations, one location after the other; what each finds stands behind that of those before.
 
@@ -1063,6 +1123,8 @@ def scan_locations(
         Of all of them.
     pointers : Pointers
         Of all of them, or empty.
+    charges : Charges
+        Of a single location that begins and ends here, or empty.
     filled : (N_FILLED,) int64
         How much of the buffers locations have that ended.
     ends : bool
@@ -1090,7 +1152,7 @@ def scan_locations(
             sides.n_known[k],
         )
         a, b = side_bounds[TASKS, k], side_bounds[TASKS, k + 1]
-        own_tasks = Tasks(tasks.top[a:b], tasks.time[a:b], tasks.stub[a:b], tasks.counted[a:b])
+        own_tasks = Tasks(tasks.top[a:b], tasks.time[a:b], tasks.stub[a:b], tasks.counted[a:b], tasks.gap[a:b])
         own_paths = CallPaths(
             paths.parent[n_paths:], paths.entry[n_paths:], paths.row[n_paths:], paths.time[n_paths:], paths.recent[n_paths:],
             paths.exclusive[n_paths:], paths.visits[n_paths:], paths.period[n_paths:],
@@ -1122,15 +1184,15 @@ def scan_locations(
                 )
         why, start = scan_events(
             own_events, start, state, meanings, own_sides, of_periods, frames, own_paths, table, own_calls, own_attributed,
-            team_stack, own_tasks, own_pointers,
+            team_stack, own_tasks, own_pointers, charges,
         )  # fmt: skip
         if why != DONE:
             return why, k, start
         if ends:
             end = events.time[stop - 1] if stop > first else np.int64(0)
-            if not pass_last_edges(end, state, of_periods, frames, own_paths, table, own_tasks):
+            if not pass_last_edges(end, state, of_periods, frames, own_paths, table, own_tasks, charges):
                 return GROW, k, start
-            close_frames(end, state, of_periods, frames, own_paths, own_calls, own_tasks)
+            close_frames(end, state, of_periods, frames, own_paths, own_calls, own_tasks, charges)
             empty_table(state[N_NODES], own_paths, table)
             filled[FILLED_PATHS] += state[N_NODES]
             filled[FILLED_CALLS] += state[N_CALLS]

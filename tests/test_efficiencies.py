@@ -16,9 +16,13 @@ import tracecols
 from tracecols.cli import group
 from tracecols.errors import AnalysisError, SeverityError
 from tracecols.export.tables import export
+from tracecols.patterns.registry import CONVENTIONS, properties
 from tracecols.report.diagnosis import duration
 from tracecols.report.efficiency import render, value_in_words
 from tracecols.report.viewer.overview import overview
+from tracecols.schema.enums import COLLECTIVE_OPS
+from tracecols.severity import SeverityCube
+from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.diagnosis import factors
 from tracecols.severity.efficiencies import (
     Requirement,
@@ -415,6 +419,92 @@ def test_waits_of_windows_and_files__are_not_shortened_by_an_ideal_network(archi
     table = cube.efficiencies().set_index(["model", "metric"])["value"]
     # the network takes 5 of each of the three calls, and the get
     assert table["run", "runtime"] - table["run", "ideal_runtime"] == pytest.approx(19e-9)
+
+
+# -- what is a wait --------------------------------------------------------------------------------------------------------
+
+
+def test_waits_in_non_blocking_collectives__are_not_shortened_by_an_ideal_network(archive, analyze):
+    # the first waits from 20 for the last, which starts at 70; its call ends at 75, and it computes for 43 of 100 ticks
+    mpi = archive.mpi(2)
+    for rank, start, done in zip(mpi.ranks, (10, 70), (75, 90), strict=True):
+        rank.enter(0, "main").enter(start, "MPI_Iallreduce").record(start, "NonBlockingCollectiveRequest", request=1)
+        rank.leave(start + 2, "MPI_Iallreduce").enter(start + 10, "MPI_Wait").record(
+            done, "NonBlockingCollectiveComplete", op=COLLECTIVE_OPS.index("allreduce"), communicator=mpi.world,
+            root=None, sent=8, received=8, request=1,
+        ).leave(done, "MPI_Wait").leave(100, "main")  # fmt: skip
+    cube = analyze(archive)
+    assert cube.cells["mpi_nonblocking_collective_wait"].value.tolist() == [50]
+    table = cube.efficiencies().set_index(["model", "metric"])["value"]
+    assert table["run", "ideal_runtime"] == pytest.approx(93e-9)
+
+
+def test_waits_that_overlap__count_no_more_than_the_call(archive, analyze):
+    # one MPI_Waitall of 60 ticks waits for a message and for a barrier, 50 ticks for each, at the same time
+    mpi = archive.mpi(2)
+    first, second = mpi.ranks
+    first.enter(0, "main").enter(4, "MPI_Irecv").irecv_request(4, 1).leave(5, "MPI_Irecv")
+    second.enter(0, "main")
+    for rank, start in zip(mpi.ranks, (10, 70), strict=True):
+        rank.enter(start, "MPI_Ibarrier").record(start, "NonBlockingCollectiveRequest", request=2).leave(
+            start, "MPI_Ibarrier"
+        )
+    second.enter(70, "MPI_Send").send(70, 0, mpi.world).leave(71, "MPI_Send")
+    first.enter(20, "MPI_Waitall").irecv(80, 1, mpi.world, 1)
+    second.enter(71, "MPI_Wait")
+    for rank, call in zip(mpi.ranks, ("MPI_Waitall", "MPI_Wait"), strict=True):
+        rank.record(
+            80, "NonBlockingCollectiveComplete", op=COLLECTIVE_OPS.index("barrier"), communicator=mpi.world,
+            root=None, sent=0, received=0, request=2,
+        ).leave(80, call).leave(100, "main")  # fmt: skip
+    cube = analyze(archive)
+    for name in ("mpi_latesender", "mpi_nonblocking_collective_wait"):
+        assert cube.cells[name].value.tolist() == [50]
+    table = cube.efficiencies().set_index(["model", "metric"])["value"]
+    # but for one tick in MPI_Irecv
+    assert table["run", "ideal_runtime"] == pytest.approx(99e-9)
+
+
+def alltoallv_wait(**more):
+    @tracecols.pattern(
+        "alltoallv_wait", "mpi_collective", "Wait at Alltoallv", table="collective_members", summary="A wait.", **more
+    )
+    def wait(model, m, parent):
+        waits = (m.op == COLLECTIVE_OPS.index("alltoallv")) & (m.begin_time < 50)
+        return parent.where(waits, severity=50 - m.begin_time)
+
+    return wait
+
+
+@pytest.mark.parametrize(("more", "ideal"), [({}, 90), ({"is_wait": False}, 70)])
+def test_waits_of_plugins__count_unless_they_are_declared_not_to_be_waits(archive, tmp_path, more, ideal):
+    # the first waits 40 ticks for the second, which is in another call for 20 ticks
+    mpi = archive.mpi(2)
+    for rank, begin in zip(mpi.ranks, (10, 50), strict=True):
+        rank.enter(0, "main").collective(begin, 60, mpi.world, "alltoallv", None, 8, 8)
+    mpi.ranks[1].enter(60, "MPI_Comm_rank").leave(80, "MPI_Comm_rank")
+    for rank in mpi.ranks:
+        rank.leave(100, "main")
+    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    cube = trace.analyze(patterns=[alltoallv_wait(**more)])
+    export(cube.save(tmp_path / "x.severity"), tmp_path / "x.cubex")
+    for found in (cube, SeverityCube.load(tmp_path / "x.severity"), tracecols.read_cube(tmp_path / "x.cubex")):
+        assert ("alltoallv_wait" in found.properties.waits("mpi")) == (more == {})
+        table = found.efficiencies().set_index(["model", "metric"])["value"]
+        assert table["run", "ideal_runtime"] == pytest.approx(ideal * 1e-9)
+
+
+def test_waits__are_all_that_patterns_find_but_what_is_declared_not_to_be_one():
+    completion = {"mpi_init_completion", "mpi_barrier_completion", "mpi_nxn_completion", "device_useless_sync"}
+    for conventions in CONVENTIONS:
+        declared = properties(conventions)
+        axis = PropertyAxis.of(declared)
+        of_cpus = [p for p in declared if axis.root_of(p.id) == "time"]
+        found = {p.id for p in of_cpus if p.match is not None and p.unit == "sec"}
+        assert {p.id for p in of_cpus if p.is_wait and p.match is not None} == found - completion
+        assert {p.id for p in declared if p.cause is not None} <= {p.id for p in declared if p.is_wait}
+        # cubes that do not say it mean the same
+        assert replace(axis, is_wait=[]).waits("time") == axis.waits("time")
 
 
 # -- the replay that a cube keeps ------------------------------------------------------------------------------------------

@@ -18,7 +18,15 @@ from oracles.stacks import Stacks
 
 from tracecols.enhance import scan
 from tracecols.enhance.columns import Columns
-from tracecols.enhance.scan import BufferPool, LocationScan, ScanBuffers, advance_together, keep_results, scan_batch
+from tracecols.enhance.scan import (
+    BufferPool,
+    LocationScan,
+    ScanBuffers,
+    advance_together,
+    charges_of,
+    keep_results,
+    scan_batch,
+)
 from tracecols.enhance.spill import ColumnSpill
 from tracecols.enhance.teams import ThreadEvents
 from tracecols.kernels import actions, arrays, cuts, stacks, timeline, trees
@@ -353,6 +361,27 @@ def compare_calls(store, one, expected):
 def test_scan__is_what_the_definitions_say(tiny, script):
     store = OneLocation(script, read_only)
     compare_with_oracle(store, *run_with_pointers(store, tiny))
+
+
+@pytest.mark.parametrize("tiny", [False, True])
+@given(script=locations())
+def test_charges__are_the_exclusive_time_of_each_call_path_and_that_of_tasks_once(tiny, script):
+    store = OneLocation(script, read_only)
+    n, one, used = store.n_rows("events", 0), new_scan(store), buffers(tiny)
+    charges = charges_of(n + int((store.columns["kind"] == K.BUFFER_FLUSH).sum()) + 1)
+    assert scan_batch([one], store.columns, np.array([n]), used, True, charges=charges) == 1
+    keep_results(used, ColumnSpill())
+    begin, end, node = (column[: charges.n[0]] for column in charges[:3])
+    # one after the other, whatever they are charged to
+    assert (end > begin).all() and (begin[1:] >= end[:-1]).all()
+    found = np.bincount(node[node >= 0], (end - begin)[node >= 0], one.exclusive.size)
+    is_in_tasks = np.array([NAMES[TASKS] in path for path in local_paths(one)], bool)
+    assert found[is_in_tasks].tolist() == one.exclusive[is_in_tasks].tolist()
+    assert (found <= one.exclusive).all()
+    if not np.isin(store.columns["kind"], (K.BUFFER_FLUSH, K.THREAD_TASK_COMPLETE)).any():
+        # a flush between the regions of a task counts for itself, and for the task where it was scheduled; of a task that is complete
+        # and goes on in a region it never left nothing counts there
+        assert found.sum() == one.exclusive[~is_in_tasks].sum()
 
 
 def test_scan__of_no_event_finds_nothing():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from severities import cells
 
+import tracecols
 from tracecols.patterns.engine import analyze_model
 from tracecols.schema.enums import COLLECTIVE_OPS
 
@@ -298,6 +299,56 @@ def test_counts__by_who_sends_and_who_receives(archive, analyze):
     assert cells(cube, "bytes_cout") == {("MPI_Bcast", 0): 8, ("MPI_Allreduce", 0): 4, ("MPI_Allreduce", 1): 4}
     assert cells(cube, "bytes_cin") == {("MPI_Bcast", 1): 8, ("MPI_Allreduce", 0): 6, ("MPI_Allreduce", 1): 6}
     assert cube.total("comms_coll") == 4
+
+
+# -- operations on handles -------------------------------------------------------------------------------------------------
+
+
+def with_handles(mpi, begins=(20, 50), ends=(60, 60), call="MPI_Comm_split", op="create_handle"):
+    """Start MPI, divide a communicator and end MPI, as Score-P 8 records it: with collective records of the operations on handles."""
+    for rank, init, begin, end in zip(mpi.ranks, (0, 4), begins, ends, strict=True):
+        rank.collective(init, 10, mpi.world, "create_handle", region="MPI_Init")
+        rank.collective(begin, end, mpi.world, op, region=call)
+        rank.collective(70, 90, mpi.world, "destroy_handle", region="MPI_Finalize")
+
+
+@pytest.mark.parametrize("conventions", ["exact", "scalasca"])
+def test_handles__are_no_synchronisations_whatever_records_them(archive, analyze, conventions):
+    mpi = archive.mpi(2)
+    with_handles(mpi)
+    for rank in mpi.ranks:
+        rank.collective(100, 110, mpi.world, "barrier")
+    cube = analyze(archive, conventions)
+    assert cells(cube, "syncs_coll") == {("MPI_Barrier", 0): 1, ("MPI_Barrier", 1): 1}
+    for name in ("comms_coll", "bytes_coll", "mpi_barrier_wait", "mpi_wait_nxn"):
+        assert cells(cube, name) == {}
+
+
+@pytest.mark.parametrize("conventions", ["exact", "scalasca"])
+@pytest.mark.parametrize(("call", "op"), [
+    ("MPI_Comm_split", "create_handle"), ("MPI_Cart_create", "create_handle"), ("MPI_Comm_free", "destroy_handle"),
+])  # fmt: skip
+def test_handles__of_communicators_are_waited_for(archive, analyze, conventions, call, op):
+    with_handles(archive.mpi(2), call=call, op=op)
+    cube = analyze(archive, conventions)
+    assert cells(cube, "mpi_mgmt_comm_wait") == {(call, 0): 30}
+    # start and end of MPI wait as without the records
+    if conventions == "exact":
+        assert cells(cube, "mpi_init_wait") == {("MPI_Init", 0): 4}
+    assert cells(cube, "mpi_finalize_wait") == {}
+
+
+def test_handles__that_are_left_before_the_last_has_come_are_not_waited_for(archive, analyze):
+    # MPI_Comm_free of the first ends at 40, before the second enters it
+    with_handles(archive.mpi(2), ends=(40, 60), call="MPI_Comm_free", op="destroy_handle")
+    assert cells(analyze(archive), "mpi_mgmt_comm_wait") == {}
+
+
+def test_handles__say_who_lets_others_wait(archive, tmp_path):
+    with_handles(archive.mpi(2))
+    waits = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace")).frame("waits", raw=True)
+    (wait,) = (row for row in waits.itertuples() if row.property == "mpi_mgmt_comm_wait")
+    assert (wait.begin_time, wait.end_time, wait.cause_location, wait.cause_time) == (20, 50, 1, 50)
 
 
 # -- non-blocking operations -----------------------------------------------------------------------------------------------

@@ -164,15 +164,34 @@ def test_wrong_order__different_sources(archive, analyze):
     assert cells(cube, "mpi_lswo_same") == {}
 
 
-def test_wrong_order__sources_are_ranks_whatever_the_communicator(archive, analyze):
-    # process 1 is rank 0 of `swapped`: the reference compares rank numbers only, and calls that the same source
+def test_wrong_order__sources_are_processes_whatever_the_communicator(archive, analyze):
+    # process 1 is rank 0 of `swapped`: another process, though the rank is the same
     mpi = archive.mpi(3)
     swapped = archive.comm("swapped", [1, 0, 2])
     send(mpi.ranks[0], 20, 22, 2, mpi.world)
     send(mpi.ranks[1], 30, 32, 2, swapped)
     recv(mpi.ranks[2], 10, 34, 35, 0, swapped)
     recv(mpi.ranks[2], 40, 41, 42, 0, mpi.world)
-    assert cells(analyze(archive), "mpi_lswo_same") == {("MPI_Recv", 2): 20}
+    cube = analyze(archive)
+    assert cells(cube, "mpi_lswo_different") == {("MPI_Recv", 2): 20}
+    assert cells(cube, "mpi_lswo_same") == {}
+    # the reference compares the ranks only, and calls that the same source
+    cube = analyze(archive, "scalasca")
+    assert cells(cube, "mpi_lswo_same") == {("MPI_Recv", 2): 20}
+    assert cells(cube, "mpi_lswo_different") == {}
+
+
+def test_wrong_order__one_process_has_several_ranks(archive, analyze):
+    # both messages are sent by process 0, which is rank 1 of `swapped`
+    mpi = archive.mpi(3)
+    swapped = archive.comm("swapped", [1, 0, 2])
+    send(mpi.ranks[0], 20, 22, 2, mpi.world)
+    send(mpi.ranks[0], 30, 32, 2, swapped)
+    recv(mpi.ranks[2], 10, 34, 35, 1, swapped)
+    recv(mpi.ranks[2], 40, 41, 42, 0, mpi.world)
+    cube = analyze(archive)
+    assert cells(cube, "mpi_lswo_same") == {("MPI_Recv", 2): 20}
+    assert cells(cube, "mpi_lswo_different") == {}
 
 
 def test_wrong_order__needs_a_late_sender_and_an_earlier_send(archive, analyze):

@@ -52,6 +52,42 @@ def test_bins__have_the_costs_of_delays_where_the_time_that_is_charged_lies():
     assert activities[RECV, 2, 2] == 1
 
 
+def after_a_barrier(lead, completes, done, tail):
+    """The first of two ranks leaves a barrier late and computes until 126, for which the second waits in MPI_Allreduce.
+
+    Its call begins `lead` ticks before the operation, which begins at 46 and is over at `done`, `tail` ticks before the call. The
+    operation of the other lasts for the tick until `completes`.
+    """
+    program = Program(processes=2)
+    first, second = program.masters
+    for rank in program.masters:
+        rank.enter(0, "main")
+    first.enter(46 - lead, "MPI_Barrier").begin_collective(46).end_collective(done, "barrier").leave(done + tail)
+    second.enter(completes - 1, "MPI_Barrier").begin_collective(completes - 1).end_collective(completes, "barrier")
+    second.leave(completes)
+    for rank, begin in ((first, 126), (second, completes)):
+        rank.enter(begin, "MPI_Allreduce").begin_collective(begin)
+        rank.end_collective(127, "allreduce", sent=8, received=8).leave(127).leave(200)
+    return program
+
+
+@pytest.mark.parametrize("conventions", ["exact", "scalasca"])
+@pytest.mark.parametrize(("lead", "completes", "done", "tail", "expected"), [
+    # completion of the barrier from 116 to 119, whenever its call begins
+    (0, 116, 119, 0, {("main/MPI_Barrier", 0, 1): 3, ("main", 0, 1): 7}),
+    (4, 116, 119, 0, {("main/MPI_Barrier", 0, 1): 3, ("main", 0, 1): 7}),
+    # from 96 to 99, though the call ends in the next bin; then main from 104 to 126, for which 30 ticks are waited
+    (4, 96, 99, 5, {("main/MPI_Barrier", 0, 0): 30 * 3 / 25, ("main", 0, 1): 30 * 22 / 25}),
+])  # fmt: skip
+def test_bins__have_the_completion_of_the_operation_that_begins_an_interval(
+    lead, completes, done, tail, expected, conventions
+):
+    with after_a_barrier(lead, completes, done, tail).trace() as trace:
+        cube = analyze(trace.store, conventions, bins=2)  # of 100 ticks each
+        assert_same(analyze_model(enhance(trace.store, 1), conventions), cube)
+    assert ticks(cube, "delay_n2n") == {key: round(value) for key, value in expected.items()}
+
+
 @pytest.mark.slow
 def test_phases__have_the_critical_path_and_delays_of_each_iteration():
     with loop().trace() as trace:

@@ -311,6 +311,9 @@ def collective(op, calls, root=-1, sent=8, received=8):
     ("op", "root", "sent", "received", "ends"),
     [
         ("barrier", -1, 0, 0, [40, 40, 40]),
+        # of communicators
+        ("create_handle", -1, 0, 0, [40, 40, 40]),
+        ("destroy_handle", -1, 0, 0, [40, 40, 40]),
         ("allreduce", -1, 8, 8, [40, 40, 40]),
         # the last sends nothing, the second receives nothing
         ("allreduce", -1, [8, 8, 0], [8, 0, 8], [25, 25, 40]),
@@ -339,10 +342,21 @@ def test_alltoallv__who_began_after_the_end_sent_nothing_before():
     assert collective("alltoallv", [(10, 20), (25, 30)]) == [10, 25]
 
 
-def test_start_and_end_of_mpi__all_wait_for_all():
+def test_communicators__nobody_has_waited_whom_others_left_before():
+    assert collective("destroy_handle", [(10, 20), (25, 30)], sent=0, received=0) == [10, 25]
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_start_and_end_of_mpi__all_wait_for_all_whether_or_not_operations_are_recorded(is_recorded):
     program = Program(2)
     for one, begin, end in zip(program.masters, (5, 20), (60, 90), strict=True):
-        one.enter(0, "main").enter(begin, "MPI_Init").leave(50).enter(end, "MPI_Finalize").leave(100).leave(100)
+        one.enter(0, "main").enter(begin, "MPI_Init")
+        if is_recorded:
+            one.begin_collective(begin).end_collective(50, "create_handle")
+        one.leave(50).enter(end, "MPI_Finalize")
+        if is_recorded:
+            one.begin_collective(end).end_collective(100, "destroy_handle")
+        one.leave(100).leave(100)
     replay = replayed(program)
     check_laws(replay)
     new = times(replay, replay.ideal)

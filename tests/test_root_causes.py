@@ -25,6 +25,7 @@ from tracecols.kernels import causes, segments
 from tracecols.patterns.registry import CONVENTIONS
 from tracecols.schema import EventKind as K
 from tracecols.schema.causes import CHARGED, DELAY_IDS, POINTS
+from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.testing import Program, severities
 
 KEPT = sorted(p.parent for p in DATA.glob("*/reference.parquet"))
@@ -140,6 +141,84 @@ def test_imbalance__of_large_programs_is_computed_only_when_asked_for(monkeypatc
         asked = trace.analyze(properties=["imbalance"])
     assert asked.total("imbalance") > 0
     assert not any("computational imbalance" in note for note in asked.facts["counts"])
+
+
+def defines(program, *regions):
+    """Define regions that the program may never enter, as recorders do for all libraries they were built for."""
+    for region in regions:
+        program.region(region)
+    return program
+
+
+def in_solo():
+    """Two processes of which only the first calls `solo`."""
+    program = Program(processes=2)
+    first, second = program.masters
+    first.enter(0, "main").enter(0, "solo").leave(10).leave(20)
+    second.enter(0, "main").leave(20)
+    return program
+
+
+@pytest.mark.parametrize("conventions", ["scalasca", "exact"])
+def test_imbalance__of_call_paths_counts_unless_an_openmp_region_is_entered(conventions):
+    # solo: 10 ticks of one of two processes, 5 on average
+    with defines(in_solo(), "!$omp parallel @a.c:1").trace() as trace:
+        cube = trace.analyze(conventions)
+    assert severities(cube, "imbalance_below_bypass") == {("main/solo", 1): 5}
+    assert severities(cube, "imbalance_below_singularity") == {("main/solo", 1): 5}
+    assert severities(cube, "imbalance_above_single") == {("main/solo", 0): 5}
+    program = in_solo()
+    program.masters[0].enter(20, "!$omp parallel @a.c:1").leave(21)
+    with program.trace() as trace:
+        cube = trace.analyze(conventions)
+    assert ("main/solo", 1) not in severities(cube, "imbalance_below_bypass")
+
+
+@pytest.mark.parametrize("conventions", ["scalasca", "exact"])
+def test_delays__exist_for_the_paradigms_whose_regions_are_entered(conventions):
+    of_mpi, of_openmp = {"delay_mpi", "waitstates_propagating_vs_terminal"}, {"delay_omp"}
+    with defines(late_twice(), "!$omp parallel @a.c:1").trace() as trace:
+        found = set(trace.analyze(conventions).properties.id)
+    assert of_mpi <= found
+    assert not of_openmp & found
+    program = defines(Program(processes=1), "MPI_Send")
+    program.masters[0].enter(0, "main").enter(1, "!$omp parallel @a.c:1").leave(3).leave(4)
+    with program.trace() as trace:
+        found = set(trace.analyze(conventions).properties.id)
+    assert of_openmp <= found
+    assert not of_mpi & found
+
+
+def imbalance_of_path(cube, waits):
+    """Return the imbalance of a critical path by its formula (docs/root-causes.md), with the waits that are named."""
+    n = cube.system.n_locations
+    ticks = {name: cube.by_call_path(name, "iie") / cube.scale(name) for name in ("time", "critical_path", *waits)}
+    path, work = ticks["critical_path"], ticks["time"] - sum(ticks[name] for name in waits)
+    factor = np.maximum(path - work / n, 0) / np.where(path > 0, path, 1)
+    own = cube.cells["critical_path"]
+    return {
+        (c, i): v * factor[c]
+        for c, i, v in zip(own.call_path.tolist(), own.location.tolist(), own.value.tolist(), strict=True)
+        if v * factor[c]
+    }
+
+
+def test_imbalance_of_the_critical_path__takes_no_wait_for_work(archive, analyze):
+    # the first waits 50 of its 65 ticks in MPI_Wait for the second to start the operation
+    mpi = archive.mpi(2)
+    for rank, start, done in zip(mpi.ranks, (10, 70), (75, 90), strict=True):
+        rank.enter(0, "main").enter(start, "MPI_Iallreduce").record(start, "NonBlockingCollectiveRequest", request=1)
+        rank.leave(start, "MPI_Iallreduce").enter(start + 10, "MPI_Wait").record(
+            done, "NonBlockingCollectiveComplete", op=COLLECTIVE_OPS.index("allreduce"), communicator=mpi.world,
+            root=None, sent=8, received=8, request=1,
+        ).leave(done, "MPI_Wait").leave(100, "main")  # fmt: skip
+    for conventions, waits in (("exact", ["mpi_nonblocking_collective_wait"]), ("scalasca", [])):
+        cube = analyze(archive, conventions)
+        assert cube.cells["mpi_nonblocking_collective_wait"].value.tolist() == [50]
+        found = cube.cells["critical_path_imbalance"]
+        keys = zip(found.call_path.tolist(), found.location.tolist(), strict=True)
+        expected = imbalance_of_path(cube, waits)
+        assert dict(zip(keys, found.value.tolist(), strict=True)) == pytest.approx(expected) and expected
 
 
 def test_critical_path__is_a_table_of_stretches():

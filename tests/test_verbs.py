@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import DATA, SHARED
 from epilog_writer import EpilogWriter
 
 import tracecols
@@ -17,6 +18,7 @@ from tracecols.enhance import collectives, partitions
 from tracecols.errors import AnalysisError, MissingExtraError
 from tracecols.schema import EventKind as K
 from tracecols.schema.answers import ANSWERS
+from tracecols.testing import Program
 from tracecols.verbs.answers import Answer
 from tracecols.verbs.pictures import PICTURES
 
@@ -292,6 +294,86 @@ def test_time_profile__adds_up_to_the_profile_with_flushes_and_decreasing_times(
     expected = trace.flat_profile(by="path").set_index("path").exclusive_seconds
     found = trace.time_profile(bins, by="path").groupby("path", observed=True).seconds.sum()
     assert found.sort_index().to_dict() == pytest.approx(expected[expected != 0].sort_index().to_dict(), abs=1e-12)
+
+
+def without_tasks(profile):
+    """Leave out what explicit tasks do, which stands where they were scheduled as well."""
+    return profile[~profile.path.astype(str).str.contains("(?:^|/)TASKS(?:/|$)")]
+
+
+def assert_times_agree(trace):
+    """All of the time is in the profile, in every interval profile, and in the severities.
+
+    The last have the time from a FORK to the ENTER of a worker, and from its EXIT to the JOIN, as management of its team; no region has it.
+    """
+    # times are added up in seconds here, which rounds by less than 10^-13 of them
+    whole = without_tasks(trace.flat_profile(by="path")).exclusive_seconds.sum()
+    for by in ("path", "region", "paradigm", "rank"):
+        assert trace.time_profile(7, by=by).seconds.sum() == pytest.approx(whole, rel=1e-13)
+    cube = trace.analyze(properties=["time", "omp_idle_threads", "omp_management"])
+    found = {
+        name: cube.by_location(name) if name in cube.cells else 0 * cube.by_location("time")
+        for name in cube.properties.id
+    }
+    launched = found.get("omp_management", found["time"] * 0)[trace.model.locations.workers].sum()
+    idle = found.get("omp_idle_threads", found["time"] * 0).sum()
+    assert found["time"].sum() - idle - launched == pytest.approx(whole, rel=1e-13)
+
+
+@pytest.mark.parametrize("folder", sorted(p.parent for p in DATA.glob("*/reference.parquet")), ids=lambda p: p.name)
+def test_time_profile__has_all_of_the_time_that_is_executed(folder, tmp_path):
+    assert_times_agree(tracecols.open(tracecols.convert(folder, tmp_path / "x.trace"), jobs=1))
+
+
+# in nested regions other threads than masters fork, and have that time themselves
+OF_OTHERS = [
+    p for of in ("otf2", "otf2_small", "epilog") for p in sorted(SHARED.glob(f"{of}/*/"))
+    if p.name not in ("omp_nested", "tealeaf_3x2", "bgq_ctest_epik_hyb_32x64", "gpu_stream_idle")
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", OF_OTHERS, ids=lambda p: f"{p.parent.name}-{p.name}")
+def test_time_profile__has_all_of_the_time_of_other_traces(folder, tmp_path):
+    assert_times_agree(tracecols.open(tracecols.convert(folder, tmp_path / "x.trace"), jobs=1))
+
+
+def test_time_profile__goes_on_until_a_recording_ends_inside_of_regions():
+    # the first ends at 90 in MPI_Send, the second at 100 in main
+    program = Program(processes=2)
+    first, second = program.masters
+    first.enter(0, "main").enter(10, "MPI_Send").send(90, to=1)
+    second.enter(0, "main").enter(50, "f").leave(100)
+    with program.trace() as trace:
+        assert_times_agree(trace)
+        found = trace.time_profile(2, by="region")
+        found = {(r.begin_seconds, r.region_name): r.seconds for r in found.itertuples()}
+    assert found == {
+        (0.0, "main"): 60, (0.0, "MPI_Send"): 40, (50.0, "MPI_Send"): 40, (50.0, "f"): 50,
+    }  # fmt: skip
+
+
+def test_time_profile__has_the_time_of_tasks_before_and_after_their_regions(archive, tmp_path):
+    # in a barrier from 10 on: task 1 from 20, which is left for task 2 and enters a region at 50 only; from 60 to 70 it is in none again
+    barrier, task = "!$omp implicit barrier @a.c:9", "!$omp task @a.c:8"
+    (one,), team = archive.openmp(1)
+
+    def switch(time, number):
+        return one.record(time, "ThreadTaskSwitch", team=team, creator=0, generation=number)
+
+    one.enter(0, "main").fork(0, 1).team_begin(0, team).enter(0, "!$omp parallel @a.c:1").enter(10, barrier)
+    switch(20, 1)
+    switch(30, 2).enter(32, task).leave(38, task)
+    switch(40, 1).enter(50, task).leave(60, task)
+    one.record(70, "ThreadTaskComplete", team=team, creator=0, generation=1)
+    switch(70, 0).leave(80, barrier).leave(80, "!$omp parallel @a.c:1").team_end(80, team).join(80).leave(90, "main")
+    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"), jobs=1)
+    assert_times_agree(trace)
+    found = trace.time_profile(1, by="path")
+    parallel = "main/!$omp parallel @a.c:1"
+    assert {r.path: round(r.seconds * 1e9) for r in found.itertuples()} == {
+        "main": 10, parallel: 10, f"{parallel}/{barrier}": 20, f"TASKS/{task}": 16, f"{parallel}/{barrier}/{task}": 34,
+    }  # fmt: skip
 
 
 def test_time_profile__adds_up_to_the_profile(trace):

@@ -330,7 +330,7 @@ def test_cube__of_this_version_with_more_columns_is_damaged(cube):
 def test_cube__of_an_older_version_lacks_columns(cube):
     """Format 4 had neither last lines nor aggregations; what is missing from a file of format 5 is damage."""
     before = SeverityCube.load(cube)
-    rewrite(cube / "properties.parquet", without=("aggregation",))
+    rewrite(cube / "properties.parquet", without=("aggregation", "is_wait"))
     rewrite(cube / "call_paths.parquet", without=("end_line",))
     with pytest.raises(SeverityError, match="is damaged"):
         SeverityCube.load(cube)
@@ -340,6 +340,19 @@ def test_cube__of_an_older_version_lacks_columns(cube):
     assert set(old.properties.aggregation) == {"sum"}
     assert not np.asarray(old.call_paths.end_line).any() and np.asarray(before.call_paths.end_line).any()
     assert not [what for what in old.facts["counts"] if "format" in what]
+
+
+def test_cube__of_an_older_version_has_the_waits_that_were_known(cube):
+    """Before format 5.2 cubes did not say which properties are waits."""
+    before = SeverityCube.load(cube)
+    rewrite(cube / "properties.parquet", without=("is_wait",))
+    with pytest.raises(SeverityError, match="is damaged"):
+        SeverityCube.load(cube)
+    change(cube, minor_version=1)
+    old = SeverityCube.load(cube)
+    assert old.properties.is_wait == before.properties.is_wait
+    assert old.properties.waits("time") == before.properties.waits("time")
+    assert "mpi_latesender" in old.properties.waits("mpi")
 
 
 @pytest.mark.parametrize(

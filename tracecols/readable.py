@@ -204,9 +204,9 @@ class Readable:
         Parameters
         ----------
         ticks : (n,) int64
+            Or Python integers, of sums that exceed 64 bits.
         """
-        result: NDArray[np.float64] = ticks / self.store.manifest["clock"]["resolution"]
-        return result
+        return np.asarray(ticks / self.store.manifest["clock"]["resolution"], np.float64)
 
     def named(self, rows: NDArray[Any], table: str) -> pd.Categorical:
         """Return the names of rows of a definition table, -1 for null.

@@ -978,7 +978,9 @@ class Trace:
         -------
         Answer
             `region_name` and `paradigm` (or `path`, or `paradigm`), `visits`, `exclusive_seconds`, `inclusive_seconds` (not by
-            paradigm; of recursive calls the outermost count), `share` (of the exclusive time). `plot()` draws bars.
+            paradigm; of recursive calls the outermost count), `share` (of the exclusive time). What explicit tasks do is there twice, on
+            the call path on which they were scheduled and on the call paths below TASKS, and once in what `share` refers to.
+            `plot()` draws bars.
         """
         return flat_profile(self.model, self._readable, by)
 
@@ -1012,7 +1014,9 @@ class Trace:
         -------
         Answer
             A row per interval and group: `begin_seconds`, `end_seconds`, the group, `seconds`, `share` (of the time of all CPU
-            threads in the interval). The time of explicit tasks stands where they run. `plot()` draws areas.
+            threads in the interval). All of the time that CPU threads spend on call paths is there, until the end of the recording. The
+            time of explicit tasks stands where they run, once: on the call paths below TASKS, and outside of the regions of a task on the
+            call path on which it was scheduled (`flat_profile` has all of it there as well). `plot()` draws areas.
         """
         return time_profile(self.model, self._readable, bins, by)
 

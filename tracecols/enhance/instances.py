@@ -19,6 +19,7 @@ from tracecols.enhance.scan import (
     GROUP,
     LocationScan,
     ScanBuffers,
+    charges_of,
     flush_stops_of,
     inherited,
     next_events,
@@ -27,7 +28,7 @@ from tracecols.enhance.scan import (
 )
 from tracecols.enhance.teams import Teams
 from tracecols.kernels import arrays, stacks
-from tracecols.kernels.actions import PUSH
+from tracecols.kernels.actions import FLUSH, PUSH
 from tracecols.schema import KINDS
 from tracecols.schema.compound import PROFILE, REGION_INSTANCES
 
@@ -431,6 +432,41 @@ def scan_location(facts: Facts, scans: Sequence[LocationScan], teams: Teams, loc
         scan_batch([scan], columns, np.array([n]), ScanBuffers.make(), True, stacks.Pointers(enterptr, exitptr, node))
     time, kind, region = (columns[name] for name in ("time", "kind", "region"))
     return LocationStacks(time, kind, region, enterptr, exitptr, node, facts.call_paths.numbers[location])
+
+
+def scan_charges(
+    facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Go through the events of a location once more, for which call paths its time is charged to, and when it was spent.
+
+    The charges of a call path add up to its exclusive time (`profile`). The time of explicit tasks, which that has twice, is charged once:
+    to the call paths below TASKS, and outside of all regions of the task to the call path on which it was scheduled.
+
+    Parameters
+    ----------
+    facts, scans
+        Of the trace, which is not divided into periods.
+    teams : Teams
+        With those of the location.
+    location : int
+        Row of the location.
+
+    Returns
+    -------
+    begin, end : (n,) int64
+        Ticks. Where times decrease the end may be the earlier.
+    call_path : (n,) int64
+    """
+    scan = _scan_again(facts, scans, teams, location)
+    columns = facts.store.read("events", location)
+    n = columns["time"].size
+    charges = charges_of(n + int((ACTION[columns["kind"]] == FLUSH).sum()) + 1)
+    if n:
+        scan_batch([scan], columns, np.array([n]), ScanBuffers.make(), True, charges=charges)
+    begin, end, node = (column[: charges.n[0]] for column in charges[:3])
+    # a task that enters no region has no call path
+    charged = node >= 0
+    return begin[charged], end[charged], facts.call_paths.numbers[location][node[charged]]
 
 
 def scan_stacks(facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int) -> dict[str, NDArray[Any]]:

@@ -113,6 +113,22 @@ NO_POINTERS = arrays.zeros(stacks.Pointers, 0)
 """Where no pointer columns are asked for."""
 
 
+def charges_of(n: int) -> stacks.Charges:
+    """Return room for so many charges of exclusive time.
+
+    Parameters
+    ----------
+    n : int
+        How many.
+    """
+    begin, end, node = (np.empty(n, np.int64) for _ in range(3))
+    return stacks.Charges(begin, end, node, np.zeros(1, np.int64))
+
+
+NO_CHARGES = charges_of(0)
+"""Where it is not asked for when exclusive time was spent."""
+
+
 def tasks_of(n: int) -> stacks.Tasks:
     """Return tasks of which none has begun.
 
@@ -122,7 +138,7 @@ def tasks_of(n: int) -> stacks.Tasks:
         How many; the first is the implicit one.
     """
     found = arrays.zeros(stacks.Tasks, n)
-    found.top[:] = found.stub[:] = -1
+    found.top[:] = found.stub[:] = found.gap[:] = -1
     return found
 
 
@@ -835,7 +851,7 @@ def next_events(scans: Sequence[LocationScan]) -> tuple[dict[str, NDArray[Any]],
 
 def scan_batch(
     scans: Sequence[LocationScan], columns: Mapping[str, NDArray[Any]], sizes: NDArray[np.int64], buffers: ScanBuffers,
-    ends: bool, pointers: stacks.Pointers = NO_POINTERS,
+    ends: bool, pointers: stacks.Pointers = NO_POINTERS, charges: stacks.Charges = NO_CHARGES,
 ) -> int:  # fmt: skip
     """Scan some events of locations, which follow each other.
 
@@ -853,6 +869,8 @@ def scan_batch(
         Whether these are the last ones.
     pointers : Pointers, optional
         Filled, if given.
+    charges : Charges, optional
+        Filled, if given: of all events of one location.
 
     Returns
     -------
@@ -870,7 +888,7 @@ def scan_batch(
     while True:
         why, k, at = stacks.scan_locations(
             k, at, events, bounds, states, meanings, sides, side_bounds, b.periods(divider), b.frames, b.paths, b.table,
-            b.calls, b.attributed, b.team_stack, tasks, pointers, b.filled, ends,
+            b.calls, b.attributed, b.team_stack, tasks, pointers, charges, b.filled, ends,
         )  # fmt: skip
         if why != stacks.GROW:
             break

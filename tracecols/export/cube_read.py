@@ -461,6 +461,7 @@ def _add_statistic(p: PropertyAxis, metric: Element, statistic: str, kind: str) 
     p.advice.append("")
     p.confidence.append(p.confidence[at])
     p.overlaps.append(False)
+    p.is_wait.append(0)
     p.aggregation.append(f"{how}_inclusive" if how != "sum" and kind == "INCLUSIVE" else how)
     return name
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from xml.sax.saxutils import escape as escape_text
 
@@ -128,6 +128,8 @@ def write_trees(cube: SeverityCube, write: Write, form: Format) -> None:
 
 def _write_metrics(cube: SeverityCube, write: Write, form: Format) -> None:
     p = cube.properties
+    # what a reader takes for waits by itself
+    unstated = replace(p, is_wait=[]).is_wait
     write("<metrics>\n")
     open_ids: list[str] = []
     for number, name in enumerate(p.id):
@@ -147,6 +149,8 @@ def _write_metrics(cube: SeverityCube, write: Write, form: Format) -> None:
             write(attribute("confidence", repr(float(p.confidence[number]))))
         if form.is_cube4 and p.overlaps[number]:
             write(attribute("overlaps", "true"))
+        if form.is_cube4 and p.is_wait[number] != unstated[number]:
+            write(attribute("is_wait", "true" if p.is_wait[number] else "false"))
     write("</metric>\n" * len(open_ids) + "</metrics>\n")
 
 

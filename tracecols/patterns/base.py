@@ -33,6 +33,7 @@ from tracecols.enhance.region_rules import is_in
 from tracecols.enhance.region_rules import named as named
 from tracecols.once import once
 from tracecols.parameters import Parameter
+from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.cells import Cells
 
 if TYPE_CHECKING:
@@ -169,6 +170,9 @@ class Instances:
         return pick(getattr(self.table, name), self.row)
 
 
+WAITS = "*waits"
+"""In `Property.uses`: all properties that are waits."""
+
 PatternFunction = Callable[..., Matches]
 CellFunction = Callable[..., Cells]
 
@@ -198,7 +202,8 @@ class Property:
     table : str
         The compound table it matches on.
     uses : tuple of str
-        Properties whose matches are handed to the pattern besides its parent's.
+        Properties whose matches are handed to the pattern besides its parent's, or whose cells its function looks at; `WAITS`
+        stands for all that are declared as waits.
     cells : callable, optional
         Function of the model and the findings so far, for the basic properties.
     derived : callable, optional
@@ -231,6 +236,10 @@ class Property:
         Numbers its function is given, by name.
     constituents : mapping of str to Constituent
         Further events its function is given, by name, as `Instances`.
+    is_wait : bool
+        Whether it is time in which a location waits for another. Patterns of times are waits unless they are declared with
+        `is_wait=False`; other properties are none unless they are declared with `is_wait=True`. Efficiencies, the imbalance of the
+        critical path and the report take the waits from here.
     frame : bool
         Whether its function is one of data frames (`patterns.framed`): it is given the rows to look at as `Trace` shows them, and returns
         a Series of severities or a boolean mask.
@@ -264,6 +273,7 @@ class Property:
     ends_with_call: bool = True
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     constituents: Mapping[str, Constituent] = field(default_factory=dict)
+    is_wait: bool = False
     frame: bool = False
     family: str = ""
 
@@ -315,6 +325,8 @@ class Findings:
         Whose rules are followed.
     teams : TeamTimes
         When threads are in teams.
+    properties : PropertyAxis
+        Those that are searched for.
     cells : dict of str to Cells
         By property, what was found.
     """
@@ -322,6 +334,7 @@ class Findings:
     model: Model
     conventions: Conventions
     teams: TeamTimes
+    properties: PropertyAxis
     cells: dict[str, Cells] = field(default_factory=dict)
 
     @once
@@ -429,6 +442,9 @@ class Family:
             Further attributes of `Property`.
         """
 
+        # what patterns find is waiting unless the declaration says otherwise, so that no wait is forgotten
+        about = {"is_wait": unit == "sec", **more}
+
         def declare(function: PatternFunction) -> PatternFunction:
             self.add(
                 id,
@@ -441,7 +457,7 @@ class Family:
                 exact=exact,
                 match=function,
                 table=table,
-                **more,
+                **about,
             )
             return function
 

@@ -19,6 +19,7 @@ from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.model import Model
 from tracecols.enhance.waits import (
     BARRIER,
+    HANDLES,
     N_TO_N,
     N_TO_ONE,
     ONE_TO_N,
@@ -119,6 +120,12 @@ def last_to_scan(model: Model, m: CompoundTable, matches: Matches) -> Causes:
     return c.causes(m, matches, latest_of_lower_ranks(c)[1])
 
 
+def last_to_manage(model: Model, m: CompoundTable, matches: Matches) -> Causes:
+    """Find who begins operations on communicators last."""
+    c = Chosen(model, m, HANDLES, None)
+    return c.causes(m, matches, c.latest(np.ones(c.row.size, bool)))
+
+
 def last_to_finalize(model: Model, m: CompoundTable, matches: Matches) -> Causes:
     """Find who enters MPI_Finalize last, of equals the first location."""
     return last_to_enter(m, matches, ~m.is_init)
@@ -148,7 +155,7 @@ def barrier_wait(model: Model, m: CompoundTable, parent: Matches, *, operations:
 
 
 @pattern(
-    "mpi_barrier_completion", "mpi_sync_collective", "Barrier Completion", table="collective_members", until="end_time",
+    "mpi_barrier_completion", "mpi_sync_collective", "Barrier Completion", table="collective_members", until="end_time", is_wait=False,
     expert={"until": "exit_time", "operations": BARRIERS},
     summary="Time in a barrier after the first process has left it.",
     advice="Usually small; large values point to the MPI library or to disturbance by others.",
@@ -218,7 +225,7 @@ def wait_at_n_to_n(model: Model, m: CompoundTable, parent: Matches, *, operation
 
 
 @pattern(
-    "mpi_nxn_completion", "mpi_collective", "N x N Completion", table="collective_members", until="end_time",
+    "mpi_nxn_completion", "mpi_collective", "N x N Completion", table="collective_members", until="end_time", is_wait=False,
     summary="Time in an n-to-n operation after the first process has left it.",
     advice="Usually small; large values point to the MPI library or to disturbance by others.",
 )  # fmt: skip
@@ -230,7 +237,23 @@ def n_to_n_completion(model: Model, m: CompoundTable, parent: Matches) -> Matche
 
 
 @pattern(
-    "mpi_init_completion", "mpi_init_exit", "Initialization Completion", table="startups", until="exit_time",
+    "mpi_mgmt_comm_wait", "mpi_mgmt_comm", "Wait at Communicator Management", table="collective_members", since="begin_time",
+    cause=last_to_manage, confidence=0.8,
+    summary="Time in the creation or freeing of a communicator until the last process has reached it, where its operations are recorded.",
+    advice="Create communicators once and reuse them; balance the work in front of that.",
+)  # fmt: skip
+def communicator_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """From own begin to the latest begin, if nobody had left before: an MPI library need not synchronise the processes.
+
+    MPI_Init and MPI_Finalize have wait states of their own.
+    """
+    c = Chosen(model, m, HANDLES, None)
+    latest = c.max(c.begin)
+    return c.matches(parent, np.where(c.min(c.end) >= latest, c.wait(latest), 0))
+
+
+@pattern(
+    "mpi_init_completion", "mpi_init_exit", "Initialization Completion", table="startups", until="exit_time", is_wait=False,
     summary="Time in MPI initialisation after the first process has left it.",
 )  # fmt: skip
 def init_completion(model: Model, m: CompoundTable, parent: Matches) -> Matches:
@@ -268,11 +291,12 @@ def finalize_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     table="collective_members",
     since="begin_time",
     unit="occ",
-    summary="Number of collective operations without payload.",
+    summary="Number of collective operations without payload. Start and end of MPI and operations on communicators do not count.",
 )
 def syncs_coll(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """Neither sends nor receives."""
-    return parent.counted((m.sent == 0) & (m.received == 0))
+    """Neither sends nor receives, and is no operation on handles: recorders before Score-P 8 have no records of these."""
+    is_of_handles = np.isin(m.op, [COLLECTIVE_OPS.index(op) for op in HANDLES])
+    return parent.counted((m.sent == 0) & (m.received == 0) & ~is_of_handles)
 
 
 @pattern(

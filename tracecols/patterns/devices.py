@@ -84,6 +84,7 @@ def early_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 @pattern(
     "device_useless_sync", "device_synchronization", "Useless Synchronization", table="device_syncs", since="enter_time", expert={},
+    is_wait=False,
     summary="Time in synchronisations at whose beginning nothing was pending.",
     advice="Leave the synchronisation out.",
 )  # fmt: skip
@@ -124,7 +125,7 @@ def in_state(model: Model, m: CompoundTable, parent: Matches, *, state: int) -> 
 
 
 @pattern(
-    "device_time", "", "Device Time", table="device_intervals", since="begin_time", expert={}, needs="devices",
+    "device_time", "", "Device Time", table="device_intervals", since="begin_time", expert={}, needs="devices", is_wait=False,
     summary="Time of all streams of devices, from the first event of their process to the last.",
     advice="Expand the property: kernels are use, copies and idle time are loss.",
 )  # fmt: skip
@@ -142,7 +143,7 @@ for id, title, summary, advice, state in (
      "Find out whether the host is late, or the work that the stream depends on.", IDLE),
 ):  # fmt: skip
     pattern(
-        id, "device_time", title, table="device_intervals", summary=summary, advice=advice,
+        id, "device_time", title, table="device_intervals", summary=summary, advice=advice, is_wait=False,
         scalasca={"state": state}, expert={"state": state},
     )(in_state)  # fmt: skip
 
@@ -154,14 +155,14 @@ def of_direction(model: Model, m: CompoundTable, parent: Matches, *, direction: 
 
 for name, title, where, direction in DIRECTIONS:
     pattern(
-        f"device_copies_{name}", "device_copies", title, table="device_intervals", summary=f"Copies {where}.",
+        f"device_copies_{name}", "device_copies", title, table="device_intervals", summary=f"Copies {where}.", is_wait=False,
         scalasca={"direction": direction}, expert={"direction": direction},
     )(of_direction)  # fmt: skip
 
 
 @pattern(
     "device_copies_hidden", "device_copies", "Hidden", table="device_intervals", overlaps=True, expert={}, since="begin_time",
-    summary="Time of copies beside which kernels run on other streams of the device.",
+    is_wait=False, summary="Time of copies beside which kernels run on other streams of the device.",
 )  # fmt: skip
 def hidden_copies(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """The part that kernels cover."""
@@ -171,7 +172,7 @@ def hidden_copies(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 @pattern(
     "device_copies_exposed", "device_copies", "Exposed", table="device_intervals", overlaps=True, expert={}, since="begin_time",
-    summary="Time of copies beside which no kernel runs on the device.",
+    is_wait=False, summary="Time of copies beside which no kernel runs on the device.",
     advice="Copy on another stream while kernels run: in pieces, before they are needed.",
 )  # fmt: skip
 def exposed_copies(model: Model, m: CompoundTable, parent: Matches) -> Matches:
@@ -187,7 +188,7 @@ def not_requested(m: CompoundTable, parent: Matches) -> np.ndarray:
 
 
 @pattern(
-    "device_idle_before_launch", "device_idle", "Before Launch", table="device_intervals", since="begin_time", expert={},
+    "device_idle_before_launch", "device_idle", "Before Launch", table="device_intervals", since="begin_time", expert={}, is_wait=False,
     summary="Idle time of a stream in which nothing had been asked of it: the host is late.",
     advice="Launch ahead of time; move what the host does in between to other threads or to the device.",
 )  # fmt: skip
@@ -198,7 +199,7 @@ def idle_before_launch(model: Model, m: CompoundTable, parent: Matches) -> Match
 
 
 @pattern(
-    "device_idle_after_launch", "device_idle", "After Launch", table="device_intervals", until="end_time", expert={},
+    "device_idle_after_launch", "device_idle", "After Launch", table="device_intervals", until="end_time", expert={}, is_wait=False,
     summary="Idle time of a stream after its next kernel or copy was asked for: latency, other streams, or what it depends on.",
     advice="Look at what runs on other streams meanwhile; without that it is latency, which larger kernels hide.",
 )  # fmt: skip

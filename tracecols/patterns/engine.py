@@ -449,7 +449,7 @@ class Search:
         self.model, self.declared, self.nested = model, declared, conventions.nested
         self.by_id = {p.id: p for p in declared}
         self._masks: dict[str, NDArray[np.bool_]] = {}
-        self.findings = Findings(model, conventions, TeamTimes.none())
+        self.findings = Findings(model, conventions, TeamTimes.none(), PropertyAxis.of(declared))
         self.device_times = DeviceTimes.none(model)
         unknown = set(parameters or {}) - set(self.by_id)
         if unknown:

@@ -84,24 +84,55 @@ def late_sender_wrong_order(
     return parent.where(is_overtaken(model, m, parent))
 
 
+def ranks_of_senders(model: Model, m: CompoundTable) -> NDArray[np.int32]:
+    """Return the ranks of the senders, each in the communicator of its message; (n_messages,) int32."""
+    ranks: NDArray[np.int32] = m.source
+    return ranks
+
+
+def processes_of_senders(model: Model, m: CompoundTable) -> NDArray[np.int32]:
+    """Return the processes of the senders; (n_messages,) int32."""
+    return model.locations.process[m.send_location]
+
+
+def has_same_source(
+    model: Model, m: CompoundTable, late: Matches, sources: Callable[[Model, CompoundTable], NDArray[np.int32]]
+) -> NDArray[np.bool_]:  # fmt: skip
+    """Say for late senders in wrong order whether the overtaking message has the same source; (n_late,) bool."""
+    source = sources(model, m)
+    same: NDArray[np.bool_] = source[overtaking(model, m, late)] == source[late.row]
+    return same
+
+
+# the reference compares ranks without regard to the communicator
+BY_RANK = {"sources": ranks_of_senders}
+BY_PROCESS = {"sources": processes_of_senders}
+
+
 @pattern(
     "mpi_lswo_different", "mpi_latesender_wo", "From Different Sources", table="messages",
     summary="The overtaking message comes from another process.",
     advice="Receive from any source, or swap the order in which processes are served.",
+    scalasca=BY_RANK, exact=BY_PROCESS,
 )  # fmt: skip
-def from_different_sources(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """Ranks of both senders differ."""
-    return parent.where(m.source[overtaking(model, m, parent)] != m.source[parent.row])
+def from_different_sources(
+    model: Model, m: CompoundTable, parent: Matches, *, sources: Callable[[Model, CompoundTable], NDArray[np.int32]]
+) -> Matches:  # fmt: skip
+    """Processes of both senders differ; for Scalasca their ranks, each in the communicator of its message."""
+    return parent.where(~has_same_source(model, m, parent, sources))
 
 
 @pattern(
     "mpi_lswo_same", "mpi_latesender_wo", "From Same Source", table="messages",
     summary="The overtaking message comes from the same process.",
     advice="Send and receive in the same order, or use any tag.",
+    scalasca=BY_RANK, exact=BY_PROCESS,
 )  # fmt: skip
-def from_same_source(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """Ranks of both senders are the same."""
-    return parent.where(m.source[overtaking(model, m, parent)] == m.source[parent.row])
+def from_same_source(
+    model: Model, m: CompoundTable, parent: Matches, *, sources: Callable[[Model, CompoundTable], NDArray[np.int32]]
+) -> Matches:  # fmt: skip
+    """Both senders are of the same process; for Scalasca they have the same rank, each in the communicator of its message."""
+    return parent.where(has_same_source(model, m, parent, sources))
 
 
 def blocking_late_receiver(model: Model, m: CompoundTable, parent: Matches) -> Matches:

@@ -21,7 +21,7 @@ from tracecols.patterns import (
     wavefront,
     windows,
 )
-from tracecols.patterns.base import Conventions, Family, Property
+from tracecols.patterns.base import WAITS, Conventions, Family, Property
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.resolve import find_property, fitting
 
@@ -185,6 +185,8 @@ def needed(declared: list[Property], chosen: Iterable[str]) -> tuple[set[str], s
         waiting += [name for name in (p.parent, *p.uses) if name in by_id]
         if p.measure == "visits":
             waiting.append("visits")
+        if WAITS in p.uses:
+            waiting += [q.id for q in declared if q.is_wait]
         around = {"children": p.id, "rest": p.parent}.get(p.of)
         waiting += [q.id for q in declared if around is not None and q.parent == around]
     return computed, shown

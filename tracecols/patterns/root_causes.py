@@ -6,15 +6,17 @@ charged, not spent: a call path may be charged with more than its time.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.causes.pairs import has_openmp
 from tracecols.enhance.model import Model
 from tracecols.enhance.paths import with_descendants
 from tracecols.kernels import imbalance as kernels
-from tracecols.patterns.base import Family, Findings
+from tracecols.patterns.base import WAITS, Family, Findings
 from tracecols.patterns.periods import divide_like
 from tracecols.patterns.profile import of_all_periods
 from tracecols.schema.causes import CHARGED, DELAY_IDS, ROOT_CAUSES, RUN_CAUSES, UNKNOWN_DELAYS
@@ -169,12 +171,39 @@ charged(
     scalasca={"needs": "root causes"}, exact={}, advice="Only what lies on it makes the program faster.",
 )  # fmt: skip
 
-WAITS = (
+NO_WORK_OF_REFERENCE = (
     "mpi_finalize_wait", "mpi_barrier_wait", "mpi_latesender", "mpi_latereceiver", "mpi_earlyreduce", "mpi_earlyscan",
     "mpi_latebroadcast", "mpi_wait_nxn", "omp_management", "omp_ebarrier_wait", "omp_ibarrier_wait",
     "omp_lock_contention_critical", "omp_lock_contention_api", "omp_ordered", "omp_idle_threads",
 )  # fmt: skip
-"""What is no work in the average over all locations."""
+"""What the reference takes for no work in the average over all locations, with waits that it never finds left out."""
+
+NO_WORK = ("omp_management", "omp_idle_threads")
+"""What is no work, besides waits."""
+
+
+def no_work_of_reference(model: Model, findings: Findings) -> Cells:
+    """Return the time that is no work by the reference, of all periods together."""
+    return _added_up(model, findings, NO_WORK_OF_REFERENCE)
+
+
+def no_work(model: Model, findings: Findings) -> Cells:
+    """Return the time that is no work, of all periods together.
+
+    That is all waits, start-up and end of teams, and idle time: of a call path at a location no more than its time, as some waits overlap.
+    """
+    lost = _added_up(model, findings, findings.properties.waits("time", *NO_WORK))
+    spent = of_all_periods(model, findings.cells["time"]).at(lost.key)
+    return Cells(lost.key, np.minimum(lost.value, np.maximum(spent, 0)))
+
+
+def _added_up(model: Model, findings: Findings, names: Sequence[str]) -> Cells:
+    """Add up the cells of those of some properties that there are, of all periods together."""
+    result = Cells.empty()
+    for name in names:
+        if name in findings.cells:
+            result = result + of_all_periods(model, findings.cells[name])
+    return result
 
 
 def axis_of(model: Model) -> CallAxis:
@@ -183,17 +212,19 @@ def axis_of(model: Model) -> CallAxis:
 
 
 @FAMILY.derived(
-    "critical_path_imbalance", "critical_path", "Imbalance", uses=("time", *WAITS),
+    "critical_path_imbalance", "critical_path", "Imbalance",
+    scalasca={"uses": ("time", *NO_WORK_OF_REFERENCE), "not_worked": no_work_of_reference},
+    exact={"uses": ("time", WAITS, *NO_WORK), "not_worked": no_work},
     summary="Time on the critical path that would be saved if its work were spread over all locations.",
     advice=BALANCE,
 )  # fmt: skip
-def critical_path_imbalance(model: Model, findings: Findings) -> Cells:
+def critical_path_imbalance(
+    model: Model, findings: Findings, *, not_worked: Callable[[Model, Findings], Cells]
+) -> Cells:  # fmt: skip
     """What of the critical path exceeds the average work, in the subtree of each call path."""
     by_period = findings.cells["critical_path"]
     path = of_all_periods(model, by_period)
-    work = of_all_periods(model, findings.cells["time"]).without(
-        [of_all_periods(model, findings.cells[name]) for name in WAITS if name in findings.cells]
-    )
+    work = of_all_periods(model, findings.cells["time"]) - not_worked(model, findings)
     axis = axis_of(model)
     n, n_locations = len(axis), int(model.locations.is_cpu.sum())
 
@@ -254,10 +285,9 @@ class Imbalance:
         tree, locations = model.call_paths, model.locations
         self.cpus = np.flatnonzero(locations.is_cpu)
         self.masters = np.unique(locations.master[self.cpus])
-        has_openmp = bool((model.regions.paradigm == "openmp").any())
         opens = np.array([str(name).startswith("!$omp parallel") for name in model.regions.name.tolist()], bool)
         self.parallel = with_descendants(opens[tree.region], tree.end)
-        self.with_openmp = has_openmp
+        self.with_openmp = has_openmp(model.facts)
         self.comp = findings.cells["comp"]
         visits = findings.cells["visits"]
         self.visits = visits

@@ -204,6 +204,7 @@ add(
     "Ordered",
     "Time spent waiting to enter ordered sections.",
     regions=in_role(["ordered"], "openmp"),
+    is_wait=True,
 )
 add(
     "omp_taskwait",
@@ -211,6 +212,7 @@ add(
     "Taskwait",
     "Time spent waiting for child tasks.",
     regions=in_role(["task_wait"], "openmp"),
+    is_wait=True,
 )
 add(
     "omp_flush", "omp_time", "Flush", "Time spent in OpenMP flush directives.", regions=in_role(["flush"], "openmp"),

@@ -13,11 +13,11 @@ from tracecols.replay.events import events_of, new_times
 from tracecols.replay.replay import Replay
 from tracecols.schema.severity import DEFAULT
 from tracecols.severity import SeverityCube
-from tracecols.severity.efficiencies import CYCLES, INSTRUCTIONS, REPLAY, WAITS, RunTimes, times_of
+from tracecols.severity.efficiencies import CYCLES, INSTRUCTIONS, IO, REPLAY, RunTimes, times_of
 from tracecols.slices.opened import open_slice
 
-NEEDED = frozenset(("time", "execution", "comp", "mpi_io", *WAITS, *INSTRUCTIONS, *CYCLES))
-"""The properties of which times of a run are made."""
+NEEDED = frozenset(("time", "execution", "comp", IO, *INSTRUCTIONS, *CYCLES))
+"""The properties of which times of a run are made, besides waits."""
 
 
 def run_times(replay: Replay, cube: SeverityCube, within: str | None, ideal: str) -> RunTimes:
@@ -74,7 +74,7 @@ def times_of_window(
 
     def cube_of(of: Model, region: str | None) -> SeverityCube:
         # what times are made of: neither root causes nor counts
-        names = [p.id for p in declared_for(of, conventions, ()) if p.id in NEEDED]
+        names = [p.id for p in declared_for(of, conventions, ()) if p.id in NEEDED or p.is_wait]
         return analyze_model(of, conventions, choice=choose(names, None, region, None))
 
     if within is None and replay.is_between:

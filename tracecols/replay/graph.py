@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.edges import EdgeCollector, Edges
+from tracecols.enhance.grouping import Segments
 from tracecols.enhance.locks import lock_order
 from tracecols.enhance.model import Model
-from tracecols.enhance.waits import N_TO_N, N_TO_ONE, ONE_TO_N, SCAN
+from tracecols.enhance.waits import HANDLES, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN
 from tracecols.errors import AnalysisError
 from tracecols.kernels import replay as kernels
 from tracecols.replay.nodes import BARRIERS, NodeClass, Nodes, find_nodes
@@ -277,6 +278,8 @@ def _collectives(model: Model, nodes: Nodes, found: EdgeCollector) -> int:
 
     at = some(["barrier"])
     found.all_to_all(instance[at], enter[at], leave[at], everybody[at], everybody[at], 0, steps[at])
+    at = _that_met(model, nodes, call, some(HANDLES))
+    found.all_to_all(instance[at], enter[at], leave[at], everybody[at], everybody[at], 0, steps[at])
     at = some(N_TO_N)
     found.all_to_all(instance[at], enter[at], leave[at], sends[at], receives[at], length[at], steps[at])
     is_root = members.is_root
@@ -299,6 +302,20 @@ def _collectives(model: Model, nodes: Nodes, found: EdgeCollector) -> int:
     sees[order] = np.arange(at.size)
     found.chain(instance[at], order, enter[at], leave[at], sees, sends[at], everybody[at], length[at], steps[at])
     return int((call < 0).sum())
+
+
+def _that_met(model: Model, nodes: Nodes, call: Rows, at: Rows) -> Rows:
+    """Choose the participants of operations on communicators in which everybody came before anybody left; others need not have waited.
+
+    Start and end of MPI have edges of their own (`_start_and_end`).
+    """
+    of = nodes.call_region[call[at]]
+    at = at[~(model.regions.is_init | model.regions.is_finalize)[of]]
+    m = model.collective_members
+    _, group = np.unique(m.collective[at], return_inverse=True)
+    segments = Segments(group, int(group.max(initial=-1)) + 1)
+    met = segments.min(m.exit_time[at]) >= segments.max(m.enter_time[at])
+    return np.asarray(at[met[group]], np.int64)
 
 
 def _times(nodes: Nodes, at: Rows) -> Rows:

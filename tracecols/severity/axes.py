@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.paths import path_names
 from tracecols.quantities import counted
 from tracecols.schema.enums import device_label
+from tracecols.schema.severity import UNSTATED_WAITS
 
 if TYPE_CHECKING:
     from tracecols.enhance.call_paths import CallPaths
@@ -58,6 +59,9 @@ class PropertyAxis:
         Whether a property may hold for the same time as its siblings: it divides its parent in another way than they do.
     aggregation : list of str
         How values come together (`schema.severity.AGGREGATIONS`); by default all add up.
+    is_wait : list of int
+        1 for a property that is time in which a location waits for another, else 0. Where -1 is given, as by default, it is not known:
+        waits are then those with an id in `schema.severity.UNSTATED_WAITS`, and what is below a wait.
     """
 
     id: list[str]
@@ -69,9 +73,14 @@ class PropertyAxis:
     confidence: list[float]
     overlaps: list[bool]
     aggregation: list[str] = field(default_factory=list)
+    is_wait: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.aggregation = self.aggregation or ["sum"] * len(self.id)
+        known: dict[str, int] = {}
+        for name, parent, wait in zip(self.id, self.parent, self.is_wait or [-1] * len(self.id), strict=True):
+            known[name] = int(name in UNSTATED_WAITS or known.get(parent) == 1) if wait == -1 else int(wait)
+        self.is_wait = [known[name] for name in self.id]
 
     def __repr__(self) -> str:
         lines = [f"{title} ({i}, {unit})" for i, title, unit in zip(self.id, self.title, self.unit, strict=True)]
@@ -90,7 +99,8 @@ class PropertyAxis:
             In depth-first order.
         """
         declared = list(properties)
-        return cls(*([getattr(p, c) for p in declared] for c in cls.__dataclass_fields__ if c != "aggregation"))
+        columns = [c for c in cls.__dataclass_fields__ if c != "aggregation"]
+        return cls(**{c: [getattr(p, c) for p in declared] for c in columns})
 
     @cached_property
     def number(self) -> dict[str, int]:
@@ -104,6 +114,36 @@ class PropertyAxis:
         for name, parent in zip(self.id, self.parent, strict=True):
             result[parent].append(name)
         return result
+
+    def above(self, name: str) -> list[str]:
+        """Return the properties above one, from its parent to its root.
+
+        Parameters
+        ----------
+        name : str
+            Id of a property.
+        """
+        found: list[str] = []
+        while name := self.parent[self.number[name]]:
+            found.append(name)
+        return found
+
+    def waits(self, root: str, *besides: str) -> list[str]:
+        """Return the waits below a property that lie below no other wait; what some of them overlap counts in each.
+
+        Parameters
+        ----------
+        root : str
+            Id of a property.
+        *besides : str
+            Ids of properties that are taken like waits.
+        """
+        chosen = {name for name, is_wait in zip(self.id, self.is_wait, strict=True) if is_wait} | set(besides)
+        return [
+            name
+            for name in self.id
+            if name in chosen and root in (above := self.above(name)) and chosen.isdisjoint(above)
+        ]
 
     def parts(self, name: str) -> list[str]:
         """Return the children that add up and do not overlap: what is left of a property without them is its own.

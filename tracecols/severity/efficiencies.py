@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tracecols.arguments import did_you_mean, show
 from tracecols.errors import SeverityError
+from tracecols.severity.cells import Cells
 from tracecols.severity.focus import END, below, calls_of, mpi_call_paths, start_and_end
 from tracecols.severity.queries import Severities
 
@@ -42,14 +43,8 @@ MODEL_TITLES = {
 APPROXIMATION, REPLAY = IDEALS = ("approximation", "replay")
 """How the runtime on an ideal network is found: as what remains of the time without transfer, or by replay of the trace."""
 
-WAITS = (
-    "mpi_latesender", "mpi_latereceiver", "mpi_earlyreduce", "mpi_earlyscan", "mpi_latebroadcast", "mpi_wait_nxn", "mpi_barrier_wait",
-    "mpi_rma_wait_window_create", "mpi_rma_wait_window_free", "mpi_rma_fence_wait", "mpi_rma_earlywait", "mpi_rma_latepost",
-    "mpi_rma_earlytransfer", "mpi_rma_wait_at_create", "mpi_rma_wait_at_free", "mpi_rma_wait_at_fence", "mpi_rma_early_wait",
-    "mpi_rma_sync_late_post", "mpi_rma_comm_late_post", "mpi_rma_sync_lock_competition", "mpi_mgmt_file_wait",
-)  # fmt: skip
-"""Wait states of MPI: an ideal network does not shorten them by itself. No two of them hold at the same time, and none in file I/O,
-all of whose time counts."""
+IO = "mpi_io"
+"""File I/O: an ideal network shortens none of its time."""
 
 INSTRUCTIONS = ("PAPI_TOT_INS", "instructions", "perf::INSTRUCTIONS")
 CYCLES = ("PAPI_TOT_CYC", "cycles", "cpu-cycles", "perf::CYCLES")
@@ -412,15 +407,12 @@ def times_of(
     useful = _useful(cube, chosen)[is_thread]
     serial = _useful(cube, chosen & ~parallel)[is_thread]
     in_regions = seconds("time", parallel & ~is_mpi)
-    if is_window:
-        # which ends when the last process enters MPI_Finalize: until then the others wait there
-        kept_in_finalize = seconds("time", calls_of(cube, END))
-    else:
-        kept_in_finalize = np.zeros(useful.size)
+    # a window ends when the last process enters MPI_Finalize: until then the others wait there
+    waiting = calls_of(cube, END) if is_window else np.zeros(len(paths), bool)
     rank, thread = s.rank[is_thread].astype(np.int64), s.thread[is_thread]
     master = _masters(rank, thread)
     outside = (total - seconds("time", is_mpi))[master]
-    waits = sum((seconds(name, everywhere) for name in (*WAITS, "mpi_io")), kept_in_finalize)
+    waits = seconds("time", waiting) + _fixed_in_mpi(cube, chosen & ~waiting)[is_thread]
     kept = outside + waits[master]
     counted = _is_computed(cube, chosen)
     if not window:
@@ -434,6 +426,23 @@ def times_of(
         ideal=float(kept.max(initial=0.0)) if ideal is None else ideal, ideal_by=APPROXIMATION if ideal is None else REPLAY,
         window=window, instructions=_counted(cube, INSTRUCTIONS, counted), cycles=_counted(cube, CYCLES, counted),
     )  # fmt: skip
+
+
+def _fixed_in_mpi(cube: Severities, mask: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the time in MPI per location that an ideal network does not shorten by itself: waits and file I/O; (n_locations,) float64.
+
+    Waits that hold at the same time count once as far as that can be known: of a call path at a location no more than its time in MPI.
+    """
+    result = np.zeros(cube.system.n_locations)
+    if MPI not in cube.cells:
+        return result
+    spent, fixed = cube.cells[MPI], Cells.empty()
+    for name in cube.properties.waits(MPI, IO):
+        fixed = fixed + cube.cells[name]
+    fixed = fixed.on(mask)
+    value = np.minimum(fixed.value, spent.at(fixed.key))
+    np.add.at(result, fixed.location, value)
+    return result * cube.scale(MPI)
 
 
 def _runtime(total: NDArray[np.float64], master: NDArray[np.int64]) -> float:

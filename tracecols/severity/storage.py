@@ -18,7 +18,6 @@ from tracecols.schema.severity import (
     OLDEST_MAJOR,
     PERIOD_TABLES,
     SEVERITY_TABLES,
-    UNDIVIDED_VERSION,
 )
 from tracecols.schema.versions import newer_note, version_of
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
@@ -69,16 +68,14 @@ def save(cube: Severities, path: str | Path) -> Path:
     }
     floats = [name for name in p.id if cube.cells[name].value.dtype.kind == "f"]
     content = {"float_properties": floats, "facts": cube.facts}
-    version = UNDIVIDED_VERSION
     if cube.periods is not None:
         tables |= _period_tables(cube, cube.periods, set(floats))
         content["periods"] = {"kind": cube.periods.kind, "words": cube.periods.words}
-        version = FORMAT_VERSION
     with new_folder(path, "a severity cube", SeverityError) as folder:
         for name, table in SEVERITY_TABLES.items():
             if name in tables:
                 write_table(folder / f"{name}.parquet", table, tables[name])
-        write_manifest(folder, "a severity cube", version, content)
+        write_manifest(folder, "a severity cube", FORMAT_VERSION, content)
     return path
 
 

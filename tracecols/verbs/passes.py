@@ -13,6 +13,7 @@ from tracecols.arguments import did_you_mean, is_whole_number, show
 from tracecols.enhance.model import Model
 from tracecols.enhance.tables import TABLES
 from tracecols.errors import AnalysisError
+from tracecols.severity.reduction import reduce_at
 
 Result = TypeVar("Result")
 
@@ -50,8 +51,8 @@ def over_locations(model: Model, locations: NDArray[np.int64], visit: Callable[[
         return list(pool.map(visit, locations.tolist()))
 
 
-def add_up(key: NDArray[np.int64], *values: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-    """Add up values of the same key; the keys in ascending order, and the sums.
+def add_up(key: NDArray[np.int64], *values: NDArray[np.int64]) -> tuple[NDArray[Any], ...]:
+    """Add up values of the same key; the keys in ascending order, and the sums: Python integers where some might exceed 64 bits.
 
     Parameters
     ----------
@@ -59,12 +60,7 @@ def add_up(key: NDArray[np.int64], *values: NDArray[np.int64]) -> tuple[NDArray[
     *values : (n,) int64
     """
     keys, at = np.unique(key, return_inverse=True)
-    sums = []
-    for column in values:
-        total = np.zeros(keys.size, np.int64)
-        np.add.at(total, at, column)
-        sums.append(total)
-    return keys, *sums
+    return keys, *(reduce_at(at, column, keys.size) for column in values)
 
 
 def add_up_all(parts: list[tuple[NDArray[np.int64], ...]], n_values: int) -> tuple[NDArray[np.int64], ...]:

@@ -10,22 +10,18 @@ from numpy.typing import NDArray
 
 from tracecols.arguments import did_you_mean, show
 from tracecols.enhance.columns import pick
-from tracecols.enhance.instances import scan_location
+from tracecols.enhance.instances import scan_charges, scan_location
 from tracecols.enhance.model import Model
 from tracecols.enhance.paths import named
 from tracecols.enhance.periods import divide_intervals
-from tracecols.enhance.scan import flush_stops_of
 from tracecols.errors import AnalysisError
-from tracecols.kernels.actions import FLUSH, ON_OFF, POP, PUSH, TASK_COMPLETE, TASK_SWITCH, action_table
 from tracecols.patterns.engine import analyze_model, choose, declared_for, states_with_causes
 from tracecols.readable import Readable
 from tracecols.schema import answers
 from tracecols.schema.severity import DEFAULT
+from tracecols.severity.reduction import LARGEST, reduce_at, widened
 from tracecols.verbs.answers import Answer, answer, sorted_by
 from tracecols.verbs.passes import add_up, add_up_all, check_choice, interval_edges, over_locations
-
-CHARGING = action_table(PUSH, POP, ON_OFF, FLUSH, TASK_SWITCH, TASK_COMPLETE)
-"""Kinds of events at which the time since the last of them is charged (`kernels.stacks.scan_events`)."""
 
 
 class Groups:
@@ -102,9 +98,9 @@ def flat_profile(model: Model, readable: Readable, by: str = "region") -> Answer
     check_choice(by, ("region", "path", "paradigm"), "grouping (by)")
     tree, table = model.call_paths, model.get("profile")
     groups = Groups(model, readable, by)
-    exclusive, visits = np.zeros((2, len(tree)), np.int64)
-    np.add.at(exclusive, table.call_path, table.exclusive)
-    np.add.at(visits, table.call_path, table.visits)
+    exclusive, visits = (reduce_at(table.call_path, table[c], len(tree)) for c in ("exclusive", "visits"))
+    # sums over call paths may exceed 64 bits though those of each do not
+    exclusive = widened(exclusive)
     before = np.concatenate([[0], np.cumsum(exclusive)])
     inclusive = before[tree.end] - before[:-1]
     group, own, n_visits = add_up(groups.of, exclusive, visits)
@@ -112,16 +108,15 @@ def flat_profile(model: Model, readable: Readable, by: str = "region") -> Answer
     in_tasks = np.zeros(len(tree), bool)
     for root in np.flatnonzero(tree.region == model.regions.tasks).tolist():
         in_tasks[root : tree.end[root]] = True
-    whole = int(exclusive[~in_tasks].sum())
+    whole = exclusive[~in_tasks].sum()
     columns = groups.columns(group) | {
         "visits": n_visits,
         "exclusive_seconds": readable.duration(own),
-        "share": own / (whole or 1),
+        "share": np.asarray(own / (whole or 1), np.float64),
     }
     if by != "paradigm":
         outermost = np.flatnonzero(_is_outermost(groups.of, tree.end))
-        total = np.zeros(groups.n, np.int64)
-        np.add.at(total, groups.of[outermost], inclusive[outermost])
+        total = reduce_at(groups.of[outermost], inclusive[outermost], groups.n)
         columns["inclusive_seconds"] = readable.duration(total[group])
     made = answer(answers.FLAT_PROFILE, {k: v[n_visits > 0] for k, v in columns.items()})
     return sorted_by(made, "exclusive_seconds")
@@ -159,6 +154,9 @@ def load_imbalance(model: Model, readable: Readable, over: str = "rank") -> Answ
     start = np.flatnonzero(np.diff(group, prepend=-1))
     counts = np.diff(start, append=group.size)
     shown = group[start]
+    if int(np.abs(ticks).max(initial=0)) * n > LARGEST:
+        # sums over locations may exceed 64 bits
+        ticks = ticks.astype(object)
     total = np.add.reduceat(ticks, start) if start.size else ticks
     most = np.maximum.reduceat(ticks, start) if start.size else ticks
     # who never enters a region has spent nothing in it
@@ -170,63 +168,17 @@ def load_imbalance(model: Model, readable: Readable, over: str = "rank") -> Answ
     mean = total / n
     with np.errstate(divide="ignore", invalid="ignore"):
         columns = groups.columns(shown) | {
-            "mean_seconds": mean / resolution,
+            "mean_seconds": np.asarray(mean / resolution, np.float64),
             "min_seconds": readable.duration(least),
             "max_seconds": readable.duration(most),
             "max_rank": readable.rank[worst],
-            "imbalance": most / mean,
-            "lost_seconds": (most * n - total) / resolution,
+            "imbalance": np.asarray(most / mean, np.float64),
+            "lost_seconds": readable.duration(most * n - total),
         }
     if over == "thread":
         columns["max_thread"] = readable.thread[worst]
-    made = answer(answers.LOAD_IMBALANCE, {k: v[total > 0] for k, v in columns.items()})
+    made = answer(answers.LOAD_IMBALANCE, {k: v[(total > 0).astype(bool)] for k, v in columns.items()})
     return sorted_by(made, "lost_seconds")
-
-
-def charged_intervals(model: Model, location: int) -> tuple[NDArray[np.int64], ...]:
-    """Find which call path the time of a location is charged to.
-
-    Parameters
-    ----------
-    model : Model
-        The trace.
-    location : int
-        Row of the location.
-
-    Returns
-    -------
-    begin, end : (n,) int64
-        Ticks; the differences add up to the exclusive times of call paths. Where times decrease the end may be the earlier.
-    call_path : (n,) int64
-    """
-    facts, scan = model.facts, model.scans[location]
-    s = scan_location(facts, model.scans, model.team_instances, location)
-    what = CHARGING[s.kind]
-    at = np.flatnonzero(what)
-    what, time, node = what[at], s.time[at], s.node[at].astype(np.int64)
-    is_enter = (what == PUSH) | ((what == ON_OFF) & (s.region[at] >= 0))
-    # the region instance on top before each of these events; an ENTER has its own call path already
-    outer = s.enterptr[at] - scan.first_row
-    top = np.where(is_enter, pick(s.node.astype(np.int64), np.where(s.enterptr[at] >= 0, outer, -1)), node)
-    number = facts.call_paths.numbers[location]
-    top = pick(number, top)
-    is_flush = np.flatnonzero(what == FLUSH)
-    if is_flush.size:
-        # what is written at a flush counts for its region, and what is recorded meanwhile from its end on
-        stop = flush_stops_of(facts.store, np.array([location]))[0]
-        stop = np.maximum.accumulate(np.maximum(stop, time[is_flush]))
-        held = np.zeros(at.size, np.int64)
-        held[is_flush[is_flush + 1 < at.size] + 1] = stop[is_flush + 1 < at.size]
-        time = np.maximum(time, np.maximum.accumulate(np.where(held > 0, held, np.iinfo(np.int64).min)))
-        tree = facts.call_paths
-        path = np.empty(is_flush.size, np.int64)
-        regions = facts.regions.of_entry[s.region[at[is_flush]]]
-        for i, (parent, region) in enumerate(zip(top[is_flush].tolist(), regions.tolist(), strict=True)):
-            path[i] = next(iter(np.flatnonzero((tree.parent == parent) & (tree.region == region))), -1)
-        time = np.insert(time, is_flush + 1, stop)
-        top = np.insert(top, is_flush + 1, path)
-    charged = np.flatnonzero(top[1:] >= 0) + 1
-    return time[charged - 1], time[charged], top[charged]
 
 
 def time_profile(model: Model, readable: Readable, bins: int = 50, by: str = "paradigm") -> Answer:
@@ -251,7 +203,7 @@ def time_profile(model: Model, readable: Readable, bins: int = 50, by: str = "pa
     n = max(ranks.size if by == "rank" else groups.n, 1)
 
     def visit(location: int) -> tuple[NDArray[np.int64], ...]:
-        begin, end, path = charged_intervals(model, location)
+        begin, end, path = scan_charges(model.facts, model.scans, model.team_instances, location)
         row, at, length = divide_intervals(edges, np.minimum(begin, end), np.maximum(begin, end))
         length = np.where(end[row] < begin[row], -length, length)
         rank = int(np.searchsorted(ranks, readable.rank[location]))
@@ -266,7 +218,7 @@ def time_profile(model: Model, readable: Readable, bins: int = 50, by: str = "pa
         answers.TIME_PROFILE,
         {
             "begin_seconds": readable.seconds(edges[:-1])[at], "end_seconds": readable.seconds(edges[1:])[at], **what,
-            "seconds": readable.duration(ticks), "share": ticks / np.maximum(width, 1),
+            "seconds": readable.duration(ticks), "share": np.asarray(ticks / np.maximum(width, 1), np.float64),
         },
     )  # fmt: skip
 

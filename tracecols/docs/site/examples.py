@@ -220,6 +220,19 @@ def barrier() -> Example:
 
 
 @shows(
+    "mpi_mgmt_comm_wait",
+    caption="Ranks 0 and 1 wait in MPI_Comm_dup until rank 2, the last, enters it at 40 s.",
+)  # fmt: skip
+def communicator_created() -> Example:
+    """Processes reach the creation of a communicator at different times."""
+    program = collective("MPI_Comm_dup", "create_handle", [(10, 45), (25, 45), (40, 45)])
+    first, second, last = program.masters
+    return Example(
+        program, (Interval(first, 10, 40), Interval(second, 25, 40)), Cause(last, 40, "rank 2 enters MPI_Comm_dup")
+    )
+
+
+@shows(
     "mpi_barrier_completion",
     caption="Rank 0 leaves MPI_Barrier at 30 s. What the others spend in it after that is completion.",
 )  # fmt: skip

@@ -12,7 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.causes.points import EVERYBODY, PAIR, POINT, Synchronisation, ThreadPoints, number_type
+from tracecols.enhance.causes.points import (
+    EVERYBODY,
+    PAIR,
+    POINT,
+    WITHIN_CALL,
+    Synchronisation,
+    ThreadPoints,
+    number_type,
+)
 from tracecols.enhance.causes.quirks import Quirks
 from tracecols.enhance.columns import Columns, CompoundTable, pick
 from tracecols.enhance.facts import Facts
@@ -52,25 +60,32 @@ class Groups:
 
 
 def has_openmp(facts: Facts) -> bool:
-    """Whether a program uses OpenMP.
+    """Whether a program uses OpenMP: an OpenMP region is on one of its call paths.
+
+    Regions that are defined and never entered do not count: recorders define those of all libraries they were built for.
 
     Parameters
     ----------
     facts : Facts
         What every step knows of the whole trace.
     """
-    return bool((facts.regions.paradigm == "openmp").any())
+    return _enters(facts, "openmp")
 
 
 def has_mpi(facts: Facts) -> bool:
-    """Whether a program uses MPI.
+    """Whether a program uses MPI: an MPI call is on one of its call paths.
 
     Parameters
     ----------
     facts : Facts
         What every step knows of the whole trace.
     """
-    return bool((facts.regions.paradigm == "mpi").any())
+    return _enters(facts, "mpi")
+
+
+def _enters(facts: Facts, paradigm: str) -> bool:
+    """Say whether a region of a paradigm is on a call path."""
+    return bool((facts.regions.paradigm[facts.call_paths.whole.region] == paradigm).any())
 
 
 def match_causes(
@@ -118,7 +133,7 @@ def match_causes(
         pairs[c] = v[by_cause]
     del by_cause
 
-    beside = [c for c in ("set", "label") if c in points.names]
+    beside = [c for c in ("set", "label", *WITHIN_CALL) if c in points.names]
     table = CompoundTable(SYNC_POINTS, len(points), {c: points[c] for c in (*SYNC_POINTS.names, *beside)})
     since = _intervals(facts, quirks, points, Columns(n_pairs, pairs), idle_since)
     # what is held for the whole trace is held in as few bytes as it takes
@@ -131,13 +146,13 @@ def match_causes(
 
 
 def _points(facts: Facts, scans: Sequence[LocationScan], found: Sequence[Synchronisation]) -> Columns:
-    """Put all points in order, one for an event; columns of `points.POINT`, and `label` where periods divide the trace."""
+    """Put all points in order, one for an event; columns of `points.POINT`, and `label` and `points.WITHIN_CALL` where periods divide the trace."""
     # every location that has events ends at a point
     has_events = np.fromiter((scan.n > 0 for scan in scans), bool, facts.n_locations)
     ends = np.flatnonzero(facts.locations.is_cpu & has_events)
     of_end: dict[str, Any] = {
         "location": ends, "event": AT_END, "kind": END, "begin_time": [scans[i].last_time for i in ends.tolist()], "wait": 0, "total": 0, "completion": 0, "call_path": -1,
-        "partner": -1, "communicator": -1, "set": -1,
+        "partner": -1, "communicator": -1, "set": -1, "lead": 0, "tail": 0,
     }  # fmt: skip
 
     def of_points(name: str) -> NDArray[Any]:
@@ -151,6 +166,7 @@ def _points(facts: Facts, scans: Sequence[LocationScan], found: Sequence[Synchro
         # the call path in the period, beside that of the whole time
         of_kept["label"] = of_kept["call_path"]
         of_kept["call_path"] = facts.call_paths.path_of(of_kept["label"]).astype(np.int32)
+        of_kept |= {c: of_points(c)[kept] for c in WITHIN_CALL}
     return Columns(kept.size, of_kept)
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.call_paths import PeriodCallPaths
 from tracecols.enhance.causes.delays import Delays, Intervals, numbers_of
 from tracecols.enhance.causes.index import PointIndex
-from tracecols.enhance.causes.pairs import END, FORK, IDLE
+from tracecols.enhance.causes.pairs import END, IDLE
 from tracecols.enhance.causes.points import Times, clock, in_ticks, time_type
 from tracecols.enhance.causes.quirks import Quirks
 from tracecols.enhance.causes.segments import Segments
@@ -253,10 +253,31 @@ def period_times(
     return PeriodTimes(period, is_single, key[order], of_period[order], ticks[order])
 
 
-def _call_begin(facts: Facts, quirks: Quirks, points: CompoundTable, at: NDArray[np.int64]) -> Times:
-    """Return when the calls of points begin, in the unit of times; a thread is in a parallel region from the FORK on."""
-    begin = clock(facts, quirks)(points.begin_time[at])
-    return begin - np.where(points.kind[at] == FORK, points.total[at], 0)
+def _before_interval(
+    facts: Facts, quirks: Quirks, points: CompoundTable, since: NDArray[np.int64], known: NDArray[np.bool_]
+) -> tuple[kernels.Part, kernels.Part]:
+    """Return the calls at the begin of intervals, which are taken off, and their completions, which the intervals begin with.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    quirks : Quirks
+        Peculiarities of the reference.
+    points : CompoundTable
+        `sync_points`: all of the trace.
+    since : (n,) int64
+        Points that intervals begin with.
+    known : (n,) bool
+        Whether they do.
+    """
+    path = np.where(known, pick(facts.call_paths.whole.met, points.call_path[since]), -1).astype(np.int32)
+    begin = clock(facts, quirks)(points.begin_time[since]) - points.lead[since]
+    end, completion = begin + points.total[since], points.completion[since]
+    done = end - points.tail[since]
+    # with peculiarities of the reference completions may be negative: they take off what comes after the call
+    less = kernels.Part(path, begin, end - np.minimum(completion, 0))
+    return less, kernels.Part(path, done - np.maximum(completion, 0), done)
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,13 +369,9 @@ def find_arising(
     first = np.where(is_idle, intervals.behind_joins(since, until), intervals.first(since, until)).astype(np.int64)
     after = np.where(since >= 0, since + 1, index.start[points.location[until]])
     known = (since >= 0) & ~is_idle
-    begin = _call_begin(facts, quirks, points, since)
-    less = kernels.Part(
-        np.where(known, pick(met, points.call_path[since]), -1).astype(np.int32), begin, begin + points.total[since] - points.completion[since]
-    )  # fmt: skip
     of_delays = period_times(
         facts, quirks, points, index, spent, points.location[until], first, intervals.stop(until),
-        (index.n_waits_before(after), index.n_waits_before(until)), less,
+        (index.n_waits_before(after), index.n_waits_before(until)), *_before_interval(facts, quirks, points, since, known),
     )  # fmt: skip
 
     mine = np.zeros(facts.n_locations, bool)
@@ -367,7 +384,7 @@ def find_arising(
     )
     if quirks.splits_path:
         # without what the location waited in the call at which it begins to be on the path
-        begin = _call_begin(facts, quirks, points, since)
+        begin = clock(facts, quirks)(points.begin_time[since])
         less, more = kernels.Part(begin_path, begin, begin + points.wait[since]), None
     else:
         # the ends lie inside of the calls of points, behind the cuts

@@ -40,6 +40,8 @@ from tracecols.schema.causes import DELAYS, POINTS
 POINT = (
     "location", "event", "kind", "begin_time", "wait", "total", "completion", "call_path", "partner", "communicator", "set",
 )  # fmt: skip
+WITHIN_CALL = ("lead", "tail")
+"""Columns of points that only periods need: how long before `begin_time` the call begins, and how long after its completion it ends."""
 PAIR = ("kind", "cause", "waiting", "wait", "communicator")
 
 Times = NDArray[Any]
@@ -51,6 +53,7 @@ NOBODY, EVERYBODY = -1, -2
 OF_POINT: dict[str, Any] = {
     "location": np.int32, "event": np.int64, "kind": np.int8, "begin_time": np.int64, "wait": None, "total": None,
     "completion": None, "call_path": np.int32, "partner": np.int32, "communicator": np.int64, "set": np.int64,
+    "lead": None, "tail": None,
 }  # fmt: skip
 OF_PAIR: dict[str, Any] = {
     "kind": np.int8, "cause": np.int64, "waiting": np.int64, "wait": None, "communicator": np.int64,
@@ -90,7 +93,7 @@ class Synchronisation:
     points : Columns
         `POINT`: location, row of the event, kind (`schema.causes.POINTS`), when its call, or the operation, begins (ticks), time waited, in all, and of completion, call path, the
         process synchronised with (-1 several), the channel of the communicator (NOBODY, EVERYBODY), and the number of a set of
-        points whose processes are synchronised with.
+        points whose processes are synchronised with; and `WITHIN_CALL`, by default 0.
     pairs : Columns
         `PAIR`: kind of the delay (`schema.causes.DELAYS`), rows of the events of the causing and of the waiting point, time
         waited, the channel of the communicator of a collective operation.
@@ -109,7 +112,7 @@ def _joined(quirks: Quirks, parts: Sequence[dict[str, Any]], of: dict[str, Any])
     columns: dict[str, NDArray[Any]] = {}
     for name, type_of in of.items():
         dtype = type_of or time_type(quirks)
-        arrays = [np.broadcast_to(np.asarray(p[name], dtype), n) for p, n in zip(parts, sizes, strict=True)]
+        arrays = [np.broadcast_to(np.asarray(p.get(name, 0), dtype), n) for p, n in zip(parts, sizes, strict=True)]
         columns[name] = np.concatenate([np.zeros(0, dtype), *arrays])
     return Columns(sum(sizes), columns)
 
@@ -355,6 +358,7 @@ def collective_points(
                 "location": location[here], "event": event[here], "kind": POINTS.index("collective"),
                 "begin_time": p.begin[here], "wait": wait[here],
                 "total": times(m.exit_time[of]) - times(m.enter_time[of]), "completion": completion[here],
+                "lead": begin[here] - times(m.enter_time[of]), "tail": times(m.exit_time[of]) - end[here],
                 "call_path": m.call_path[of], "partner": partner,
                 "communicator": np.where(is_whole[here], channel, NOBODY),
                 "set": np.where(is_set, p.min(event)[here] if kind == "scan" else event[cause[here]], -1),
@@ -478,6 +482,8 @@ def thread_points(
         "location": m.location[of], "event": m.enter[of], "kind": POINTS.index("fork"), "begin_time": m.enter_time[of], "wait": 0, "total": after_fork,
         "completion": enter - times(earliest), "call_path": m.call_path[of], "partner": -1, "communicator": NOBODY,
         "set": _masters(m.construct[of], m.enter[of], forks_it),
+        # a thread is in a parallel region from the FORK on
+        "lead": after_fork,
     }  # fmt: skip
     # barriers
     barriers = [ROLES.index(role) for role in ("barrier", "implicit_barrier")]

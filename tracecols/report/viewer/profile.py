@@ -16,38 +16,23 @@ ROOT = "time"
 WAITS = "waits"
 COMPUTATION = "comp"
 
-COMPLETION = ("mpi_init_completion", "mpi_barrier_completion", "mpi_nxn_completion")
-"""What patterns find and is no waiting: the end of operations, once all have come."""
-
 SHOWN_OUTLIERS = 12
 LONGEST = 60
 """Characters of the numbers of phases in a group."""
 
 
-def wait_states() -> set[str]:
-    """Return the ids of the properties that are waiting: what patterns find as matches, under whatever conventions."""
-    # patterns bring their kernels: only a divided cube needs them
-    from tracecols.patterns.registry import CONVENTIONS, properties
-
-    declared = [p for conventions in CONVENTIONS for p in properties(conventions)]
-    return {p.id for p in declared if p.match is not None and p.unit == "sec" and p.id not in COMPLETION}
-
-
-def part_of(axis: PropertyAxis, name: str, waits: set[str]) -> str | None:
+def part_of(axis: PropertyAxis, name: str) -> str | None:
     """Return the part of the time that a property without those below it belongs to.
 
     Parts are computation, the other properties below `execution` and `time` (MPI, OpenMP, idle threads and so on), and of all of these
     the wait states. They divide the time: each property is in one of them, but for what overlaps its siblings, which is in none.
     """
     part = COMPUTATION
-    steps = [name]
-    while axis.parent[axis.number[steps[-1]]]:
-        steps.append(axis.parent[axis.number[steps[-1]]])
+    steps = [name, *axis.above(name)]
     if steps[-1] != ROOT or any(axis.overlaps[axis.number[step]] for step in steps):
         return None
-    for step in steps:
-        if step in waits:
-            return WAITS
+    if any(axis.is_wait[axis.number[step]] for step in steps):
+        return WAITS
     for step in steps:
         if step not in (ROOT, "execution"):
             part = step
@@ -72,12 +57,12 @@ def time_profile(cube: SeverityCube) -> dict[str, Any] | None:
     axis = cube.properties
     if cube.periods is None or ROOT not in cube.period_cells or not len(cube.period_cells[ROOT]):
         return None
-    n, waits = len(cube.periods), wait_states()
+    n = len(cube.periods)
     order = [COMPUTATION, *(c for c in axis.children.get("execution", ()) if c != COMPUTATION), WAITS]
     sums: dict[str, NDArray[Any]] = {}
     of: dict[str, list[int]] = {}
     for name in axis.id:
-        part = part_of(axis, name, waits)
+        part = part_of(axis, name)
         if part is None:
             continue
         own = by_period(cube, name, n)
