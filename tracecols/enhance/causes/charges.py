@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.causes.delays import Delays, Intervals, OwnTimes
 from tracecols.enhance.causes.index import PointIndex
-from tracecols.enhance.causes.pairs import has_openmp
+from tracecols.enhance.causes.pairs import CREATED, has_openmp
 from tracecols.enhance.causes.periods import Arising, Weights
 from tracecols.enhance.causes.points import Times, in_ticks, time_type
 from tracecols.enhance.causes.quirks import Quirks
@@ -194,7 +194,8 @@ def _stretches(
     """Divide the length of each stretch of the critical path among the call paths it lies on.
 
     Its ends lie inside of the calls of its points, behind the cuts: what the call at its begin waits is taken off, what the call at its end takes until
-    its location is waited for is added. If clocks disagree the sum is another one than the length.
+    its location is waited for is added. What is left of the length lies outside of all regions (`_paths_outside`). If clocks disagree
+    the sum may exceed the length.
     """
     n = since.size
     begins = np.flatnonzero((since >= 0) & (pick(points.call_path, since) >= 0))
@@ -202,17 +203,41 @@ def _stretches(
     stretch = np.concatenate([ends, of, begins])
     paths = np.concatenate([points.call_path[until[ends]], call_path, points.call_path[since[begins]]])
     location = points.location[until]
-    left, reached = spent.time_of(until[ends], location[ends]), spent.time_of(since[begins], location[begins])
+    left = spent.left_at(until[ends], location[ends])[1]
+    reached = spent.resumed_at(since[begins], location[begins])[1]
     change = np.concatenate([ended[ends] - left, time, reached - began[begins]])
     group, first = number(combine(stretch, paths))
     order = np.lexsort((paths[first], stretch[first]))
     weight = in_ticks(facts, quirks, np.maximum(add_up(group, change, first.size)[order], 0))
     stretch, paths = stretch[first][order], paths[first][order].astype(np.int32)
+    length = in_ticks(facts, quirks, ended - began)
+    outside = length - add_up(stretch, weight, n)
+    rest = np.flatnonzero(outside > 0)
+    around = _paths_outside(points, since[rest], until[rest])
+    rest, around = rest[around >= 0], around[around >= 0]
+    at = np.searchsorted(stretch, rest, "right")
+    stretch, paths, weight = (
+        np.insert(of, at, more) for of, more in ((stretch, rest), (paths, around), (weight, outside[rest]))
+    )
     end = np.searchsorted(stretch, np.arange(n), "right")
-    share = divide_ticks(in_ticks(facts, quirks, ended - began), end, weight)
+    share = divide_ticks(length, end, weight)
     kept = np.flatnonzero(share)
     spent_here = share[kept] / facts.resolution if quirks.rounds_seconds else share[kept]
     return stretch[kept], paths[kept], spent_here
+
+
+def _paths_outside(points: CompoundTable, since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Return the call paths that time outside of all regions in stretches of the critical path is charged to; (n,) int32, -1 none.
+
+    On a thread that the program has created that is the call path that created it, elsewhere that in which the stretch ends, or begins.
+    """
+    created = np.flatnonzero(points.kind == CREATED)
+    at = pick(created, np.searchsorted(created, until, "right") - 1)
+    at[pick(points.location, at) != points.location[until]] = -1
+    path = np.full(until.size, -1, np.int32)
+    for point in (at, until, since):
+        path = np.where(path < 0, pick(points.call_path, point), path)
+    return path
 
 
 def _table(

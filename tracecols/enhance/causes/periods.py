@@ -371,11 +371,11 @@ def find_arising(
         less, more = kernels.Part(begin_path, begin, begin + points.wait[since]), None
     else:
         # the ends lie inside of the calls of points, behind the cuts
-        reached, left = (spent.time_of(np.maximum(at, spent.shift[location]), location) for at in (since, until))
+        reached, left = spent.resumed_at(since, location)[1], spent.left_at(until, location)[1]
         less = kernels.Part(begin_path, reached, path.begin_time[here])
         more = kernels.Part(end_path, left, path.end_time[here])
     stretches = period_times(
-        facts, quirks, points, index, spent, location, intervals.first(since, until).astype(np.int64), intervals.stop(until), None, less, more,
+        facts, quirks, points, index, spent, location, intervals.resumed(since, until).astype(np.int64), intervals.stop(until), None, less, more,
     )  # fmt: skip
     return Arising(facts, quirks, period_of(cause), interval, of_delays, period_of(until), stretches)
 
