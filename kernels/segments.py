@@ -119,8 +119,9 @@ class TaskPaths(NamedTuple):
     Attributes
     ----------
     is_of_task : (n_call_paths,) bool
-        Whether a call path belongs to the call tree of tasks; empty if there are no tasks.
+        Whether a call path belongs to the call tree of tasks.
     region : (n_call_paths,) int64
+        Of each call path; empty, as the rest is, if tasks have no call paths.
     n_regions : int
     child_key, child : (n_call_paths,) int64
         `(parent + 1) * n_regions + region` of each call path, ascending, and the call path.

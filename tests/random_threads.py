@@ -244,7 +244,11 @@ class RandomThreads:
         for k, (location, begin, end) in enumerate(stretches):
             spans = self.spans[location]
             following = stretches[k + 1][0] if k + 1 < len(stretches) else -1
-            if following in self.created and self.created[following][0] == location and self.created[following][2] == end:
+            if (
+                following in self.created
+                and self.created[following][0] == location
+                and self.created[following][2] == end
+            ):
                 # the launch of a thread is charged to the call that creates it
                 _, create, enters, path = self.created[following]
                 spans = [(a, min(b, create), p) for a, b, p in spans if a < create] + [(create, enters, path)]

@@ -191,7 +191,9 @@ def test_tasks__of_the_last_thread_belong_behind_its_enter(tmp_path):
     }  # fmt: skip
     # the master waits from 10 to 100, but for its task; what the worker executes later delays nobody at this barrier
     delays = ticks(cube, "delay_ompbarrier")
-    assert {path for path, location in delays if location == 1} == {f"{REGION}/work"} and delays[f"{REGION}/work", 1] == 70
+    assert {path for path, location in delays if location == 1} == {f"{REGION}/work"} and delays[
+        f"{REGION}/work", 1
+    ] == 70
 
 
 def test_tasks__that_begin_before_and_end_after_the_last_thread_comes_are_on_the_path_from_then_on(tmp_path):
@@ -230,6 +232,24 @@ def test_tasks__time_in_a_barrier_before_and_between_them_counts_for_the_barrier
     assert ticks(cube, "critical_path") == path
     activities = ticks(cube, "critical_path_activities")
     assert {key: value for key, value in activities.items() if key[1] == 0} == path
+
+
+def test_tasks__that_enter_no_region_are_no_activities(tmp_path):
+    """The profile does not have their time either."""
+    (master, worker), _, finish = team_of_two(tmp_path, 160)
+    worker.enter(10, IMPLICIT).leave(160, IMPLICIT)
+    master.enter(100, IMPLICIT)
+    task = {"team": 0, "creator": 0, "generation": 1}
+    master.record(130, "ThreadTaskSwitch", **task).record(150, "ThreadTaskComplete", **task)
+    master.record(150, "ThreadTaskSwitch", **{**task, "generation": 0}).leave(160, IMPLICIT)
+    trace = opened(finish(), tmp_path)
+    cube = trace.analyze()
+    check_laws(trace.model, cube)
+    activities = {key: value for key, value in ticks(cube, "critical_path_activities").items() if key[1] == 0}
+    assert activities == {(REGION, 0): 100, (f"{REGION}/{IMPLICIT}", 0): 40, ("main", 0): 9}
+    # the path needs a place for the 20 ticks, which is that of the call it begins or ends in
+    path = ticks(cube, "critical_path")
+    assert sum(path.values()) == 169
 
 
 def test_collectives__what_is_executed_inside_of_them_belongs_behind_their_begin():
@@ -283,7 +303,9 @@ def test_random__the_critical_path_is_what_is_executed_on_it(seed, creates, tmp_
 @pytest.mark.parametrize("first", range(100, 180, 20))
 def test_random__campaign(first, creates, tmp_path, monkeypatch):
     for seed in range(first, first + 20):
-        check_random(RandomThreads(seed, tmp_path / f"{seed}" / "traces.otf2", creates), tmp_path / f"{seed}", monkeypatch)
+        check_random(
+            RandomThreads(seed, tmp_path / f"{seed}" / "traces.otf2", creates), tmp_path / f"{seed}", monkeypatch
+        )
 
 
 def test_collect_segments__makes_nested_cuts_the_same_as_plain_python(tmp_path, monkeypatch):

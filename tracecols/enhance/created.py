@@ -42,7 +42,8 @@ def match_created_threads(facts: Facts, members: NDArray[np.int64], calls: CallI
     """
     store = facts.store
     found: dict[str, list[NDArray[np.int64]]] = {
-        name: [np.zeros(0, np.int64)] for name in ("row", "kind", "team", "sequence", "location", "time", "enter_time", "call")
+        name: [np.zeros(0, np.int64)]
+        for name in ("row", "kind", "team", "sequence", "location", "time", "enter_time", "call")
     }
     recorded = any(str(int(kind)) in store.manifest["events_by_kind"] for kind in KINDS)
     for i in members.tolist() if recorded else []:
@@ -61,9 +62,7 @@ def match_created_threads(facts: Facts, members: NDArray[np.int64], calls: CallI
         found["time"].append(time)
         found["enter_time"].append(_enter_times(store, i, number, side["kind"][mine], time))
         found["call"].append(enclosing_calls(calls, i, row))
-    row, kind, team, sequence, location, time, enter_time, call = (
-        np.concatenate(values) for values in found.values()
-    )
+    row, kind, team, sequence, location, time, enter_time, call = (np.concatenate(values) for values in found.values())
     process = facts.process[location].astype(np.int64) if location.size else location
     # a contingent that is not defined is nobody's: its threads cannot be told from others
     key = combine(process, team, sequence)

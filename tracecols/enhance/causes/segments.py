@@ -248,7 +248,6 @@ def segments(
     """
     tree = facts.call_paths.whole
     n_locations = facts.n_locations
-    met = tree.met.astype(np.int64)
     tree_of = _CallTree.of(facts, quirks)
     times, dtype = clock(facts, quirks), time_type(quirks)
     fills = not quirks.forgets_workers
@@ -279,7 +278,9 @@ def segments(
                 first[i] = collector.n_segments
                 edges_of = EdgeCollector.of(facts, quirks, scans[i])
                 collector.begin(int(mark_start[k]), nested_at[k], since[k], times(flush_stops[k]), edges_of)
-            _collect(facts, events, at, time, collector, tree_of, forgets, fills and not bool(is_worker[k]), marks, nested)
+            _collect(
+                facts, events, at, time, collector, tree_of, forgets, fills and not bool(is_worker[k]), marks, nested
+            )
             if events.is_end:
                 collector.finish(forgets, last_times[k] if fills and scans[i].n else None)
                 stop[i], last[k] = collector.n_segments, collector.last[0]
@@ -339,7 +340,8 @@ class _CallTree:
         met, above = tree.met.astype(np.int64), tree.parent.astype(np.int64)
         nothing = np.zeros(0, np.int64)
         parent = pick(met, above)
-        no_tasks = kernels.TaskPaths(np.zeros(0, bool), nothing, len(regions), nothing, nothing)
+        is_of_task = np.zeros(len(tree), bool)
+        no_tasks = kernels.TaskPaths(is_of_task, nothing, len(regions), nothing, nothing)
         if quirks.counts_unexecuted:
             return cls(met, parent[tree.creation], no_tasks, ACTION_WITHOUT_TASKS)
         # nothing is executed on the artificial call paths themselves
@@ -349,10 +351,9 @@ class _CallTree:
         if not heads.size:
             return cls(met, parent[tree.creation], no_tasks, ACTION)
         parent = np.where(region_above == regions.tasks, kernels.OUTERMOST_OF_TASK, parent)
-        is_of_task = np.zeros(len(tree), bool)
         for head in heads.tolist():
             is_of_task[head : tree.end[head]] = True
-        key = (pick(met, above) + 1) * len(regions) + tree.region
+        key = ((pick(met, above) + 1) * len(regions) + tree.region).astype(np.int64)
         order = np.argsort(key, kind="stable")
         tasks = kernels.TaskPaths(
             is_of_task[tree.creation], tree.region.astype(np.int64)[tree.creation], len(regions), key[order], met[order]
