@@ -232,13 +232,17 @@ class RandomThreads:
         of.end_task(time, self.team, task, back)
         return time
 
-    def expected_path(self, stretches: list[tuple[int, int, int]]) -> dict[tuple[str, int], int]:
+    def expected_path(
+        self, stretches: list[tuple[int, int, int]], since: int = 0, until: int = 1 << 62
+    ) -> dict[tuple[str, int], int]:
         """Return the time by call path and location on a critical path.
 
         Parameters
         ----------
         stretches : list of tuple
             Location, begin and end, in the order of time.
+        since, until : int
+            Only what lies between counts.
         """
         found: dict[tuple[str, int], int] = defaultdict(int)
         for k, (location, begin, end) in enumerate(stretches):
@@ -255,7 +259,7 @@ class RandomThreads:
             for a, b, path in spans:
                 if path == OUTSIDE and location in self.created:
                     path = self.created[location][3]
-                time = min(b, end) - max(a, begin)
+                time = min(b, end, until) - max(a, begin, since)
                 if time > 0:
                     found[path, location] += time
         return dict(found)

@@ -7,6 +7,7 @@ import pytest
 from otf2_writer import Archive
 from random_threads import BARRIER, CREATE, JOIN, PARALLEL, TASK, RandomThreads
 from test_exact import check_laws, same
+from test_periods import analyze, assert_same
 
 import tracecols
 from tracecols.enhance.model import enhance
@@ -296,6 +297,23 @@ def check_random(program, folder, monkeypatch):
 @pytest.mark.parametrize("seed", range(3))
 def test_random__the_critical_path_is_what_is_executed_on_it(seed, creates, tmp_path, monkeypatch):
     check_random(RandomThreads(seed, tmp_path / "traces.otf2", creates), tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("creates", [True, False], ids=["created", "tasks"])
+def test_random__bins_have_what_is_executed_in_them_on_the_critical_path(creates, tmp_path):
+    for seed in (10, 15):
+        program = RandomThreads(seed, tmp_path / f"{seed}" / "traces.otf2", creates)
+        trace = tracecols.open(tracecols.convert(program.path, tmp_path / f"{seed}.trace", jobs=1), jobs=1)
+        stretches = trace.critical_path()[["location", "begin_time", "end_time"]].to_numpy().tolist()
+        plain = trace.analyze()
+        assert_same(plain, analyze(trace.store, "exact", phases="f"))
+        cube = analyze(trace.store, "exact", bins=9)
+        assert_same(plain, cube)
+        of, paths = cube.period_cells["critical_path"], cube.call_paths.path
+        for k, (begin, end) in enumerate(zip(cube.periods.begin_time, cube.periods.end_time, strict=True)):
+            rows = zip(of.call_path.tolist(), of.location.tolist(), of.value.tolist(), of.period.tolist(), strict=True)
+            found = {(paths[path], location): value for path, location, value, period in rows if period == k}
+            assert found == program.expected_path(stretches, int(begin), int(end))
 
 
 @pytest.mark.slow

@@ -170,7 +170,7 @@ def _critical_path(
     location = points.location[until]
     if not quirks.splits_path:
         began, ended = path.begin_time[here], path.end_time[here]
-        at, paths, times = _stretches(
+        at, paths, times, is_outside = _stretches(
             facts, quirks, points, spent, since, until, began, ended, of, call_path, maps.time
         )
     else:
@@ -181,24 +181,32 @@ def _critical_path(
         less = -np.minimum(wait[of[at_stop]], maps.time[at_stop])
         at, paths = np.concatenate([of, of[at_stop]]), np.concatenate([call_path, call_path[at_stop]])
         times = np.concatenate([maps.time, less])
+        is_outside = np.zeros(at.size, bool)
     code = CHARGED.index("critical_path")
     if arising is not None:
-        weights.append(arising.of_path(at, paths).weigh(code, np.arange(at.size), times, location[at]))
+        inside, outside = np.flatnonzero(~is_outside), np.flatnonzero(is_outside)
+        parts = arising.of_path(at[inside], paths[inside])
+        weights.append(parts.weigh(code, np.arange(inside.size), times[inside], location[at[inside]]))
+        if outside.size:
+            of = at[outside]
+            parts = arising.of_outside(of, paths[outside], path.begin_time[here][of], path.end_time[here][of])
+            weights.append(parts.weigh(code, np.arange(outside.size), times[outside], location[of]))
     return [(code, paths, location[at], times)]
 
 
 def _stretches(
     facts: Facts, quirks: Quirks, points: CompoundTable, spent: Segments, since: NDArray[np.int64], until: NDArray[np.int64],
     began: Times, ended: Times, of: NDArray[np.int64], call_path: NDArray[np.int32], time: Times,
-) -> tuple[NDArray[np.int64], NDArray[np.int32], Times]:  # fmt: skip
-    """Divide the length of each stretch of the critical path among the call paths it lies on.
+) -> tuple[NDArray[np.int64], NDArray[np.int32], Times, NDArray[np.bool_]]:  # fmt: skip
+    """Divide the length of each stretch of the critical path among the call paths it lies on; say as well what lies outside of all regions.
 
     Its ends lie inside of the calls of its points, behind the cuts: what the call at its begin waits is taken off, what the call at its end takes until
     its location is waited for is added. What is left of the length lies outside of all regions (`_paths_outside`). If clocks disagree
     the sum may exceed the length.
     """
     n = since.size
-    begins = np.flatnonzero((since >= 0) & (pick(points.call_path, since) >= 0))
+    # a created thread does not begin inside of the call that creates it
+    begins = np.flatnonzero((since >= 0) & (pick(points.call_path, since) >= 0) & (pick(points.kind, since) != CREATED))
     ends = np.flatnonzero(points.call_path[until] >= 0)
     stretch = np.concatenate([ends, of, begins])
     paths = np.concatenate([points.call_path[until[ends]], call_path, points.call_path[since[begins]]])
@@ -216,14 +224,17 @@ def _stretches(
     around = _paths_outside(points, since[rest], until[rest])
     rest, around = rest[around >= 0], around[around >= 0]
     at = np.searchsorted(stretch, rest, "right")
-    stretch, paths, weight = (
-        np.insert(of, at, more) for of, more in ((stretch, rest), (paths, around), (weight, outside[rest]))
-    )
+    stretch, paths, weight, is_outside = (
+        np.insert(of, at, more)
+        for of, more in (
+            (stretch, rest), (paths, around), (weight, outside[rest]), (np.zeros(stretch.size, bool), True),
+        )
+    )  # fmt: skip
     end = np.searchsorted(stretch, np.arange(n), "right")
     share = divide_ticks(length, end, weight)
     kept = np.flatnonzero(share)
     spent_here = share[kept] / facts.resolution if quirks.rounds_seconds else share[kept]
-    return stretch[kept], paths[kept], spent_here
+    return stretch[kept], paths[kept], spent_here, is_outside[kept]
 
 
 def _paths_outside(points: CompoundTable, since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int32]:
