@@ -20,9 +20,13 @@ from tracecols.kernels.segments import (
     N_FLUSHES,
     N_LISTED,
     N_MARKS,
+    N_NESTED,
     N_SEGMENTS,
+    NESTED_STOP,
     REQUEST,
     collect_segments,
+    count_nested,
+    owner_of_time,
 )
 from tracecols.kernels.segments import FORK as FORK_TEAM
 
@@ -137,8 +141,8 @@ def _note(t, period, segment, n, own, own_time, late, edges, state, early_until,
 
 @kernel
 def collect_with_edges(
-    dividing, edges, edge_state, early_until, time, kind, region, node, start, base_row, action, number, parent, forgets, fills,
-    stop_times, flush_paths, marks, joins, state, last, open_map, segments,
+    dividing, edges, edge_state, early_until, time, kind, region, node, start, base_row, action, number, parent, tasks, forgets, fills,
+    stop_times, flush_paths, marks, nested, joins, state, last, open_map, segments,
 ):  # fmt: skip
     """Collect the segments of a location as without periods, and note where each period begins.
 
@@ -152,7 +156,7 @@ def collect_with_edges(
     edge_state : (N_STATE,) int64
     early_until : (1,) as `time`
         Until when time was counted early.
-    time, kind, region, node, start, base_row, action, number, parent, forgets, fills, stop_times, flush_paths, marks, joins, state, last, open_map, segments
+    time, kind, region, node, start, base_row, action, number, parent, tasks, forgets, fills, stop_times, flush_paths, marks, nested, joins, state, last, open_map, segments
         As for `segments.collect_segments`.
 
     Returns
@@ -180,8 +184,8 @@ def collect_with_edges(
         if j > i:
             mark, n_flushes = state[N_MARKS], state[N_FLUSHES]
             i = collect_segments(
-                time[:j], kind, region, node, i, base_row, action, number, parent, forgets, fills, stop_times, flush_paths, marks,
-                joins, state, last, open_map, segments,
+                time[:j], kind, region, node, i, base_row, action, number, parent, tasks, forgets, fills, stop_times, flush_paths,
+                marks, nested, joins, state, last, open_map, segments,
             )  # fmt: skip
             for m in range(mark, state[N_MARKS]):
                 if marks.what[m] == LEAVE_TEAM or marks.what[m] == END_IN_TEAM:
@@ -204,11 +208,7 @@ def collect_with_edges(
         above = parent[c] if c >= 0 else np.int64(-1)
         if what == ON_OFF:
             what = np.uint8(PUSH) if region[j] >= 0 else np.uint8(POP)
-        own = c
-        if what == PUSH:
-            own = above if above >= 0 or not fills else c
-            if mine == JOIN_TEAM:
-                own = np.int64(-1)
+        own = owner_of_time(what, mine, c, above, fills, state, tasks)
         forked = marks.value[mark] if mine == FORK_TEAM or mine == JOIN_TEAM else nothing
         if mine == CUT:
             n, segment = np.int64(0), segment + 1
@@ -223,19 +223,11 @@ def collect_with_edges(
         if by_time:
             while next_bin < bins.size and bins[next_bin] <= now and bins[next_bin] <= now - forked:
                 t = bins[next_bin]
+                m, since = count_nested(now, t, base_row + j, before, state[N_NESTED], state[NESTED_STOP], nested)
                 _note(
-                    t,
-                    next_bin + 1,
-                    segment,
-                    n,
-                    own,
-                    max(t - before, nothing),
-                    True,
-                    edges,
-                    edge_state,
-                    early_until,
-                    open_map,
-                )
+                    t, next_bin + 1, segment + m, n if m == 0 else np.int64(0), own, max(t - since, nothing), True, edges, edge_state,
+                    early_until, open_map,
+                )  # fmt: skip
                 next_bin += 1
         else:
             # the phase before may have ended with an event that does not tell what is around it
@@ -243,26 +235,22 @@ def collect_with_edges(
             t = max(before, early_until[0])
             if what == PUSH and p >= 0 and p < begin.size and begin[p] == now:
                 if was >= 0 and was < end.size and end[was] < now:
+                    m, since = count_nested(now, t, base_row + j, before, state[N_NESTED], state[NESTED_STOP], nested)
                     _note(
-                        t,
-                        np.int64(-1),
-                        segment,
-                        n,
-                        own,
-                        max(t - before, nothing),
-                        True,
-                        edges,
-                        edge_state,
-                        early_until,
-                        open_map,
-                    )
+                        t, np.int64(-1), segment + m, n if m == 0 else np.int64(0), own, max(t - since, nothing), True, edges,
+                        edge_state, early_until, open_map,
+                    )  # fmt: skip
                 t = now - forked
-            _note(t, p, segment, n, own, max(t - before, nothing), True, edges, edge_state, early_until, open_map)
+            m, since = count_nested(now, t, base_row + j, before, state[N_NESTED], state[NESTED_STOP], nested)
+            _note(
+                t, p, segment + m, n if m == 0 else np.int64(0), own, max(t - since, nothing), True, edges, edge_state,
+                early_until, open_map,
+            )  # fmt: skip
         if by_time and next_bin < bins.size and bins[next_bin] <= now:
             # in the time since the FORK, which is counted at once
             i = collect_segments(
-                time[: j + 1], kind, region, node, j, base_row, action, number, parent, forgets, fills, stop_times, flush_paths,
-                marks, joins, state, last, open_map, segments,
+                time[: j + 1], kind, region, node, j, base_row, action, number, parent, tasks, forgets, fills, stop_times, flush_paths,
+                marks, nested, joins, state, last, open_map, segments,
             )  # fmt: skip
             while i > j and next_bin < bins.size and bins[next_bin] <= now:
                 t = bins[next_bin]

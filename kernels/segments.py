@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.kernels.actions import FLUSH, JOIN, NOTHING, ON_OFF, POP, PUSH
+from tracecols.kernels.actions import FLUSH, JOIN, NOTHING, ON_OFF, POP, PUSH, TASK_COMPLETE, TASK_SWITCH
 from tracecols.kernels.kernel import kernel, part
 
 REQUEST = 255
@@ -27,8 +27,15 @@ CUT, FORK, LEAVE_TEAM, JOIN_TEAM, END_IN_TEAM = range(5)
 # what an event contributes, one after the other
 CUT_BEFORE, BEFORE_JOIN, OF_JOIN, OWN, OF_FLUSH, BEFORE_FORK, CUT_BEHIND, AFTER_FORK = range(8)
 
-# state carried from batch to batch
-N_LISTED, N_ENTRIES, N_SEGMENTS, N_MARKS, N_FLUSHES, N_JOINS, IN, IDLES, N_STATE = range(9)
+OUTERMOST_OF_TASK = -2
+"""Instead of the call path above those that an explicit task enters first."""
+
+# state carried from batch to batch; NESTED_STOP is one past the last nested time of the location, ROOM how many nested cuts the next event
+# makes, AROUND the call path in which tasks are scheduled, STUB the one that stands for the task there
+(
+    N_LISTED, N_ENTRIES, N_SEGMENTS, N_MARKS, N_FLUSHES, N_JOINS, IN, IDLES, N_NESTED, NESTED_STOP, ROOM, AROUND, STUB,
+    N_STATE,
+) = range(14)  # fmt: skip
 
 
 class OpenMap(NamedTuple):
@@ -87,6 +94,44 @@ class Marks(NamedTuple):
     value: NDArray[Any]
     cut: NDArray[np.int64]
     time: NDArray[Any]
+
+
+class Nested(NamedTuple):
+    """Times inside of the calls of points, by location ascending: a cut is made there if other regions or tasks are executed in the call.
+
+    Attributes
+    ----------
+    row, time : (n_nested,) int64, float64 or int64
+        Row of the point, and the time.
+    cut, at : (n_nested,) int64, as `time`; written
+        Number of the cut and when it is; stays as it is where nothing else is executed between the time and the row.
+    """
+
+    row: NDArray[np.int64]
+    time: NDArray[Any]
+    cut: NDArray[np.int64]
+    at: NDArray[Any]
+
+
+class TaskPaths(NamedTuple):
+    """Call paths of explicit tasks.
+
+    Attributes
+    ----------
+    is_of_task : (n_call_paths,) bool
+        Whether a call path belongs to the call tree of tasks.
+    region : (n_call_paths,) int64
+        Of each call path; empty, as the rest is, if tasks have no call paths.
+    n_regions : int
+    child_key, child : (n_call_paths,) int64
+        `(parent + 1) * n_regions + region` of each call path, ascending, and the call path.
+    """
+
+    is_of_task: NDArray[np.bool_]
+    region: NDArray[np.int64]
+    n_regions: int
+    child_key: NDArray[np.int64]
+    child: NDArray[np.int64]
 
 
 class Joins(NamedTuple):
@@ -231,10 +276,93 @@ def take_out(n, slot, path, value, out_path, out_value, start):
     sort_entries(start, n, out_path, out_value, path, value)
 
 
+@part
+def stub_of(around, c, tasks):
+    """Return the call path that stands for a task where it is scheduled: the region of call path c, entered from `around`; -1 none."""
+    key = (around + 1) * tasks.n_regions + tasks.region[c]
+    low, high = np.int64(0), np.int64(tasks.child_key.size)
+    while low < high:
+        middle = (low + high) // 2
+        if tasks.child_key[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    if low < tasks.child_key.size and tasks.child_key[low] == key:
+        return tasks.child[low]
+    return np.int64(-1)
+
+
+@part
+def owner_of_time(what, mine, c, above, fills, state, tasks):
+    """Return the call path that the time before an event counts for; -1 none.
+
+    What a task takes before it enters its first region, and after it has left its last one, counts for its stub.
+
+    Parameters
+    ----------
+    what, mine : int
+        What the event does, and its mark; -1 none.
+    c, above : int
+        Call path entered or left, or the one around; the one above it.
+    fills : bool
+        Whether time outside of all regions counts for the one that is entered next.
+    state : (N_STATE,) int64
+    tasks : TaskPaths
+    """
+    if what == PUSH:
+        if mine == JOIN_TEAM:
+            # a thread that another one has forked has idled
+            return np.int64(-1)
+        if above == OUTERMOST_OF_TASK:
+            if state[STUB] < 0:
+                state[STUB] = stub_of(state[AROUND], c, tasks)
+            return state[STUB]
+        return c if above < 0 and fills else max(above, np.int64(-1))
+    if (what == TASK_SWITCH or what == TASK_COMPLETE) and c < 0:
+        return state[STUB]
+    return c
+
+
+@part
+def follow_tasks(what, c, above, state, tasks):
+    """Note where tasks are scheduled, and the stub of the one that runs, after an event."""
+    if what == POP and above == OUTERMOST_OF_TASK and state[STUB] < 0:
+        state[STUB] = stub_of(state[AROUND], c, tasks)
+    elif what == TASK_SWITCH or what == TASK_COMPLETE:
+        state[STUB] = -1
+        if c >= 0 and not tasks.is_of_task[c]:
+            state[AROUND] = c
+        if what == TASK_COMPLETE:
+            state[IN] = state[AROUND]
+
+
+@part
+def count_nested(now, until, row, before, k, stop, nested):
+    """Count the nested cuts that an event makes up to a time; return as well when the last of them is, or `before`.
+
+    Parameters
+    ----------
+    now, row : float or int, int
+        Time and row of the event.
+    until, before : float or int
+        Cuts behind `until` do not count; the last event that counted time.
+    k, stop : int
+        The first time to look at, and one past the last.
+    nested : Nested
+    """
+    m = 0
+    while k < stop and nested.time[k] < now and nested.time[k] <= until:
+        if nested.row[k] > row:
+            m += 1
+            before = max(before, nested.time[k])
+        k += 1
+    return m, before
+
+
 @kernel
 def collect_segments(
-    time, kind, region, node, start, base_row, action, number, parent, forgets, fills,
-    stop_times, flush_paths, marks, joins, state, last, open_map, segments,
+    time, kind, region, node, start, base_row, action, number, parent, tasks, forgets, fills,
+    stop_times, flush_paths, marks, nested, joins, state, last, open_map, segments,
 ):  # fmt: skip
     """Add up the time between the events of one location by call path, from cut to cut.
 
@@ -250,7 +378,8 @@ def collect_segments(
     number : (n_nodes,) int64
         Call paths of the location's own.
     parent : (n_call_paths,) int64
-        Of the call paths, -1 for roots.
+        Of the call paths, -1 for roots and below what is never executed; OUTERMOST_OF_TASK.
+    tasks : TaskPaths
     forgets : bool
         Whether the location is a worker thread: what it has done since the last cut is dropped where it begins in a team.
     fills : bool
@@ -258,6 +387,8 @@ def collect_segments(
     stop_times, flush_paths : (n_flushes,) as `time`, int64
         Ends of the location's buffer flushes, and their call paths.
     marks : Marks
+        With times like `time`.
+    nested : Nested
         With times like `time`.
     joins : Joins, written
     state : (N_STATE,) int64
@@ -279,6 +410,7 @@ def collect_segments(
     segment_end, entry_path, entry_value = segments
     n = state[N_LISTED]
     n_entries, n_segments, mark = state[N_ENTRIES], state[N_SEGMENTS], state[N_MARKS]
+    k, nested_stop = state[N_NESTED], state[NESTED_STOP]
     before, nothing = last[0], last.dtype.type(0)
     i = start
     while i < time.size:
@@ -294,12 +426,13 @@ def collect_segments(
         above = parent[c] if c >= 0 else np.int64(-1)
         if what == ON_OFF:
             what = np.uint8(PUSH) if region[i] >= 0 else np.uint8(POP)
-        if not here and (what == PUSH or what == POP):
+        is_nested = k < nested_stop and nested.time[k] < now
+        if not here and not is_nested and (what == PUSH or what == POP) and above != OUTERMOST_OF_TASK:
             # what nearly all events are
             own = above if what == PUSH else c
             if own < 0 and fills:
                 own = c
-            state[IN] = c if what == PUSH or above < 0 else above
+            state[IN] = c if what == PUSH or (above < 0 and fills) else above
             if own >= 0:
                 at = slot[own]
                 if at >= 0 and now >= before:
@@ -309,9 +442,15 @@ def collect_segments(
             before = now
             i += 1
             continue
-        mine = mark_what[mark] if here else np.int64(-1)
-        # in this order: a cut in front, what the team's JOIN takes, the event's own time and a second one, what the FORK took, a
-        # cut behind, and that time again
+        mine = np.int64(mark_what[mark]) if here else np.int64(-1)
+        counts = what == PUSH or what == POP or what == JOIN or what == TASK_SWITCH or what == TASK_COMPLETE
+        if is_nested and (counts or what == FLUSH):
+            m, _ = count_nested(now, now, base_row + i, before, k, nested_stop, nested)
+            if n_entries + (2 + m) * path.size > entry_path.size or n_segments + 4 + m > segment_end.size:
+                state[ROOM] = m
+                break
+        # in this order: a cut in front, what the team's JOIN takes, cuts inside of calls with the event's own time and a second one,
+        # what the FORK took, a cut behind, and that time again
         for step in range(CUT_BEFORE, AFTER_FORK + 1):
             cut = False
             x, y = np.int64(-1), nothing
@@ -321,19 +460,28 @@ def collect_segments(
                 x, y = above, -mark_value[mark]
             elif step == OF_JOIN and (mine == LEAVE_TEAM or mine == END_IN_TEAM):
                 x, y = c, mark_value[mark]
-            elif step == OWN:
-                if what == PUSH:
-                    # a thread that another one has forked has idled
-                    if mine != JOIN_TEAM:
-                        x, y = above, now - before
-                        if x < 0 and fills:
-                            x = c
-                elif what == POP or what == JOIN or what == FLUSH:
-                    x, y = c, now - before
-                if what == PUSH or what == POP or what == JOIN:
+            elif step == OWN and (counts or what == FLUSH):
+                x = owner_of_time(what, mine, c, above, fills, state, tasks)
+                while k < nested_stop and nested.time[k] < now:
+                    if nested.row[k] > base_row + i:
+                        since = before
+                        before = max(before, nested.time[k])
+                        if x >= 0:
+                            n = add(x, before - since, n, slot, path, value, floor)
+                        take_out(n, slot, path, value, entry_path, entry_value, n_entries)
+                        n_entries += n
+                        n = np.int64(0)
+                        segment_end[n_segments] = n_entries
+                        n_segments += 1
+                        nested.cut[k] = n_segments
+                        nested.at[k] = before
+                    k += 1
+                y = now - before
+                if counts:
                     before = now
                 if what == PUSH or what == POP:
-                    state[IN] = c if what == PUSH or above < 0 else above
+                    state[IN] = c if what == PUSH or (above < 0 and fills) else above
+                follow_tasks(what, c, above, state, tasks)
             elif step == OF_FLUSH and what == FLUSH:
                 j = state[N_FLUSHES]
                 state[N_FLUSHES] = j + 1
@@ -371,7 +519,9 @@ def collect_segments(
                 state[IDLES] = 1 if mine == END_IN_TEAM else 0
             mark += 1
         i += 1
-    state[N_LISTED], state[N_ENTRIES], state[N_SEGMENTS], state[N_MARKS] = n, n_entries, n_segments, mark
+    state[N_LISTED], state[N_ENTRIES], state[N_SEGMENTS], state[N_MARKS], state[N_NESTED] = (
+        n, n_entries, n_segments, mark, k,
+    )  # fmt: skip
     last[0] = before
     return i
 

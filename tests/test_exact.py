@@ -24,6 +24,7 @@ from tracecols.enhance.model import enhance
 from tracecols.errors import AnalysisError
 from tracecols.kernels import causes, segments
 from tracecols.patterns.engine import TOO_LONG, analyze_model
+from tracecols.patterns.profile import profile_cells, task_cells
 from tracecols.patterns.registry import CONVENTIONS
 from tracecols.schema.causes import CHARGED, DELAY_IDS, DELAYS, POINTS, UNKNOWN_DELAYS
 from tracecols.schema.severity import DEFAULT
@@ -82,8 +83,36 @@ def check_laws(model, cube):
     if not any(s.bad_exits or s.open for s in model.scans) and not model.store.decreases:
         assert ticks(cube, "performance_impact") == n * length
     assert not any(cube.cells[name].value.dtype == float for name in WHOLE if name in cube.cells)
+    check_activities(model, cube)
     trees = ("delay", "critical", "wait_", "impact", "partition")
     assert [line for line in cube.violations() if any(word in line.split()[0] for word in trees)] == []
+
+
+def check_activities(model, cube):
+    """Check that activities are executed: no cell has more of them than execution, but for the outermost regions of processes.
+
+    Those have the time outside of all regions as well: launch skew, from the start of the run on, and what lies between.
+    """
+    tree, regions, locations = model.call_paths.whole, model.regions, model.locations
+    is_artificial = (tree.region == regions.tasks) | (tree.region == regions.threads)
+    charged = [name for name in ("critical_path", "delay", "performance_impact") if name in cube.cells]
+    for name in charged:
+        assert not is_artificial[cube.cells[name].call_path].any(), name
+    once = cube.cells["execution"]
+    once = once + cube.cells["overhead"] if "overhead" in cube.cells else once
+    # tasks are executed below TASKS, and stand where they were scheduled as well; the second is taken off the program's root
+    executed = once + task_cells(model, profile_cells(model))
+    activities = cube.cells["critical_path_activities"] + cube.cells["non_critical_path_activities"]
+    excess = activities - executed.where(executed.value > 0)
+    excess = excess.where(excess.value > 0)
+    assert (tree.parent[excess.call_path] < 0).all()
+    of_location, spent = np.zeros((2, len(locations)), np.int64)
+    np.add.at(of_location, excess.location, excess.value)
+    np.add.at(spent, once.location, once.value)
+    first = int(model.store.manifest["first_time"] or 0)
+    reserved = np.array([scan.last_time - first if scan.n else 0 for scan in model.scans])
+    is_process = locations.master == np.arange(len(locations))
+    assert (of_location <= np.where(is_process, reserved - spent, 0)).all()
 
 
 def same(cube, other):

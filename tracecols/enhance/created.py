@@ -12,12 +12,18 @@ from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import combine, join_occurrences
 from tracecols.enhance.instances import CallInstances
+from tracecols.kernels.actions import PUSH, action_table
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import CREATED_THREADS
 from tracecols.store import Store
 
 BATCH = 1 << 20
 """Events whose times are looked up at once."""
+
+FEW = 16
+"""Events among which a thread that begins enters its first region, mostly."""
+
+ACTION = action_table(PUSH)
 
 KINDS = (K.THREAD_CREATE, K.THREAD_BEGIN, K.THREAD_WAIT, K.THREAD_END)
 
@@ -36,7 +42,8 @@ def match_created_threads(facts: Facts, members: NDArray[np.int64], calls: CallI
     """
     store = facts.store
     found: dict[str, list[NDArray[np.int64]]] = {
-        name: [np.zeros(0, np.int64)] for name in ("row", "kind", "team", "sequence", "location", "time", "call")
+        name: [np.zeros(0, np.int64)]
+        for name in ("row", "kind", "team", "sequence", "location", "time", "enter_time", "call")
     }
     recorded = any(str(int(kind)) in store.manifest["events_by_kind"] for kind in KINDS)
     for i in members.tolist() if recorded else []:
@@ -50,11 +57,12 @@ def match_created_threads(facts: Facts, members: NDArray[np.int64], calls: CallI
         for name, values in side.items():
             found[name].append(values[mine].astype(np.int64))
         found["location"].append(np.full(row.size, i, np.int64))
-        found["time"].append(times_of(store, i, row - facts.first_rows[i]))
+        number = row - facts.first_rows[i]
+        time = times_of(store, i, number)
+        found["time"].append(time)
+        found["enter_time"].append(_enter_times(store, i, number, side["kind"][mine], time))
         found["call"].append(enclosing_calls(calls, i, row))
-    row, kind, team, sequence, location, time, call = (
-        np.concatenate(found[name]) for name in ("row", "kind", "team", "sequence", "location", "time", "call")
-    )
+    row, kind, team, sequence, location, time, enter_time, call = (np.concatenate(values) for values in found.values())
     process = facts.process[location].astype(np.int64) if location.size else location
     # a contingent that is not defined is nobody's: its threads cannot be told from others
     key = combine(process, team, sequence)
@@ -75,6 +83,7 @@ def match_created_threads(facts: Facts, members: NDArray[np.int64], calls: CallI
             "location": location[begin].astype(np.int32),
             "begin": row[begin],
             "begin_time": time[begin],
+            "enter_time": enter_time[begin],
             "end": pick(row, ended),
             "end_time": pick(time, ended),
             "create_location": pick(location, created).astype(np.int32),
@@ -108,6 +117,39 @@ def times_of(store: Store, location: int, number: NDArray[np.int64]) -> NDArray[
         stop = int(number[high - 1]) + 1
         result[low:high] = store.read("events", location, ["time"], start, stop)["time"][number[low:high] - start]
         low = high
+    return result
+
+
+def _enter_times(
+    store: Store, location: int, number: NDArray[np.int64], kind: NDArray[np.uint8], time: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return when the threads of a location enter their first regions; (n,) int64 ticks.
+
+    Parameters
+    ----------
+    store : Store
+    location : int
+        Row of the location.
+    number, kind, time : (n,) int64, uint8, int64
+        Of the events of created threads on the location, in their order: number in the location, kind and time. Threads that enter
+        nothing, and other events, keep their time.
+    """
+    result = time.copy()
+    stops = np.append(number[1:], store.n_events[location])
+    # a thread is on its location until the next one begins there
+    is_begin = kind == K.THREAD_BEGIN
+    of_thread = np.flatnonzero(is_begin | (kind == K.THREAD_END))
+    stops[of_thread] = np.append(number[of_thread[1:]], store.n_events[location])
+    for k in np.flatnonzero(is_begin).tolist():
+        start, stop = int(number[k]) + 1, int(stops[k])
+        size = FEW
+        while start < stop:
+            columns = store.read("events", location, ["kind", "time"], start, min(start + size, stop))
+            enters = np.flatnonzero(ACTION[columns["kind"]] == PUSH)
+            if enters.size:
+                result[k] = columns["time"][enters[0]]
+                break
+            start, size = start + size, BATCH
     return result
 
 

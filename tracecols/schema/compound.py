@@ -437,6 +437,9 @@ CREATED_THREADS = Table(
         Column("location", "int32", "its location", "", "locations"),
         Column("begin", "int64", "THREAD_BEGIN", "", "events"),
         Column("begin_time", "int64", "its time", "ticks"),
+        Column(
+            "enter_time", "int64", "when it enters its first region; that of THREAD_BEGIN if it enters none", "ticks"
+        ),
         Column("end", "int64", "THREAD_END; null if it never ended", "", "events"),
         Column("end_time", "int64", "its time", "ticks"),
         Column("create_location", "int32", "location that created it; null if none did", "", "locations"),

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.causes.delays import Delays, Intervals, OwnTimes
 from tracecols.enhance.causes.index import PointIndex
-from tracecols.enhance.causes.pairs import has_openmp
+from tracecols.enhance.causes.pairs import CREATED, has_openmp
 from tracecols.enhance.causes.periods import Arising, Weights
 from tracecols.enhance.causes.points import Times, in_ticks, time_type
 from tracecols.enhance.causes.quirks import Quirks
@@ -170,7 +170,7 @@ def _critical_path(
     location = points.location[until]
     if not quirks.splits_path:
         began, ended = path.begin_time[here], path.end_time[here]
-        at, paths, times = _stretches(
+        at, paths, times, is_outside = _stretches(
             facts, quirks, points, spent, since, until, began, ended, of, call_path, maps.time
         )
     else:
@@ -181,38 +181,74 @@ def _critical_path(
         less = -np.minimum(wait[of[at_stop]], maps.time[at_stop])
         at, paths = np.concatenate([of, of[at_stop]]), np.concatenate([call_path, call_path[at_stop]])
         times = np.concatenate([maps.time, less])
+        is_outside = np.zeros(at.size, bool)
     code = CHARGED.index("critical_path")
     if arising is not None:
-        weights.append(arising.of_path(at, paths).weigh(code, np.arange(at.size), times, location[at]))
+        inside, outside = np.flatnonzero(~is_outside), np.flatnonzero(is_outside)
+        parts = arising.of_path(at[inside], paths[inside])
+        weights.append(parts.weigh(code, np.arange(inside.size), times[inside], location[at[inside]]))
+        if outside.size:
+            of = at[outside]
+            parts = arising.of_outside(of, paths[outside], path.begin_time[here][of], path.end_time[here][of])
+            weights.append(parts.weigh(code, np.arange(outside.size), times[outside], location[of]))
     return [(code, paths, location[at], times)]
 
 
 def _stretches(
     facts: Facts, quirks: Quirks, points: CompoundTable, spent: Segments, since: NDArray[np.int64], until: NDArray[np.int64],
     began: Times, ended: Times, of: NDArray[np.int64], call_path: NDArray[np.int32], time: Times,
-) -> tuple[NDArray[np.int64], NDArray[np.int32], Times]:  # fmt: skip
-    """Divide the length of each stretch of the critical path among the call paths it lies on.
+) -> tuple[NDArray[np.int64], NDArray[np.int32], Times, NDArray[np.bool_]]:  # fmt: skip
+    """Divide the length of each stretch of the critical path among the call paths it lies on; say as well what lies outside of all regions.
 
     Its ends lie inside of the calls of its points, behind the cuts: what the call at its begin waits is taken off, what the call at its end takes until
-    its location is waited for is added. If clocks disagree the sum is another one than the length.
+    its location is waited for is added. What is left of the length lies outside of all regions (`_paths_outside`). If clocks disagree
+    the sum may exceed the length.
     """
     n = since.size
-    begins = np.flatnonzero((since >= 0) & (pick(points.call_path, since) >= 0))
+    # a created thread does not begin inside of the call that creates it
+    begins = np.flatnonzero((since >= 0) & (pick(points.call_path, since) >= 0) & (pick(points.kind, since) != CREATED))
     ends = np.flatnonzero(points.call_path[until] >= 0)
     stretch = np.concatenate([ends, of, begins])
     paths = np.concatenate([points.call_path[until[ends]], call_path, points.call_path[since[begins]]])
     location = points.location[until]
-    left, reached = spent.time_of(until[ends], location[ends]), spent.time_of(since[begins], location[begins])
+    left = spent.left_at(until[ends], location[ends])[1]
+    reached = spent.resumed_at(since[begins], location[begins])[1]
     change = np.concatenate([ended[ends] - left, time, reached - began[begins]])
     group, first = number(combine(stretch, paths))
     order = np.lexsort((paths[first], stretch[first]))
     weight = in_ticks(facts, quirks, np.maximum(add_up(group, change, first.size)[order], 0))
     stretch, paths = stretch[first][order], paths[first][order].astype(np.int32)
+    length = in_ticks(facts, quirks, ended - began)
+    outside = length - add_up(stretch, weight, n)
+    rest = np.flatnonzero(outside > 0)
+    around = _paths_outside(points, since[rest], until[rest])
+    rest, around = rest[around >= 0], around[around >= 0]
+    at = np.searchsorted(stretch, rest, "right")
+    stretch, paths, weight, is_outside = (
+        np.insert(of, at, more)
+        for of, more in (
+            (stretch, rest), (paths, around), (weight, outside[rest]), (np.zeros(stretch.size, bool), True),
+        )
+    )  # fmt: skip
     end = np.searchsorted(stretch, np.arange(n), "right")
-    share = divide_ticks(in_ticks(facts, quirks, ended - began), end, weight)
+    share = divide_ticks(length, end, weight)
     kept = np.flatnonzero(share)
     spent_here = share[kept] / facts.resolution if quirks.rounds_seconds else share[kept]
-    return stretch[kept], paths[kept], spent_here
+    return stretch[kept], paths[kept], spent_here, is_outside[kept]
+
+
+def _paths_outside(points: CompoundTable, since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Return the call paths that time outside of all regions in stretches of the critical path is charged to; (n,) int32, -1 none.
+
+    On a thread that the program has created that is the call path that created it, elsewhere that in which the stretch ends, or begins.
+    """
+    created = np.flatnonzero(points.kind == CREATED)
+    at = pick(created, np.searchsorted(created, until, "right") - 1)
+    at[pick(points.location, at) != points.location[until]] = -1
+    path = np.full(until.size, -1, np.int32)
+    for point in (at, until, since):
+        path = np.where(path < 0, pick(points.call_path, point), path)
+    return path
 
 
 def _table(

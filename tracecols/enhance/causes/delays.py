@@ -46,8 +46,13 @@ class Intervals:
         return np.where(since >= 0, self._spent.cut_of(since, location), self._spent.first[location])
 
     def stop(self, until: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the segments that intervals end in front of."""
-        return self._spent.cut_of(until, self._points.location[until])
+        """Return the segments that intervals end in front of: where the calls of points begin."""
+        return self._spent.left_at(until, self._points.location[until])[0]
+
+    def resumed(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the segments that begin where points have waited long enough; those of the beginning for -1."""
+        location = self._points.location[until]
+        return np.where(since >= 0, self._spent.resumed_at(since, location)[0], self._spent.first[location])
 
     def behind_joins(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the segments behind the first JOIN after points, those of the beginning for -1."""
@@ -94,8 +99,8 @@ class Intervals:
         )  # fmt: skip
 
     def spent(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> TimeMaps:
-        """Return all the time by call path between points."""
-        return sum_intervals(self._facts, self._quirks, self._spent, self.first(since, until), self.stop(until))
+        """Return all the time by call path between points, from when the first has waited long enough."""
+        return sum_intervals(self._facts, self._quirks, self._spent, self.resumed(since, until), self.stop(until))
 
 
 def numbers_of(pairs: CompoundTable, rows: NDArray[np.int64], *columns: str) -> list[NDArray[np.int64]]:

@@ -332,6 +332,12 @@ def _intervals(
     either = is_thread | is_idle
     cause_since[either] = before[cause[either]]
     waiting_since[is_thread] = before[waiting[is_thread]]
+    # a thread and the one that created it synchronise last when that happens
+    joins = np.flatnonzero(pairs.kind == DELAYS.index("join"))
+    joins = joins[pick(kind, cause_since[joins]) == CREATED]
+    creates = find_points(points, points.set[cause_since[joins]])
+    by_creator = (creates >= 0) & (pick(location, creates) == location[waiting[joins]]) & (creates < waiting[joins])
+    waiting_since[joins[by_creator]] = creates[by_creator]
     if idle_since is not None:
         cause_since[is_idle] = idle_since[cause[is_idle]]
 

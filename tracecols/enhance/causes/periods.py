@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.call_paths import PeriodCallPaths
 from tracecols.enhance.causes.delays import Delays, Intervals, numbers_of
 from tracecols.enhance.causes.index import PointIndex
-from tracecols.enhance.causes.pairs import END, IDLE
+from tracecols.enhance.causes.pairs import CREATED, END, FORK, IDLE
 from tracecols.enhance.causes.points import Times, clock, in_ticks, time_type
 from tracecols.enhance.causes.quirks import Quirks
 from tracecols.enhance.causes.segments import Segments
@@ -318,6 +318,40 @@ class Arising:
         labels, path = labels_of(self.facts), call_path.astype(np.int64)
         return self.stretches.parts(labels, stretch, path, labels.label(path, self.ends[stretch]))
 
+    def of_outside(
+        self, stretch: NDArray[np.int64], call_path: NDArray[np.int32], began: Times, ended: Times
+    ) -> Parts:  # fmt: skip
+        """Return the parts of what call paths have of stretches that began and ended at some times, besides the time in regions: by the rest of each bin.
+
+        Of phases, which regions begin, it belongs to that in which the stretch ends.
+        """
+        labels = labels_of(self.facts)
+        if not labels.by.by_time:
+            return self.of_path(stretch, call_path)
+        edges, n_paths, n_bins = (
+            clock(self.facts, self.quirks)(labels.by.edges),
+            len(labels.whole),
+            labels.by.edges.size + 1,
+        )
+        first, last = np.searchsorted(edges, began, "right"), np.searchsorted(edges, ended, "left")
+        n = last - first + 1
+        of, period = np.repeat(np.arange(stretch.size), n), ranges(first, n)
+        begin = np.where(period > first[of], pick(edges, period - 1), began[of])
+        end = np.where(period < last[of], edges[np.minimum(period, edges.size - 1)], ended[of])
+        # what regions have of each bin
+        in_regions = self.stretches.key // n_paths * n_bins + self.stretches.of_period
+        bins, head = number(in_regions)
+        spent = add_up(bins, self.stretches.ticks, head.size)
+        at = lookup(in_regions[head], stretch[of] * n_bins + period)
+        ticks = in_ticks(self.facts, self.quirks, end - begin) - np.where(at >= 0, pick(spent, at), 0)
+        kept = np.flatnonzero(ticks > 0)
+        path = call_path.astype(np.int64)
+        times = PeriodTimes(
+            self.stretches.period, np.zeros_like(self.stretches.is_single), (stretch * n_paths + path)[of][kept],
+            period[kept].astype(np.int32), ticks[kept],
+        )  # fmt: skip
+        return times.parts(labels, stretch, path, labels.label(path, self.ends[stretch]))
+
 
 def find_arising(
     facts: Facts, quirks: Quirks, members: NDArray[np.int64], points: CompoundTable, pairs: CompoundTable, index: PointIndex,
@@ -388,11 +422,12 @@ def find_arising(
         less, more = kernels.Part(begin_path, begin, begin + points.wait[since]), None
     else:
         # the ends lie inside of the calls of points, behind the cuts
-        reached, left = (spent.time_of(np.maximum(at, spent.shift[location]), location) for at in (since, until))
+        reached, left = spent.resumed_at(since, location)[1], spent.left_at(until, location)[1]
+        begin_path[pick(points.kind, since) == CREATED] = -1
         less = kernels.Part(begin_path, reached, path.begin_time[here])
         more = kernels.Part(end_path, left, path.end_time[here])
     stretches = period_times(
-        facts, quirks, points, index, spent, location, intervals.first(since, until).astype(np.int64), intervals.stop(until), None, less, more,
+        facts, quirks, points, index, spent, location, intervals.resumed(since, until).astype(np.int64), intervals.stop(until), None, less, more,
     )  # fmt: skip
     return Arising(facts, quirks, period_of(cause), interval, of_delays, period_of(until), stretches)
 

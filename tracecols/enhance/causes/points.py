@@ -429,14 +429,16 @@ class ThreadPoints(Synchronisation):
     regions : ColumnSource
         By thread and parallel region: location, rows of ENTER and EXIT, time from the FORK to the ENTER and from the EXIT to the
         JOIN, call path, whether another thread has forked it, and else the row of the JOIN (-1 none).
+    with_tasks : ColumnSource
+        Of threads that execute tasks in a barrier: row of the EXIT, ascending, and when the last thread of the team enters.
     """
 
     def __init__(
         self, quirks: Quirks, points: Sequence[dict[str, Any]], pairs: Sequence[dict[str, Any]], regions: Columns,
-        spill: Spill | None = None,
+        with_tasks: Columns, spill: Spill | None = None,
     ) -> None:  # fmt: skip
         super().__init__(quirks, points, pairs, spill)
-        self.regions = keep(regions, spill)
+        self.regions, self.with_tasks = keep(regions, spill), keep(with_tasks, spill)
 
 
 def thread_points(
@@ -509,7 +511,10 @@ def thread_points(
         "kind": DELAYS.index("thread_barrier"), "cause": m.exit[of][cause[e]], "waiting": m.exit[of][e], "wait": charged[e],
         "communicator": NOBODY,
     }  # fmt: skip
-    return ThreadPoints(quirks, [forks, points], [pairs], regions, spill)
+    executes = np.flatnonzero(m.task_time[of] > 0)
+    executes = executes[np.argsort(m.exit[of[executes]])]
+    with_tasks = Columns(executes.size, {"exit": m.exit[of[executes]], "latest": latest[executes]})
+    return ThreadPoints(quirks, [forks, points], [pairs], regions, with_tasks, spill)
 
 
 def _masters(construct: NDArray[np.int64], row: NDArray[np.int64], is_master: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -566,11 +571,12 @@ def lock_points(
         "kind": DELAYS.index("lock"), "cause": m.previous_release[of], "waiting": m.acquire[of], "wait": wait, "communicator": NOBODY,
     }  # fmt: skip
     c = created
-    # where a thread begins its creator goes on beside it: the path goes back to the creator
+    # where a thread begins its creator goes on beside it: the path goes back to the creator; the launch completes the creation
     born = np.flatnonzero(c.create_exit >= 0)
+    launch = _positive(times(c.enter_time[born]) - times(c.create_enter_time[born]))
     begins = {
-        "location": c.location[born], "event": c.begin[born], "kind": POINTS.index("created"), "begin_time": c.begin_time[born],
-        "wait": 0, "total": 0, "completion": 0, "call_path": c.create_call_path[born], "partner": -1,
+        "location": c.location[born], "event": c.begin[born], "kind": POINTS.index("created"), "begin_time": c.enter_time[born],
+        "wait": 0, "total": 0, "completion": launch, "call_path": c.create_call_path[born], "partner": -1,
         "communicator": NOBODY, "set": c.create_exit[born],
     }  # fmt: skip
     creates = {

@@ -51,6 +51,12 @@ class Quirks:
     leaves_out_others : bool
         Scans, locks, joins of created threads, and programs without MPI and OpenMP have no root causes; programs without MPI no long-term
         costs; idle threads are those beside every parallel region, nested ones too (Q15).
+    counts_unexecuted : bool
+        Time in which nothing is executed below the artificial call paths THREADS and TASKS counts for them: that of a created thread
+        from the start of the run on, that of a barrier in which a task begins (Q16).
+    cuts_behind_nested : bool
+        What is executed inside of the call of a synchronisation point, like tasks in a barrier, belongs to the interval before that
+        point (Q17).
     """
 
     rounds_seconds: bool
@@ -69,6 +75,8 @@ class Quirks:
     needs_shared_call_paths: bool
     ignores_tasks: bool
     leaves_out_others: bool
+    counts_unexecuted: bool
+    cuts_behind_nested: bool
 
     @classmethod
     def all(cls, value: bool) -> Quirks:

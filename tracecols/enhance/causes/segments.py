@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from tracecols.enhance.causes.edges import EdgeCollector, PeriodEdges, join_edges
 from tracecols.enhance.causes.index import PointIndex
-from tracecols.enhance.causes.pairs import END, FORK
+from tracecols.enhance.causes.pairs import CREATED, END, FORK
 from tracecols.enhance.causes.points import ThreadPoints, Times, clock, time_type
 from tracecols.enhance.causes.quirks import Quirks
 from tracecols.enhance.columns import Columns, ColumnSource, CompoundTable, pick
@@ -22,16 +22,45 @@ from tracecols.enhance.scan import LocationScan, flush_stops_of
 from tracecols.enhance.spill import Spill, keep
 from tracecols.enhance.teams import IS_JOIN, Teams
 from tracecols.kernels import segments as kernels
-from tracecols.kernels.actions import FLUSH, JOIN, ON_OFF, POP, PUSH, action_table
+from tracecols.kernels.actions import FLUSH, JOIN, NOTHING, ON_OFF, POP, PUSH, TASK_COMPLETE, TASK_SWITCH, action_table
 from tracecols.schema import EventKind as K
 
 LIMIT = 128
 """Call paths that the reference's maps of times hold."""
 
 
-ACTION = action_table(PUSH, POP, ON_OFF, FLUSH, JOIN)
+ACTION = action_table(PUSH, POP, ON_OFF, FLUSH, JOIN, TASK_SWITCH, TASK_COMPLETE)
 """What kinds of events do to the time of call paths."""
 ACTION[K.MPI_IRECV_REQUEST] = kernels.REQUEST
+
+ACTION_WITHOUT_TASKS = np.where(np.isin(ACTION, [TASK_SWITCH, TASK_COMPLETE]), np.uint8(NOTHING), ACTION)
+"""The same where time is counted from region to region only (`quirks.Quirks.counts_unexecuted`)."""
+
+
+@dataclass(frozen=True, eq=False)
+class NestedCuts:
+    """Cuts inside of the calls of points that execute other regions or tasks.
+
+    Attributes
+    ----------
+    point : (n,) int64
+        Points, ascending.
+    cut : (n,) int64
+        The segment that begins there.
+    time : (n,) float64 or int64
+        When it is.
+    """
+
+    point: NDArray[np.int64]
+    cut: NDArray[np.int64]
+    time: Times
+
+    def replace(self, point: NDArray[np.int64], cut: NDArray[np.int64], time: Times) -> tuple[NDArray[np.int64], Times]:
+        """Return cuts of points and their times, with the nested ones in the place of others; (n,) each."""
+        if not self.point.size:
+            return cut, time
+        at = lookup(self.point, point)
+        return np.where(at >= 0, pick(self.cut, at), cut), np.where(at >= 0, pick(self.time, at), time)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +84,8 @@ class Segments:
         The segment behind what lies before the first event, which counts for the call path that it enters if nothing is forgotten.
     stop : (n_locations,) int64
         One past the last.
+    left, resumed : NestedCuts
+        Of points whose calls execute something else before their event: cuts where the call begins, and where it has waited long enough.
     join_row, join_cut : (n_joins,) int64
         Rows of the JOINs, ascending within locations, and the segments that begin behind them.
     edges : PeriodEdges, optional
@@ -68,6 +99,8 @@ class Segments:
     first: NDArray[np.int64]
     begin: NDArray[np.int64]
     stop: NDArray[np.int64]
+    left: NestedCuts
+    resumed: NestedCuts
     join_row: NDArray[np.int64]
     join_cut: NDArray[np.int64]
     edges: PeriodEdges | None = None
@@ -76,9 +109,17 @@ class Segments:
         """Return the segments that begin at points of locations; -1 for point -1."""
         return pick(self.cuts.column("cut"), np.where(point < 0, -1, point - self.shift[location]))
 
-    def time_of(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> Times:
-        """Return until when the time before the cuts at points of locations is counted."""
-        time: Times = self.cuts.column("time")[point - self.shift[location]]
+    def left_at(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> tuple[NDArray[np.int64], Times]:
+        """Return the segments behind the begin of the calls of points, and until when the time before these cuts is counted."""
+        return self.left.replace(point, self.cut_of(point, location), self._time_of(point, location))
+
+    def resumed_at(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> tuple[NDArray[np.int64], Times]:
+        """Return the same where points have waited long enough; segment -1 for point -1."""
+        return self.resumed.replace(point, self.cut_of(point, location), self._time_of(point, location))
+
+    def _time_of(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> Times:
+        """Return until when the time before the cuts at points of locations is counted; of no meaning for point -1."""
+        time: Times = pick(self.cuts.column("time"), np.where(point < 0, -1, point - self.shift[location]))
         return time
 
 
@@ -131,23 +172,28 @@ class _Collector:
         """Segments of the locations that are finished."""
         return int(self.state[kernels.N_SEGMENTS])
 
-    def begin(self, first_mark: int, flush_stops: Times, edges: EdgeCollector | None) -> None:
-        """Begin with a location: where its marks stand, when its buffer flushes end, and what notes its periods."""
+    def begin(
+        self, first_mark: int, nested: NDArray[np.int64], since: Any, flush_stops: Times, edges: EdgeCollector | None
+    ) -> None:  # fmt: skip
+        """Begin with a location: its first mark, the bounds of its nested times, from when on its time counts, when its buffer flushes end, and what notes its periods."""
         self.edges, self.flush_stops = edges, flush_stops
         self.flush_paths, self.n_flushes = np.full(flush_stops.size, -1, np.int64), 0
         state = self.state
         state[kernels.N_LISTED] = state[kernels.N_FLUSHES] = state[kernels.IDLES] = 0
-        state[kernels.IN], state[kernels.N_MARKS] = -1, first_mark
-        self.last[0] = 0
+        state[[kernels.IN, kernels.AROUND, kernels.STUB]] = -1
+        state[kernels.N_MARKS], state[[kernels.N_NESTED, kernels.NESTED_STOP]] = first_mark, nested
+        self.last[0] = since
 
     def grow(self) -> None:
         """Make room for more entries, segments or edges."""
         if self.edges is not None:
             self.edges.grow()
-        if self.state[kernels.N_ENTRIES] + 2 * self.limit > self.segments.path.size:
+        n_cuts = int(self.state[kernels.ROOM])
+        self.state[kernels.ROOM] = 0
+        while self.state[kernels.N_ENTRIES] + (2 + n_cuts) * self.limit > self.segments.path.size:
             self.segments = with_room(self.segments)
-        end, path, value = self.segments
-        if self.state[kernels.N_SEGMENTS] + 4 > end.size:
+        while self.state[kernels.N_SEGMENTS] + 4 + n_cuts > self.segments.end.size:
+            end, path, value = self.segments
             self.segments = kernels.Maps(_doubled(end), path, value)
 
     def finish(self, forgets: bool, until: Any) -> None:
@@ -202,8 +248,7 @@ def segments(
     """
     tree = facts.call_paths.whole
     n_locations = facts.n_locations
-    met = tree.met.astype(np.int64)
-    parent = pick(met, tree.parent.astype(np.int64))[tree.creation] if len(tree) else met
+    tree_of = _CallTree.of(facts, quirks)
     times, dtype = clock(facts, quirks), time_type(quirks)
     fills = not quirks.forgets_workers
     mine = np.sort(members[facts.locations.is_cpu[members]])
@@ -214,6 +259,12 @@ def segments(
     collector = _Collector(dtype, len(tree), limit, n_joins)
     marks, of_point = _marks(facts, quirks, scans, mine, is_worker, points, index, threads)
     mark_start = np.searchsorted(marks.row, facts.first_rows[mine])
+    nested, nested_point, is_resume = _nested(facts, quirks, mine, points, index, threads)
+    nested_at = np.stack([np.searchsorted(points.location[nested_point], mine, side) for side in ("left", "right")], 1)
+    # a thread that a process forks or creates is not there from the start of the run on
+    late = is_worker & (not quirks.counts_unexecuted)
+    first_times = times(np.array([scans[i].first_time for i in mine.tolist()], np.int64))
+    since = np.where(late, first_times, 0)
     flush_stops = flush_stops_of(facts.store, mine)
     first, begin, stop = (np.full(n_locations, -1, np.int64) for _ in range(3))
     last = np.zeros(mine.size, dtype)
@@ -225,8 +276,11 @@ def segments(
             forgets = bool(is_worker[k]) and quirks.forgets_workers
             if first[i] < 0:
                 first[i] = collector.n_segments
-                collector.begin(int(mark_start[k]), times(flush_stops[k]), EdgeCollector.of(facts, quirks, scans[i]))
-            _collect(facts, events, at, time, collector, met, parent, forgets, fills and not bool(is_worker[k]), marks)
+                edges_of = EdgeCollector.of(facts, quirks, scans[i])
+                collector.begin(int(mark_start[k]), nested_at[k], since[k], times(flush_stops[k]), edges_of)
+            _collect(
+                facts, events, at, time, collector, tree_of, forgets, fills and not bool(is_worker[k]), marks, nested
+            )
             if events.is_end:
                 collector.finish(forgets, last_times[k] if fills and scans[i].n else None)
                 stop[i], last[k] = collector.n_segments, collector.last[0]
@@ -252,10 +306,99 @@ def segments(
     # the room itself is given back
     entries = Columns(n_entries, {"call_path": path[:n_entries].copy(), "time": value[:n_entries].copy()})
     ends, cuts = Columns(n, {"end": end[:n].copy()}), Columns(cut.size, {"cut": cut, "time": cut_time})
+    left, resumed = (_found(nested, nested_point, of) for of in (~is_resume, is_resume))
     return Segments(
-        keep(ends, spill), keep(entries, spill), keep(cuts, spill), shift, first, begin, stop, collector.joins.row[:n_found],
+        keep(ends, spill), keep(entries, spill), keep(cuts, spill), shift, first, begin, stop, left, resumed, collector.joins.row[:n_found],
         collector.joins.cut[:n_found], None if facts.call_paths.divider is None else join_edges(edges, dtype, spill),
     )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _CallTree:
+    """Call paths by the order in which they are met.
+
+    Attributes
+    ----------
+    met : (n_call_paths,) int64
+        Number of each call path of the tree in this order.
+    parent : (n_call_paths,) int64
+        As for `kernels.collect_segments`.
+    tasks : TaskPaths
+    action : (256,) uint8
+        What kinds of events do to the time of call paths.
+    """
+
+    met: NDArray[np.int64]
+    parent: NDArray[np.int64]
+    tasks: kernels.TaskPaths
+    action: NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, facts: Facts, quirks: Quirks) -> _CallTree:
+        """Return that of a trace."""
+        tree, regions = facts.call_paths.whole, facts.regions
+        met, above = tree.met.astype(np.int64), tree.parent.astype(np.int64)
+        nothing = np.zeros(0, np.int64)
+        parent = pick(met, above)
+        is_of_task = np.zeros(len(tree), bool)
+        no_tasks = kernels.TaskPaths(is_of_task, nothing, len(regions), nothing, nothing)
+        if quirks.counts_unexecuted:
+            return cls(met, parent[tree.creation], no_tasks, ACTION_WITHOUT_TASKS)
+        # nothing is executed on the artificial call paths themselves
+        region_above = pick(tree.region.astype(np.int64), above)
+        parent = np.where(region_above == regions.threads, -1, parent)
+        heads = np.flatnonzero(tree.region == regions.tasks)
+        if not heads.size:
+            return cls(met, parent[tree.creation], no_tasks, ACTION)
+        parent = np.where(region_above == regions.tasks, kernels.OUTERMOST_OF_TASK, parent)
+        for head in heads.tolist():
+            is_of_task[head : tree.end[head]] = True
+        key = ((pick(met, above) + 1) * len(regions) + tree.region).astype(np.int64)
+        order = np.argsort(key, kind="stable")
+        tasks = kernels.TaskPaths(
+            is_of_task[tree.creation], tree.region.astype(np.int64)[tree.creation], len(regions), key[order], met[order]
+        )
+        return cls(met, parent[tree.creation], tasks, ACTION)
+
+
+def _nested(
+    facts: Facts, quirks: Quirks, mine: NDArray[np.int64], points: CompoundTable, index: PointIndex, threads: ThreadPoints
+) -> tuple[kernels.Nested, NDArray[np.int64], NDArray[np.bool_]]:  # fmt: skip
+    """Find the times inside of the calls of points where a cut is made if the calls execute something else.
+
+    Returns
+    -------
+    nested : Nested
+        By location, ascending.
+    point : (n,) int64
+        The point of each.
+    is_resume : (n,) bool
+        Whether it is the time when the point has waited long enough, and not the begin of its call.
+    """
+    dtype, nothing = time_type(quirks), np.zeros(0, np.int64)
+    if quirks.cuts_behind_nested:
+        return kernels.Nested(nothing, nothing.astype(dtype), nothing, nothing.astype(dtype)), nothing, nothing > 0
+    of = index.points_of(mine)
+    # a thread begins in a parallel region, and one that is created begins, with its point
+    of = of[~np.isin(points.kind[of], (FORK, CREATED, END))]
+    begin = clock(facts, quirks)(points.begin_time[of])
+    waits = np.flatnonzero(points.wait[of] > 0)
+    resumes = begin[waits] + points.wait[of[waits]]
+    with_tasks = lookup(threads.with_tasks.column("exit"), points.event[of[waits]])
+    resumes = np.where(with_tasks >= 0, pick(threads.with_tasks.column("latest"), with_tasks), resumes)
+    point, time = np.concatenate([of, of[waits]]), np.concatenate([begin, resumes])
+    is_resume = np.arange(point.size) >= of.size
+    order = np.lexsort((time, points.location[point]))
+    point, time, is_resume = point[order], time[order], is_resume[order]
+    cut, at = np.full(point.size, -1, np.int64), np.zeros(point.size, dtype)
+    return kernels.Nested(points.event[point], time, cut, at), point, is_resume
+
+
+def _found(nested: kernels.Nested, point: NDArray[np.int64], of: NDArray[np.bool_]) -> NestedCuts:
+    """Return the cuts that were made at some of the times."""
+    made = np.flatnonzero((nested.cut >= 0) & of)
+    made = made[np.argsort(point[made], kind="stable")]
+    return NestedCuts(point[made], nested.cut[made], nested.at[made])
 
 
 def _marks(
@@ -309,8 +452,8 @@ def _marks(
 
 
 def _collect(
-    facts: Facts, events: WalkedEvents, at: int, time: Times, c: _Collector, met: NDArray[np.int64], parent: NDArray[np.int64],
-    forgets: bool, fills: bool, marks: kernels.Marks,
+    facts: Facts, events: WalkedEvents, at: int, time: Times, c: _Collector, tree_of: _CallTree, forgets: bool, fills: bool,
+    marks: kernels.Marks, nested: kernels.Nested,
 ) -> None:  # fmt: skip
     """Go through the events of one location, which is number `at` of those that have them; `time` is that of all these events."""
     here = slice(*events.bounds[at : at + 2].tolist())
@@ -323,13 +466,13 @@ def _collect(
         flushed: NDArray[Any] = facts.regions.of_entry[region[flushes]]
         n = len(facts.regions)
         below = lookup((tree.parent.astype(np.int64) + 1) * n + tree.region, (around + 1) * n + flushed)
-        c.flush_paths[c.n_flushes : c.n_flushes + flushes.size] = pick(met, below)
+        c.flush_paths[c.n_flushes : c.n_flushes + flushes.size] = pick(tree_of.met, below)
         c.n_flushes += flushes.size
-    start, row, number = 0, int(events.row[at]), met[tree.numbers[location]]
+    start, row, number = 0, int(events.row[at]), tree_of.met[tree.numbers[location]]
     while True:
         given = (
-            time[here], kind, region, node, start, row, ACTION, number, parent, forgets, fills, c.flush_stops, c.flush_paths, marks,
-            c.joins, c.state, c.last, c.open_map, c.segments,
+            time[here], kind, region, node, start, row, tree_of.action, number, tree_of.parent, tree_of.tasks, forgets, fills,
+            c.flush_stops, c.flush_paths, marks, nested, c.joins, c.state, c.last, c.open_map, c.segments,
         )  # fmt: skip
         start = int(kernels.collect_segments(*given)) if c.edges is None else c.edges.collect(*given)
         if start == node.size:

@@ -410,11 +410,11 @@ def find_critical_path(facts: Facts, quirks: Quirks, points: CompoundTable, pair
     goes_on[forks] = find_points(points, points.set[forks])
     if not quirks.splits_path:
         stops[forks] = (goes_on[forks] >= 0) & (goes_on[forks] != forks)
-    # a thread is in a parallel region from the FORK on; one that is created exists as soon as that begins
+    # a thread is in a parallel region from the FORK on; the launch of one that is created is the matter of who creates it
     time = clock(facts, quirks)(points.begin_time) - np.where(kind == FORK, points.total, 0)
     resumes = time + np.where(waits_for_others, points.total, 0)
     resumes = np.where(goes_on >= 0, np.minimum(resumes, pick(time, np.maximum(goes_on, -1))), resumes)
-    resumes[forks] = pick(time, goes_on[forks])
+    resumes[forks] = np.where(kind[forks] == CREATED, time[forks], pick(time, goes_on[forks]))
     team_start = np.concatenate([[0], np.cumsum(np.bincount(team, minlength=n))]).astype(np.int64)
     at = np.maximum.accumulate(np.where(stops, np.arange(n), -1)) if n else np.zeros(0, np.int64)
     before = np.append(-1, at[:-1])

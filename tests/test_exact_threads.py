@@ -1,0 +1,335 @@
+"""Root causes of threads that a program creates, and of tasks in barriers: nothing is charged that is not executed, and all that is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from otf2_writer import Archive
+from random_threads import BARRIER, CREATE, JOIN, PARALLEL, TASK, RandomThreads
+from test_exact import check_laws, same
+from test_periods import analyze, assert_same
+
+import tracecols
+from tracecols.enhance.model import enhance
+from tracecols.kernels import segments
+from tracecols.patterns.engine import analyze_model
+from tracecols.testing import Program, severities
+
+
+def ticks(cube, name):
+    """Return the cells of a property, in ticks by call path and location."""
+    if name not in cube.cells:
+        return {}
+    of, paths = cube.cells[name], cube.call_paths.path
+    rows = zip(of.call_path.tolist(), of.location.tolist(), of.value.tolist(), strict=True)
+    return {(paths[path], location): value for path, location, value in rows}
+
+
+def opened(archive, folder):
+    return tracecols.open(tracecols.convert(archive.write(), folder / "x.trace", jobs=1), jobs=1)
+
+
+# -- threads that are created ---------------------------------------------------------------------------------------------
+
+
+def pthreads(folder, n=2):
+    """Return an archive with a process of threads, its locations and their contingent."""
+    archive = Archive(folder / "s" / "traces.otf2", length=2000)
+    process = archive.process("p")
+    threads = [archive.location(f"t{i}", process, number=i) for i in range(n)]
+    archive.group("comm_locations", threads, "pthread")
+    for name, role in ((CREATE, "thread_create"), (JOIN, "thread_wait")):
+        archive.region(name, role, "pthread")
+    return archive, threads, archive.comm("", range(n), paradigm="pthread")
+
+
+def test_created_threads__their_launch_is_charged_to_the_call_that_creates_them(tmp_path):
+    archive, (main, thread), pool = pthreads(tmp_path)
+    main.enter(0, "main").enter(10, CREATE).record(11, "ThreadCreate", team=pool, sequence=1).leave(12, CREATE)
+    # the thread begins 13 ticks after the call, and enters its first region 5 ticks later
+    thread.record(25, "ThreadBegin", team=pool, sequence=1).call(30, 60, "f").call(60, 100, "g")
+    thread.record(100, "ThreadEnd", team=pool, sequence=1)
+    main.enter(12, JOIN).record(101, "ThreadWait", team=pool, sequence=1).leave(101, JOIN).leave(110, "main")
+    trace = opened(archive, tmp_path)
+    cube, path = trace.analyze(), trace.critical_path()
+    check_laws(trace.model, cube)
+    assert trace.model.created_threads.enter_time.tolist() == [30]
+    create = f"main/{CREATE}"
+    assert ticks(cube, "critical_path") == {
+        ("main", 0): 10 + 9, (create, 0): 20, ("f", 1): 30, ("g", 1): 40, (f"main/{JOIN}", 0): 1,
+    }  # fmt: skip
+    assert path[["location", "begin_time", "end_time"]].to_numpy().tolist() == [[0, 0, 30], [1, 30, 100], [0, 100, 110]]
+    # of the 88 ticks from 12 to 100, 18 go by until the thread runs: 20 since its creation began, of which the creator has spent 2 there
+    assert ticks(cube, "delay_join") == {(create, 1): 18, ("f", 1): 30, ("g", 1): 40}
+    activities = ticks(cube, "critical_path_activities")
+    assert activities == {("main", 0): 19, (create, 0): 2, ("f", 1): 30, ("g", 1): 40, (f"main/{JOIN}", 0): 1}
+    assert ticks(cube, "non_critical_path_activities") == {}
+
+
+def test_created_threads__do_nothing_before_they_begin(tmp_path):
+    """The time from the start of the run counted for THREADS, where nothing is executed."""
+    archive, (main, thread), pool = pthreads(tmp_path)
+    main.record(0, "ProgramBegin", program="PROGRAM").enter(0, "main").call(0, 1000, "serial").enter(1000, CREATE)
+    main.record(1000, "ThreadCreate", team=pool, sequence=1).leave(1001, CREATE).enter(1001, JOIN)
+    thread.record(1001, "ThreadBegin", team=pool, sequence=1).call(1001, 1031, "f").call(1031, 1101, "g")
+    thread.record(1101, "ThreadEnd", team=pool, sequence=1)
+    main.record(1101, "ThreadWait", team=pool, sequence=1).leave(1101, JOIN).leave(1101, "main")
+    main.record(1101, "ProgramEnd", exit_status=0)
+    trace = opened(archive, tmp_path)
+    cube = trace.analyze()
+    check_laws(trace.model, cube)
+    done = {("PROGRAM/main/serial", 0): 1000, (f"PROGRAM/main/{CREATE}", 0): 1}
+    threads = {("PROGRAM/THREADS/f", 1): 30, ("PROGRAM/THREADS/g", 1): 70}
+    assert ticks(cube, "critical_path") == ticks(cube, "critical_path_activities") == done | threads
+    assert ticks(cube, "delay_join") == threads
+    assert ticks(cube, "non_critical_path_activities") == {}
+
+
+@pytest.mark.parametrize("program", [False, True])
+def test_created_threads__time_between_threads_of_a_location_and_between_regions_is_not_executed(tmp_path, program):
+    archive, (main, thread), pool = pthreads(tmp_path)
+    if program:
+        main.record(0, "ProgramBegin", program="PROGRAM")
+    main.enter(0, "main")
+    for k in (0, 1):
+        t = 100 * k
+        main.enter(t, CREATE).record(t + 1, "ThreadCreate", team=pool, sequence=k + 1).leave(t + 2, CREATE)
+        thread.record(t + 2, "ThreadBegin", team=pool, sequence=k + 1)
+        # nothing is known of 6 ticks between the regions, and of 3 before the end
+        thread.call(t + 2, t + 20, "f").call(t + 26, t + 47, "g").record(t + 50, "ThreadEnd", team=pool, sequence=k + 1)
+        main.enter(t + 2, JOIN).record(t + 50, "ThreadWait", team=pool, sequence=k + 1).leave(t + 50, JOIN)
+    main.leave(160, "main")
+    if program:
+        main.record(160, "ProgramEnd", exit_status=0)
+    trace = opened(archive, tmp_path)
+    cube = trace.analyze()
+    check_laws(trace.model, cube)
+    top, above = ("PROGRAM/main", "PROGRAM/THREADS/") if program else ("main", "")
+    create = f"{top}/{CREATE}"
+    f, g = (f"{above}f", 1), (f"{above}g", 1)
+    # the path needs a place for that time: the call that created the thread
+    assert ticks(cube, "critical_path") == {(top, 0): 60, (create, 0): 4, (create, 1): 18, f: 36, g: 42}
+    assert ticks(cube, "critical_path_activities") == {(top, 0): 60, (create, 0): 4, f: 36, g: 42}
+    assert ticks(cube, "non_critical_path_activities") == {}
+
+
+def test_created_threads__that_nobody_is_known_to_have_created_begin_with_their_first_event(tmp_path):
+    archive, (main, thread), _ = pthreads(tmp_path)
+    main.call(0, 50, "main")
+    thread.call(40, 60, "f").call(70, 100, "g")
+    trace = opened(archive, tmp_path)
+    cube = trace.analyze()
+    check_laws(trace.model, cube)
+    activities = ticks(cube, "critical_path_activities"), ticks(cube, "non_critical_path_activities")
+    assert {k for of in activities for k in of} <= {("main", 0), ("f", 1), ("g", 1)}
+    assert sum(of.get(("f", 1), 0) for of in activities) == 20 and sum(of.get(("g", 1), 0) for of in activities) == 30
+
+
+# -- tasks in barriers ------------------------------------------------------------------------------------------------------
+
+
+def team_of_two(folder, last):
+    """Return an archive, two threads in a parallel region and a function that executes a task; the region ends at `last`."""
+    archive = Archive(folder / "s" / "traces.otf2", length=2000)
+    threads, team = archive.openmp(2)
+    threads[0].enter(0, "main").fork(0, 2)
+    for thread in threads:
+        thread.team_begin(0, team).enter(0, PARALLEL)
+
+    def execute(i, begin, end, enters=None):
+        of, task = threads[i], {"team": team, "creator": i, "generation": 1}
+        of.record(begin, "ThreadTaskSwitch", **task).call(begin if enters is None else enters, end, TASK)
+        of.record(end, "ThreadTaskComplete", **task).record(end, "ThreadTaskSwitch", **{**task, "generation": 0})
+
+    def finish():
+        for thread in threads:
+            thread.leave(last, PARALLEL).team_end(last, team)
+        threads[0].join(last).leave(last + 9, "main")
+        return archive
+
+    return threads, execute, finish
+
+
+IMPLICIT = "!$omp implicit barrier @a.c:9"
+REGION = f"main/{PARALLEL}"
+
+
+def test_tasks__of_the_thread_that_waited_for_others_are_not_on_the_path_before_it(tmp_path):
+    (master, worker), execute, finish = team_of_two(tmp_path, 151)
+    master.enter(10, BARRIER)
+    execute(0, 40, 60)
+    worker.call(5, 100, "work").enter(100, BARRIER)
+    for thread in (master, worker):
+        thread.leave(102, BARRIER)
+    master.call(102, 150, "rest").enter(150, IMPLICIT).leave(151, IMPLICIT)
+    worker.enter(110, IMPLICIT).leave(151, IMPLICIT)
+    trace = opened(finish(), tmp_path)
+    cube = trace.analyze()
+    check_laws(trace.model, cube)
+    assert ticks(cube, "critical_path") == {
+        (REGION, 1): 5, (f"{REGION}/work", 1): 95, (f"{REGION}/{BARRIER}", 0): 2, (f"{REGION}/rest", 0): 48,
+        (f"{REGION}/{IMPLICIT}", 0): 1, ("main", 0): 9,
+    }  # fmt: skip
+
+
+def test_tasks__of_the_last_thread_belong_behind_its_enter(tmp_path):
+    """The stretch that ends with it was divided among what it does after: 95 became 72."""
+    (master, worker), execute, finish = team_of_two(tmp_path, 151)
+    master.enter(10, BARRIER)
+    execute(0, 40, 60)
+    worker.call(5, 100, "work").enter(100, BARRIER)
+    execute(1, 101, 131)
+    for thread in (master, worker):
+        thread.leave(132, BARRIER)
+    master.call(132, 150, "rest").enter(150, IMPLICIT).leave(151, IMPLICIT)
+    worker.enter(140, IMPLICIT).leave(151, IMPLICIT)
+    trace = opened(finish(), tmp_path)
+    cube = trace.analyze()
+    check_laws(trace.model, cube)
+    assert ticks(cube, "critical_path") == {
+        (REGION, 1): 5, (f"{REGION}/work", 1): 95, (f"{REGION}/{BARRIER}", 0): 32, (f"{REGION}/rest", 0): 18,
+        (f"{REGION}/{IMPLICIT}", 0): 1, ("main", 0): 9,
+    }  # fmt: skip
+    # the master waits from 10 to 100, but for its task; what the worker executes later delays nobody at this barrier
+    delays = ticks(cube, "delay_ompbarrier")
+    assert {path for path, location in delays if location == 1} == {f"{REGION}/work"} and delays[
+        f"{REGION}/work", 1
+    ] == 70
+
+
+def test_tasks__that_begin_before_and_end_after_the_last_thread_comes_are_on_the_path_from_then_on(tmp_path):
+    (master, worker), execute, finish = team_of_two(tmp_path, 140)
+    master.enter(10, BARRIER)
+    execute(0, 90, 130)
+    worker.call(0, 100, "work").enter(100, BARRIER)
+    for thread in (master, worker):
+        thread.leave(131, BARRIER)
+    master.enter(139, IMPLICIT).leave(140, IMPLICIT)
+    worker.enter(135, IMPLICIT).leave(140, IMPLICIT)
+    trace = opened(finish(), tmp_path)
+    cube = trace.analyze()
+    check_laws(trace.model, cube)
+    assert ticks(cube, "critical_path") == {
+        (f"{REGION}/work", 1): 100, (f"TASKS/{TASK}", 0): 30, (f"{REGION}/{BARRIER}", 0): 1, (REGION, 0): 8,
+        (f"{REGION}/{IMPLICIT}", 0): 1, ("main", 0): 9,
+    }  # fmt: skip
+
+
+def test_tasks__time_in_a_barrier_before_and_between_them_counts_for_the_barrier(tmp_path):
+    """It counted for TASKS, where nothing is executed."""
+    (master, worker), execute, finish = team_of_two(tmp_path, 160)
+    worker.enter(10, IMPLICIT).leave(160, IMPLICIT)
+    master.enter(100, IMPLICIT)
+    # 5 ticks from the switch to the first region count where the task is scheduled
+    execute(0, 130, 150, enters=135)
+    master.leave(160, IMPLICIT)
+    trace = opened(finish(), tmp_path)
+    cube = trace.analyze()
+    check_laws(trace.model, cube)
+    path = {
+        (REGION, 0): 100, (f"{REGION}/{IMPLICIT}", 0): 40, (f"{REGION}/{IMPLICIT}/{TASK}", 0): 5, (f"TASKS/{TASK}", 0): 15,
+        ("main", 0): 9,
+    }  # fmt: skip
+    assert ticks(cube, "critical_path") == path
+    activities = ticks(cube, "critical_path_activities")
+    assert {key: value for key, value in activities.items() if key[1] == 0} == path
+
+
+def test_tasks__that_enter_no_region_are_no_activities(tmp_path):
+    """The profile does not have their time either."""
+    (master, worker), _, finish = team_of_two(tmp_path, 160)
+    worker.enter(10, IMPLICIT).leave(160, IMPLICIT)
+    master.enter(100, IMPLICIT)
+    task = {"team": 0, "creator": 0, "generation": 1}
+    master.record(130, "ThreadTaskSwitch", **task).record(150, "ThreadTaskComplete", **task)
+    master.record(150, "ThreadTaskSwitch", **{**task, "generation": 0}).leave(160, IMPLICIT)
+    trace = opened(finish(), tmp_path)
+    cube = trace.analyze()
+    check_laws(trace.model, cube)
+    activities = {key: value for key, value in ticks(cube, "critical_path_activities").items() if key[1] == 0}
+    assert activities == {(REGION, 0): 100, (f"{REGION}/{IMPLICIT}", 0): 40, ("main", 0): 9}
+    # the path needs a place for the 20 ticks, which is that of the call it begins or ends in
+    path = ticks(cube, "critical_path")
+    assert sum(path.values()) == 169
+
+
+def test_collectives__what_is_executed_inside_of_them_belongs_behind_their_begin():
+    """A reduction operation of the program, called by the rank that comes last: its time was divided into the stretch before."""
+    program = Program(processes=2)
+    first, last = program.masters
+    for rank in program.masters:
+        rank.enter(0, "main").enter(0, "MPI_Init").leave(1)
+    first.enter(2, "MPI_Allreduce").begin_collective(2)
+    last.enter(1, "work").leave(10).enter(10, "MPI_Allreduce").begin_collective(10).enter(12, "op").leave(20)
+    for rank in program.masters:
+        rank.end_collective(22, "allreduce", sent=8, received=8).leave(22)
+    first.enter(22, "rest").leave(30).enter(30, "MPI_Finalize").leave(31).leave(31)
+    last.enter(23, "MPI_Finalize").leave(31).leave(31)
+    with program.trace() as trace:
+        cube = trace.analyze()
+        check_laws(trace.model, cube)
+    assert severities(cube, "critical_path") == {
+        ("main/MPI_Init", 1): 1, ("main/work", 1): 9, ("main/MPI_Allreduce", 0): 12, ("main/rest", 0): 8,
+        ("main/MPI_Finalize", 0): 1,
+    }  # fmt: skip
+
+
+# -- random programs ----------------------------------------------------------------------------------------------------------
+
+
+def check_random(program, folder, monkeypatch):
+    """Check the critical path of a random program, what must hold, and that neither depends on how events are read."""
+    trace = tracecols.open(tracecols.convert(program.path, folder / "x.trace", jobs=1), jobs=1)
+    cube, path = trace.analyze(), trace.critical_path()
+    check_laws(trace.model, cube)
+    stretches = path[["location", "begin_time", "end_time"]].to_numpy().tolist()
+    assert ticks(cube, "critical_path") == program.expected_path(stretches)
+    with monkeypatch.context() as patch:
+        for module, constant, value in (
+            ("enhance.partitions", "PARTITION_ROWS", 1), ("enhance.spill", "BUDGET", 0), ("enhance.scan", "BATCH", 7),
+            ("enhance.instances", "WALKED", 7),
+        ):  # fmt: skip
+            patch.setattr(f"tracecols.{module}.{constant}", value)
+        same(cube, analyze_model(enhance(trace.store, 1)))
+
+
+@pytest.mark.parametrize("creates", [True, False], ids=["created", "tasks"])
+@pytest.mark.parametrize("seed", range(3))
+def test_random__the_critical_path_is_what_is_executed_on_it(seed, creates, tmp_path, monkeypatch):
+    check_random(RandomThreads(seed, tmp_path / "traces.otf2", creates), tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("creates", [True, False], ids=["created", "tasks"])
+def test_random__bins_have_what_is_executed_in_them_on_the_critical_path(creates, tmp_path):
+    for seed in (10, 15):
+        program = RandomThreads(seed, tmp_path / f"{seed}" / "traces.otf2", creates)
+        trace = tracecols.open(tracecols.convert(program.path, tmp_path / f"{seed}.trace", jobs=1), jobs=1)
+        stretches = trace.critical_path()[["location", "begin_time", "end_time"]].to_numpy().tolist()
+        plain = trace.analyze()
+        assert_same(plain, analyze(trace.store, "exact", phases="f"))
+        cube = analyze(trace.store, "exact", bins=9)
+        assert_same(plain, cube)
+        of, paths = cube.period_cells["critical_path"], cube.call_paths.path
+        for k, (begin, end) in enumerate(zip(cube.periods.begin_time, cube.periods.end_time, strict=True)):
+            rows = zip(of.call_path.tolist(), of.location.tolist(), of.value.tolist(), of.period.tolist(), strict=True)
+            found = {(paths[path], location): value for path, location, value, period in rows if period == k}
+            assert found == program.expected_path(stretches, int(begin), int(end))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("creates", [True, False], ids=["created", "tasks"])
+@pytest.mark.parametrize("first", range(100, 180, 20))
+def test_random__campaign(first, creates, tmp_path, monkeypatch):
+    for seed in range(first, first + 20):
+        check_random(
+            RandomThreads(seed, tmp_path / f"{seed}" / "traces.otf2", creates), tmp_path / f"{seed}", monkeypatch
+        )
+
+
+def test_collect_segments__makes_nested_cuts_the_same_as_plain_python(tmp_path, monkeypatch):
+    program = RandomThreads(7, tmp_path / "traces.otf2", creates=False)
+    store = tracecols.convert(program.path, tmp_path / "x.trace", jobs=1)
+    compiled = tracecols.open(store, jobs=1).analyze()
+    monkeypatch.setattr(segments, "collect_segments", segments.collect_segments.py_func)
+    with np.errstate(over="ignore"):
+        same(compiled, tracecols.open(store, jobs=1).analyze())
