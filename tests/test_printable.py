@@ -69,7 +69,10 @@ def work(tmp_path_factory):
 
 def test_printable__shows_what_would_control_a_display():
     assert printable("a\x1b[2J\x7f\x9b\u202e\ud800") == r"a\u001b[2J\u007f\u009b\u202e\ud800"
-    assert printable("tab\t, line\n, ünïcödé, 日本語, \u0646\u200c\u0647") == "tab\t, line\n, ünïcödé, 日本語, \u0646\u200c\u0647"
+    assert (
+        printable("tab\t, line\n, ünïcödé, 日本語, \u0646\u200c\u0647")
+        == "tab\t, line\n, ünïcödé, 日本語, \u0646\u200c\u0647"
+    )
     assert one_line("two\nlines\tapart\x00") == r"two\nlines\tapart\u0000"
     assert escaped("<b>\x1b") == r"&lt;b&gt;\u001b"
     hidden = {chr(c) for c in range(0x110000) if is_hidden(chr(c)) and unicodedata.category(chr(c)) not in ("Cf",)}
