@@ -11,7 +11,7 @@ from typing import TextIO
 import click
 
 from tracecols.cli.output import echo
-from tracecols.errors import ForeignCubeWarning, KernelCacheWarning, TracecolsError
+from tracecols.errors import ForeignCubeWarning, KernelCacheWarning, OpenClusterWarning, TracecolsError
 from tracecols.printable import printable
 from tracecols.version import __version__
 
@@ -90,7 +90,7 @@ class LazyGroup(click.Group):
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        if issubclass(category, ForeignCubeWarning | KernelCacheWarning):
+        if issubclass(category, ForeignCubeWarning | KernelCacheWarning | OpenClusterWarning):
             echo(f"note: {message}", err=True)
         else:
             echo(warnings.formatwarning(message, category, filename, lineno, line), err=True, nl=False)
