@@ -115,9 +115,11 @@ def test_screen__colours_are_its_own(work):
     assert out.getvalue() == "\x1b[31mclear\\u001b[2Jscreen [bold]\x1b[0m\n"
 
 
-def test_reprs__of_axes_show_names(work):
+def test_reprs__show_names(work):
     cube = tracecols.SeverityCube.load(work / "x.severity")
-    assert [c for c in repr(cube.call_paths) + repr(cube.system) if is_hidden(c)] == []
+    diagnosis = cube.diagnosis(with_startup=True)
+    shown = [repr(x) for x in (cube, cube.call_paths, cube.system, diagnosis, *diagnosis.findings)]
+    assert diagnosis.findings and [c for c in "".join(shown) + str(diagnosis) if is_hidden(c)] == []
 
 
 def test_sources__print_in_one_place():
