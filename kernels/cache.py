@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import stat
+import tempfile
+import warnings
 from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
 from typing import Any
 
+from numba.core import config
 from numba.core.caching import FunctionCache
+
+from tracecols.errors import KernelCacheWarning
+
+_lock = Lock()
 
 
 class KernelCache(FunctionCache):  # type: ignore[misc]
@@ -23,7 +34,7 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
 
 
 def enable_caching(dispatcher: Any, function: Callable[..., Any]) -> None:
-    """Let a dispatcher keep machine code on disk.
+    """Let a dispatcher keep machine code on disk: where numba does, or else in a private folder among temporary files.
 
     Parameters
     ----------
@@ -31,7 +42,92 @@ def enable_caching(dispatcher: Any, function: Callable[..., Any]) -> None:
     function : callable
         What it compiles.
     """
-    if hasattr(FunctionCache, "_load_overload"):
-        dispatcher._cache = KernelCache(function)
-    else:
-        dispatcher.enable_caching()
+
+    def enable() -> None:
+        if hasattr(FunctionCache, "_load_overload"):
+            dispatcher._cache = KernelCache(function)
+        else:
+            dispatcher.enable_caching()
+
+    try:
+        enable()
+        return
+    except RuntimeError:
+        # neither the package nor the home directory can be written
+        pass
+    with _lock:
+        folder = _private_folder()
+        if folder is None:
+            return
+        before, config.CACHE_DIR = config.CACHE_DIR, str(folder)
+        try:
+            enable()
+        finally:
+            config.CACHE_DIR = before
+
+
+_found: list[Path | None] = []
+"""The private folder, once it was looked for."""
+
+
+def _private_folder() -> Path | None:
+    """Return the folder of this user among temporary files; None if there can be none. A warning says so when it is made."""
+    if not _found:
+        try:
+            parent = Path(tempfile.gettempdir())
+        except OSError:
+            # no folder for temporary files: its place is in the message
+            parent = Path("/tmp")
+        _found.append(_find_private_folder(parent))
+    return _found[0]
+
+
+def _user() -> int:
+    """Return the number of the user; 0 where users have none, and each has temporary files of their own."""
+    return os.getuid() if hasattr(os, "getuid") else 0
+
+
+def _find_private_folder(parent: Path) -> Path | None:
+    """Find or make a folder that nobody else can write to: what is read from it is executed.
+
+    Parameters
+    ----------
+    parent : Path
+        Folder of temporary files.
+    """
+    path = parent / f"tracecols-kernels-{_user()}"
+    why = "neither the folder of tracecols nor one in the home directory can be written"
+    hint = "set NUMBA_CACHE_DIR to a folder of your own to keep them there"
+    try:
+        os.mkdir(path, 0o700)
+        warnings.warn(f"compiled kernels are kept in {path}, since {why}\n  {hint}", KernelCacheWarning, stacklevel=2)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        warnings.warn(
+            f"kernels are compiled at every start, since {why}, nor {path}: {error.strerror}\n  {hint}",
+            KernelCacheWarning, stacklevel=2,
+        )  # fmt: skip
+        return None
+    if _is_private(path) and _is_private(parent, is_shared=True):
+        return path
+    warnings.warn(
+        f"kernels are compiled at every start, since {why}, and others can write to {path}\n  {hint}",
+        KernelCacheWarning, stacklevel=2,
+    )  # fmt: skip
+    return None
+
+
+def _is_private(path: Path, *, is_shared: bool = False) -> bool:
+    """Return whether nobody but this user, or the administrator, can put something into a folder, or replace what is in a shared one.
+
+    Parameters
+    ----------
+    path : Path
+    is_shared : bool, optional
+        Others may put files there, but cannot rename those of this user: it is sticky.
+    """
+    found = path.stat() if is_shared else path.lstat()
+    owners = {0, _user()} if is_shared else {_user()}
+    closed = not found.st_mode & 0o022 or (is_shared and bool(found.st_mode & stat.S_ISVTX)) or os.name == "nt"
+    return stat.S_ISDIR(found.st_mode) and found.st_uid in owners and closed

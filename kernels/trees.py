@@ -108,3 +108,35 @@ def number_depth_first(parent, order, size, position, following, depth):
             following[up] += size[node]
             depth[node] = depth[up] + 1
         following[node] = position[node] + 1
+
+
+@kernel
+def cells_above(call_path, location, parent, latest, key):
+    """Find the cells of a call tree that have a value in or below them; O(n) in the number of those found.
+
+    Parameters
+    ----------
+    call_path, location : (n,) int32
+        Cells that have a value, ordered by location.
+    parent : (n_call_paths,) int32
+        -1 for roots.
+    latest : (n_call_paths,) int32
+        -1; the location with which each call path was found last.
+    key : (n_found,) int64
+        Filled with ``call_path << 32 | location`` as far as it goes: empty to count first.
+
+    Returns
+    -------
+    int
+        Number of cells found.
+    """
+    n = 0
+    for i in range(call_path.size):
+        at = np.int64(call_path[i])
+        while at >= 0 and latest[at] != location[i]:
+            latest[at] = location[i]
+            if n < key.size:
+                key[n] = at << 32 | location[i]
+            n += 1
+            at = np.int64(parent[at])
+    return n

@@ -176,6 +176,29 @@ def test_scan__depends_on_lower_ranks_only(archive, opened):
     assert (row.earlier_location, row.later_location, row.n_violations, row.largest) == (1, 2, 1, 290)
 
 
+@pytest.mark.parametrize("op", ["scan", "exscan"])
+@pytest.mark.parametrize("sent", [[0, 8, 8], [0, 0, 8], [8, 0, 8], [0, 0, 0]])
+def test_scan__begins_with_ranks_that_send_nothing(op, sent, archive, opened, corrected):
+    mpi = archive.mpi(3)
+    times_of_ranks = [(100, 110), (500, 510), (200, 530)]
+    for rank, (begin, end), n in zip(mpi.ranks, times_of_ranks, sent, strict=True):
+        rank.collective(begin, end, mpi.world, op, None, n, 8)
+    # nobody ends before a lower rank begins: nothing is violated, and nothing moves
+    trace = opened(archive)
+    assert not any(trace.correct().before.values())
+    assert times(corrected(trace).store) == times(trace.store)
+
+
+def test_scan__of_which_the_first_ranks_send_nothing_is_corrected(archive, opened, corrected):
+    mpi = archive.mpi(4)
+    times_of_ranks = [(900, 910), (100, 110), (500, 510), (200, 210)]
+    for rank, (begin, end), n in zip(mpi.ranks, times_of_ranks, [0, 8, 8, 8], strict=True):
+        rank.collective(begin, end, mpi.world, "scan", None, n, 8)
+    # rank 3 ends at 210, before rank 2 begins at 500; rank 1 does not depend on rank 0, which sends nothing
+    after = times(corrected(opened(archive)).store)
+    assert [after[rank][-1] for rank in range(4)] == [910, 110, 510, 500]
+
+
 def test_threads__fork_join_and_barriers_follow_a_master_that_moves(archive, opened, corrected):
     mpi = archive.mpi(2, 2)
     (a, b), (c, _) = mpi.threads

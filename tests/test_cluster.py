@@ -25,7 +25,7 @@ from benchmarks.generate import make, write
 from benchmarks.kill import content
 from benchmarks.workers import campaign, differences
 from tracecols import cluster as clusters
-from tracecols import errors
+from tracecols import errors, files
 from tracecols.cluster import SCRATCH, local_workers
 from tracecols.enhance import collectives, model, partitions
 from tracecols.enhance.partitions import divide
@@ -393,15 +393,172 @@ def test_scheduler_file__that_cannot_be_used(content, message, trace, tmp_path, 
     assert message in asked(trace, "--scheduler-file", path)
 
 
+@pytest.mark.parametrize("what", ["FIFO", "device", "large"])
+def test_scheduler_file__that_is_no_file_of_a_scheduler_is_neither_waited_for_nor_read(
+    what, trace, tmp_path, impatient, monkeypatch
+):
+    path = tmp_path / "x.json"
+    if what == "FIFO":
+        os.mkfifo(path)
+    elif what == "device":
+        path = Path("/dev/zero")
+    else:
+        monkeypatch.setattr(files, "MAX_BYTES", 1_000_000)
+        path.write_text(" " * 2_000_000)
+    message = {"FIFO": "named pipe", "device": "it is a device", "large": "it has more than 1,000,000 bytes"}[what]
+    begin = time.monotonic()
+    assert f"error: cannot read {path}: " in (found := asked(trace, "--scheduler-file", path)) and message in found
+    assert time.monotonic() - begin < 20
+
+
 @pytest.mark.slow
 def test_scheduler_file__is_waited_for(client, tmp_path):
     """A job starts the scheduler and what uses it at the same time."""
     path = tmp_path / "x.json"
     later = Timer(0.5, path.write_text, [f'{{"address": "{client.scheduler.address}"}}'])
     later.start()
-    with clusters.connected_to(None, path) as found:
+    with certificates(client.security), clusters.connected_to(None, path) as found:
         assert found.scheduler.address == client.scheduler.address
     later.join()
+
+
+# -- TLS, and who may speak to workers ---------------------------------------------------------------------------------
+
+
+def certificates(security):
+    """Let Dask's configuration name the certificates of a cluster."""
+    import dask
+
+    names = {"ca-file": "ca_file", "client.cert": "client_cert", "client.key": "client_key"}
+    return dask.config.set(
+        {f"distributed.comm.tls.{name}": getattr(security, f"tls_{of}", None) for name, of in names.items()}
+    )
+
+
+@pytest.fixture
+def protected(client):
+    """The shared workers, which only those reach that have their certificates."""
+    pytest.importorskip("cryptography")
+    assert client.scheduler.address.startswith("tls://")
+    return client
+
+
+def test_tls__without_certificates_is_refused(trace, impatient):
+    found = asked(trace, "--scheduler", "tls://127.0.0.1:1")
+    assert "error: tls://127.0.0.1:1 is spoken to by TLS" in found
+    assert "DASK_DISTRIBUTED__COMM__TLS__CA_FILE" in found
+
+
+def test_tls__with_certificates_that_cannot_be_read(trace, impatient, tmp_path):
+    import dask
+
+    names = ("ca-file", "client.cert", "client.key")
+    with dask.config.set({f"distributed.comm.tls.{name}": str(tmp_path / "none.pem") for name in names}):
+        found = asked(trace, "--scheduler", "tls://127.0.0.1:1")
+    assert "error: the certificates for tls://127.0.0.1:1 cannot be used: " in found
+
+
+@pytest.mark.slow
+def test_tls__with_the_certificates_of_the_configuration(protected, trace):
+    with certificates(protected.security), clusters.connected_to(protected.scheduler.address) as found:
+        assert found.submit(len, "abc").result() == 3
+
+
+@pytest.mark.slow
+def test_tls__with_certificates_of_another_authority(protected, trace, impatient):
+    from distributed import Security
+
+    with certificates(Security.temporary()):
+        found = asked(trace, "--scheduler", protected.scheduler.address)
+    assert "and this client do not agree by TLS: " in found
+
+
+@pytest.mark.slow
+def test_tls__of_a_scheduler_that_is_called_by_tcp(protected, trace, impatient):
+    address = protected.scheduler.address.replace("tls://", "tcp://")
+    assert "an address with certificates begins with tls://" in asked(trace, "--scheduler", address)
+
+
+@pytest.mark.slow
+def test_local_workers__let_nobody_else_in(protected):
+    """Whoever reaches a scheduler can let its workers execute anything."""
+    import distributed
+
+    address = protected.scheduler.address.replace("tls://", "tcp://")
+    with pytest.raises(OSError), distributed.Client(address, timeout="2s"):
+        pass
+    with pytest.raises((OSError, ValueError, TypeError)), distributed.Client(
+        protected.scheduler.address, timeout="2s", security=distributed.Security.temporary()
+    ):  # fmt: skip
+        pass
+
+
+def test_local_workers__warn_where_no_certificates_can_be_made(monkeypatch):
+    import distributed
+
+    def missing(**_):
+        raise ImportError("Using `Security.temporary` requires `cryptography`")
+
+    monkeypatch.setattr(distributed.Security, "temporary", missing)
+    with pytest.warns(errors.OpenClusterWarning, match=r"pip install 'tracecols\[dask\]'"):
+        assert clusters._own_security() is None
+
+
+# -- a scheduler that dies -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def mortal(tmp_path):
+    """A scheduler with a worker in processes of their own; its file, and the process."""
+    path = tmp_path / "x.json"
+    options = {
+        "stdout": subprocess.DEVNULL,
+        "stderr": subprocess.DEVNULL,
+        "env": {**os.environ, "PYTHONPATH": str(ROOT)},
+    }
+    main = "import sys; from distributed.cli import dask_{0}; sys.argv[0] = '{0}'; dask_{0}.main()"
+    local = ["--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0"]
+    command = [sys.executable, "-c", main.format("scheduler"), "--scheduler-file", path, "--port", "0", *local]
+    scheduler = subprocess.Popen([str(c) for c in command], **options)
+    command = [
+        sys.executable,
+        "-c",
+        main.format("worker"),
+        "--scheduler-file",
+        path,
+        "--no-nanny",
+        "--local-directory",
+        tmp_path,
+    ]
+    worker = subprocess.Popen([str(c) for c in command], **options)
+    yield path, scheduler
+    for process in (scheduler, worker):
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when", ["before it is asked", "while workers work"])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_scheduler__that_dies_is_told_without_a_traceback(how, when, mortal, tmp_path, capfd):
+    import dask
+
+    path, scheduler = mortal
+    # what a client waits for a scheduler to come back
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "10s"}),
+        pytest.raises(ClusterError, match="scheduler"),
+        clusters.connected_to(None, path) as client,
+    ):
+        client.wait_for_workers(1, timeout=60)
+        if when == "before it is asked":
+            scheduler.send_signal(how)
+            scheduler.wait()
+        with clusters.working_on(client, tmp_path, {}, 1) as cluster:
+            Timer(1, scheduler.send_signal, [how]).start()
+            list(cluster.map(time.sleep, [30] * 4))
+    said = capfd.readouterr()
+    assert "Traceback" not in said.out + said.err and "ERROR" not in said.err, said
 
 
 def test_scheduler__that_is_something_else(trace, impatient):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import sys
+import time
 import tracemalloc
 from fnmatch import translate
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from otf2_writer import Archive
 from small_cubes import small_cube
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -22,10 +24,12 @@ from benchmarks import generate
 from tracecols.cli import group
 from tracecols.enhance import paths
 from tracecols.enhance.paths import match_paths, path_names, shortened
-from tracecols.errors import AnalysisError
+from tracecols.errors import AnalysisError, SeverityError
 from tracecols.export import tables
 from tracecols.export.tables import write_parquet
+from tracecols.severity.axes import CallAxis
 from tracecols.severity.cells import Cells, inclusive
+from tracecols.severity.periods import PeriodAxis, PeriodCells
 
 SHAPES = {
     "recursion": ("sweep", 2, 100_000, {"depth": 600, "nodes": 38_400, "functions": 1}),
@@ -140,6 +144,111 @@ def test_cells_of__call_path_inclusive_of_a_deep_tree(work):
     np.testing.assert_array_equal(cells.value, dense[call_path, location])
     np.testing.assert_array_equal(cube.by_call_path("time", "iie"), dense.sum(1) * cube.scale("time"))
     assert len(inclusive(Cells.empty(), axis)) == 0
+
+
+def call_axis(parent):
+    """Make a call tree of which only the shape is known; parents come before their children, depth first."""
+    parent = np.asarray(parent, np.int32)
+    n = parent.size
+    depth, end = np.zeros(n, np.int32), np.arange(1, n + 1)
+    for i in range(n):
+        depth[i] = depth[parent[i]] + 1 if parent[i] >= 0 else 0
+    for i in range(n - 1, -1, -1):
+        if parent[i] >= 0:
+            end[parent[i]] = max(end[parent[i]], end[i])
+    names = np.full(n, "f", object)
+    return CallAxis(parent, depth, end, names, names, names, names, np.zeros(n, np.int64), names)
+
+
+@pytest.mark.parametrize("how", ["sum", "min", "max"])
+@pytest.mark.parametrize("kind", [int, float])
+def test_inclusive__is_what_subtrees_are_reduced_to(how, kind):
+    chance = random.Random(f"{how}{kind}")
+    reduce = {"sum": sum, "min": min, "max": max}[how]
+    for _ in range(200):
+        n, n_locations, stack, parent = chance.randint(1, 12), chance.randint(1, 3), [], []
+        for i in range(n):
+            del stack[chance.randint(0, len(stack)) :]
+            parent.append(stack[-1] if stack else -1)
+            stack.append(i)
+        axis = call_axis(parent)
+        # multiples of a power of two are exact
+        found = {(chance.randrange(n), chance.randrange(n_locations)): kind(chance.randint(-3, 3)) for _ in range(n)}
+        call_path, location = (np.array(c) for c in zip(*found, strict=True))
+        cells = Cells.reduce(call_path, location, np.array(list(found.values())), how)
+        expected = {}
+        for i in range(n):
+            for at in range(n_locations):
+                below = [found[j, at] for j in range(i, axis.end[i]) if (j, at) in found]
+                if below and (how != "sum" or sum(below)):
+                    expected[i, at] = reduce(below)
+        result = inclusive(cells, axis, how)
+        assert (np.diff(result.key) > 0).all()
+        at = zip(result.call_path.tolist(), result.location.tolist(), strict=True)
+        assert dict(zip(at, result.value.tolist(), strict=True)) == expected
+
+
+def test_inclusive__of_sums_beyond_64_bits():
+    large = (1 << 62) + 1
+    axis = call_axis([-1, 0, 1, 1])
+    cells = Cells(np.array([1, 2, 3], np.int64) << 32, np.array([-large, large, large]))
+    assert inclusive(cells, axis).value.tolist() == [large, large, large, large]
+    with pytest.raises(SeverityError, match="exceeds"):
+        inclusive(Cells(cells.key, np.array([large, large, large])), axis)
+
+
+def test_inclusive__takes_time_in_the_number_of_cells_not_of_levels():
+    n, begin = 300_000, time.process_time()
+    axis = CallAxis(
+        np.arange(-1, n - 1, dtype=np.int32), np.arange(n, dtype=np.int32), np.full(n, n), *[np.full(n, "f", object)] * 4,
+        np.zeros(n, np.int64), np.full(n, "", object),
+    )  # fmt: skip
+    cells = inclusive(Cells(np.arange(n) << 32, np.ones(n, np.int64)), axis)
+    assert cells.value.tolist() == list(range(n, 0, -1))
+    # level by level it took 15 s
+    assert time.process_time() - begin < 5
+
+
+@pytest.mark.slow
+def test_recursion__takes_time_in_its_events_however_deep_it_is(tmp_path):
+    archive = Archive(tmp_path / "archive" / "traces.otf2")
+    n, ranks = 250_000, archive.mpi(2).ranks
+    for rank in ranks:
+        for i in range(n):
+            rank.enter(10 * i, "fib")
+        for i in range(n, 2 * n):
+            rank.leave(10 * i, "fib")
+    trace, cube, page = (tmp_path / name for name in ("x.trace", "x.severity", "x.html"))
+    archive.write()
+    begin = time.process_time()
+    for command in (
+        ("convert", archive.path, "-o", trace), ("analyze", trace, "-o", cube), ("show", cube), ("show", cube, "-p", "time"),
+        ("show", cube, "-p", "time", "-c", "*/fib"), ("diagnose", cube), ("report", cube, "-o", page),
+    ):  # fmt: skip
+        result = run(*command)
+        assert result.exit_code == 0, result.output
+        assert len(result.output) < 20_000, command
+    # analyze alone took 25 s, level by level
+    assert time.process_time() - begin < 20
+
+
+@pytest.mark.slow
+def test_unfolded__of_a_deep_recursion_takes_time_in_its_call_paths():
+    n, begin = 100_000, time.process_time()
+    axis = CallAxis(
+        np.arange(-1, n - 1, dtype=np.int32), np.arange(n, dtype=np.int32), np.full(n, n), *[np.full(n, "f", object)] * 4,
+        np.zeros(n, np.int64), np.full(n, "", object),
+    )  # fmt: skip
+    # a value at the deepest one only
+    cells = PeriodCells(*(np.array([at], np.int32) for at in (n - 1, 0, 0)), np.ones(1, np.int64))
+    periods = PeriodAxis("bin", "1 bin", np.zeros(1, np.int64), np.ones(1, np.int64), np.ones(1, np.int32))
+    cube = small_cube({"time": {("main", 0, 0): 1}}).replaced(
+        call_paths=axis, periods=periods, topologies=[], period_cells={"time": cells}
+    )
+    path = cube.with_phases_as_call_paths().call_paths
+    assert (path.name[0], path.depth.max(), path.end[0]) == ("bin=0", n, n + 1)
+    # level by level it took 30 s
+    assert time.process_time() - begin < 8
 
 
 def test_write_parquet__keeps_nulls_of_categories(tmp_path, monkeypatch):

@@ -24,6 +24,7 @@ from small_cubes import small_cube
 import tracecols
 from tracecols.cli import group
 from tracecols.errors import MissingExtraError, SeverityError
+from tracecols.printable import printable
 from tracecols.report.viewer import container, html_table, mimebundle, notebook, sources, topologies_of
 from tracecols.report.viewer.profile import part_of
 from tracecols.report.viewer.sources import Sources
@@ -840,8 +841,28 @@ def test_save__survives_any_name(browser, tmp_path):
     assert any("</title><img" in (e.text or "") for e in ElementTree.parse(file).iter())
     file = saved(report, "calls", "table (CSV)", tmp_path)
     rows = list(csv.DictReader(file.open(encoding="utf-8", newline="")))
-    assert rows[0]["name"] == cube.call_paths.name[0]
+    assert rows[0]["name"] == printable(cube.call_paths.name[0])
     assert report.trouble == []
+    report.context.close()
+
+
+@pytest.mark.slow
+def test_save__and_copy_make_no_formulas(browser, tmp_path):
+    cube = random_cube(9, name="=1+{}")
+    report = Report(
+        browser, cube.report(tmp_path / "f.html"), "#p=time", permissions=["clipboard-read", "clipboard-write"]
+    )
+    rows = list(csv.DictReader(saved(report, "calls", "table (CSV)", tmp_path).open(encoding="utf-8", newline="")))
+    assert rows[0]["name"] == f"'{cube.call_paths.name[0]}"
+    report.pane("calls").get_by_label("Copy as table").click()
+    report.page.wait_for_timeout(100)
+    cells = [
+        c
+        for line in report.page.evaluate("() => navigator.clipboard.readText()").splitlines()
+        for c in line.split("\t")
+    ]
+    assert f"'{cube.call_paths.name[0]}" in [c.strip() for c in cells]
+    assert not any(c.strip().startswith("=") for c in cells)
     report.context.close()
 
 

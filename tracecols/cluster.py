@@ -7,26 +7,29 @@ runs again, since its worker was lost, finds what is done.
 
 from __future__ import annotations
 
-import json
+import logging
 import os
 import pickle
 import platform
 import shutil
 import socket
+import ssl
 import tempfile
 import time
 import types
 import uuid
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from queue import Empty, Queue
 from threading import RLock
 from typing import Any, TypeVar
 
-from tracecols.errors import ClusterError, MissingExtraError, TracecolsError
+from tracecols.errors import ClusterError, MissingExtraError, OpenClusterWarning, TracecolsError
+from tracecols.files import read_json
 from tracecols.scratch import ScratchFolder
 from tracecols.version import __version__
 
@@ -197,6 +200,48 @@ loaded = Loaded()
 # -- tasks -------------------------------------------------------------------------------------------------------------
 
 
+@contextmanager
+def told_of_loss() -> Iterator[None]:
+    """Turn what Dask raises when the connection to its scheduler ends into an error that says so.
+
+    Raises
+    ------
+    ClusterError
+        If the scheduler is lost.
+    """
+    client = import_distributed().client
+    closed = getattr(client, "ClosedClientError", client.CommClosedError)
+    try:
+        yield
+    except TimeoutError:
+        # the connection is there, and something else did not come in time
+        raise
+    except (OSError, closed) as error:
+        raise ClusterError(
+            f"the connection to the scheduler was lost: {error}\n  look at its log, and start again"
+        ) from error
+
+
+@contextmanager
+def without_logs() -> Iterator[None]:
+    """Keep Dask and what it is made of from logging to the terminal: what they find is raised as errors as well."""
+    loggers = [logging.getLogger(name) for name in ("distributed", "tornado", "asyncio")]
+    before = [[(handler, handler.level) for handler in logger.handlers] for logger in loggers]
+    # a logger without a handler writes to the error stream all the same
+    silent = logging.NullHandler()
+    try:
+        for logger in loggers:
+            logger.addHandler(silent)
+            for handler in logger.handlers:
+                handler.setLevel(logging.CRITICAL)
+        yield
+    finally:
+        for logger, handlers in zip(loggers, before, strict=True):
+            logger.removeHandler(silent)
+            for handler, level in handlers:
+                handler.setLevel(level)
+
+
 class Failure:
     """An error that is the result of a task, and would be so again."""
 
@@ -336,7 +381,8 @@ class Cluster:
         (self.folder / token).write_bytes(b"")
         given = str(self.folder), {name: str(path) for name, path in sees.items()}, token
         mine = _state(*given)
-        found = self.client.run(_by_value(_state), *given, on_error="return")  # type: ignore[arg-type]
+        with told_of_loss():
+            found = self.client.run(_by_value(_state), *given, on_error="return")  # type: ignore[arg-type]
         asked = {w: s for w, s in found.items() if isinstance(s, dict)}
         if not asked:
             why = next(iter(found.values()), "no worker is there")
@@ -398,10 +444,11 @@ class Cluster:
         name = f"tracecols-{getattr(function, 'name', type(function).__name__)}"
         try:
             for number, item in enumerate(given):
-                future = self.client.submit(
-                    perform, self.folder, folder, number, item, key=f"{name}-{number}-{uuid.uuid4().hex[:8]}", pure=False,
-                    retries=RETRIES,
-                )  # fmt: skip
+                key = f"{name}-{number}-{uuid.uuid4().hex[:8]}"
+                with told_of_loss():
+                    future = self.client.submit(
+                        perform, self.folder, folder, number, item, key=key, pure=False, retries=RETRIES
+                    )
                 waiting[future.key] = number, future
                 future.add_done_callback(arrived.put)
             done: set[int] = set()
@@ -462,7 +509,8 @@ class Cluster:
         if future.status == "finished":
             future.release()
             return
-        error = future.exception() if future.status == "error" else None
+        with told_of_loss():
+            error = future.exception() if future.status == "error" else None
         if error is None:
             raise ClusterError(
                 "the scheduler has lost or cancelled what it was asked to do\n  look at its log, and start again"
@@ -493,10 +541,12 @@ def check_client(client: Any) -> None:
         )
     if client.status != "running":
         raise ClusterError(
-            f"the client of the cluster is {client.status}\n  connect again: distributed.Client(ADDRESS)"
+            f"the client of the cluster has no scheduler: it is {client.status}\n  connect again: distributed.Client(ADDRESS)",
+            in_shell="look at the log of the scheduler, and start again",
         )
     try:
-        client.wait_for_workers(1, timeout=PATIENCE / 10)
+        with told_of_loss():
+            client.wait_for_workers(1, timeout=PATIENCE / 10)
     except TimeoutError as error:
         raise ClusterError(
             f"the scheduler {client.scheduler.address} has had no worker for {PATIENCE / 10:.0f} s\n"
@@ -557,9 +607,25 @@ def default_scratch(given: str | Path | None, beside: Path) -> Path:
     return Path(given) if given is not None else beside.absolute().parent
 
 
+def _own_security() -> Any:
+    """Return certificates that only the processes of one cluster know, in memory; None, with a warning, if they cannot be made."""
+    distributed = import_distributed()
+    try:
+        return distributed.Security.temporary()
+    except ImportError:
+        warnings.warn(
+            "other users of this machine can reach the workers, since there are no certificates without the package 'cryptography'\n"
+            "  install it with: pip install 'tracecols[dask]'",
+            OpenClusterWarning, stacklevel=2,
+        )  # fmt: skip
+        return None
+
+
 @contextmanager
 def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
     """Start worker processes on this machine and return their client; they end with the context.
+
+    They speak by TLS with certificates of their own: whoever reaches a scheduler can let its workers execute anything.
 
     Parameters
     ----------
@@ -582,6 +648,7 @@ def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
     ):  # fmt: skip
         cluster = LocalCluster(
             n_workers=n, threads_per_worker=threads, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50, local_directory=folder,
+            security=_own_security(),
         )  # fmt: skip
         try:
             with distributed.Client(cluster) as client:
@@ -603,7 +670,7 @@ def _address_in(path: Path, seconds: float) -> str:
     until = time.monotonic() + seconds
     while True:
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found = read_json(path)
             address = found.get("address") if isinstance(found, dict) else None
             if isinstance(address, str):
                 return address
@@ -618,6 +685,33 @@ def _address_in(path: Path, seconds: float) -> str:
         if not may_come or time.monotonic() > until:
             raise ClusterError(f"{why}\n  'dask scheduler --scheduler-file {path}' writes it")
         time.sleep(0.1)
+
+
+def _tls_context(address: str) -> ssl.SSLContext | None:
+    """Return what a client needs to speak to a scheduler by TLS, from Dask's configuration; None for other addresses.
+
+    Raises
+    ------
+    ClusterError
+        If nothing, or something that cannot be used, is configured.
+    """
+    from distributed import Security
+
+    if not address.startswith("tls://"):
+        return None
+    names = "distributed.comm.tls.ca-file, .client.cert and .client.key"
+    try:
+        context: ssl.SSLContext | None = Security().get_connection_args("client")["ssl_context"]
+    except (OSError, ValueError) as error:
+        raise ClusterError(
+            f"the certificates for {address} cannot be used: {error}\n  see {names} in Dask's configuration"
+        ) from error
+    if context is None:
+        raise ClusterError(
+            f"{address} is spoken to by TLS, and Dask's configuration names no certificates for it\n"
+            f"  set {names} there, or DASK_DISTRIBUTED__COMM__TLS__CA_FILE, ...__CLIENT__CERT and ...__CLIENT__KEY (docs/cluster.md)"
+        )
+    return context
 
 
 def _wait_for_answer(address: str, where: str, seconds: float) -> None:
@@ -639,26 +733,36 @@ def _wait_for_answer(address: str, where: str, seconds: float) -> None:
 
     try:
         scheme, _ = parse_address(address)
-        host_and_port = get_address_host_port(address) if scheme == "tcp" else None
+        host_and_port = get_address_host_port(address) if scheme in ("tcp", "tls") else None
     except ValueError as error:
         raise ClusterError(f"{address} is no address of a scheduler: {error}\n  such as tcp://host:8786") from error
     if host_and_port is None:
         return
+    context = _tls_context(address)
     until, failed = time.monotonic() + seconds, None
     while (left := until - time.monotonic()) > 0:
         try:
-            with socket.create_connection(host_and_port, timeout=left) as peer:
+            with ExitStack() as stack:
+                peer = stack.enter_context(socket.create_connection(host_and_port, timeout=left))
                 peer.settimeout(max(1.0, until - time.monotonic()))
                 # schedulers say first who they are
                 is_mute = True
                 with suppress(TimeoutError):
+                    if context is not None:
+                        peer = stack.enter_context(context.wrap_socket(peer))
                     is_mute = not peer.recv(1)
                 if is_mute:
                     raise ClusterError(
                         f"what listens at {address} does not speak as a scheduler does, or is stuck\n"
-                        "  see what 'dask scheduler' says of its address: most often port 8786; its web page, 8787, is another one"
+                        "  see what 'dask scheduler' says of its address: most often port 8786; its web page, 8787, is another one;\n"
+                        "  an address with certificates begins with tls://"
                     )
                 return
+        except ssl.SSLError as error:
+            raise ClusterError(
+                f"{address} and this client do not agree by TLS: {error}\n"
+                "  see whether scheduler and client have certificates of the same authority (docs/cluster.md)"
+            ) from error
         except OSError as error:
             failed = error
             time.sleep(0.2)
@@ -669,12 +773,12 @@ def _wait_for_answer(address: str, where: str, seconds: float) -> None:
 
 @contextmanager
 def connected_to(address: str | None, scheduler_file: Path | None = None) -> Iterator[Any]:
-    """Connect to a scheduler.
+    """Connect to a scheduler; certificates for TLS are those of Dask's configuration.
 
     Parameters
     ----------
     address : str, optional
-        Such as tcp://host:8786.
+        Such as tcp://host:8786 or tls://host:8786.
     scheduler_file : Path, optional
         What `dask scheduler --scheduler-file` writes.
 
@@ -695,11 +799,12 @@ def connected_to(address: str | None, scheduler_file: Path | None = None) -> Ite
         address = _address_in(scheduler_file, seconds)
     assert address is not None
     _wait_for_answer(address, where, seconds)
-    try:
-        client = distributed.Client(address)
-    except (OSError, TimeoutError, ValueError) as error:
-        raise ClusterError(
-            f"the scheduler {where} does not answer\n  see whether it runs and can be reached: dask scheduler"
-        ) from error
-    with client:
-        yield client
+    with without_logs():
+        try:
+            client = distributed.Client(address)
+        except (OSError, TimeoutError, ValueError, RuntimeError) as error:
+            raise ClusterError(
+                f"the scheduler {where} does not answer: {error}\n  see whether it runs and can be reached: dask scheduler"
+            ) from error
+        with client:
+            yield client

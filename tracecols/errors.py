@@ -13,6 +13,8 @@
     └── MissingExtraError    an optional package is needed (also an ImportError)
 
     ForeignCubeWarning       a cube of another tool holds something that was left out
+    KernelCacheWarning       compiled kernels cannot be kept where they should be
+    OpenClusterWarning       worker processes of this machine can be reached by its other users
 """
 
 from __future__ import annotations
@@ -98,3 +100,11 @@ class MissingExtraError(TracecolsError, ImportError):
 
 class ForeignCubeWarning(UserWarning):
     """A cube of another tool holds something that a severity cube cannot; it was left out."""
+
+
+class KernelCacheWarning(UserWarning):
+    """Compiled kernels are kept in a private folder among temporary files, or nowhere: no other folder can be written."""
+
+
+class OpenClusterWarning(UserWarning):
+    """Worker processes of this machine have no certificates: its other users can reach them."""

@@ -10,7 +10,9 @@ from typing import TextIO
 
 import click
 
-from tracecols.errors import ForeignCubeWarning, TracecolsError
+from tracecols.cli.output import echo
+from tracecols.errors import ForeignCubeWarning, KernelCacheWarning, OpenClusterWarning, TracecolsError
+from tracecols.printable import printable
 from tracecols.version import __version__
 
 COMMANDS = {
@@ -88,10 +90,10 @@ class LazyGroup(click.Group):
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        if issubclass(category, ForeignCubeWarning):
-            click.echo(f"note: {message}", err=True)
+        if issubclass(category, ForeignCubeWarning | KernelCacheWarning | OpenClusterWarning):
+            echo(f"note: {message}", err=True)
         else:
-            click.echo(warnings.formatwarning(message, category, filename, lineno, line), err=True, nl=False)
+            echo(warnings.formatwarning(message, category, filename, lineno, line), err=True, nl=False)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command; errors raised on purpose, and files the system refuses, become a message and exit code 1, warnings notes."""
@@ -100,15 +102,18 @@ class LazyGroup(click.Group):
                 warnings.showwarning = self._show_warning
                 return super().invoke(ctx)
         except TracecolsError as error:
-            click.echo(f"error: {error.for_shell}", err=True)
+            echo(f"error: {error.for_shell}", err=True)
             ctx.exit(1)
         except OSError as error:
             if error.filename is None:
                 raise
-            click.echo(f"error: {error.filename}: {error.strerror}", err=True)
+            echo(f"error: {error.filename}: {error.strerror}", err=True)
             ctx.exit(1)
+        except click.UsageError as error:
+            # click prints it
+            raise click.UsageError(printable(error.format_message()), error.ctx) from error
         except KeyboardInterrupt as reason:
-            click.echo("interrupted; nothing was left behind", err=True)
+            echo("interrupted; nothing was left behind", err=True)
             ctx.exit(128 + (reason.number if isinstance(reason, Ended) else signal.SIGINT))
 
 

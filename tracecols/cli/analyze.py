@@ -11,6 +11,7 @@ import click
 
 from tracecols.cli.cluster import GivenCluster, cluster_options
 from tracecols.cli.options import duration, finite, numbers, parameters
+from tracecols.cli.output import echo
 from tracecols.quantities import note
 from tracecols.schema.severity import CONVENTIONS, DEFAULT
 
@@ -211,10 +212,10 @@ def analyze(
             found = times_of_window(replay, choice.within, REPLAY, n_jobs(jobs), conventions)
             cube.facts[KEPT] = as_facts(found)
     cube.save(output)
-    click.echo(f"{output}: {cube.summary()}")
+    echo(f"{output}: {cube.summary()}")
     for what, n in cube.facts["counts"].items():
-        click.echo(f"note: {note(n, what + (f' ({NOTES[what]})' if what in NOTES else ''))}", err=True)
+        echo(f"note: {note(n, what + (f' ({NOTES[what]})' if what in NOTES else ''))}", err=True)
     if "time" in cube.cells and not quiet:
         is_terminal = sys.stdout.isatty()
-        click.echo(err=not is_terminal)
+        echo(err=not is_terminal)
         print_diagnosis(cube.diagnosis(with_startup=with_startup), str(output), err=not is_terminal)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from tracecols.cli.output import echo
+
 
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path))
@@ -47,9 +49,9 @@ def check(ctx: click.Context, source: Path, first: int, jobs: int | None) -> Non
         note = store.note
         lines = list(tell_violations(enhance(store, n_jobs(jobs), scanning), first, searching))
     if note:
-        click.echo(f"note: {note}", err=True)
+        echo(f"note: {note}", err=True)
     for line in lines:
-        click.echo(line)
+        echo(line)
     if lines:
         ctx.exit(1)
-    click.echo("nothing contradicts itself")
+    echo("nothing contradicts itself")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tracecols.cli.output import echo
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -130,22 +132,21 @@ def compare(
         elif made is not None:
             write_cube(made, output)
     if as_json:
-        click.echo(plain, nl=False)
+        echo(plain, nl=False)
     else:
-        from rich.console import Console
-
         from tracecols.report.comparison import ComparisonDisplay
+        from tracecols.report.screen import Screen
 
         # tables are as wide as they need; a terminal that is narrower gets less in them, a pipe does not
-        width = Console().width if Console().is_terminal else 160
+        width = Screen().width if Screen().is_terminal else 160
         display = ComparisonDisplay(runs, chosen, rows, set(regressed), width)
-        console = Console(highlight=False, soft_wrap=True, width=1000)
+        console = Screen(soft_wrap=True, width=1000)
         for part in display.scaling() if series else display.changes():
             console.print(part)
         for output in outputs:
-            click.echo(f"{output}")
+            echo(f"{output}")
     if regressed:
-        click.echo(f"grew by more than {100 * (threshold or 0):g} %: {', '.join(regressed)}", err=True)
+        echo(f"grew by more than {100 * (threshold or 0):g} %: {', '.join(regressed)}", err=True)
         ctx.exit(3)
 
 

@@ -10,6 +10,7 @@ import click
 
 from tracecols.cli.cluster import GivenCluster, cluster_options
 from tracecols.cli.correct import correction_options, write_corrected
+from tracecols.cli.output import echo
 from tracecols.quantities import counted
 
 
@@ -76,12 +77,12 @@ def convert(
             store = Store(recorded)
             write_corrected(store, path, bounds, jobs, Path(store.manifest["source"]["path"]), replaces=True)
     manifest = Store(path).manifest
-    click.echo(f"{path}: {counted(manifest['n_events'], 'event')}, {counted(manifest['n_locations'], 'location')}")
+    echo(f"{path}: {counted(manifest['n_events'], 'event')}, {counted(manifest['n_locations'], 'location')}")
     for what, n in manifest["not_understood"].items():
-        click.echo(
+        echo(
             f"warning: {counted(n, 'record')} of {what} {'was' if n == 1 else 'were'} not understood; {'it is' if n == 1 else 'they are'} {fate(what)}",
             err=True,
         )
     for loss in manifest["lost"]:
         n = counted(loss["n_events"], "event") if loss["n_events"] >= 0 else "an unknown number of events"
-        click.echo(f"warning: location {loss['location']}: {n} lost: {loss['reason']}", err=True)
+        echo(f"warning: location {loss['location']}: {n} lost: {loss['reason']}", err=True)

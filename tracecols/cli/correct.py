@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracecols.cli.options import finite
+from tracecols.cli.output import echo
 from tracecols.cli.what_if import seconds
 
 if TYPE_CHECKING:
@@ -117,10 +118,10 @@ def write_corrected(
     if as_json:
         import json
 
-        click.echo(json.dumps(correction.plain(), indent=1))
+        echo(json.dumps(correction.plain(), indent=1))
         return
     for line in tell_correction(correction):
-        click.echo(line)
-    click.echo(f"{output}")
+        echo(line)
+    echo(f"{output}")
     for note in correction.notes:
-        click.echo(f"note: {note}", err=True)
+        echo(f"note: {note}", err=True)

@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tracecols.cli.output import echo
+
 if TYPE_CHECKING:
     from tracecols.severity.diagnosis import Diagnosis
 
 
 def print_diagnosis(diagnosis: Diagnosis, source: str, *, err: bool = False) -> None:
     """Print a diagnosis, in colours on a terminal."""
-    from rich.console import Console
     from rich.text import Text
 
     from tracecols.report.diagnosis import lines
+    from tracecols.report.screen import Screen
 
-    console = Console(highlight=False, soft_wrap=True, stderr=err)
+    console = Screen(soft_wrap=True, stderr=err)
     for line, style in lines(diagnosis, source):
         console.print(Text(line, style))
 
@@ -44,6 +46,6 @@ def diagnose(severity: Path, n_findings: int, with_startup: bool, as_json: bool)
     if as_json:
         import json
 
-        click.echo(json.dumps(diagnosis.to_dict(str(severity)), indent=1))
+        echo(json.dumps(diagnosis.to_dict(str(severity)), indent=1))
         return
     print_diagnosis(diagnosis, str(severity))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tracecols.cli.options import finite
+from tracecols.cli.output import echo
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,16 +107,16 @@ def efficiency(
     series = scaling(tables, names, weak) if len(tables) > 1 else None
     failed = [{"run": n, **f} for n, table in zip(names, tables, strict=True) for f in failures(table, required)]
     if as_json:
-        click.echo(plain(tables, names, series, failed), nl=False)
+        echo(plain(tables, names, series, failed), nl=False)
     else:
-        from rich.console import Console
+        from tracecols.report.screen import Screen
 
-        console = Console(highlight=False, soft_wrap=True, width=1000)
+        console = Screen(soft_wrap=True, width=1000)
         for part in render(tables, names, series, [m for m in MODELS if not models or m.split()[-1] in models]):
             console.print(part)
     for f in failed:
         found = "not defined" if f["value"] != f["value"] else f"{f['value']:.4g}"
-        click.echo(f"{f['run']}: required {f['requirement']}, found {found}", err=True)
+        echo(f"{f['run']}: required {f['requirement']}, found {found}", err=True)
     if failed:
         ctx.exit(3)
 
@@ -145,5 +146,5 @@ def efficiencies_of(
         table = trace.efficiencies(within, ideal=ideal or "replay", start=start, stop=stop)
         if start is None and stop is None and ideal != "approximation":
             for what, n in trace.replay.counts.items():
-                click.echo(f"note: {source}: {n:,} {what}", err=True)
+                echo(f"note: {source}: {n:,} {what}", err=True)
         return table

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from tracecols.cli.output import echo
+
 
 @click.command()
 @click.argument("store", metavar="STORE", type=click.Path(path_type=Path))
@@ -40,4 +42,4 @@ def enhance(store: Path, tables: tuple[str, ...], again: bool, jobs: int | None)
         catalog = Catalog(opened, lambda: scan(opened, n_jobs(jobs), scanning))
         made = catalog.enhanced(tables or ENHANCED, again=again, progress=writing)
     for table in made.values():
-        click.echo(f"{table.files[0].parent}: {len(table):,} rows, {table.n_bytes:,} bytes")
+        echo(f"{table.files[0].parent}: {len(table):,} rows, {table.n_bytes:,} bytes")

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from tracecols.cli.options import finite, numbers
+from tracecols.cli.output import echo
 from tracecols.quantities import note
 from tracecols.schema.causes import BY_CONVENTIONS
 from tracecols.schema.severity import CONVENTIONS, DEFAULT
@@ -137,7 +138,7 @@ def export(
     from tracecols.export.tables import export as run
 
     run(source, output, table or "events", wide, force=force, unfolds=unfolds, conventions=conventions or DEFAULT)
-    click.echo(f"{output}")
+    echo(f"{output}")
 
 
 def _archive(
@@ -148,9 +149,9 @@ def _archive(
 
     with progress("exporting") as show:
         report = export_archive(source, output, locations=locations, start=start, stop=stop, jobs=jobs, progress=show)
-    click.echo(f"{output}")
+    echo(f"{output}")
     for what, n in report.unknown.items():
-        click.echo(f"left out, as OTF2 has no record for them: {note(n, what)}", err=True)
+        echo(f"left out, as OTF2 has no record for them: {note(n, what)}", err=True)
 
 
 def _timeline(
@@ -166,12 +167,12 @@ def _timeline(
             source, output, locations=locations, start=start, stop=stop, waits=chosen, around=around,
             critical_path=critical_path, conventions=conventions, jobs=jobs, progress=show,
         )  # fmt: skip
-    click.echo(f"{output}")
+    echo(f"{output}")
     if shown.where:
-        click.echo(shown.where, err=True)
+        echo(shown.where, err=True)
     # those that were not asked for by name are told where there are some
     by_name = chosen is not None and chosen != ["all"]
     for id, n in ((id, n) for id, n in shown.n_waits.items() if n or by_name):
-        click.echo(f"wait states of {id}: {n:,}", err=True)
+        echo(f"wait states of {id}: {n:,}", err=True)
     for what, n in shown.left_out.items():
-        click.echo(f"left out: {n:,} {what}", err=True)
+        echo(f"left out: {n:,} {what}", err=True)

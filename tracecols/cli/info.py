@@ -21,14 +21,13 @@ def info(source: Path, jobs: int | None) -> None:
     Of a trace: source, span, locations, events by kind, regions, communicators, topologies, counters. An archive is converted to a
     temporary store first. Of a cube: the trace, the conventions, what it is narrowed to, and what could not be matched.
     """
-    from rich.console import Console
-
     from tracecols.cli.sources import opened
     from tracecols.export.cube_read import read_cube
     from tracecols.report.info import describe, describe_cube
+    from tracecols.report.screen import Screen
     from tracecols.store.layout import is_made_here
 
-    console = Console(highlight=False)
+    console = Screen()
     if is_made_here(source, "a severity cube") or source.name.endswith(CUBES):
         console.print(describe_cube(read_cube(source)))
         return

@@ -24,13 +24,12 @@ def patterns(names: tuple[str, ...], conventions: str | None, patterns: tuple[Pa
 
     What is printed behind an id: the compound table that is matched, and how reliably a match proves the behaviour.
     """
-    from rich.console import Console
-
     from tracecols.patterns.plugins import load
     from tracecols.report.properties import about, property_tree
+    from tracecols.report.screen import Screen
 
     families = [family for file in patterns for family in load(file)]
-    console = Console(highlight=False, soft_wrap=True)
+    console = Screen(soft_wrap=True)
     # a tree is cut at the right margin, which a file or a pipe does not have
     if not console.is_terminal:
         console.width = 200

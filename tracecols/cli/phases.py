@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from tracecols.cli.output import echo
+
 
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path))
@@ -32,14 +34,14 @@ def phases(source: Path, rows: int, as_json: bool, jobs: int | None) -> None:
             model = enhance(store, n_jobs(jobs), report)
         found = propose_phases(model)
     if as_json:
-        click.echo(json.dumps([{**vars(c), "score": c.score} for c in found], indent=1))
+        echo(json.dumps([{**vars(c), "score": c.score} for c in found], indent=1))
         return
     if not found:
-        click.echo(
+        echo(
             "no call path outside of parallel regions is entered equally often by all processes, three times or more, evenly and for half a percent of the time"
         )
         return
-    click.echo("  score  covers   even  phases         mean  --phases")
+    echo("  score  covers   even  phases         mean  --phases")
     for c in found[:rows]:
-        click.echo(f"{c.score:7.1%} {c.coverage:7.1%} {c.regularity:6.1%} {c.n_phases:7,} {c.mean:10.6f} s  {c.phases}")
-    click.echo(f"\ntracecols analyze {quote(str(source))} --phases {quote(found[0].phases)}")
+        echo(f"{c.score:7.1%} {c.coverage:7.1%} {c.regularity:6.1%} {c.n_phases:7,} {c.mean:10.6f} s  {c.phases}")
+    echo(f"\ntracecols analyze {quote(str(source))} --phases {quote(found[0].phases)}")

@@ -105,8 +105,9 @@ def progress(what: str) -> Iterator[Report | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    from tracecols.report.screen import Screen
 
     columns = (
         TextColumn("{task.description}"),
@@ -115,7 +116,7 @@ def progress(what: str) -> Iterator[Report | None]:
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=Screen(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None, rate="")
 
         def report(done: int, total: int) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from tracecols.cli.output import echo
+
 
 @click.command()
 @click.argument("severity", type=click.Path(path_type=Path))
@@ -33,8 +35,8 @@ def report(severity: Path, output: Path | None, title: str | None, sources: Path
     cube = read_cube(severity)
     found = None if sources is None else Sources.of(cube.call_paths, sources)
     path = write_page(cube, output, title, found)
-    click.echo(f"{path}: {path.stat().st_size:,} bytes")
+    echo(f"{path}: {path.stat().st_size:,} bytes")
     if found is not None and found.note:
-        click.echo(f"note: {len(found.missing)} {found.note}", err=True)
+        echo(f"note: {len(found.missing)} {found.note}", err=True)
     if left_out := [name for name in cube.properties.id if not cube.properties.adds_up(name)]:
-        click.echo(f"note: left out, since they do not add up: {', '.join(left_out)}", err=True)
+        echo(f"note: left out, since they do not add up: {', '.join(left_out)}", err=True)

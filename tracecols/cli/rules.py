@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tracecols.cli.output import echo
 from tracecols.schema.severity import CONVENTIONS, DEFAULT
 
 if TYPE_CHECKING:
@@ -76,9 +77,8 @@ def rules(
     A SEVERITY cube (.severity, .cubex, .cube) will do for most rules; some need the tables of the STORE.
       tracecols rules run.trace --set big_messages.threshold=1MB --set slow_slaves.master=3
     """
-    from rich.console import Console
-
     from tracecols.errors import RuleError
+    from tracecols.report.screen import Screen
     from tracecols.rules.display import render
     from tracecols.rules.evaluate import RULES, evaluate, find_rule, plain, read_settings
     from tracecols.severity.cube import SeverityCube
@@ -86,9 +86,9 @@ def rules(
 
     if listed:
         for rule in RULES.values():
-            click.echo(f"{rule.id}: {rule.summary}" + ("  (needs the store)" if rule.needs == "trace" else ""))
+            echo(f"{rule.id}: {rule.summary}" + ("  (needs the store)" if rule.needs == "trace" else ""))
             for name, p in rule.parameters.items():
-                click.echo(f"    {name} = {p.show(p.default) or 'none'}: {p.doc}")
+                echo(f"    {name} = {p.show(p.default) or 'none'}: {p.doc}")
         return
     if source is None:
         raise click.UsageError("Missing argument 'SEVERITY|STORE' (or --list).")
@@ -102,9 +102,9 @@ def rules(
     if as_json:
         import json
 
-        click.echo(json.dumps(plain(found), indent=1))
+        echo(json.dumps(plain(found), indent=1))
         return
-    console = Console(highlight=False, soft_wrap=True)
+    console = Screen(soft_wrap=True)
     if call_path is None and not with_startup and (not isinstance(opened, SeverityCube) or set_apart(opened).any()):
         console.print("focus: MPI_Init to MPI_Finalize; --with-startup counts the rest\n", style="yellow")
     for part in render(found, statements):

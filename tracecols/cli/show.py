@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tracecols.cli.options import finite
+from tracecols.cli.output import echo
 
 if TYPE_CHECKING:
     from tracecols.severity.cube import SeverityCube
@@ -74,9 +75,8 @@ def show(
     What lies outside MPI_Init and MPI_Finalize is set apart, as the first line says, unless the cube was narrowed or made of several.
     A cube of another tool (.cubex, .cube) works, too.
     """
-    from rich.console import Console
-
     from tracecols.export.cube_read import read_cube
+    from tracecols.report.screen import Screen
     from tracecols.report.terminal import Display
 
     if (call_path is not None or topology is not None) and name is None:
@@ -88,7 +88,7 @@ def show(
         cube, relative=relative, plain=seconds, threshold=threshold / 100, depth=depth, over_time=over_time
     )
     # what lies to the right of the width is left out without a word: lines are as long as they are
-    console = Console(highlight=False, soft_wrap=True, width=1_000 + 4 * depth)
+    console = Screen(soft_wrap=True, width=1_000 + 4 * depth)
     if topology is not None:
         assert name is not None
         parts = display.grid(name, call_path, topology, get_terminal_size().columns)
@@ -111,5 +111,5 @@ def focus_on(cube: SeverityCube, name: str | None, call_path: str | None) -> Sev
 
     if has_any(focused) or not has_any(cube):
         return focused
-    click.echo("note: all of it lies in start-up and shutdown, which are set apart by default", err=True)
+    echo("note: all of it lies in start-up and shutdown, which are set apart by default", err=True)
     return cube

@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from tracecols.cli.options import finite
+from tracecols.cli.output import echo
 from tracecols.quantities import UNITS, quantity
 
 
@@ -145,14 +146,14 @@ def what_if(
         if as_json:
             import json
 
-            click.echo(json.dumps(plain(predicted, table, None if slack else faster), indent=1))
+            echo(json.dumps(plain(predicted, table, None if slack else faster), indent=1))
             return
-        from rich.console import Console
+        from tracecols.report.screen import Screen
 
-        console = Console(highlight=False, soft_wrap=True, width=1000)
+        console = Screen(soft_wrap=True, width=1000)
         for part in render_slack(predicted, table) if slack else render(predicted, table, faster):
             console.print(part)
         if output is not None:
-            click.echo(f"{output}")
+            echo(f"{output}")
         for note in predicted.notes:
-            click.echo(f"note: {note}", err=True)
+            echo(f"note: {note}", err=True)

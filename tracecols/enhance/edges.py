@@ -102,18 +102,20 @@ class EdgeCollector:
         hub = self.hubs(n)
         in_order = group[order]
         is_head = np.append(True, in_order[1:] != in_order[:-1]) if n else np.zeros(0, bool)
-        self.add(np.where(is_head, -1, hub - 1), hub)
-        self.add(np.where(sends[order], enter[order], -1), hub)
-        # what a hub stands for has sources if one before or at it sends
+        first = np.where(sends[order], enter[order], -1)
+        # a hub has a source if it or one before it in the chain has: nothing waits for one without, which has no time
         position = np.arange(n)
         begin = np.maximum.accumulate(np.where(is_head, position, 0)) if n else position
-        n_before = np.cumsum(sends[order])
-        n_at_begin = n_before[begin] - sends[order][begin] if n else n_before
+        n_before = np.cumsum(first >= 0)
+        n_at_begin = n_before[begin] - (first >= 0)[begin] if n else n_before
+        has_time = n_before > n_at_begin
+        self.add(np.where(is_head | ~np.roll(has_time, 1), -1, hub - 1), hub)
+        self.add(first, hub)
         begin_of = np.empty(n, np.int64)
         begin_of[order] = begin
         last = sees - 1
         has_source = (last >= begin_of) & receives
-        has_source[has_source] = (n_before[last] > n_at_begin[last])[has_source]
+        has_source[has_source] = has_time[last[has_source]]
         self.add(np.where(has_source, hub[np.maximum(last, 0)] if n else last, -1), leave, length=length, steps=steps)
 
     def edges(self) -> Edges:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from tracecols.errors import ExportError
@@ -60,9 +62,45 @@ def _own_texts(column: pa.Array) -> pa.Array:
     return pa.DictionaryArray.from_arrays(codes, column.dictionary.take(found))
 
 
+FORMULA = re.compile(r"[=+\-@\t\n]")
+"""What texts begin with that spreadsheets take for formulas, wherever they come from: names of regions, for example."""
+
+
+def _no_formula(cell: Any) -> Any:
+    """Return the content of a cell; a text that spreadsheets would execute begins with an apostrophe, unless it is a number.
+
+    Carriage returns are written as in literals: Python's `csv` does not quote them, and readers begin a row there.
+    """
+    if not isinstance(cell, str):
+        return cell
+    cell = cell.replace("\r", "\\r")
+    if FORMULA.match(cell) is None:
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
+
+
+def _without_formulas(column: pd.Series) -> pd.Series:
+    """Return a column whose texts are no formulas; numbers stay numbers."""
+    import pandas as pd
+
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        texts = [_no_formula(text) for text in column.cat.categories]
+        number, distinct = pd.factorize(np.array([*texts, None], object)[:-1])
+        codes = np.append(number, -1)[column.cat.codes]
+        return pd.Series(pd.Categorical.from_codes(codes, distinct), column.index, name=column.name)
+    return column if pd.api.types.is_numeric_dtype(column.dtype) else column.map(_no_formula)
+
+
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
-    """Write a table as CSV."""
-    frame.to_csv(path, index=False)
+    """Write a table as CSV, without texts that a spreadsheet would execute as formulas."""
+    import pandas as pd
+
+    safe = {_no_formula(name): _without_formulas(column) for name, column in frame.items()}
+    pd.DataFrame(safe, frame.index).to_csv(path, index=False)
 
 
 def write_json(frame: pd.DataFrame, path: Path) -> None:

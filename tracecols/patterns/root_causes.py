@@ -21,7 +21,8 @@ from tracecols.patterns.periods import divide_like
 from tracecols.patterns.profile import of_all_periods
 from tracecols.schema.causes import CHARGED, DELAY_IDS, ROOT_CAUSES, RUN_CAUSES, UNKNOWN_DELAYS
 from tracecols.severity.axes import CallAxis
-from tracecols.severity.cells import Cells, inclusive
+from tracecols.severity.cells import Cells
+from tracecols.severity.reduction import reduce_at, reduce_upwards
 
 FAMILY = Family("root causes")
 add = FAMILY.add
@@ -229,9 +230,8 @@ def critical_path_imbalance(
     n, n_locations = len(axis), int(model.locations.is_cpu.sum())
 
     def subtrees(cells: Cells) -> NDArray[np.float64]:
-        own = Cells.sum(cells.call_path, np.zeros(len(cells), np.int32), cells.value.astype(np.float64))
-        whole = inclusive(own, axis)
-        return np.bincount(whole.call_path, whole.value, n).astype(np.float64)
+        own = reduce_at(cells.call_path, cells.value.astype(np.float64), n)
+        return reduce_upwards(own, axis.parent, axis.depth)
 
     on_path, mean = subtrees(path), subtrees(work) / n_locations
     factor = np.zeros(n)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import html
 import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 
 from tracecols.enhance.paths import shortened
+from tracecols.printable import escaped
 from tracecols.quantities import counted, in_words
 from tracecols.report.efficiency import value_in_words
 from tracecols.severity.diagnosis import Diagnosis, Finding, Place, factors
@@ -237,25 +237,23 @@ def text(d: Diagnosis, source: str = "CUBE") -> str:
 def html_of(d: Diagnosis) -> str:
     """Return the diagnosis as HTML in which nothing can run; names are escaped."""
     head, *more = heading(d)
-    parts = [f"<p><b>{html.escape(head)}</b></p>", *(f"<p><small>{html.escape(line)}</small></p>" for line in more)]
+    parts = [f"<p><b>{escaped(head)}</b></p>", *(f"<p><small>{escaped(line)}</small></p>" for line in more)]
     rows = []
     for i, (title, cells) in enumerate(efficiency_rows(d)):
         tag = "td" if i else "th"
-        written = [html.escape(c) if not c.endswith("<") else f"<b>{html.escape(c)}</b>" for c in cells]
-        rows.append(f"<tr><th>{html.escape(title)}</th>{''.join(f'<{tag}>{c}</{tag}>' for c in written)}</tr>")
+        written = [escaped(c) if not c.endswith("<") else f"<b>{escaped(c)}</b>" for c in cells]
+        rows.append(f"<tr><th>{escaped(title)}</th>{''.join(f'<{tag}>{c}</{tag}>' for c in written)}</tr>")
     if rows:
         parts.append(f"<table>{''.join(rows)}</table>")
     devices = [f"Devices: {device_line(d, ' (lowest)')}"] if d.device_efficiencies else []
     said = (*explanations(d), *filter(None, [variant_line(d)]), *devices)
-    parts.extend(f"<p><small>{html.escape(line)}</small></p>" for line in said)
+    parts.extend(f"<p><small>{escaped(line)}</small></p>" for line in said)
     for f in d.findings:
-        told = "".join(
-            f"<li>{word}: {html.escape(line)}</li>" for word, line in details(f, "CUBE", 400) if word != "more"
-        )
+        told = "".join(f"<li>{word}: {escaped(line)}</li>" for word, line in details(f, "CUBE", 400) if word != "more")
         parts.append(
-            f"<p><b>{f.share:.1%}, {duration(f.seconds)}: {html.escape(f.title)}</b> <small>{html.escape(f.property)}</small></p>"
+            f"<p><b>{f.share:.1%}, {duration(f.seconds)}: {escaped(f.title)}</b> <small>{escaped(f.property)}</small></p>"
             f"<ul>{told}</ul>"
         )
     if not d.findings:
-        parts.append(f"<p>{html.escape(headline(d))}.</p>")
+        parts.append(f"<p>{escaped(headline(d))}.</p>")
     return f"<div>{''.join(parts)}</div>"

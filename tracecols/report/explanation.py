@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rich.console import Console
 from rich.table import Table
 
 from tracecols.enhance.explain import PlannedStep, explain
@@ -12,6 +11,7 @@ from tracecols.enhance.tables import TABLES
 from tracecols.patterns.base import Family
 from tracecols.patterns.plugins import installed
 from tracecols.patterns.registry import needed, properties
+from tracecols.report.screen import Screen
 from tracecols.store import Store
 
 
@@ -46,4 +46,4 @@ def print_plan(
     store: Store, conventions: str, families: Iterable[Family], chosen: Iterable[str] | None, is_divided: bool
 ) -> None:
     """Print the steps of an analysis of a store, what each reads and makes, how often it runs, and what it keeps at most."""
-    Console().print(describe(explain(store, tables_for(conventions, families, chosen), is_divided)))
+    Screen().print(describe(explain(store, tables_for(conventions, families, chosen), is_divided)))

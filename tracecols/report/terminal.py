@@ -12,6 +12,7 @@ from rich.tree import Tree
 
 from tracecols.enhance.paths import shortened
 from tracecols.errors import SeverityError
+from tracecols.printable import one_line
 from tracecols.severity import focus
 from tracecols.severity.axes import SystemAxis
 from tracecols.severity.cube import SeverityCube
@@ -148,7 +149,7 @@ class Display:
             )
         if line:
             text.append(f"  {line}", style)
-        return text.append(f"  {name}", "" if abs(share) >= self.threshold else "bright_black")
+        return text.append(f"  {one_line(name)}", "" if abs(share) >= self.threshold else "bright_black")
 
     def _line(self, name: str, mask: NDArray[np.bool_] | slice) -> str:
         """Draw what some cells of a property by period amount to, phase by phase; empty unless that is asked for."""
@@ -299,7 +300,7 @@ class Display:
             "  " + self._number(selected, unit).strip() + (how or ("" if self.plain else f", percent of {base}")), ""
         )
         chosen = np.flatnonzero(mask).tolist()
-        paths = [shortened(path) for path in cube.call_paths.paths_of(chosen[:5])]
+        paths = [one_line(shortened(path)) for path in cube.call_paths.paths_of(chosen[:5])]
         yield Text(
             "\n".join(paths + ([f"... and {len(chosen) - 5:,} more call paths"] if len(chosen) > 5 else [])) + "\n",
             "dim",

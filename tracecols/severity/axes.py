@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.paths import path_names
+from tracecols.printable import one_line
 from tracecols.quantities import counted
 from tracecols.schema.enums import device_label
 from tracecols.schema.severity import UNSTATED_WAITS
@@ -42,7 +43,7 @@ def outline(
     depth : sequence of int
         Level of every row, 0 for roots.
     """
-    shown = [f"  {'  ' * int(level)}{line}" for line, level in zip(lines[:SHOWN], depth[:SHOWN], strict=True)]
+    shown = [f"  {'  ' * int(level)}{one_line(line)}" for line, level in zip(lines[:SHOWN], depth[:SHOWN], strict=True)]
     more = [f"  and {len(lines) - SHOWN:,} more"] if len(lines) > SHOWN else []
     return "\n".join([head, *shown, *more])
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.grouping import Segments, combine, number
-from tracecols.kernels import groups
+from tracecols.kernels import groups, trees
 from tracecols.severity.axes import CallAxis
-from tracecols.severity.reduction import LARGEST, filled, narrowed, reduce_at, widened
+from tracecols.severity.reduction import LARGEST, filled, narrowed, reduce_at, reduce_upwards, widened
 
 
 class Cells:
@@ -146,10 +146,34 @@ class Cells:
         return np.where(self.key[position] == key, self.value[position], 0)
 
 
-def inclusive(cells: Cells, call_paths: CallAxis, how: str = "sum") -> Cells:
-    """Reduce the cells of every call path with those of all call paths below it, from the deepest level up.
+def keys_above(call_path: NDArray[Any], location: NDArray[Any], parent: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Find the cells that have a value in or below them.
 
-    O(n log n) in the number of cells returned.
+    O(n log n) in the number of cells that are found, however deep the call tree is.
+
+    Parameters
+    ----------
+    call_path, location : (n,) int
+        Cells that have a value, in any order.
+    parent : (n_call_paths,) int32
+        -1 for roots.
+
+    Returns
+    -------
+    (n_found,) int64
+        ``call_path << 32 | location``, ascending, each once.
+    """
+    order = np.argsort(location, kind="stable")
+    given = call_path[order].astype(np.int32), location[order].astype(np.int32), parent
+    nowhere = np.full(parent.size, -1, np.int32)
+    key = np.empty(trees.cells_above(*given, nowhere.copy(), np.empty(0, np.int64)), np.int64)
+    trees.cells_above(*given, nowhere, key)
+    key.sort()
+    return key
+
+
+def inclusive(cells: Cells, call_paths: CallAxis, how: str = "sum") -> Cells:
+    """Reduce the cells of every call path with those of all call paths below it.
 
     Parameters
     ----------
@@ -166,17 +190,10 @@ def inclusive(cells: Cells, call_paths: CallAxis, how: str = "sum") -> Cells:
     """
     if not len(cells):
         return cells
-    depth = call_paths.depth[cells.call_path]
-    order = np.argsort(depth, kind="stable")
-    starts = np.searchsorted(depth[order], np.arange(depth.max() + 2))
-    below = Cells.empty()
-    levels = []
-    for at in range(int(depth.max()), -1, -1):
-        mine = order[starts[at] : starts[at + 1]]
-        level = below.joined(Cells(cells.key[mine], cells.value[mine]), how)
-        levels.append(level)
-        if at:
-            below = Cells.reduce(call_paths.parent[level.call_path], level.location, level.value, how)
-    key, value = (np.concatenate([getattr(level, of) for level in levels]) for of in ("key", "value"))
-    order = np.argsort(key)
-    return Cells(key[order], value[order])
+    key = keys_above(cells.call_path, cells.location, call_paths.parent)
+    call_path = key >> 32
+    parent = call_paths.parent[call_path].astype(np.int64)
+    above = np.where(parent >= 0, np.searchsorted(key, (parent << 32) | (key & 0xFFFFFFFF)), -1)
+    own = reduce_at(np.searchsorted(key, cells.key), cells.value, key.size, how)
+    value = narrowed(reduce_upwards(own, above, call_paths.depth[call_path], how))
+    return Cells._sorted(key, value, how)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from tracecols.printable import printable
 from tracecols.quantities import counted
 from tracecols.renderers import renderer
 from tracecols.schema.causes import ESTIMATED
@@ -194,7 +195,7 @@ class SeverityCube(Severities):
                     lines.append(
                         f"  {value / whole:{sign}7.2%} {value:{sign}12.6f} s  {self.properties.title[self.properties.number[name]]} ({name})"
                     )
-        return "\n".join(lines)
+        return printable("\n".join(lines))
 
     def report(self, path: str | Path, title: str | None = None, sources: str | Path | None = None) -> Path:
         """Write the cube as one HTML file for a browser: three coupled trees, topologies, distributions (thesis 4.5).

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tracecols.arguments import is_whole_number, show
 from tracecols.errors import SeverityError
+from tracecols.printable import one_line, printable
 from tracecols.renderers import renderer
 from tracecols.severity import focus
 from tracecols.severity.cells import Cells
@@ -148,7 +149,8 @@ class Finding:
     call_path: int
 
     def __repr__(self) -> str:
-        return f"<Finding {self.share:.1%}, {self.seconds:.6g} s: {self.title}, {self.where.call_path} ({self.where.share:.0%})>"
+        where = one_line(self.where.call_path)
+        return f"<Finding {self.share:.1%}, {self.seconds:.6g} s: {self.title}, {where} ({self.where.share:.0%})>"
 
     def command(self, source: str = "CUBE") -> str:
         """Return the command that shows more of it."""
@@ -222,10 +224,10 @@ class Diagnosis:
         return found
 
     def __str__(self) -> str:
-        return self.text()
+        return printable(self.text())
 
     def __repr__(self) -> str:
-        return self.text()
+        return str(self)
 
     def _repr_html_(self) -> str:
         found: str = renderer("diagnosis as HTML")(self)

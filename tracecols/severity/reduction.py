@@ -121,7 +121,9 @@ def reduce_upwards(own: NDArray[Any], parent: NDArray[Any], depth: NDArray[Any],
         return values
 
     result = upwards(own.copy())
-    return without_residue(result, upwards(np.abs(own))) if how == "sum" and own.dtype.kind == "f" else result
+    if how != "sum" or own.dtype.kind != "f" or not (own < 0).any():
+        return result
+    return without_residue(result, upwards(np.abs(own)))
 
 
 def filled(values: NDArray[Any], how: str) -> NDArray[Any]:

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from tracecols.errors import SeverityError
 from tracecols.severity.axes import CallAxis
-from tracecols.severity.cells import Cells
+from tracecols.severity.cells import Cells, keys_above
 from tracecols.severity.periods import OUTSIDE
 from tracecols.severity.queries import Severities
+from tracecols.severity.reduction import reduce_upwards
 
 Cube = TypeVar("Cube", bound=Severities)
 
@@ -46,17 +47,12 @@ def with_phases_as_call_paths(cube: Cube) -> Cube:
     head = _heads(axis, path[period > 0], cube.periods.kind == "bin" or cube.periods.words.startswith("from:"))
     is_root = head < 0
     # phases themselves, what is around their call paths below a head, and what is around heads
-    while True:
-        inside = period > 0
-        above = np.where(inside & (path == head[path]), -1, np.where(path >= 0, axis.parent[path], -1))
-        more = above >= 0
-        around = head[path[inside & ~is_root[path]]]
-        new = np.unique(
-            np.concatenate([path * n_periods + period, above[more] * n_periods + period[more], around * n_periods])
-        )
-        if new.size == path.size:
-            break
-        path, period = np.divmod(new, n_periods)
+    inside = period > 0
+    key = keys_above(path[inside], period[inside], np.where(np.arange(n) == head, -1, axis.parent).astype(np.int32))
+    around = head[path[inside]]
+    outside = np.unique(np.concatenate([path[~inside], around[around >= 0]]))
+    key = np.sort(np.concatenate([key, keys_above(outside, np.zeros(outside.size, np.int64), axis.parent)]))
+    path, period = key >> 32, key & 0xFFFFFFFF
     roots = np.unique(period[(period > 0) & is_root[path]])
     path, period = np.append(path, np.full(roots.size, -1)), np.append(period, roots)
     inside = period > 0
@@ -111,10 +107,7 @@ def _tree(
     """Return the call tree of some call paths in periods, in depth-first order."""
     axis, periods = cube.call_paths, cube.periods
     assert periods is not None  # looked at before
-    size = np.ones(path.size, np.int64)
-    for level in range(int(depth.max(initial=0)), 0, -1):
-        mine = np.flatnonzero(depth == level)
-        np.add.at(size, parent[mine], size[mine])
+    size = reduce_upwards(np.ones(path.size, np.int64), parent, depth)
     named = periods.kind if periods.kind == "bin" or periods.words.startswith("from:") else INSTANCE
 
     def column(values: NDArray[np.object_], nothing: object) -> NDArray[np.object_]:

@@ -27,12 +27,14 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.printable import printable
 from tracecols.quantities import singular
 from tracecols.report.viewer.overview import diagnosis_of, overview
 from tracecols.report.viewer.profile import similar_phases, time_profile
@@ -246,6 +248,11 @@ def start_of(cube: SeverityCube, found: Diagnosis | None = None) -> int:
     return max(own, key=own.__getitem__, default=-1)
 
 
+def _shown(texts: Iterable[Any]) -> list[Any]:
+    """Return texts as the report shows them (`printable`); numbers stay."""
+    return [printable(t) if isinstance(t, str) else t for t in texts]
+
+
 def _header(cube: SeverityCube, stored: list[dict[str, Any]]) -> dict[str, Any]:
     p, c, s = cube.properties, cube.call_paths, cube.system
     seen: dict[tuple[Any, ...], int] = {}
@@ -258,37 +265,38 @@ def _header(cube: SeverityCube, stored: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "version": CONTAINER_VERSION,
         "writer": f"tracecols {__version__}",
-        "summary": cube.summary(),
+        "summary": printable(cube.summary()),
         "difference": cube.is_difference,
-        "name": name_of(cube),
+        "name": printable(name_of(cube)),
         "source": (trace.get("source") or {}).get("path", ""),
         "n_events": trace.get("n_events", 0),
         "notes": {singular(what) if n == 1 else what: int(n) for what, n in (cube.facts.get("counts") or {}).items()},
         "properties": {
             "id": p.id,
             "parent": [p.number.get(name, -1) for name in p.parent],
-            "title": p.title,
-            "unit": p.unit,
-            "summary": p.summary,
-            "advice": p.advice,
+            "title": _shown(p.title),
+            "unit": _shown(p.unit),
+            "summary": _shown(p.summary),
+            "advice": _shown(p.advice),
             "confidence": p.confidence,
             "overlaps": p.overlaps,
             "stored": stored,
         },
         "regions": {
-            column: [key[i] for key in seen] for i, column in enumerate(("name", "file", "line", "paradigm", "role"))
+            column: _shown([key[i] for key in seen])
+            for i, column in enumerate(("name", "file", "line", "paradigm", "role"))
         },
         "call_paths": {
             "parent": c.parent.tolist(),
             "region": region,
             "call_site": call_site,
-            "call_sites": list(sites),
+            "call_sites": _shown(sites),
         },
-        "system": {"kind": s.kind, "name": s.name, "parent": list(s.parent), "location": list(s.location)},
+        "system": {"kind": s.kind, "name": _shown(s.name), "parent": list(s.parent), "location": list(s.location)},
         "locations": {
             "rank": s.rank.tolist(),
             "thread": s.thread.tolist(),
-            "name": list(s.location_name),
+            "name": _shown(s.location_name),
             "type": list(s.location_type),
         },
         "topologies": topologies,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import html
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
 from tracecols.errors import SeverityError
+from tracecols.printable import escaped
 from tracecols.report.viewer.container import pack
 from tracecols.report.viewer.sources import Sources
 from tracecols.severity.cube import SeverityCube
@@ -87,9 +87,9 @@ def write_page(
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             '<meta name="color-scheme" content="light dark">\n'
-            f"<title>{html.escape(title)}</title>\n<style>{style}</style>\n</head>\n"
+            f"<title>{escaped(title)}</title>\n<style>{style}</style>\n</head>\n"
             '<body class="tracecols-page">\n'
-            f'<div id="tracecols" data-title="{html.escape(title)}">Reading the report. If this stays, the file is not '
+            f'<div id="tracecols" data-title="{escaped(title)}">Reading the report. If this stays, the file is not '
             "complete, or JavaScript is switched off.</div>\n"
         )
         # the viewer starts before the cells are there, however many follow

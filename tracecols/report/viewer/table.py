@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import html
-
+from tracecols.printable import escaped
 from tracecols.schema.causes import ROOTS
 from tracecols.severity import focus
 from tracecols.severity.cube import SeverityCube
@@ -42,13 +41,13 @@ def html_table(cube: SeverityCube, most: int = 12) -> str:
     sign = "+" if cube.is_difference else ""
     body = "".join(
         f'<tr><td style="text-align: right">{share:{sign}.2%}</td><td style="text-align: right">{own:{sign}.6f} s</td>'
-        f'<td style="text-align: left">{html.escape(title)} <small>{html.escape(name)}</small></td></tr>'
+        f'<td style="text-align: left">{escaped(title)} <small>{escaped(name)}</small></td></tr>'
         for _, own, share, title, name in rows[:most]
     )
     words = focus.in_words(cube.facts)
-    said = f"<p><small>{html.escape(words)}</small></p>" if words else ""
+    said = f"<p><small>{escaped(words)}</small></p>" if words else ""
     rest = f"<p><small>and {len(rows) - most} smaller ones</small></p>" if len(rows) > most else ""
     return (
-        f"<div><p><b>Severity cube</b> {html.escape(summary)}</p>{said}<table><thead><tr><th>share</th><th>time</th>"
+        f"<div><p><b>Severity cube</b> {escaped(summary)}</p>{said}<table><thead><tr><th>share</th><th>time</th>"
         f'<th style="text-align: left">property</th></tr></thead><tbody>{body}</tbody></table>{rest}</div>'
     )

@@ -74,10 +74,12 @@ export function periodTable(model) {
   return [[`first_${periods.kind}`, `last_${periods.kind}`, "begin_seconds", "end_seconds", "rank", "thread", "value"], ...rows];
 }
 
+/** The text of a cell; a name that spreadsheets would execute as a formula begins with an apostrophe. */
+const cellText = (c) => (typeof c === "string" && /^[=+\-@\t\r\n]/.test(c) && Number.isNaN(Number(c)) ? `'${c}` : String(c));
+
 /** Tab-separated, for the clipboard. */
-export const tabbed = (rows) => rows.map((cells) => cells.map((c) => String(c).replace(/[\t\n\r]/g, " ")).join("\t")).join("\n") + "\n";
+export const tabbed = (rows) => rows.map((cells) => cells.map((c) => cellText(c).replace(/[\t\n\r]/g, " ")).join("\t")).join("\n") + "\n";
 
 /** Comma-separated as in RFC 4180. */
-export const commaSeparated = (rows) =>
-  rows.map((cells) => cells.map((c) => (/[",\r\n]/.test(c) ? `"${String(c).replace(/"/g, '""')}"` : String(c))).join(",")).join("\r\n") +
-  "\r\n";
+const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text);
+export const commaSeparated = (rows) => rows.map((cells) => cells.map((c) => quoted(cellText(c))).join(",")).join("\r\n") + "\r\n";

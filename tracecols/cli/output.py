@@ -1,0 +1,21 @@
+"""What commands say, apart from displays (`tracecols.report.screen`)."""
+
+from __future__ import annotations
+
+import click
+
+from tracecols.printable import printable
+
+
+def echo(message: object = "", *, err: bool = False, nl: bool = True) -> None:
+    """Print a message; characters in names that would control the terminal are shown instead.
+
+    Parameters
+    ----------
+    message : object
+    err : bool, optional
+        Print it to the error stream.
+    nl : bool, optional
+        End the line.
+    """
+    click.echo(printable(str(message)), err=err, nl=nl)

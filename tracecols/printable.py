@@ -1,0 +1,69 @@
+"""Text that may hold anything, as it is shown to people: names of regions and files come from whoever wrote the trace.
+
+A terminal obeys control characters, and any display reorders text by the marks of bidirectional writing. They are shown as Python
+writes them in literals, such as ``\\u001b``.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+
+_HIDDEN = (
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, C0 without tabulator and end of line, and C1
+    "\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"  # marks of formats
+    "\ud800-\udfff"  # bytes of names that are no UTF-8
+)
+_NOT_PRINTABLE = re.compile(f"[{_HIDDEN}]")
+_NOT_IN_A_LINE = re.compile(f"[{_HIDDEN}\t\n]")
+
+
+def _literal(found: re.Match[str]) -> str:
+    """Write a character as in literals of Python, and of JSON as well: what is printed may be JSON."""
+    character, code = found[0], ord(found[0])
+    return {"\t": "\\t", "\n": "\\n"}.get(character, f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}")
+
+
+def printable(text: str) -> str:
+    """Return text with characters that control a display written as in literals of Python; ends of lines and tabulators stay.
+
+    Parameters
+    ----------
+    text : str
+
+    Examples
+    --------
+    >>> printable("do_work\\x1b[2J")
+    'do_work\\\\u001b[2J'
+    """
+    return _NOT_PRINTABLE.sub(_literal, text)
+
+
+def one_line(text: str) -> str:
+    """Return a name as `printable` does, ends of lines and tabulators written as in literals as well.
+
+    Parameters
+    ----------
+    text : str
+
+    Examples
+    --------
+    >>> one_line("two\\nlines")
+    'two\\\\nlines'
+    """
+    return _NOT_IN_A_LINE.sub(_literal, text)
+
+
+def escaped(text: str) -> str:
+    """Return text for HTML: `printable`, and nothing in it is a tag.
+
+    Parameters
+    ----------
+    text : str
+
+    Examples
+    --------
+    >>> escaped("vector<int>")
+    'vector&lt;int&gt;'
+    """
+    return html.escape(printable(text))

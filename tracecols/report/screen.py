@@ -1,0 +1,29 @@
+"""The terminal, for displays made of rich's parts: nothing but them controls it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from tracecols.printable import printable
+
+
+class Screen(Console):
+    """A console on which names are shown as they are: no markup, no highlighting, and control characters in `printable` form.
+
+    Parameters
+    ----------
+    **options
+        Those of `rich.console.Console`.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False, **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Render it; only segments that rich makes to control the terminal do so."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=printable(segment.text))
