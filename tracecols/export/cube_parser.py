@@ -129,6 +129,7 @@ class CubeParser:
         self._regions: dict[str, Element] = {}
         self._sites: dict[str, Element] = {}
         self._row_of: dict[int, int] = {}
+        self._numbers: dict[str, set[int]] = {}
         self._orders: dict[str, NDArray[np.int64]] = {}
         self._open: list[Element] = []
         self._rows: list[int] = []
@@ -221,6 +222,12 @@ class CubeParser:
             element.parent, element.depth = self._rows[-1], self._open[-1].depth + 1
         if element.depth > MAX_TREE_DEPTH and into is not self.call_paths:
             raise self.error(f"nests more than {MAX_TREE_DEPTH} elements <{element.tag}>")
+        if into is not self.system:
+            # values refer to metrics and call paths by their numbers
+            numbers = self._numbers.setdefault(element.tag, set())
+            if element.number in numbers:
+                raise self.error(f"has two elements <{element.tag}> with the id {element.number}")
+            numbers.add(element.number)
         into.append(element)
         return len(into) - 1
 

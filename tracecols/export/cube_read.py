@@ -11,6 +11,7 @@ import json
 import mmap
 import warnings
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -24,18 +25,21 @@ from tracecols.export.cube_parser import CubeParser, Element
 from tracecols.export.cube_xml import EXTREMES, FACTS, INCLUSIVE, NO_EXTREME
 from tracecols.export.cubex import DATA_MAGIC, DEFLATED_MAGIC, DENSE, INDEX_MAGIC, SPARSE
 from tracecols.files import open_regular
+from tracecols.schema.facts import FACTS as FACTS_OF_CUBES
+from tracecols.schema.facts import wrong_fact
+from tracecols.severity import checks
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.cube import SeverityCube
+from tracecols.severity.storage import tree_tables
 from tracecols.store.layout import is_made_here
 
-LARGEST = 1e30
-"""No severity is so large; sums of such numbers would leave float64."""
 MAX_XML = 4 << 30
 """Bytes of XML, unpacked."""
 MAX_CELLS = 1 << 29
 """Values other than zero in a file; of each 16 bytes are kept."""
 CHUNK = 1 << 20
+MAKE_AGAIN = "the file is damaged; make it again"
 MAKE_ONE = "of a trace, make one with: tracecols analyze TRACE"
 
 # CubeLib, CubeMetric.cpp: is_int8 ... is_double, and types whose values do not add up (extrema, rates, tuples, histograms).
@@ -59,19 +63,6 @@ NOT_READ = ("RATE", "COMPLEX", "SCALE_FUNC", "HISTOGRAM", "NDOUBLES")
 STORED = ("EXCLUSIVE", "INCLUSIVE", "SIMPLE")
 EXPRESSIONS = ("POSTDERIVED", "PREDERIVED_INCLUSIVE", "PREDERIVED_EXCLUSIVE")
 """Types of metrics: those that hold data, and CubePL expressions over them."""
-
-KINDS_OF_FACTS: dict[str, type] = {
-    "conventions": str,
-    "resolution": int,
-    "counts": dict,
-    "trace": dict,
-    "operation": str,
-    "of": list,
-    "whole": dict,
-    "left_out": list,
-    "narrowed": dict,
-    INCLUSIVE: list,
-}
 
 
 def is_cube(path: Path) -> bool:
@@ -180,10 +171,21 @@ class _Gathered:
         parts = self.batches.pop(metric, [])
         if not parts:
             return Cells.empty()
+        rows = Counter(int(k[0]) >> 32 for k, _ in parts if k.size)
+        twice = next((row for row, n in rows.items() if n > 1), None)
+        if twice is not None:
+            raise SeverityError(
+                f"{self.where} has two rows of values of metric {metric} for call path {twice}\n  {MAKE_AGAIN}"
+            )
         key, value = np.concatenate([k for k, _ in parts]), np.concatenate([v for _, v in parts])
         too_large = value.dtype.kind == "u" and value.size and int(value.max()) >= 1 << 63
         value = value.astype(np.float64 if value.dtype.kind == "f" or too_large else np.int64)
         return Cells.reduce(key >> 32, key & 0xFFFFFFFF, value, how)
+
+
+def _type_of(metric: Element) -> str:
+    """Return the type of the values of a metric; floating point where a file does not say."""
+    return metric.texts.get("dtype", "").strip() or "FLOAT"
 
 
 def _extremes(values: NDArray[Any], ours: bool) -> NDArray[np.bool_]:
@@ -215,7 +217,7 @@ def _read_cube3(path: Path, packed: bool) -> SeverityCube:
 
     def cells_of(metric: Element) -> dict[str, Cells]:
         cells = rows.cells(metric.number, parser.aggregation_of(metric))
-        is_integer = NUMPY_TYPES[metric.texts.get("dtype", "FLOAT").strip()][0] != "f"
+        is_integer = NUMPY_TYPES[_type_of(metric)][0] != "f"
         if is_integer and (np.abs(cells.value) < 1 << 62).all() and (cells.value % 1 == 0).all():
             cells = Cells(cells.key, cells.value.astype(np.int64))
         return {"": cells}
@@ -312,6 +314,7 @@ def _rows(where: str, data: memoryview, byte_order: str, n_rows: int, n_bytes: i
     if n != n_rows or base > len(data):
         raise SeverityError(f"{where}: its data have {n:,} rows, its index {n_rows:,}, and {len(data):,} bytes")
     blocks = np.frombuffer(data[head + 8 : base], byte_order + "u8").reshape(n, 3).tolist()
+    seen: set[int] = set()
     # rows that share their bytes would let a small file ask for any amount of work
     if sum(size for _, _, size in blocks) > len(data) - base:
         raise SeverityError(f"{where}: its deflated rows overlap, or lie beyond the end at byte {len(data):,}")
@@ -319,10 +322,11 @@ def _rows(where: str, data: memoryview, byte_order: str, n_rows: int, n_bytes: i
         if not size:
             continue
         row, off = divmod(start, n_bytes) if n_bytes else (0, 0)
-        if off or row >= n_rows or base + at + size > len(data):
+        if off or row >= n_rows or row in seen or base + at + size > len(data):
             raise SeverityError(
-                f"{where}: a deflated row should lie at byte {base + at:,} and begin row {start}/{n_bytes}"
+                f"{where}: a deflated row should lie at byte {base + at:,} and begin row {start}/{n_bytes}, once"
             )
+        seen.add(row)
         try:
             values = zlib.decompressobj().decompress(data[base + at : base + at + size], n_bytes + 1)
         except zlib.error as error:
@@ -364,7 +368,7 @@ def _read_members(path: Path, members: dict[str, memoryview]) -> SeverityCube:
         if index is None:
             raise SeverityError(f"{where} has data and no index")
         byte_order, numbers = _index_of(where, index, n_call_paths)
-        name, along = metric.texts.get("dtype", "").strip(), metric.given.get("type", "EXCLUSIVE")
+        name, along = _type_of(metric), metric.given.get("type", "EXCLUSIVE")
         order = parser.enumeration(along)[numbers]
         if name == STATISTICS:
             dtype = np.dtype([(statistic, byte_order + code) for statistic, code in TUPLE])
@@ -405,30 +409,12 @@ def _facts(path: Path, parser: CubeParser, tool: str) -> tuple[dict[str, Any], b
         return {"conventions": "", "resolution": 1, "counts": {}, "source": source}, False
     try:
         facts = json.loads(text)
-        _check_facts(facts)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise SeverityError(f"{path}: its attribute '{FACTS}' is damaged: {error}") from error
+        what = wrong_fact(FACTS_OF_CUBES, facts)
+    except (ValueError, RecursionError) as error:
+        what = f"it is no JSON: {error}"
+    if what:
+        raise SeverityError(f"{path}: its attribute '{FACTS}' is damaged: {what}\n  {MAKE_AGAIN}")
     return facts, True
-
-
-def _check_facts(facts: Any) -> None:
-    """Raise ValueError, KeyError or TypeError where facts are not what a cube and its display expect."""
-    if not isinstance(facts, dict):
-        raise ValueError("it is no object")
-    for key, kind in KINDS_OF_FACTS.items():
-        if not isinstance(facts.get(key, kind()), kind):
-            raise ValueError(f"{key} is {facts[key]!r:.50}")
-    if not all(isinstance(text, str) for key in ("of", "left_out", INCLUSIVE) for text in facts.get(key, [])):
-        raise ValueError("a name is no text")
-    missing = {"conventions", "resolution"} - set(facts)
-    if missing or not 0 < facts["resolution"] < 1 << 62 or ("operation" in facts) != ("of" in facts):
-        raise ValueError("there are no conventions, resolution or operands that make sense")
-    if not all(isinstance(total, int | float) and abs(total) < LARGEST for total in facts.get("whole", {}).values()):
-        raise ValueError("a total is no number")
-    if "trace" in facts and not (
-        isinstance(facts["trace"]["n_events"], int) and isinstance(facts["trace"]["source"]["path"], str)
-    ):
-        raise ValueError("the trace has no path or no number of events")
 
 
 def _in_ticks(cells: Cells, resolution: int) -> Cells:
@@ -476,7 +462,7 @@ def _cube_of(
     cells: dict[str, Cells] = {}
     left_out: list[str] = []
     for metric, unit in zip(parser.metrics, list(properties.unit), strict=True):
-        dtype, kind = metric.texts.get("dtype", "FLOAT").strip(), metric.given.get("type", "EXCLUSIVE")
+        dtype, kind = _type_of(metric), metric.given.get("type", "EXCLUSIVE")
         if parser.value_of(metric) == "VOID":
             cells[metric.name] = Cells.empty()
             continue
@@ -489,21 +475,21 @@ def _cube_of(
         if (dtype not in NUMPY_TYPES and not is_tuple) or kind not in STORED:
             raise SeverityError(f"{path}: metric {metric.name!r} is {kind!r} of {dtype!r}, which are no types of Cube")
         for statistic, found in cells_of(metric).items():
-            # NaN is not less, either
-            wrong = np.flatnonzero(~(np.abs(found.value.astype(np.float64)) < LARGEST))
-            if wrong.size:
-                at, value = call_paths.paths_of([int(found.call_path[wrong[0]])])[0], float(found.value[wrong[0]])
+            wrong = checks.first_wrong_number(found.value)
+            if wrong >= 0:
+                at, value = call_paths.paths_of([int(found.call_path[wrong])])[0], float(found.value[wrong])
                 what = (
                     f"the value {value:g}, which is beyond all bounds"
                     if np.isfinite(value)
                     else "a value that is no number"
                 )
-                raise SeverityError(
-                    f"{path}: metric {metric.name!r} has {what}, at {at}\n  the file is damaged; make it again"
-                )
+                raise SeverityError(f"{path}: metric {metric.name!r} has {what}, at {at}\n  {MAKE_AGAIN}")
             name = _add_statistic(properties, metric, statistic, kind) if statistic else metric.name
             cells[name] = _in_ticks(found, int(facts["resolution"])) if ours and unit == "sec" else found
     if left_out:
         facts["left_out"] = left_out
     # anew: what it has looked up lacks the statistics
-    return SeverityCube(replace(properties), call_paths, system, cells, facts, parser.placed_topologies())
+    cube = SeverityCube(replace(properties), call_paths, system, cells, facts, parser.placed_topologies())
+    if what := checks.wrong_trees(tree_tables(cube)):
+        raise SeverityError(f"{path}: {what}\n  {MAKE_AGAIN}")
+    return cube
