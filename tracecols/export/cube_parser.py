@@ -82,6 +82,17 @@ class Element:
         return self.texts.get("uniq_name") or self.texts.get("disp_name", "")
 
 
+def damaged(what: str) -> SeverityError:
+    """Make the error about a file that contradicts itself or its format.
+
+    Parameters
+    ----------
+    what : str
+        What is wrong, and where.
+    """
+    return SeverityError(f"{what}\n  the file is damaged; make it again")
+
+
 def _texts(values: Iterable[str]) -> NDArray[np.object_]:
     """Make a column of text."""
     return np.array([*values, None], object)[:-1]
@@ -291,12 +302,12 @@ class CubeParser:
         names = [m.name for m in self.metrics]
         if "" in names or len(set(names)) < len(names):
             twice = next((n for n in names if not n or names.count(n) > 1), "")
-            raise SeverityError(f"{self.where} has {f'two metrics {twice!r}' if twice else 'a metric without name'}")
+            raise damaged(f"{self.where} has {f'two metrics {twice!r}' if twice else 'a metric without name'}")
         about = [m.texts.get("descr", "").strip().partition(ADVICE) for m in self.metrics]
         try:
             confidence = [float(m.attributes.get("confidence", "1")) for m in self.metrics]
         except ValueError as error:
-            raise SeverityError(f"{self.where} has a confidence that is no number: {error}") from error
+            raise damaged(f"{self.where} has a confidence that is no number: {error}") from error
         return PropertyAxis(
             names,
             [names[m.parent] if m.parent >= 0 else "" for m in self.metrics],
@@ -369,7 +380,7 @@ class CubeParser:
         row = {i: k for k, i in enumerate(order)}
         numbers = [self.system[i].number for i in order]
         if len(set(numbers)) < len(numbers) or any(self.system[i].parent < 0 for i in at):
-            raise SeverityError(f"{self.where} has two locations with the same id, or one outside of any process")
+            raise damaged(f"{self.where} has two locations with the same id, or one outside of any process")
         kinds = []
         for node in self.system:
             if node.tag in _NODES:
@@ -385,7 +396,7 @@ class CubeParser:
             threads = [int(self.system[i].texts.get("rank") or 0) for i in order]
             rank, thread = np.array(ranks, np.int32), np.array(threads, np.int32)
         except (ValueError, OverflowError) as error:
-            raise SeverityError(f"{self.where} has a rank that is no number: {error}") from error
+            raise damaged(f"{self.where} has a rank that is no number: {error}") from error
         types = [self.system[i].texts.get("type", "thread") for i in order]
         return SystemAxis(
             kinds,

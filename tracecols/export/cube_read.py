@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.errors import ForeignCubeWarning, SeverityError
-from tracecols.export.cube_parser import CubeParser, Element
+from tracecols.export.cube_parser import CubeParser, Element, damaged
 from tracecols.export.cube_xml import EXTREMES, FACTS, INCLUSIVE, NO_EXTREME
 from tracecols.export.cubex import DATA_MAGIC, DEFLATED_MAGIC, DENSE, INDEX_MAGIC, SPARSE
 from tracecols.files import open_regular
@@ -39,7 +39,6 @@ MAX_XML = 4 << 30
 MAX_CELLS = 1 << 29
 """Values other than zero in a file; of each 16 bytes are kept."""
 CHUNK = 1 << 20
-MAKE_AGAIN = "the file is damaged; make it again"
 MAKE_ONE = "of a trace, make one with: tracecols analyze TRACE"
 
 # CubeLib, CubeMetric.cpp: is_int8 ... is_double, and types whose values do not add up (extrema, rates, tuples, histograms).
@@ -145,10 +144,10 @@ def _chunks(path: Path, packed: bool) -> Iterator[bytes]:
             while chunk := file.read(CHUNK):
                 size += len(chunk)
                 if size > MAX_XML:
-                    raise SeverityError(f"{path} has more than {MAX_XML >> 30} GiB of XML")
+                    raise damaged(f"{path} has more than {MAX_XML >> 30} GiB of XML")
                 yield chunk
     except (OSError, EOFError, zlib.error) as error:
-        raise SeverityError(f"cannot read {path} beyond byte {size:,} of its XML: {error}") from error
+        raise damaged(f"cannot read {path} beyond byte {size:,} of its XML: {error}") from error
 
 
 class _Gathered:
@@ -163,7 +162,7 @@ class _Gathered:
         location = np.flatnonzero(values if present is None else present)
         self.n += location.size
         if self.n > MAX_CELLS:
-            raise SeverityError(f"{self.where} has more than {MAX_CELLS:,} values other than zero")
+            raise damaged(f"{self.where} has more than {MAX_CELLS:,} values other than zero")
         self.batches.setdefault(metric, []).append(((call_path << 32) | location, values[location]))
 
     def cells(self, metric: int, how: str = "sum") -> Cells:
@@ -174,9 +173,7 @@ class _Gathered:
         rows = Counter(int(k[0]) >> 32 for k, _ in parts if k.size)
         twice = next((row for row, n in rows.items() if n > 1), None)
         if twice is not None:
-            raise SeverityError(
-                f"{self.where} has two rows of values of metric {metric} for call path {twice}\n  {MAKE_AGAIN}"
-            )
+            raise damaged(f"{self.where} has two rows of values of metric {metric} for call path {twice}")
         key, value = np.concatenate([k for k, _ in parts]), np.concatenate([v for _, v in parts])
         too_large = value.dtype.kind == "u" and value.size and int(value.max()) >= 1 << 63
         value = value.astype(np.float64 if value.dtype.kind == "f" or too_large else np.int64)
@@ -213,7 +210,7 @@ def _read_cube3(path: Path, packed: bool) -> SeverityCube:
     if not parser.version.startswith("3"):
         raise SeverityError(f"{path} is of version {parser.version!r} of Cube\n  as XML, version 3 can be read")
     if unknown := set(rows.batches) - {m.number for m in parser.metrics}:
-        raise SeverityError(f"{path} has values of metric {min(unknown)}, which it does not describe")
+        raise damaged(f"{path} has values of metric {min(unknown)}, which it does not describe")
 
     def cells_of(metric: Element) -> dict[str, Cells]:
         cells = rows.cells(metric.number, parser.aggregation_of(metric))
@@ -245,11 +242,11 @@ def _members(path: Path, content: memoryview) -> dict[str, memoryview]:
         else:
             text = digits.strip(b"\0 ")
             if text.translate(None, b"01234567"):
-                raise SeverityError(f"{path} is damaged: the archive has no header at byte {at:,}")
+                raise damaged(f"{path} is damaged: the archive has no header at byte {at:,}")
             size = int(text or b"0", 8)
         if at + 512 + size > len(content):
             name = header[:100].split(b"\0")[0].decode("utf-8", "replace")
-            raise SeverityError(f"{path} is cut off: {name} should end at byte {at + 512 + size:,} of {len(content):,}")
+            raise damaged(f"{path} is cut off: {name} should end at byte {at + 512 + size:,} of {len(content):,}")
         if header[156:157] in (b"0", b"\0"):
             name = header[:100].split(b"\0")[0].decode("utf-8", "replace").removeprefix("./")
             found[name] = content[at + 512 : at + 512 + size]
@@ -269,30 +266,30 @@ def _anchor_chunks(path: Path, anchor: memoryview) -> Iterator[bytes]:
             chunk = unpack.decompress(rest, CHUNK)
             rest, size = unpack.unconsumed_tail, size + len(chunk)
             if size > MAX_XML:
-                raise SeverityError(f"{path}: anchor.xml has more than {MAX_XML >> 30} GiB")
+                raise damaged(f"{path}: anchor.xml has more than {MAX_XML >> 30} GiB")
             yield chunk
     except zlib.error as error:
-        raise SeverityError(f"{path}: anchor.xml is damaged beyond byte {size:,} ({error})") from error
+        raise damaged(f"{path}: anchor.xml is damaged beyond byte {size:,} ({error})") from error
 
 
 def _index_of(where: str, index: memoryview, n_call_paths: int) -> tuple[str, NDArray[np.int64]]:
     """Return the byte order of a metric, and the numbers of the call paths that have rows, in order."""
     head = len(INDEX_MAGIC)
     if bytes(index[:head]) != INDEX_MAGIC or len(index) < head + 7:
-        raise SeverityError(f"{where}: its index does not begin with {INDEX_MAGIC.decode()}")
+        raise damaged(f"{where}: its index does not begin with {INDEX_MAGIC.decode()}")
     byte_order = {b"\1\0\0\0": "<", b"\0\0\0\1": ">"}.get(bytes(index[head : head + 4]))
     kind = index[head + 6]
     if byte_order is None or kind not in (DENSE, SPARSE):
-        raise SeverityError(f"{where}: its index says neither its byte order nor its kind at byte {head}")
+        raise damaged(f"{where}: its index says neither its byte order nor its kind at byte {head}")
     if kind == DENSE:
         return byte_order, np.arange(n_call_paths)
     body = bytes(index[head + 7 :])
     words = np.frombuffer(body[: len(body) // 4 * 4], byte_order + "u4").astype(np.int64)
     if not words.size or words.size != words[0] + 1 or len(body) % 4:
-        raise SeverityError(f"{where}: its index is {len(body):,} bytes long, which is not what it counts")
+        raise damaged(f"{where}: its index is {len(body):,} bytes long, which is not what it counts")
     numbers = words[1:]
     if numbers.size and (numbers.max() >= n_call_paths or np.unique(numbers).size < numbers.size):
-        raise SeverityError(f"{where}: its index names a call path twice, or one beyond the {n_call_paths:,} there are")
+        raise damaged(f"{where}: its index names a call path twice, or one beyond the {n_call_paths:,} there are")
     return byte_order, numbers
 
 
@@ -301,38 +298,38 @@ def _rows(where: str, data: memoryview, byte_order: str, n_rows: int, n_bytes: i
     if bytes(data[: len(DATA_MAGIC)]) == DATA_MAGIC:
         body = data[len(DATA_MAGIC) :]
         if len(body) > n_rows * n_bytes or len(body) % max(n_bytes, 1):
-            raise SeverityError(f"{where}: its data are {len(body):,} bytes, not {n_rows:,} rows of {n_bytes:,}")
+            raise damaged(f"{where}: its data are {len(body):,} bytes, not {n_rows:,} rows of {n_bytes:,}")
         # rows at the end that were never written are not there
         for row in range(len(body) // max(n_bytes, 1)):
             yield row, bytes(body[row * n_bytes : (row + 1) * n_bytes])
         return
     head = len(DEFLATED_MAGIC)
     if bytes(data[:head]) != DEFLATED_MAGIC or len(data) < head + 8:
-        raise SeverityError(f"{where}: its data begin with neither {DATA_MAGIC.decode()} nor {DEFLATED_MAGIC.decode()}")
+        raise damaged(f"{where}: its data begin with neither {DATA_MAGIC.decode()} nor {DEFLATED_MAGIC.decode()}")
     n = int(np.frombuffer(data[head : head + 8], byte_order + "u8")[0])
     base = head + 8 + 24 * n
     if n != n_rows or base > len(data):
-        raise SeverityError(f"{where}: its data have {n:,} rows, its index {n_rows:,}, and {len(data):,} bytes")
+        raise damaged(f"{where}: its data have {n:,} rows, its index {n_rows:,}, and {len(data):,} bytes")
     blocks = np.frombuffer(data[head + 8 : base], byte_order + "u8").reshape(n, 3).tolist()
     seen: set[int] = set()
     # rows that share their bytes would let a small file ask for any amount of work
     if sum(size for _, _, size in blocks) > len(data) - base:
-        raise SeverityError(f"{where}: its deflated rows overlap, or lie beyond the end at byte {len(data):,}")
+        raise damaged(f"{where}: its deflated rows overlap, or lie beyond the end at byte {len(data):,}")
     for start, at, size in blocks:
         if not size:
             continue
         row, off = divmod(start, n_bytes) if n_bytes else (0, 0)
         if off or row >= n_rows or row in seen or base + at + size > len(data):
-            raise SeverityError(
+            raise damaged(
                 f"{where}: a deflated row should lie at byte {base + at:,} and begin row {start}/{n_bytes}, once"
             )
         seen.add(row)
         try:
             values = zlib.decompressobj().decompress(data[base + at : base + at + size], n_bytes + 1)
         except zlib.error as error:
-            raise SeverityError(f"{where}: row {row:,} is damaged ({error})") from error
+            raise damaged(f"{where}: row {row:,} is damaged ({error})") from error
         if len(values) != n_bytes:
-            raise SeverityError(f"{where}: row {row:,} is not {n_bytes:,} bytes long")
+            raise damaged(f"{where}: row {row:,} is not {n_bytes:,} bytes long")
         yield row, values
 
 
@@ -366,7 +363,7 @@ def _read_members(path: Path, members: dict[str, memoryview]) -> SeverityCube:
         if data is None or not n_call_paths:
             return {"": Cells.empty()}
         if index is None:
-            raise SeverityError(f"{where} has data and no index")
+            raise damaged(f"{where} has data and no index")
         byte_order, numbers = _index_of(where, index, n_call_paths)
         name, along = _type_of(metric), metric.given.get("type", "EXCLUSIVE")
         order = parser.enumeration(along)[numbers]
@@ -413,7 +410,7 @@ def _facts(path: Path, parser: CubeParser, tool: str) -> tuple[dict[str, Any], b
     except (ValueError, RecursionError) as error:
         what = f"it is no JSON: {error}"
     if what:
-        raise SeverityError(f"{path}: its attribute '{FACTS}' is damaged: {what}\n  {MAKE_AGAIN}")
+        raise damaged(f"{path}: its attribute '{FACTS}' is damaged: {what}")
     return facts, True
 
 
@@ -473,7 +470,7 @@ def _cube_of(
             left_out.append(f"{metric.name} ({kind if kind in EXPRESSIONS else dtype})")
             continue
         if (dtype not in NUMPY_TYPES and not is_tuple) or kind not in STORED:
-            raise SeverityError(f"{path}: metric {metric.name!r} is {kind!r} of {dtype!r}, which are no types of Cube")
+            raise damaged(f"{path}: metric {metric.name!r} is {kind!r} of {dtype!r}, which are no types of Cube")
         for statistic, found in cells_of(metric).items():
             wrong = checks.first_wrong_number(found.value)
             if wrong >= 0:
@@ -483,7 +480,7 @@ def _cube_of(
                     if np.isfinite(value)
                     else "a value that is no number"
                 )
-                raise SeverityError(f"{path}: metric {metric.name!r} has {what}, at {at}\n  {MAKE_AGAIN}")
+                raise damaged(f"{path}: metric {metric.name!r} has {what}, at {at}")
             name = _add_statistic(properties, metric, statistic, kind) if statistic else metric.name
             cells[name] = _in_ticks(found, int(facts["resolution"])) if ours and unit == "sec" else found
     if left_out:
@@ -491,5 +488,5 @@ def _cube_of(
     # anew: what it has looked up lacks the statistics
     cube = SeverityCube(replace(properties), call_paths, system, cells, facts, parser.placed_topologies())
     if what := checks.wrong_trees(tree_tables(cube)):
-        raise SeverityError(f"{path}: {what}\n  {MAKE_AGAIN}")
+        raise damaged(f"{path}: {what}")
     return cube

@@ -255,9 +255,7 @@ def _wrong_call_paths(tables: Mapping[str, Columns]) -> str:
     bound = np.append(end, n)[parent]
     at = _first((end <= row) | (end > bound))
     if at >= 0:
-        return (
-            f"column end, row {at}: {end[at]}, expected {at + 1} to {bound[at]}, where that of the call path above ends"
-        )
+        return f"column end, row {at}: {end[at]}, expected more than {at}, and at most {bound[at]}, the end of the call path above"
     above = np.append(parent, -1)
     has_child, has_next = end > row + 1, end < bound
     wrong = np.zeros(n, bool)

@@ -171,6 +171,11 @@ def compare_columns(found: pa.Schema, table: Table, version: Version, known: Ver
     return difference(table, [(f.name, (f.type, f.nullable)) for f in found], types, version, known)
 
 
+def _in_words(schema: pa.Schema) -> str:
+    """Name columns with their types."""
+    return ", ".join(f"{f.name} ({'null or ' * f.nullable}{f.type})" for f in schema)
+
+
 class StoredTable:
     """A whole table of numbers and texts that is open: its metadata are known, its values are not read yet.
 
@@ -214,7 +219,7 @@ class StoredTable:
             raise StoreError(f"{path} cannot be read: {error}") from error
         differs = compare_columns(found, table, version, known)
         if differs is None:
-            raise StoreError(f"{path} has the columns {found.names}, expected {list(table.names)}")
+            raise StoreError(f"{path} has the columns {_in_words(found)}, expected {_in_words(arrow_schema(table))}")
         if packed:
             raise StoreError(f"{path} is packed as {packed}, expected {' or '.join(PACKINGS)}")
         self._metadata = metadata
