@@ -229,6 +229,12 @@ def test_facts__of_every_analysis_are_declared(data, tmp_path):
     assert narrowed.facts["narrowed"].keys() <= {fact.name for fact in FACTS["narrowed"].entries}
 
 
+def test_parameters__of_patterns_may_be_infinite(tmp_path):
+    cube = small_cube({"time": {("main", 0, 0): 5}})
+    cube.facts["narrowed"] = {"parameters": {"late": {"threshold": float("inf")}}, "locations": [0, "rank 1"]}
+    assert SeverityCube.load(cube.save(tmp_path / "x.severity")).facts == cube.facts
+
+
 @pytest.mark.parametrize("seed", [*range(5), *slow(range(5, 60))])
 def test_cubes__that_are_sound_are_taken(seed, tmp_path):
     cube = random_cube(seed)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import isnan
+from numbers import Integral, Real
 from typing import Any
 
 LARGEST_SEVERITY = 1e30
@@ -20,7 +23,7 @@ class Fact:
     name : str
         Its key; of elements of a list, and of entries that may have any key, what they are.
     kind : str
-        `text`, `integer`, `number`, `text or integer`, `list` or `object`.
+        `text`, `integer`, `number`, `number or infinity`, `text or integer`, `list` or `object`.
     doc : str
         What it holds.
     required : bool
@@ -55,10 +58,12 @@ class Fact:
     def words(self) -> str:
         """What is expected, for an error message."""
         if self.kind == "integer":
-            return f"a whole number from {self.low} to {self.high}"
+            least = f" from {self.low}" if self.low > _LOWEST else ""
+            return f"a whole number{least}" + (f" to {self.high}" if self.high < _HIGHEST else "")
         words = {
             "text": "a text",
             "number": "a finite number",
+            "number or infinity": "a number",
             "text or integer": "a text or a whole number",
             "list": f"a list of {len(self.entries)} values" if self.entries else "a list",
             "object": "an object",
@@ -70,21 +75,23 @@ def _is(fact: Fact, value: Any) -> bool:
     """Whether a value is of the kind of a fact; what it holds is not looked at."""
     if value is None:
         return fact.may_be_null
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
     match fact.kind:
         case "text":
             return isinstance(value, str)
         case "integer":
-            return is_number and isinstance(value, int) and fact.low <= value <= fact.high
+            return is_number and isinstance(value, Integral) and fact.low <= int(value) <= fact.high
         case "number":
             # NaN is not less, either
             return is_number and abs(value) < LARGEST_SEVERITY
+        case "number or infinity":
+            return is_number and not isnan(value)
         case "text or integer":
-            return isinstance(value, str) or (is_number and isinstance(value, int))
+            return isinstance(value, str) or (is_number and isinstance(value, Integral))
         case "list":
             return isinstance(value, list | tuple) and (not fact.entries or len(value) == len(fact.entries))
         case _:
-            return isinstance(value, dict)
+            return isinstance(value, Mapping)
 
 
 def wrong_fact(fact: Fact, value: Any, where: str = "") -> str:
@@ -138,7 +145,7 @@ NARROWED = Fact(
     entries=(
         Fact("properties", "list", "ids of the properties that were asked for", each=_TEXT),
         Fact("parameters", "object", "parameters of patterns, by property", each=Fact(
-            "values", "object", each=Fact("a value", "number")
+            "values", "object", each=Fact("a value", "number or infinity")
         )),
         Fact("within", "text", "a region, or a pattern"),
         Fact("locations", "list", "rows of locations, and texts that select some", each=Fact("a location", "text or integer")),
