@@ -21,7 +21,7 @@ from test_cube_files import ANCHOR, OLD_CUBE, foreign, index
 import tracecols
 from tracecols.cli import group
 from tracecols.enhance.topologies import make_topology
-from tracecols.errors import SeverityError, StoreError
+from tracecols.errors import ForeignCubeWarning, SeverityError, StoreError
 from tracecols.export.cube_read import read_cube
 from tracecols.schema.facts import FACTS, wrong_fact
 from tracecols.schema.severity import SEVERITY_TABLES
@@ -317,8 +317,6 @@ GRID = """<topologies><cart name="grid" ndims="1"><dim name="x" size="2" periodi
         ('<cnode id="1"', '<cnode id="0"', "has two elements <cnode> with the id 0"),
         ('<metric id="2">', '<metric id="1">', "has two elements <metric> with the id 1"),
         ('<row cnodeId="1">\n1e-3 2e-3</row>', '<row cnodeId="1">1 2</row>' * 2, "two rows of values of metric 0 for call path 1"),
-        ("</system>", GRID.format(at=2), "row 1 of topology_positions: coordinate 2 is beyond the size 2"),
-        ("</system>", GRID.format(at=-1), "column coordinate, row 1: -1, expected a number from 0"),
         ("<uom>sec</uom>", '<uom>sec</uom><attr key="confidence" value="nan"/>', "column confidence, row 0: nan, expected a number"),
     ],
 )  # fmt: skip
@@ -331,6 +329,17 @@ def test_cube3__whose_values_make_no_sense_is_refused(old, new, words, tmp_path)
     assert str(raised.value).startswith(str(file))
     assert "\n  " in str(raised.value)
     assert CliRunner().invoke(group, ["show", str(file)]).exit_code == 1
+
+
+@pytest.mark.parametrize("at", ["1", "2", "-1", "0 0", "", "9" * 30])
+def test_cube3__positions_beside_a_grid_are_left_out_with_it(at, tmp_path):
+    file = tmp_path / "x.cube"
+    file.write_text(OLD_CUBE.replace("</system>", GRID.format(at=at), 1))
+    if at == "1":
+        assert read_cube(file).topologies[0].coordinates.tolist() == [[0], [1]]
+        return
+    with pytest.warns(ForeignCubeWarning, match="topologies that are left out, .*: grid"):
+        assert read_cube(file).topologies == []
 
 
 @pytest.mark.filterwarnings("ignore::tracecols.errors.ForeignCubeWarning")

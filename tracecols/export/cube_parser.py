@@ -26,6 +26,8 @@ MAX_TEXT = 1 << 20
 """Characters of an element that is no row of values."""
 MAX_ELEMENTS, MAX_KEPT = 8_000_000, 1 << 28
 """Metrics, regions, call paths, nodes, attributes and coordinates together, and the characters of all of them."""
+MAX_SIZE = 1 << 32
+"""Of a dimension of a topology."""
 MAX_NUMBER = 64
 """Characters of one value in a row."""
 
@@ -102,6 +104,11 @@ def _name_of_node(node: Element, kind: str) -> str:
     """Return the name of a node of the system; Cube 4 has its class in it, `node vm`."""
     name = node.texts.get("name", "")
     return name.removeprefix(f"{kind} ") if node.tag == "systemtreenode" else name
+
+
+def _is_on_grid(at: list[int], sizes: list[int]) -> bool:
+    """Whether a position has a coordinate for each dimension, below its size if that is known."""
+    return 0 < len(at) == len(sizes) and all(0 <= x < (size or MAX_SIZE) for x, size in zip(at, sizes, strict=True))
 
 
 RowFunction = Callable[[int, int, NDArray[np.float64]], None]
@@ -409,17 +416,19 @@ class CubeParser:
             [_TYPES.get(t, t) for t in types],
         ).with_devices()
 
-    def placed_topologies(self) -> list[Topology]:
-        """Return the topologies, with rows of locations instead of their identifiers."""
+    def placed_topologies(self) -> tuple[list[Topology], list[str]]:
+        """Return the topologies, with rows of locations instead of their identifiers, and the names of those that have positions beside their grid."""
         numbers = sorted(n.number for n in self.system if n.tag in _LOCATIONS)
-        found = []
+        found, beside = [], []
         for t in self.topologies:
             positions = [(row, t["coordinates"][n]) for row, n in enumerate(numbers) if n in t["coordinates"]]
             names, sizes, periodic = ([d[c] for d in t["dimensions"]] for c in ("name", "size", "periodic"))
-            if all(len(at) == len(names) for _, at in positions):
+            if all(0 <= size < MAX_SIZE for size in sizes) and all(_is_on_grid(at, sizes) for _, at in positions):
                 is_artificial = t["name"].lower() in ARTIFICIAL_NAMES
                 found.append(make_topology(t["name"], names, sizes, periodic, positions, is_artificial))
-        return found
+            else:
+                beside.append(t["name"])
+        return found, beside
 
     def enumeration(self, kind: str) -> NDArray[np.int64]:
         """Return the rows of call paths in the order in which a metric of some type numbers them.

@@ -25,6 +25,7 @@ from tracecols.export.cube_parser import CubeParser, Element, damaged
 from tracecols.export.cube_xml import EXTREMES, FACTS, INCLUSIVE, NO_EXTREME
 from tracecols.export.cubex import DATA_MAGIC, DEFLATED_MAGIC, DENSE, INDEX_MAGIC, SPARSE
 from tracecols.files import open_regular
+from tracecols.memory import physical
 from tracecols.schema.facts import FACTS as FACTS_OF_CUBES
 from tracecols.schema.facts import wrong_fact
 from tracecols.severity import checks
@@ -87,7 +88,7 @@ def read_cube(path: str | Path) -> SeverityCube:
     Values that are inclusive along the call tree are made exclusive. Minima and maxima are kept as properties that do not add up
     (`PropertyAxis.aggregation`); of statistics (TAU_ATOMIC) the sum has the metric's name, and beside it there are properties for number,
     minimum, maximum and sum of squares. Metrics that are expressions (CubePL), and histograms, rates and other tuples have no cells; a
-    `ForeignCubeWarning` names them.
+    `ForeignCubeWarning` names them, and topologies whose positions are not on their grids, which are left out.
 
     Parameters
     ----------
@@ -154,15 +155,16 @@ class _Gathered:
     """Cells of the metrics, as rows come in."""
 
     def __init__(self, where: str) -> None:
-        self.where, self.n = where, 0
+        self.where, self.n, there_is = where, 0, physical()
+        self.most = MAX_CELLS if there_is is None else min(MAX_CELLS, there_is // checks.BYTES_PER_CELL)
         self.batches: dict[int, list[tuple[NDArray[np.int64], NDArray[Any]]]] = {}
 
     def add(self, metric: int, call_path: int, values: NDArray[Any], present: NDArray[np.bool_] | None = None) -> None:
         """Add one row: the values of all locations, those that are not zero or those that are said to be there."""
         location = np.flatnonzero(values if present is None else present)
         self.n += location.size
-        if self.n > MAX_CELLS:
-            raise damaged(f"{self.where} has more than {MAX_CELLS:,} values other than zero")
+        if self.n > self.most:
+            raise damaged(f"{self.where} has more than {self.most:,} values other than zero")
         self.batches.setdefault(metric, []).append(((call_path << 32) | location, values[location]))
 
     def cells(self, metric: int, how: str = "sum") -> Cells:
@@ -486,7 +488,11 @@ def _cube_of(
     if left_out:
         facts["left_out"] = left_out
     # anew: what it has looked up lacks the statistics
-    cube = SeverityCube(replace(properties), call_paths, system, cells, facts, parser.placed_topologies())
+    topologies, beside = parser.placed_topologies()
+    cube = SeverityCube(replace(properties), call_paths, system, cells, facts, topologies)
     if what := checks.wrong_trees(tree_tables(cube)):
         raise damaged(f"{path}: {what}")
+    if beside:
+        why = f"{path}: topologies that are left out, since positions are not on their grids: {', '.join(beside)}"
+        warnings.warn(why, ForeignCubeWarning, stacklevel=4)
     return cube
