@@ -151,6 +151,7 @@ WRONG = [
     ("topology_positions", put("coordinate", 2, -1), "table topology_positions, column coordinate, row 2: -1, expected a number from 0 to 4294967295"),
     ("topology_positions", take(lambda i: i[:3]), "table topologies, topology 0 has 2 dimensions, and 3 coordinates, .*"),
     ("topology_dimensions", put("topology", 1, 1), "table topology_dimensions, column topology, row 1: 1 is no row of topologies, .*"),
+    ("topologies", put("is_artificial", 0, 2), "table topologies, column is_artificial, row 0: 2, expected a number from 0 to 1"),
     ("topology_dimensions", put("size", 1, -3), "table topology_dimensions, column size, row 1: -3, expected .*"),
     # periods
     ("periods", put("n_locations", 1, 3), "table periods, column n_locations, row 1: 3, but there are 2 locations"),
@@ -267,7 +268,10 @@ def test_bombs__are_refused_before_anything_is_read(table, path, monkeypatch):
 
 def test_cells__beyond_the_memory_are_refused(path, monkeypatch):
     monkeypatch.setattr(storage, "physical", lambda: 48 * 18 - 1)
-    assert refusal(path) == "table cells has 18 rows, which take 864 bytes of memory, more than the 863 there are"
+    assert (
+        refusal(path)
+        == "cells and period_cells have 18 rows, which take 864 bytes of memory, more than the 863 there are"
+    )
     monkeypatch.setattr(storage, "physical", lambda: 48 * 18)
     SeverityCube.load(path)
 
