@@ -192,6 +192,7 @@ def test_call_paths__are_in_one_order_only(column, tmp_path):
         (lambda m: m.pop("facts"), "manifest lacks 'facts', expected an object"),
         (lambda m: m.pop("float_properties"), "manifest lacks 'float_properties', expected a list"),
         (lambda m: m.update(float_properties=[1]), r"manifest.float_properties\[0\] is 1, expected a text"),
+        (lambda m: m.pop("periods"), "there is a table periods, but the manifest has no periods"),
         (lambda m: m.update(periods=3), "manifest.periods is 3, expected an object"),
         (lambda m: m["periods"].update(kind="day"), "the manifest: periods are of kind 'day', expected phase or bin"),
         (lambda m: m["facts"].pop("conventions"), "manifest.facts lacks 'conventions', expected a text"),

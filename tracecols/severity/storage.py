@@ -133,6 +133,9 @@ def read(path: str | Path) -> dict[str, Any]:
             raise SeverityError(f"{path} is damaged: {what}\n  analyze the trace again")
 
     refuse_if(wrong_fact(MANIFEST_FACTS, manifest))
+    for name in PERIOD_TABLES if "periods" not in manifest else ():
+        if (path / f"{name}.parquet").exists():
+            refuse_if(f"there is a table {name}, but the manifest has no periods")
     declared = {n: t for n, t in SEVERITY_TABLES.items() if "periods" in manifest or n not in PERIOD_TABLES}
     try:
         stored = {n: StoredTable(path / f"{n}.parquet", t, version, FORMAT_VERSION) for n, t in declared.items()}
