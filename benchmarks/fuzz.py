@@ -1,8 +1,8 @@
-"""A fuzz campaign over both converters and the store: `python -m benchmarks.fuzz --mutations 100000`.
+"""A fuzz campaign over both converters, stores and severity cubes: `python -m benchmarks.fuzz --mutations 100000`.
 
 Small traces are damaged at random, one file at a time (tests/otf2_mutations.py, tests/epilog_mutations.py), then converted and
 analyzed by worker processes. `--only "values*"` changes values of stores with all their checksums made right again
-(tests/store_mutations.py); `--bounds` checks every index of the kernels. A worker that dies, hangs or wants more memory than it may is a failure, like any error that is
+(tests/store_mutations.py), `--only "*cube*"` those of cubes (tests/cube_mutations.py), which all commands that read cubes refuse in words or take; `--bounds` checks every index of the kernels. A worker that dies, hangs or wants more memory than it may is a failure, like any error that is
 not one of tracecols'. What is read nevertheless is compared with the sound trace:
 
 * *same*: all events, attributes, definitions and severities are; the definitions may stand in another order.
@@ -92,8 +92,26 @@ class StoreValues(StoreDamage):
         return store_mutations.change(self.anchor, chance)
 
 
-def targets(folder: Path) -> dict[str, Damaged]:
-    """Write the traces to be damaged."""
+class CubeValues:
+    """A severity cube, in one of three formats, whose values are changed, and all checksums made right again."""
+
+    def __init__(self, cube: Path) -> None:
+        import cube_mutations
+
+        from tracecols.export.cube_read import read_cube
+
+        self.cube, self.before = cube, cube_mutations.content(read_cube(cube))
+
+    def try_one(self, seed: int, out: Path) -> str:
+        """Change a value, use the cube in all ways, repair it; returns what came of it."""
+        import cube_mutations
+
+        return cube_mutations.try_one(self.cube, seed, out, self.before)
+
+
+def targets(folder: Path) -> dict[str, Damaged | CubeValues]:
+    """Write the traces, stores and cubes to be damaged."""
+    import cube_mutations
     import epilog_mutations
     import otf2_mutations
     from otf2_workload import everything
@@ -103,7 +121,7 @@ def targets(folder: Path) -> dict[str, Damaged]:
     tiny = everything(folder / "otf2" / "traces.otf2", rounds=3, event_chunk=5000, definition_chunk=3000).write()
     recorded = folder / "recorded"
     shutil.copytree(ROOT / "tests" / "data" / "late_sender", recorded)
-    result: dict[str, Damaged] = {
+    result: dict[str, Damaged | CubeValues] = {
         "OTF2, all record types": otf2_mutations.Damage(tiny),
         "OTF2, recorded": otf2_mutations.Damage(recorded / "traces.otf2"),
     }
@@ -113,6 +131,8 @@ def targets(folder: Path) -> dict[str, Damaged]:
         result[f"store of {name}"] = StoreDamage(tracecols.convert(source, folder / f"{name}.trace", jobs=1))
         copy = shutil.copytree(folder / f"{name}.trace", folder / "values" / f"{name}.trace")
         result[f"values in a store of {name}"] = StoreValues(copy)
+    for cube in cube_mutations.write_cubes(folder / "cubes", ROOT / "tests" / "data" / "hybrid_2x3" / "traces.otf2"):
+        result[f"values in a cube, {cube.name}"] = CubeValues(cube)
     return result
 
 
@@ -290,6 +310,8 @@ def work(folder: Path, first: int, last: int, step: int, only: str) -> None:
     names = [*all_targets]
     sound: dict[str, tuple[dict[str, str], str, Path]] = {}
     for number, (name, target) in enumerate(all_targets.items()):
+        if isinstance(target, CubeValues):
+            continue
         import tracecols
 
         store = folder / f"{number}.trace"
@@ -304,7 +326,12 @@ def work(folder: Path, first: int, last: int, step: int, only: str) -> None:
         name = names[seed % len(names)]
         print(seed, end="\r", flush=True)
         try:
-            outcome = try_one(all_targets[name], sound[name], seed, out)
+            target = all_targets[name]
+            outcome = (
+                target.try_one(seed, out / "used")
+                if isinstance(target, CubeValues)
+                else try_one(target, sound[name], seed, out)
+            )
         except BaseException as error:
             outcome = f"FAILED: {type(error).__name__}: {error} (seed {seed})"
         seen[name][outcome] += 1

@@ -1,11 +1,20 @@
-"""Memory that is free goes back to the system."""
+"""How much memory there is, and what is free goes back to the system."""
 
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from collections.abc import Callable
 from functools import cache
+
+
+def physical() -> int | None:
+    """Return the bytes of memory of the machine; None where they are not known."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
 
 
 @cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import pairwise
@@ -28,6 +27,7 @@ from tracecols.enhance.table_files import TableFiles, row_bytes
 from tracecols.enhance.tables import TABLES
 from tracecols.errors import AnalysisError, StoreError
 from tracecols.jobs import n_jobs
+from tracecols.memory import physical
 from tracecols.once import once
 from tracecols.patterns.base import Family
 from tracecols.patterns.candidates import propose_phases
@@ -66,10 +66,8 @@ FRAME_SHARE = 2
 
 def default_frame_limit() -> int | None:
     """Return the bytes a data frame may take if nobody says otherwise; None, no limit, where the memory is not known."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // FRAME_SHARE
-    except (AttributeError, ValueError, OSError):
-        return None
+    there_is = physical()
+    return None if there_is is None else there_is // FRAME_SHARE
 
 
 def _as_ticks(given: Any, what: str) -> tuple[NDArray[Any], NDArray[np.float64]]:

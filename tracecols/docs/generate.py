@@ -17,6 +17,7 @@ from tracecols.rules import RULES
 from tracecols.schema import DEFINITIONS, EVENTS, KINDS, SIDE_TABLES, Column, Table, compound, metric_table
 from tracecols.schema.answers import ANSWERS
 from tracecols.schema.causes import WAITS
+from tracecols.schema.facts import FACTS, Fact
 from tracecols.schema.severity import SEVERITY_TABLES
 
 HERE = Path(__file__).parent
@@ -35,6 +36,17 @@ def _since(column: Column) -> str:
     if column.since == (0, 0):
         return ""
     return f" (since format {'.'.join(map(str, column.since))}; {column.absent!r} in older files)"
+
+
+def _facts(fact: Fact, above: str = "") -> list[str]:
+    """Describe what an object holds, line by line."""
+    lines = []
+    for entry in (*fact.entries, *((fact.each,) if fact.each is not None and fact.kind == "object" else ())):
+        name = f"{above}{entry.name}"
+        always = ", always there" if entry.required else ""
+        lines.append(f"| `{name}` | {entry.words}{always} | {entry.doc} |")
+        lines += _facts(entry, f"{name}.") if entry.kind == "object" else []
+    return lines
 
 
 def schema_page() -> str:
@@ -56,6 +68,10 @@ def schema_page() -> str:
         + section("Waits", [WAITS])
         + section("Answers", ANSWERS.values())
         + section("Severity cube", SEVERITY_TABLES.values())
+        + "### facts\n\nWhat a cube says of itself: JSON in the manifest, and in an attribute of .cubex and .cube.\n\n"
+        + "| entry | is | what |\n|---|---|---|\n"
+        + "\n".join(_facts(FACTS))
+        + "\n"
     )
 
 

@@ -26,6 +26,8 @@ MAX_TEXT = 1 << 20
 """Characters of an element that is no row of values."""
 MAX_ELEMENTS, MAX_KEPT = 8_000_000, 1 << 28
 """Metrics, regions, call paths, nodes, attributes and coordinates together, and the characters of all of them."""
+MAX_SIZE = 1 << 32
+"""Of a dimension of a topology."""
 MAX_NUMBER = 64
 """Characters of one value in a row."""
 
@@ -85,6 +87,17 @@ class Element:
         return self.texts.get("uniq_name") or self.texts.get("disp_name", "")
 
 
+def damaged(what: str) -> SeverityError:
+    """Make the error about a file that contradicts itself or its format.
+
+    Parameters
+    ----------
+    what : str
+        What is wrong, and where.
+    """
+    return SeverityError(f"{what}\n  the file is damaged; make it again")
+
+
 def _texts(values: Iterable[str]) -> NDArray[np.object_]:
     """Make a column of text."""
     return np.array([*values, None], object)[:-1]
@@ -94,6 +107,11 @@ def _name_of_node(node: Element, kind: str) -> str:
     """Return the name of a node of the system; Cube 4 has its class in it, `node vm`."""
     name = node.texts.get("name", "")
     return name.removeprefix(f"{kind} ") if node.tag == "systemtreenode" else name
+
+
+def _is_on_grid(at: list[int], sizes: list[int]) -> bool:
+    """Whether a position has a coordinate for each dimension, below its size if that is known."""
+    return 0 < len(at) == len(sizes) and all(0 <= x < (size or MAX_SIZE) for x, size in zip(at, sizes, strict=True))
 
 
 RowFunction = Callable[[int, int, NDArray[np.float64]], None]
@@ -132,6 +150,7 @@ class CubeParser:
         self._regions: dict[str, Element] = {}
         self._sites: dict[str, Element] = {}
         self._row_of: dict[int, int] = {}
+        self._numbers: dict[str, set[int]] = {}
         self._orders: dict[str, NDArray[np.int64]] = {}
         self._open: list[Element] = []
         self._rows: list[int] = []
@@ -224,6 +243,12 @@ class CubeParser:
             element.parent, element.depth = self._rows[-1], self._open[-1].depth + 1
         if element.depth > MAX_TREE_DEPTH and into is not self.call_paths:
             raise self.error(f"nests more than {MAX_TREE_DEPTH} elements <{element.tag}>")
+        if into is not self.system:
+            # values refer to metrics and call paths by their numbers
+            numbers = self._numbers.setdefault(element.tag, set())
+            if element.number in numbers:
+                raise self.error(f"has two elements <{element.tag}> with the id {element.number}")
+            numbers.add(element.number)
         into.append(element)
         return len(into) - 1
 
@@ -287,12 +312,12 @@ class CubeParser:
         names = [m.name for m in self.metrics]
         if "" in names or len(set(names)) < len(names):
             twice = next((n for n in names if not n or names.count(n) > 1), "")
-            raise SeverityError(f"{self.where} has {f'two metrics {twice!r}' if twice else 'a metric without name'}")
+            raise damaged(f"{self.where} has {f'two metrics {twice!r}' if twice else 'a metric without name'}")
         about = [m.texts.get("descr", "").strip().partition(ADVICE) for m in self.metrics]
         try:
             confidence = [float(m.attributes.get("confidence", "1")) for m in self.metrics]
         except ValueError as error:
-            raise SeverityError(f"{self.where} has a confidence that is no number: {error}") from error
+            raise damaged(f"{self.where} has a confidence that is no number: {error}") from error
         return PropertyAxis(
             names,
             [names[m.parent] if m.parent >= 0 else "" for m in self.metrics],
@@ -366,7 +391,7 @@ class CubeParser:
         row = {i: k for k, i in enumerate(order)}
         numbers = [self.system[i].number for i in order]
         if len(set(numbers)) < len(numbers) or any(self.system[i].parent < 0 for i in at):
-            raise SeverityError(f"{self.where} has two locations with the same id, or one outside of any process")
+            raise damaged(f"{self.where} has two locations with the same id, or one outside of any process")
         kinds = []
         for node in self.system:
             if node.tag in _NODES:
@@ -382,7 +407,7 @@ class CubeParser:
             threads = [int(self.system[i].texts.get("rank") or 0) for i in order]
             rank, thread = np.array(ranks, np.int32), np.array(threads, np.int32)
         except (ValueError, OverflowError) as error:
-            raise SeverityError(f"{self.where} has a rank that is no number: {error}") from error
+            raise damaged(f"{self.where} has a rank that is no number: {error}") from error
         types = [self.system[i].texts.get("type", "thread") for i in order]
         return SystemAxis(
             kinds,
@@ -395,17 +420,19 @@ class CubeParser:
             [_TYPES.get(t, t) for t in types],
         ).with_devices()
 
-    def placed_topologies(self) -> list[Topology]:
-        """Return the topologies, with rows of locations instead of their identifiers."""
+    def placed_topologies(self) -> tuple[list[Topology], list[str]]:
+        """Return the topologies, with rows of locations instead of their identifiers, and the names of those that have positions beside their grid."""
         numbers = sorted(n.number for n in self.system if n.tag in _LOCATIONS)
-        found = []
+        found, beside = [], []
         for t in self.topologies:
             positions = [(row, t["coordinates"][n]) for row, n in enumerate(numbers) if n in t["coordinates"]]
             names, sizes, periodic = ([d[c] for d in t["dimensions"]] for c in ("name", "size", "periodic"))
-            if all(len(at) == len(names) for _, at in positions):
+            if all(0 <= size < MAX_SIZE for size in sizes) and all(_is_on_grid(at, sizes) for _, at in positions):
                 is_artificial = t["name"].lower() in ARTIFICIAL_NAMES
                 found.append(make_topology(t["name"], names, sizes, periodic, positions, is_artificial))
-        return found
+            else:
+                beside.append(t["name"])
+        return found, beside
 
     def enumeration(self, kind: str) -> NDArray[np.int64]:
         """Return the rows of call paths in the order in which a metric of some type numbers them.

@@ -11,6 +11,7 @@ import json
 import mmap
 import warnings
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,17 +21,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.errors import ForeignCubeWarning, SeverityError
-from tracecols.export.cube_parser import CubeParser, Element
+from tracecols.export.cube_parser import CubeParser, Element, damaged
 from tracecols.export.cube_xml import EXTREMES, FACTS, INCLUSIVE, NO_EXTREME
 from tracecols.export.cubex import DATA_MAGIC, DEFLATED_MAGIC, DENSE, INDEX_MAGIC, SPARSE
 from tracecols.files import open_regular
+from tracecols.memory import physical
+from tracecols.schema.facts import FACTS as FACTS_OF_CUBES
+from tracecols.schema.facts import wrong_fact
+from tracecols.severity import checks
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.cube import SeverityCube
+from tracecols.severity.storage import tree_tables
 from tracecols.store.layout import is_made_here
 
-LARGEST = 1e30
-"""No severity is so large; sums of such numbers would leave float64."""
 MAX_XML = 4 << 30
 """Bytes of XML, unpacked."""
 MAX_CELLS = 1 << 29
@@ -60,19 +64,6 @@ STORED = ("EXCLUSIVE", "INCLUSIVE", "SIMPLE")
 EXPRESSIONS = ("POSTDERIVED", "PREDERIVED_INCLUSIVE", "PREDERIVED_EXCLUSIVE")
 """Types of metrics: those that hold data, and CubePL expressions over them."""
 
-KINDS_OF_FACTS: dict[str, type] = {
-    "conventions": str,
-    "resolution": int,
-    "counts": dict,
-    "trace": dict,
-    "operation": str,
-    "of": list,
-    "whole": dict,
-    "left_out": list,
-    "narrowed": dict,
-    INCLUSIVE: list,
-}
-
 
 def is_cube(path: Path) -> bool:
     """Return whether a path is to be read as a cube: a file, or the folder of one; any other folder should be a store.
@@ -97,7 +88,7 @@ def read_cube(path: str | Path) -> SeverityCube:
     Values that are inclusive along the call tree are made exclusive. Minima and maxima are kept as properties that do not add up
     (`PropertyAxis.aggregation`); of statistics (TAU_ATOMIC) the sum has the metric's name, and beside it there are properties for number,
     minimum, maximum and sum of squares. Metrics that are expressions (CubePL), and histograms, rates and other tuples have no cells; a
-    `ForeignCubeWarning` names them.
+    `ForeignCubeWarning` names them, and topologies whose positions are not on their grids, which are left out.
 
     Parameters
     ----------
@@ -154,25 +145,26 @@ def _chunks(path: Path, packed: bool) -> Iterator[bytes]:
             while chunk := file.read(CHUNK):
                 size += len(chunk)
                 if size > MAX_XML:
-                    raise SeverityError(f"{path} has more than {MAX_XML >> 30} GiB of XML")
+                    raise damaged(f"{path} has more than {MAX_XML >> 30} GiB of XML")
                 yield chunk
     except (OSError, EOFError, zlib.error) as error:
-        raise SeverityError(f"cannot read {path} beyond byte {size:,} of its XML: {error}") from error
+        raise damaged(f"cannot read {path} beyond byte {size:,} of its XML: {error}") from error
 
 
 class _Gathered:
     """Cells of the metrics, as rows come in."""
 
     def __init__(self, where: str) -> None:
-        self.where, self.n = where, 0
+        self.where, self.n, there_is = where, 0, physical()
+        self.most = MAX_CELLS if there_is is None else min(MAX_CELLS, there_is // checks.BYTES_PER_CELL)
         self.batches: dict[int, list[tuple[NDArray[np.int64], NDArray[Any]]]] = {}
 
     def add(self, metric: int, call_path: int, values: NDArray[Any], present: NDArray[np.bool_] | None = None) -> None:
         """Add one row: the values of all locations, those that are not zero or those that are said to be there."""
         location = np.flatnonzero(values if present is None else present)
         self.n += location.size
-        if self.n > MAX_CELLS:
-            raise SeverityError(f"{self.where} has more than {MAX_CELLS:,} values other than zero")
+        if self.n > self.most:
+            raise damaged(f"{self.where} has more than {self.most:,} values other than zero")
         self.batches.setdefault(metric, []).append(((call_path << 32) | location, values[location]))
 
     def cells(self, metric: int, how: str = "sum") -> Cells:
@@ -180,10 +172,19 @@ class _Gathered:
         parts = self.batches.pop(metric, [])
         if not parts:
             return Cells.empty()
+        rows = Counter(int(k[0]) >> 32 for k, _ in parts if k.size)
+        twice = next((row for row, n in rows.items() if n > 1), None)
+        if twice is not None:
+            raise damaged(f"{self.where} has two rows of values of metric {metric} for call path {twice}")
         key, value = np.concatenate([k for k, _ in parts]), np.concatenate([v for _, v in parts])
         too_large = value.dtype.kind == "u" and value.size and int(value.max()) >= 1 << 63
         value = value.astype(np.float64 if value.dtype.kind == "f" or too_large else np.int64)
         return Cells.reduce(key >> 32, key & 0xFFFFFFFF, value, how)
+
+
+def _type_of(metric: Element) -> str:
+    """Return the type of the values of a metric; floating point where a file does not say."""
+    return metric.texts.get("dtype", "").strip() or "FLOAT"
 
 
 def _extremes(values: NDArray[Any], ours: bool) -> NDArray[np.bool_]:
@@ -211,11 +212,11 @@ def _read_cube3(path: Path, packed: bool) -> SeverityCube:
     if not parser.version.startswith("3"):
         raise SeverityError(f"{path} is of version {parser.version!r} of Cube\n  as XML, version 3 can be read")
     if unknown := set(rows.batches) - {m.number for m in parser.metrics}:
-        raise SeverityError(f"{path} has values of metric {min(unknown)}, which it does not describe")
+        raise damaged(f"{path} has values of metric {min(unknown)}, which it does not describe")
 
     def cells_of(metric: Element) -> dict[str, Cells]:
         cells = rows.cells(metric.number, parser.aggregation_of(metric))
-        is_integer = NUMPY_TYPES[metric.texts.get("dtype", "FLOAT").strip()][0] != "f"
+        is_integer = NUMPY_TYPES[_type_of(metric)][0] != "f"
         if is_integer and (np.abs(cells.value) < 1 << 62).all() and (cells.value % 1 == 0).all():
             cells = Cells(cells.key, cells.value.astype(np.int64))
         return {"": cells}
@@ -243,11 +244,11 @@ def _members(path: Path, content: memoryview) -> dict[str, memoryview]:
         else:
             text = digits.strip(b"\0 ")
             if text.translate(None, b"01234567"):
-                raise SeverityError(f"{path} is damaged: the archive has no header at byte {at:,}")
+                raise damaged(f"{path} is damaged: the archive has no header at byte {at:,}")
             size = int(text or b"0", 8)
         if at + 512 + size > len(content):
             name = header[:100].split(b"\0")[0].decode("utf-8", "replace")
-            raise SeverityError(f"{path} is cut off: {name} should end at byte {at + 512 + size:,} of {len(content):,}")
+            raise damaged(f"{path} is cut off: {name} should end at byte {at + 512 + size:,} of {len(content):,}")
         if header[156:157] in (b"0", b"\0"):
             name = header[:100].split(b"\0")[0].decode("utf-8", "replace").removeprefix("./")
             found[name] = content[at + 512 : at + 512 + size]
@@ -267,30 +268,30 @@ def _anchor_chunks(path: Path, anchor: memoryview) -> Iterator[bytes]:
             chunk = unpack.decompress(rest, CHUNK)
             rest, size = unpack.unconsumed_tail, size + len(chunk)
             if size > MAX_XML:
-                raise SeverityError(f"{path}: anchor.xml has more than {MAX_XML >> 30} GiB")
+                raise damaged(f"{path}: anchor.xml has more than {MAX_XML >> 30} GiB")
             yield chunk
     except zlib.error as error:
-        raise SeverityError(f"{path}: anchor.xml is damaged beyond byte {size:,} ({error})") from error
+        raise damaged(f"{path}: anchor.xml is damaged beyond byte {size:,} ({error})") from error
 
 
 def _index_of(where: str, index: memoryview, n_call_paths: int) -> tuple[str, NDArray[np.int64]]:
     """Return the byte order of a metric, and the numbers of the call paths that have rows, in order."""
     head = len(INDEX_MAGIC)
     if bytes(index[:head]) != INDEX_MAGIC or len(index) < head + 7:
-        raise SeverityError(f"{where}: its index does not begin with {INDEX_MAGIC.decode()}")
+        raise damaged(f"{where}: its index does not begin with {INDEX_MAGIC.decode()}")
     byte_order = {b"\1\0\0\0": "<", b"\0\0\0\1": ">"}.get(bytes(index[head : head + 4]))
     kind = index[head + 6]
     if byte_order is None or kind not in (DENSE, SPARSE):
-        raise SeverityError(f"{where}: its index says neither its byte order nor its kind at byte {head}")
+        raise damaged(f"{where}: its index says neither its byte order nor its kind at byte {head}")
     if kind == DENSE:
         return byte_order, np.arange(n_call_paths)
     body = bytes(index[head + 7 :])
     words = np.frombuffer(body[: len(body) // 4 * 4], byte_order + "u4").astype(np.int64)
     if not words.size or words.size != words[0] + 1 or len(body) % 4:
-        raise SeverityError(f"{where}: its index is {len(body):,} bytes long, which is not what it counts")
+        raise damaged(f"{where}: its index is {len(body):,} bytes long, which is not what it counts")
     numbers = words[1:]
     if numbers.size and (numbers.max() >= n_call_paths or np.unique(numbers).size < numbers.size):
-        raise SeverityError(f"{where}: its index names a call path twice, or one beyond the {n_call_paths:,} there are")
+        raise damaged(f"{where}: its index names a call path twice, or one beyond the {n_call_paths:,} there are")
     return byte_order, numbers
 
 
@@ -299,36 +300,38 @@ def _rows(where: str, data: memoryview, byte_order: str, n_rows: int, n_bytes: i
     if bytes(data[: len(DATA_MAGIC)]) == DATA_MAGIC:
         body = data[len(DATA_MAGIC) :]
         if len(body) > n_rows * n_bytes or len(body) % max(n_bytes, 1):
-            raise SeverityError(f"{where}: its data are {len(body):,} bytes, not {n_rows:,} rows of {n_bytes:,}")
+            raise damaged(f"{where}: its data are {len(body):,} bytes, not {n_rows:,} rows of {n_bytes:,}")
         # rows at the end that were never written are not there
         for row in range(len(body) // max(n_bytes, 1)):
             yield row, bytes(body[row * n_bytes : (row + 1) * n_bytes])
         return
     head = len(DEFLATED_MAGIC)
     if bytes(data[:head]) != DEFLATED_MAGIC or len(data) < head + 8:
-        raise SeverityError(f"{where}: its data begin with neither {DATA_MAGIC.decode()} nor {DEFLATED_MAGIC.decode()}")
+        raise damaged(f"{where}: its data begin with neither {DATA_MAGIC.decode()} nor {DEFLATED_MAGIC.decode()}")
     n = int(np.frombuffer(data[head : head + 8], byte_order + "u8")[0])
     base = head + 8 + 24 * n
     if n != n_rows or base > len(data):
-        raise SeverityError(f"{where}: its data have {n:,} rows, its index {n_rows:,}, and {len(data):,} bytes")
+        raise damaged(f"{where}: its data have {n:,} rows, its index {n_rows:,}, and {len(data):,} bytes")
     blocks = np.frombuffer(data[head + 8 : base], byte_order + "u8").reshape(n, 3).tolist()
+    seen: set[int] = set()
     # rows that share their bytes would let a small file ask for any amount of work
     if sum(size for _, _, size in blocks) > len(data) - base:
-        raise SeverityError(f"{where}: its deflated rows overlap, or lie beyond the end at byte {len(data):,}")
+        raise damaged(f"{where}: its deflated rows overlap, or lie beyond the end at byte {len(data):,}")
     for start, at, size in blocks:
         if not size:
             continue
         row, off = divmod(start, n_bytes) if n_bytes else (0, 0)
-        if off or row >= n_rows or base + at + size > len(data):
-            raise SeverityError(
-                f"{where}: a deflated row should lie at byte {base + at:,} and begin row {start}/{n_bytes}"
+        if off or row >= n_rows or row in seen or base + at + size > len(data):
+            raise damaged(
+                f"{where}: a deflated row should lie at byte {base + at:,} and begin row {start}/{n_bytes}, once"
             )
+        seen.add(row)
         try:
             values = zlib.decompressobj().decompress(data[base + at : base + at + size], n_bytes + 1)
         except zlib.error as error:
-            raise SeverityError(f"{where}: row {row:,} is damaged ({error})") from error
+            raise damaged(f"{where}: row {row:,} is damaged ({error})") from error
         if len(values) != n_bytes:
-            raise SeverityError(f"{where}: row {row:,} is not {n_bytes:,} bytes long")
+            raise damaged(f"{where}: row {row:,} is not {n_bytes:,} bytes long")
         yield row, values
 
 
@@ -362,9 +365,9 @@ def _read_members(path: Path, members: dict[str, memoryview]) -> SeverityCube:
         if data is None or not n_call_paths:
             return {"": Cells.empty()}
         if index is None:
-            raise SeverityError(f"{where} has data and no index")
+            raise damaged(f"{where} has data and no index")
         byte_order, numbers = _index_of(where, index, n_call_paths)
-        name, along = metric.texts.get("dtype", "").strip(), metric.given.get("type", "EXCLUSIVE")
+        name, along = _type_of(metric), metric.given.get("type", "EXCLUSIVE")
         order = parser.enumeration(along)[numbers]
         if name == STATISTICS:
             dtype = np.dtype([(statistic, byte_order + code) for statistic, code in TUPLE])
@@ -405,30 +408,12 @@ def _facts(path: Path, parser: CubeParser, tool: str) -> tuple[dict[str, Any], b
         return {"conventions": "", "resolution": 1, "counts": {}, "source": source}, False
     try:
         facts = json.loads(text)
-        _check_facts(facts)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise SeverityError(f"{path}: its attribute '{FACTS}' is damaged: {error}") from error
+        what = wrong_fact(FACTS_OF_CUBES, facts)
+    except (ValueError, RecursionError) as error:
+        what = f"it is no JSON: {error}"
+    if what:
+        raise damaged(f"{path}: its attribute '{FACTS}' is damaged: {what}")
     return facts, True
-
-
-def _check_facts(facts: Any) -> None:
-    """Raise ValueError, KeyError or TypeError where facts are not what a cube and its display expect."""
-    if not isinstance(facts, dict):
-        raise ValueError("it is no object")
-    for key, kind in KINDS_OF_FACTS.items():
-        if not isinstance(facts.get(key, kind()), kind):
-            raise ValueError(f"{key} is {facts[key]!r:.50}")
-    if not all(isinstance(text, str) for key in ("of", "left_out", INCLUSIVE) for text in facts.get(key, [])):
-        raise ValueError("a name is no text")
-    missing = {"conventions", "resolution"} - set(facts)
-    if missing or not 0 < facts["resolution"] < 1 << 62 or ("operation" in facts) != ("of" in facts):
-        raise ValueError("there are no conventions, resolution or operands that make sense")
-    if not all(isinstance(total, int | float) and abs(total) < LARGEST for total in facts.get("whole", {}).values()):
-        raise ValueError("a total is no number")
-    if "trace" in facts and not (
-        isinstance(facts["trace"]["n_events"], int) and isinstance(facts["trace"]["source"]["path"], str)
-    ):
-        raise ValueError("the trace has no path or no number of events")
 
 
 def _in_ticks(cells: Cells, resolution: int) -> Cells:
@@ -477,7 +462,7 @@ def _cube_of(
     cells: dict[str, Cells] = {}
     left_out: list[str] = []
     for metric, unit in zip(parser.metrics, list(properties.unit), strict=True):
-        dtype, kind = metric.texts.get("dtype", "FLOAT").strip(), metric.given.get("type", "EXCLUSIVE")
+        dtype, kind = _type_of(metric), metric.given.get("type", "EXCLUSIVE")
         if parser.value_of(metric) == "VOID":
             cells[metric.name] = Cells.empty()
             continue
@@ -488,23 +473,27 @@ def _cube_of(
             left_out.append(f"{metric.name} ({kind if kind in EXPRESSIONS else dtype})")
             continue
         if (dtype not in NUMPY_TYPES and not is_tuple) or kind not in STORED:
-            raise SeverityError(f"{path}: metric {metric.name!r} is {kind!r} of {dtype!r}, which are no types of Cube")
+            raise damaged(f"{path}: metric {metric.name!r} is {kind!r} of {dtype!r}, which are no types of Cube")
         for statistic, found in cells_of(metric).items():
-            # NaN is not less, either
-            wrong = np.flatnonzero(~(np.abs(found.value.astype(np.float64)) < LARGEST))
-            if wrong.size:
-                at, value = call_paths.paths_of([int(found.call_path[wrong[0]])])[0], float(found.value[wrong[0]])
+            wrong = checks.first_wrong_number(found.value)
+            if wrong >= 0:
+                at, value = call_paths.paths_of([int(found.call_path[wrong])])[0], float(found.value[wrong])
                 what = (
                     f"the value {value:g}, which is beyond all bounds"
                     if np.isfinite(value)
                     else "a value that is no number"
                 )
-                raise SeverityError(
-                    f"{path}: metric {metric.name!r} has {what}, at {at}\n  the file is damaged; make it again"
-                )
+                raise damaged(f"{path}: metric {metric.name!r} has {what}, at {at}")
             name = _add_statistic(properties, metric, statistic, kind) if statistic else metric.name
             cells[name] = _in_ticks(found, int(facts["resolution"])) if ours and unit == "sec" else found
     if left_out:
         facts["left_out"] = left_out
     # anew: what it has looked up lacks the statistics
-    return SeverityCube(replace(properties), call_paths, system, cells, facts, parser.placed_topologies())
+    topologies, beside = parser.placed_topologies()
+    cube = SeverityCube(replace(properties), call_paths, system, cells, facts, topologies)
+    if what := checks.wrong_trees(tree_tables(cube)):
+        raise damaged(f"{path}: {what}")
+    if beside:
+        why = f"{path}: topologies that are left out, since positions are not on their grids: {', '.join(beside)}"
+        warnings.warn(why, ForeignCubeWarning, stacklevel=4)
+    return cube

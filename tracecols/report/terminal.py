@@ -423,7 +423,9 @@ class Display:
             if above is None:
                 trees.append(branches[i])
         if not trees and not size.any():
-            raise SeverityError("there is nothing to show: all values are zero")
+            raise SeverityError(
+                "there is nothing to show: all values are zero\n  tracecols info says what the cube holds"
+            )
         if not trees:
             raise SeverityError(
                 "nothing is above the threshold\n  give a lower one", in_shell="lower it with --threshold 0"

@@ -31,6 +31,8 @@ class Column:
         What a file that lacks the column reads as; by default null: -1, an empty text or an empty list.
     is_duration : bool
         Of a column in ticks: whether it holds differences of clock readings, which have no null, rather than readings.
+    low, high : int, optional
+        The least and the greatest number of a column that is no reference, where its type allows others.
 
     Raises
     ------
@@ -47,6 +49,8 @@ class Column:
     since: tuple[int, int] = (0, 0)
     default: Any = None
     is_duration: bool = False
+    low: int | None = None
+    high: int | None = None
 
     def __post_init__(self) -> None:
         if self.since > (0, 0):

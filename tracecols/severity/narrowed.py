@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tracecols.schema.facts import NARROWED, wrong_fact
 from tracecols.schema.severity import DEFAULT
 
 LONGEST = 80
@@ -33,24 +34,10 @@ def _locations(chosen: Iterable[int | str]) -> str:
 
 def _read(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a cube was narrowed to; what makes no sense, as files of others may hold, is left out."""
-    given = facts.get("narrowed")
-    found: dict[str, Any] = {}
-    for key, value in given.items() if isinstance(given, Mapping) else ():
-        is_list = isinstance(value, list | tuple)
-        if (
-            (key == "properties" and is_list and all(isinstance(v, str) for v in value))
-            or (key == "locations" and is_list and all(isinstance(v, int | str) for v in value))
-            or (key in ("within", "phases") and isinstance(value, str))
-            or (key in ("start", "stop", "bin_width") and isinstance(value, int | float))
-            or (key == "bins" and isinstance(value, int))
-            or (
-                key == "parameters"
-                and isinstance(value, Mapping)
-                and all(isinstance(v, Mapping) for v in value.values())
-            )
-        ):
-            found[key] = value
-    return found
+    given = facts.get(NARROWED.name)
+    known = {fact.name: fact for fact in NARROWED.entries}
+    entries = given.items() if isinstance(given, Mapping) else ()
+    return {key: value for key, value in entries if key in known and not wrong_fact(known[key], value)}
 
 
 def asked_for(facts: Mapping[str, Any]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.topologies import Topology
 from tracecols.errors import SeverityError, StoreError
+from tracecols.memory import physical
+from tracecols.schema.facts import MANIFEST_FACTS, wrong_fact
 from tracecols.schema.severity import (
-    AGGREGATIONS,
     FORMAT_VERSION,
     MANIFEST_ENTRIES,
     OLDEST_MAJOR,
@@ -20,11 +21,12 @@ from tracecols.schema.severity import (
     SEVERITY_TABLES,
 )
 from tracecols.schema.versions import newer_note, version_of
+from tracecols.severity import checks
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.periods import PeriodAxis, PeriodCells
 from tracecols.severity.queries import Severities
-from tracecols.store.arrow import read_table, write_table
+from tracecols.store.arrow import StoredTable, write_table
 from tracecols.store.layout import (
     MANIFEST,
     await_folder,
@@ -35,6 +37,9 @@ from tracecols.store.layout import (
     reason,
     write_manifest,
 )
+
+Tables = Mapping[str, Mapping[str, NDArray[Any]]]
+"""Columns by table and name."""
 
 
 def save(cube: Severities, path: str | Path) -> Path:
@@ -51,14 +56,10 @@ def save(cube: Severities, path: str | Path) -> Path:
         If the folder cannot be written, or exists and is not a cube.
     """
     path = Path(path)
-    p, c, s = cube.properties, cube.call_paths, cube.system
+    p = cube.properties
     cells = [cube.cells[name] for name in p.id]
     tables: dict[str, dict[str, Any]] = {
-        "properties": vars(p),
-        "call_paths": vars(c),
-        "system": vars(s),
-        "locations": {"rank": s.rank, "thread": s.thread, "name": s.location_name, "type": s.location_type},
-        **_topology_tables(cube),
+        **tree_tables(cube),
         "cells": {
             "property": np.repeat(np.arange(len(cells), dtype=np.int32), [len(v) for v in cells]),
             "call_path": np.concatenate([np.zeros(0, np.int32), *(v.call_path for v in cells)]),
@@ -99,20 +100,6 @@ def _period_tables(cube: Severities, axis: PeriodAxis, floats: set[str]) -> dict
     }
 
 
-def _period_cells_of(
-    tables: Mapping[str, Mapping[str, NDArray[Any]]], ids: list[str], floats: set[str]
-) -> dict[str, PeriodCells]:
-    """Make severities by period from their table."""
-    t = tables["period_cells"]
-    starts = np.searchsorted(t["property"], np.arange(len(ids) + 1))
-    cells = {}
-    for i, name in enumerate(ids):
-        mine = slice(int(starts[i]), int(starts[i + 1]))
-        value = t["value"][mine].view(np.float64) if name in floats else t["value"][mine]
-        cells[name] = PeriodCells(t["call_path"][mine], t["location"][mine], t["period"][mine], value)
-    return cells
-
-
 def read(path: str | Path) -> dict[str, Any]:
     """Read what a cube holds from a folder.
 
@@ -134,6 +121,72 @@ def read(path: str | Path) -> dict[str, Any]:
         If it is no cube, damaged, or of a version this tracecols does not know.
     """
     path = Path(path)
+    manifest, found = _manifest_of(path)
+    version = version_of(manifest)
+    assert version is not None  # looked at before
+
+    def refuse_if(what: str) -> None:
+        if what:
+            raise SeverityError(f"{path} is damaged: {what}\n  analyze the trace again")
+
+    refuse_if(wrong_fact(MANIFEST_FACTS, manifest))
+    for name in PERIOD_TABLES if "periods" not in manifest else ():
+        if (path / f"{name}.parquet").exists():
+            refuse_if(f"there is a table {name}, but the manifest has no periods")
+    declared = {n: t for n, t in SEVERITY_TABLES.items() if "periods" in manifest or n not in PERIOD_TABLES}
+    try:
+        stored = {n: StoredTable(path / f"{n}.parquet", t, version, FORMAT_VERSION) for n, t in declared.items()}
+        rows, n_bytes = ({n: getattr(t, of) for n, t in stored.items()} for of in ("n_rows", "n_bytes"))
+        what = checks.wrong_sizes(rows, n_bytes, physical())
+        tables = {} if what else {n: t.read() for n, t in stored.items()}
+    except StoreError as error:
+        what = str(error)
+    if identity(path) != found:
+        raise SeverityError(f"{path} was replaced or removed while it was being read\n  load it again")
+    refuse_if(what)
+    floats, ids = set(manifest["float_properties"]), tables["properties"]["id"].tolist()
+    is_float = np.array([name in floats for name in ids], bool)
+    refuse_if(checks.wrong_trees(tables))
+    cells, divided = _cells_of(tables, ids, is_float, refuse_if), {}
+    if "periods" in manifest:
+        kind, words = (manifest["periods"][entry] for entry in ("kind", "words"))
+        refuse_if(checks.wrong_periods(tables, kind))
+        divided = {
+            "periods": PeriodAxis(kind, words, **tables["periods"]),
+            "period_cells": _period_cells_of(tables, ids, is_float, refuse_if),
+        }
+    ignored = [
+        *(f"column {name}.{column}" for name, table in stored.items() for column in table.unknown),
+        *(f"table {f.stem}" for f in sorted(path.glob("*.parquet")) if f.stem not in SEVERITY_TABLES),
+        *(f"entry {name} of the manifest" for name in manifest if name not in MANIFEST_ENTRIES),
+    ]
+    note = newer_note("cube", version, FORMAT_VERSION, ignored)
+    facts = manifest["facts"]
+    if note:
+        facts["counts"] = {note: 1, **facts.get("counts", {})}
+    s, where = ({n: v.tolist() for n, v in tables[name].items()} for name in ("system", "locations"))
+    at = tables["locations"]
+    return {
+        "properties": PropertyAxis(**{n: v.tolist() for n, v in tables["properties"].items()}),
+        "call_paths": CallAxis(**tables["call_paths"]),
+        "system": SystemAxis(
+            s["kind"], s["name"], s["parent"], s["location"], at["rank"], at["thread"], where["name"], where["type"]
+        ),
+        "cells": cells,
+        "facts": facts,
+        "topologies": _topologies_of(tables),
+        **divided,
+    }
+
+
+def _manifest_of(path: Path) -> tuple[dict[str, Any], tuple[int, ...]]:
+    """Return the manifest of a cube of a version that is known, as it was written, and what tells the folder from another one.
+
+    Raises
+    ------
+    SeverityError
+        If there is none.
+    """
     try:
         await_folder(path)
         manifest, found = read_manifest(path)
@@ -149,81 +202,71 @@ def read(path: str | Path) -> dict[str, Any]:
         ) from error
     if kind != "tracecols severity":
         raise SeverityError(
-            f"{path} is not a severity cube (its manifest says {kind!r})\n  make one with: tracecols analyze {path}"
+            f"{path} is not a severity cube (its manifest says {kind!r:.60})\n  make one with: tracecols analyze {path}"
         )
     if version is None or not OLDEST_MAJOR <= version.major <= FORMAT_VERSION.major:
         raise SeverityError(
-            f"{path} has severity format {manifest.get('version')}, this tracecols reads {OLDEST_MAJOR} to {FORMAT_VERSION.major}\n"
+            f"{path} has severity format {manifest.get('version')!s:.60}, this tracecols reads {OLDEST_MAJOR} to {FORMAT_VERSION.major}\n"
             "  analyze the trace again"
         )
     if manifest.get("checksum") != checksum(manifest):
         raise SeverityError(
             f"{path}: its {MANIFEST} does not fit its checksum\n  the cube is damaged; analyze the trace again"
         )
-    try:
-        found_tables = {
-            n: read_table(path / f"{n}.parquet", t, version, FORMAT_VERSION)
-            for n, t in SEVERITY_TABLES.items()
-            if "periods" in manifest or n not in PERIOD_TABLES
-        }
-    except StoreError as error:
-        if identity(path) == found:
-            raise SeverityError(f"{path} is damaged: {error}\n  analyze the trace again") from error
-    if identity(path) != found:
-        raise SeverityError(f"{path} was replaced or removed while it was being read\n  load it again")
-    tables = {name: columns for name, (columns, _) in found_tables.items()}
-    ignored = [
-        *(f"column {table}.{name}" for table, (_, unknown) in found_tables.items() for name in unknown),
-        *(f"table {f.stem}" for f in sorted(path.glob("*.parquet")) if f.stem not in SEVERITY_TABLES),
-        *(f"entry {name} of the manifest" for name in manifest if name not in MANIFEST_ENTRIES),
-    ]
-    note = newer_note("cube", version, FORMAT_VERSION, ignored)
-    facts = manifest["facts"]
-    if note:
-        facts["counts"] = {note: 1, **(facts.get("counts") or {})}
-    t, where = tables["system"], tables["locations"]
-    p = PropertyAxis(**{n: v.tolist() for n, v in tables["properties"].items()})
-    if unknown := set(p.aggregation) - set(AGGREGATIONS):
-        raise SeverityError(
-            f"{path} is damaged: no values come together as {min(unknown)!r}\n  analyze the trace again"
-        )
-    c = CallAxis(**tables["call_paths"])
-    names, types = where["name"].tolist(), where["type"].tolist()
-    nodes = [t[n].tolist() for n in ("kind", "name", "parent", "location")]
-    s = SystemAxis(nodes[0], nodes[1], nodes[2], nodes[3], where["rank"], where["thread"], names, types)
-    prop, call_path, location, value = tables["cells"].values()
-    key = (call_path.astype(np.int64) << 32) | location.astype(np.int64)
-    starts = np.searchsorted(prop, np.arange(len(p.id) + 1))
-    floats = set(manifest["float_properties"])
-    cells: dict[str, Cells] = {}
-    for i, name in enumerate(p.id):
-        mine = value[starts[i] : starts[i + 1]]
-        cells[name] = Cells(key[starts[i] : starts[i + 1]], mine.view(np.float64) if name in floats else mine)
-    divided: dict[str, Any] = {}
-    if "periods" in manifest:
-        t = tables["periods"]
-        kind, words = (str(manifest["periods"].get(entry, "")) for entry in ("kind", "words"))
-        divided = {
-            "periods": PeriodAxis(kind, words, t["begin_time"], t["end_time"], t["n_locations"]),
-            "period_cells": _period_cells_of(tables, p.id, floats),
-        }
+    return manifest, found
+
+
+def _cells_of(
+    tables: Tables, ids: list[str], is_float: NDArray[np.bool_], refuse_if: Callable[[str], None]
+) -> dict[str, Cells]:
+    """Make severities from their table, which is checked."""
+    refuse_if(checks.wrong_references("cells", tables))
+    t = tables["cells"]
+    key = (t["call_path"].astype(np.int64) << 32) | t["location"].astype(np.int64)
+    starts = np.searchsorted(t["property"], np.arange(len(ids) + 1, dtype=np.int32))
+    refuse_if(checks.wrong_cells("cells", tables, (key,), starts, is_float))
+    return {name: Cells(key[mine], value) for name, mine, value in _by_property(t["value"], ids, is_float, starts)}
+
+
+def _period_cells_of(
+    tables: Tables, ids: list[str], is_float: NDArray[np.bool_], refuse_if: Callable[[str], None]
+) -> dict[str, PeriodCells]:
+    """Make severities by period from their table, which is checked."""
+    refuse_if(checks.wrong_references("period_cells", tables))
+    t = tables["period_cells"]
+    columns = [t[c] for c in ("call_path", "location", "period")]
+    starts = np.searchsorted(t["property"], np.arange(len(ids) + 1, dtype=np.int32))
+    refuse_if(checks.wrong_cells("period_cells", tables, columns, starts, is_float))
     return {
-        "properties": p,
-        "call_paths": c,
-        "system": s,
-        "cells": cells,
-        "facts": facts,
-        "topologies": _topologies_of(tables),
-        **divided,
+        name: PeriodCells(columns[0][mine], columns[1][mine], columns[2][mine], value)
+        for name, mine, value in _by_property(t["value"], ids, is_float, starts)
     }
 
 
-def _topology_tables(cube: Severities) -> dict[str, dict[str, Any]]:
-    """Return the tables that hold the topologies."""
-    ts = cube.topologies
+def _by_property(
+    values: NDArray[np.int64], ids: list[str], is_float: NDArray[np.bool_], starts: NDArray[np.int64]
+) -> Iterator[tuple[str, slice, NDArray[Any]]]:
+    """Yield every property with its rows, and its values, of which only the bits may be there."""
+    for i, name in enumerate(ids):
+        mine = slice(int(starts[i]), int(starts[i + 1]))
+        yield name, mine, values[mine].view(np.float64) if is_float[i] else values[mine]
+
+
+def tree_tables(cube: Severities) -> dict[str, dict[str, Any]]:
+    """Return the tables that hold the trees and topologies of a cube; no values are copied.
+
+    Parameters
+    ----------
+    cube : Severities
+    """
+    ts, s = cube.topologies, cube.system
     numbers = np.arange(len(ts), dtype=np.int32)
     of_dimension = np.repeat(numbers, [len(t.sizes) for t in ts])
     return {
+        "properties": vars(cube.properties),
+        "call_paths": vars(cube.call_paths),
+        "system": {"kind": s.kind, "name": s.name, "parent": s.parent, "location": s.location},
+        "locations": {"rank": s.rank, "thread": s.thread, "name": s.location_name, "type": s.location_type},
         "topologies": {"name": [t.name for t in ts], "is_artificial": [t.is_artificial for t in ts]},
         "topology_dimensions": {
             "topology": of_dimension,
@@ -239,13 +282,15 @@ def _topology_tables(cube: Severities) -> dict[str, dict[str, Any]]:
     }
 
 
-def _topologies_of(tables: Mapping[str, Mapping[str, NDArray[Any]]]) -> list[Topology]:
+def _topologies_of(tables: Tables) -> list[Topology]:
     """Make the topologies from their tables."""
     t, d, p = (tables[n] for n in ("topologies", "topology_dimensions", "topology_positions"))
+    numbers = np.arange(t["name"].size + 1)
+    of_dimension, of_position = (np.searchsorted(of["topology"], numbers).tolist() for of in (d, p))
     result = []
     for i, (name, artificial) in enumerate(zip(t["name"].tolist(), t["is_artificial"].tolist(), strict=True)):
-        mine, here = d["topology"] == i, p["topology"] == i
-        n = max(int(mine.sum()), 1)
+        mine, here = slice(*of_dimension[i : i + 2]), slice(*of_position[i : i + 2])
+        n = max(mine.stop - mine.start, 1)
         names, sizes = tuple(d["name"][mine].tolist()), tuple(d["size"][mine].tolist())
         periodic = tuple(map(bool, d["is_periodic"][mine].tolist()))
         location, coordinates = p["location"][here][::n], p["coordinate"][here].reshape(-1, n)

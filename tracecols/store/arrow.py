@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,9 @@ from tracecols.schema.versions import Difference, difference
 ROW_GROUP = 1 << 20
 
 _COMPRESSION = "lz4"
+
+PACKINGS = ("LZ4", "SNAPPY", "UNCOMPRESSED")
+"""How tables may be packed: what takes a small share of a page when it is packed takes at most 255 times as much when it is not."""
 
 _GROWING = ("time", "row", "request", "matching", "acquisition", "generation", "stop_time", "place")
 
@@ -74,6 +77,9 @@ def to_numpy(column: pa.ChunkedArray) -> NDArray[Any]:
     """
     if pa.types.is_string(column.type):
         return np.array(column.to_pylist(), object)
+    if pa.types.is_dictionary(column.type):
+        parts = [_texts_of(c) for c in column.chunks]
+        return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, object), *parts])
     if pa.types.is_boolean(column.type):
         return np.concatenate([np.zeros(0, bool), *(c.to_numpy(zero_copy_only=False) for c in column.chunks)])
     dtype = column.type.to_pandas_dtype()
@@ -81,6 +87,14 @@ def to_numpy(column: pa.ChunkedArray) -> NDArray[Any]:
     if len(parts) == 1:
         return parts[0]
     return np.concatenate([np.zeros(0, dtype), *parts])
+
+
+def _texts_of(chunk: pa.DictionaryArray) -> NDArray[np.object_]:
+    """Return texts of which each is there once."""
+    texts = np.array([*chunk.dictionary.to_pylist(), None], object)
+    number = np.frombuffer(chunk.indices.buffers()[1], np.int32)[chunk.indices.offset :][: len(chunk)]
+    found: NDArray[np.object_] = texts[number]
+    return found
 
 
 def event_writer(path: Path, table: Table) -> pq.ParquetWriter:
@@ -101,13 +115,31 @@ def event_writer(path: Path, table: Table) -> pq.ParquetWriter:
     )
 
 
-def open_parquet(path: Path, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
-    """Open a file of ours; damaged pages are told by their checksums, not read as other numbers."""
+def open_parquet(
+    path: Path, metadata: pq.FileMetaData | None = None, texts: Sequence[str] | None = None
+) -> pq.ParquetFile:
+    """Open a file of ours; damaged pages are told by their checksums, not read as other numbers.
+
+    Parameters
+    ----------
+    path : Path
+    metadata : pyarrow.parquet.FileMetaData, optional
+        Of the file, where they are known.
+    texts : sequence of str, optional
+        Columns of texts to be read as the different texts and the number of each row's among them.
+    """
     check_regular(path)
     try:
-        return pq.ParquetFile(path, metadata=metadata, page_checksum_verification=True)
+        return pq.ParquetFile(path, metadata=metadata, read_dictionary=texts, page_checksum_verification=True)
     except UnicodeDecodeError as error:
         raise pa.ArrowInvalid(f"the names of its columns are damaged: {error}") from error
+
+
+def packing_of(metadata: pq.FileMetaData) -> str:
+    """Return how a column of a file is packed that is packed in no known way (`PACKINGS`); empty if there is none."""
+    groups = (metadata.row_group(i) for i in range(metadata.num_row_groups))
+    found = {group.column(i).compression for group in groups for i in range(group.num_columns)}
+    return min(found - set(PACKINGS), default="")
 
 
 def write_table(path: Path, table: Table, columns: dict[str, Any]) -> None:
@@ -139,10 +171,13 @@ def compare_columns(found: pa.Schema, table: Table, version: Version, known: Ver
     return difference(table, [(f.name, (f.type, f.nullable)) for f in found], types, version, known)
 
 
-def read_table(
-    path: Path, table: Table, version: Version, known: Version
-) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
-    """Read the columns of a whole table of numbers and texts.
+def _in_words(schema: pa.Schema) -> str:
+    """Name columns with their types."""
+    return ", ".join(f"{f.name} ({'null or ' * f.nullable}{f.type})" for f in schema)
+
+
+class StoredTable:
+    """A whole table of numbers and texts that is open: its metadata are known, its values are not read yet.
 
     Parameters
     ----------
@@ -152,29 +187,62 @@ def read_table(
     version, known : Version
         That of the file, and that of the declarations.
 
-    Returns
-    -------
-    columns : dict of str to (n,) array
-        The declared columns; those that an older file lacks are null or their declared default. No rows if the file is older than
-        the table.
+    Attributes
+    ----------
+    n_rows : int
+        Number of rows; 0 if the file is older than the table.
+    n_bytes : int
+        Size of the file.
     unknown : tuple of str
         Columns of a newer file that are not declared.
 
     Raises
     ------
     StoreError
-        If the file cannot be read or has other columns than its version.
+        If the file cannot be opened, has other columns than its version, or is packed in a way that tracecols never does.
     """
-    if table.since > version and not path.exists():
-        return {c.name: to_numpy(pa.chunked_array([absent(c, 0)])) for c in table.columns}, ()
-    try:
-        # not pq.read_table: it imports pyarrow.dataset and pandas, 0.3 s
-        found = open_parquet(path).read(use_threads=False)
-    except (OSError, pa.ArrowException) as error:
-        raise StoreError(f"{path} cannot be read: {error}") from error
-    differs = compare_columns(found.schema, table, version, known)
-    if differs is None:
-        raise StoreError(f"{path} has the columns {found.schema.names}, expected {list(table.names)}")
-    columns = {c: to_numpy(found.column(c)) for c in table.names if c in found.schema.names}
-    lacking = {c.name: to_numpy(pa.chunked_array([absent(c, found.num_rows)])) for c in differs.lacking}
-    return {c: columns[c] if c in columns else lacking[c] for c in table.names}, differs.unknown
+
+    def __init__(self, path: Path, table: Table, version: Version, known: Version) -> None:
+        self.path, self.table = path, table
+        self.n_rows = self.n_bytes = 0
+        self.unknown: tuple[str, ...] = ()
+        self._metadata: pq.FileMetaData | None = None
+        self._lacking = table.columns
+        if table.since > version and not path.exists():
+            return
+        try:
+            file = open_parquet(path)
+            self.n_bytes = path.stat().st_size
+            metadata, found = file.metadata, file.schema_arrow
+            packed = packing_of(metadata)
+        except (OSError, pa.ArrowException) as error:
+            raise StoreError(f"{path} cannot be read: {error}") from error
+        differs = compare_columns(found, table, version, known)
+        if differs is None:
+            raise StoreError(f"{path} has the columns {_in_words(found)}, expected {_in_words(arrow_schema(table))}")
+        if packed:
+            raise StoreError(f"{path} is packed as {packed}, expected {' or '.join(PACKINGS)}")
+        self._metadata = metadata
+        self._lacking, self.unknown, self.n_rows = differs.lacking, differs.unknown, metadata.num_rows
+
+    def read(self) -> dict[str, NDArray[Any]]:
+        """Read the declared columns; those that an older file lacks are null or their declared default.
+
+        Raises
+        ------
+        StoreError
+            If the file cannot be read.
+        """
+        lacking = {c.name: to_numpy(pa.chunked_array([absent(c, self.n_rows)])) for c in self._lacking}
+        if self._metadata is None:
+            return lacking
+        present = [c for c in self.table.names if c not in lacking]
+        # a text is kept once, however many rows repeat it
+        texts = [c for c in present if self.table[c].dtype == "string"]
+        try:
+            # not pq.read_table: it imports pyarrow.dataset and pandas, 0.3 s
+            found = open_parquet(self.path, self._metadata, texts).read(columns=present, use_threads=False)
+            columns = {c: to_numpy(found.column(c)) for c in present}
+        except (OSError, UnicodeDecodeError, IndexError, pa.ArrowException) as error:
+            raise StoreError(f"{self.path} cannot be read: {error}") from error
+        return {c: columns[c] if c in columns else lacking[c] for c in self.table.names}

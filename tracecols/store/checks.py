@@ -43,7 +43,14 @@ _BYTES = {name: bytes(np.flatnonzero(mask).tolist()) for name, mask in _KINDS.it
 
 def first_outside(values: NDArray[Any], low: int, high: int) -> int:
     """Find the first value that is not low <= value < high; -1 if there is none."""
-    if not values.size or (values.min() >= low and values.max() < high):
+    if not values.size:
+        return -1
+    if low == 0 and values.dtype.kind == "i" and high - 1 <= np.iinfo(values.dtype).max:
+        # what is negative is large without a sign: one pass instead of two
+        is_inside = values.view(values.dtype.str.replace("i", "u")).max() < high
+    else:
+        is_inside = values.min() >= low and values.max() < high
+    if is_inside:
         return -1
     return int(np.flatnonzero((values < low) | (values >= high))[0])
 
@@ -56,6 +63,45 @@ def _reference(column: Column, values: NDArray[Any], sizes: Sizes) -> tuple[int,
         return at, ""
     null = "" if column.required else ", or -1 for none"
     return at, f"{values[at]} is no row of {column.target}, which are numbered from 0 to {n - 1}{null}"
+
+
+def wrong_values(table: Table, columns: Mapping[str, NDArray[Any]], sizes: Sizes) -> tuple[int, str, str]:
+    """Check references and numbers of a whole table as they are declared.
+
+    Parameters
+    ----------
+    table : Table
+    columns : mapping of str to (n,) array
+        Some of its columns.
+    sizes : callable
+        Tells how many rows the tables have that are pointed to.
+
+    Returns
+    -------
+    at, column, what : int, str, str
+        The first row that is wrong in the first column that is; what it is. -1 if none is.
+    """
+    for column in table.columns:
+        values = columns.get(column.name)
+        if values is None or not values.size:
+            continue
+        if column.target:
+            at, what = _reference(column, values, sizes)
+        elif column.low is not None or column.high is not None:
+            low, high = column.low, column.high
+            least, most = (-np.inf if low is None else low), (np.inf if high is None else high)
+            # NaN is neither less nor more
+            fits = values.min() >= least and values.max() <= most
+            at = -1 if fits else int(np.flatnonzero(~((values >= least) & (values <= most)))[0])
+            expected = (
+                f"from {low}" + (f" to {high}" if high is not None else "") if low is not None else f"up to {high}"
+            )
+            what = f"{values[at]}, expected a number {expected}"
+        else:
+            continue
+        if at >= 0:
+            return at, column.name, what
+    return -1, "", ""
 
 
 class RowRanges(NamedTuple):

@@ -167,11 +167,8 @@ class Store:
         self._recent: OrderedDict[tuple[Any, ...], dict[str, NDArray[Any]]] = OrderedDict()
         self._lock = Lock()
         self._local = local()
-        n_locations = self._n_defined("locations")
-        if n_locations != self.manifest["n_locations"]:
-            raise self.damaged(
-                f"definitions locations has {n_locations} rows, but the manifest counts {self.manifest['n_locations']}"
-            )
+        # how many there are is compared at once
+        self._n_defined("locations")
 
     def __reduce__(self) -> tuple[Any, tuple[Path, str]]:
         """Pickle the store as its path: where it arrives it is opened again, once in a process."""
@@ -317,9 +314,12 @@ class Store:
             return self._definitions.setdefault(
                 name, pa.Table.from_arrays(empty, schema=arrow_schema(DEFINITIONS[name]))
             )
+        file = self._open(path)
+        if what := self._wrong_size(name, file.metadata.num_rows, path):
+            raise self.damaged(f"definitions {name} has {file.metadata.num_rows} rows, but {what}")
         try:
             # not pq.read_table: it imports pyarrow.dataset and pandas, 0.3 s
-            table = self._open(path).read(use_threads=False)
+            table = file.read(use_threads=False)
         except (OSError, pa.ArrowException) as error:
             raise StoreError(
                 f"{path} cannot be read: {error}\n  the store is damaged; convert the trace again"
@@ -336,6 +336,21 @@ class Store:
                 )
             table = table.select(DEFINITIONS[name].names)
         return self._definitions.setdefault(name, table)
+
+    def _wrong_size(self, name: str, n: int, path: Path) -> str:
+        """Say why a definition table cannot have as many rows as its file says, before these fill the memory; an empty text if it can.
+
+        Nearly every row has a value that no other row has, such as its identifier, which takes a byte of the file: four and more in all that are written.
+        """
+        n_locations = int(self.manifest["n_locations"])
+        if name == "locations":
+            return f"the manifest counts {n_locations}" if n != n_locations else ""
+        most = path.stat().st_size
+        if name == "segments":
+            most = n_locations * (1 + len(SIDE_TABLES) + len(self._stored))
+        elif name == "topology_coordinates":
+            most += self._n_defined("topologies") * n_locations
+        return f"there can be {most} at most" if n > most else ""
 
     @once
     def _extents(self) -> dict[str, Extents]:
@@ -400,6 +415,10 @@ class Store:
                 f"{path} has other columns than the manifest says\n  the store is damaged; convert the trace again"
             )
         starts = list(accumulate((meta.row_group(i).num_rows for i in range(meta.num_row_groups)), initial=0))
+        extents = self._extents[table]
+        due = int(extents.n[extents.part == part].sum())
+        if starts[-1] > due:
+            raise self.damaged(f"{path.relative_to(self.path)} has {starts[-1]:,} rows, but its locations have {due:,}")
         with self._lock:
             self._files[table, part] = meta, starts
         return meta, starts

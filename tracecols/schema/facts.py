@@ -1,0 +1,213 @@
+"""What a severity cube says of itself: its facts, JSON in the manifest of a .severity folder and in an attribute of .cubex and .cube."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import isnan
+from numbers import Integral, Real
+from typing import Any
+
+LARGEST_SEVERITY = 1e30
+"""No severity is so large; sums of such numbers would leave float64."""
+
+_LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One entry of an object, or one element of a list.
+
+    Parameters
+    ----------
+    name : str
+        Its key; of elements of a list, and of entries that may have any key, what they are.
+    kind : str
+        `text`, `integer`, `number`, `number or infinity`, `text or integer`, `list` or `object`.
+    doc : str
+        What it holds.
+    required : bool
+        Whether an object always has it.
+    low, high : int
+        The least and the greatest integer.
+    entries : tuple of Fact
+        Those of an object, which may have others besides that are not looked at; of a list the elements, one by one.
+    each : Fact, optional
+        Every element of a list, or every entry of an object that is not among `entries`.
+    may_be_null : bool
+        Whether there may be null instead.
+    together : tuple of str
+        Entries of an object that has all of them or none.
+    """
+
+    name: str
+    kind: str
+    doc: str = ""
+    required: bool = False
+    low: int = _LOWEST
+    high: int = _HIGHEST
+    entries: tuple[Fact, ...] = ()
+    each: Fact | None = None
+    may_be_null: bool = False
+    together: tuple[str, ...] = ()
+
+    def __getitem__(self, name: str) -> Fact:
+        return next(fact for fact in self.entries if fact.name == name)
+
+    @property
+    def words(self) -> str:
+        """What is expected, for an error message."""
+        if self.kind == "integer":
+            least = f" from {self.low}" if self.low > _LOWEST else ""
+            return f"a whole number{least}" + (f" to {self.high}" if self.high < _HIGHEST else "")
+        words = {
+            "text": "a text",
+            "number": "a finite number",
+            "number or infinity": "a number",
+            "text or integer": "a text or a whole number",
+            "list": f"a list of {len(self.entries)} values" if self.entries else "a list",
+            "object": "an object",
+        }
+        return words[self.kind] + " or null" * self.may_be_null
+
+
+def _is(fact: Fact, value: Any) -> bool:
+    """Whether a value is of the kind of a fact; what it holds is not looked at."""
+    if value is None:
+        return fact.may_be_null
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    match fact.kind:
+        case "text":
+            return isinstance(value, str)
+        case "integer":
+            return is_number and isinstance(value, Integral) and fact.low <= int(value) <= fact.high
+        case "number":
+            # NaN is not less, either
+            return is_number and abs(value) < LARGEST_SEVERITY
+        case "number or infinity":
+            return is_number and not isnan(value)
+        case "text or integer":
+            return isinstance(value, str) or (is_number and isinstance(value, Integral))
+        case "list":
+            return isinstance(value, list | tuple) and (not fact.entries or len(value) == len(fact.entries))
+        case _:
+            return isinstance(value, Mapping)
+
+
+def wrong_fact(fact: Fact, value: Any, where: str = "") -> str:
+    """Compare a value with what is declared of it.
+
+    Parameters
+    ----------
+    fact : Fact
+    value : object
+        As it was read from JSON.
+    where : str, optional
+        Where it is found, for the message; the name of the fact by default.
+
+    Returns
+    -------
+    str
+        What is wrong first, and what was expected; empty if nothing is.
+    """
+    where = where or fact.name
+    if not _is(fact, value):
+        return f"{where} is {value!r:.60}, expected {fact.words}"
+    if fact.kind == "list":
+        declared = fact.entries or (fact.each,) * len(value)
+        inside = [(d, v, f"{where}[{i}]") for i, (d, v) in enumerate(zip(declared, value, strict=True))]
+    elif fact.kind == "object":
+        lacking = next((d for d in fact.entries if d.required and d.name not in value), None)
+        if lacking is not None:
+            return f"{where} lacks {lacking.name!r}, expected {lacking.words}"
+        present = [name for name in fact.together if name in value]
+        if 0 < len(present) < len(fact.together):
+            absent = next(name for name in fact.together if name not in value)
+            return f"{where} has {present[0]!r}, but lacks {absent!r}"
+        known = {d.name: d for d in fact.entries}
+        inside = [(known.get(key, fact.each), v, f"{where}.{key:.60}") for key, v in value.items()]
+    else:
+        return ""
+    return next(filter(None, (wrong_fact(d, v, at) for d, v, at in inside if d is not None)), "")
+
+
+_TEXT = Fact("a name", "text")
+_SHARE = Fact("a share", "number")
+_SOURCE = Fact(
+    "source", "object", "the file or archive it was made of; also what its recorder says of itself", required=True,
+    entries=(Fact("path", "text", "where it was", required=True), Fact("format", "text", "its format")),
+)  # fmt: skip
+
+NARROWED = Fact(
+    "narrowed",
+    "object",
+    "what the analysis was narrowed to, and what it was given; absent for a plain one of the whole trace",
+    entries=(
+        Fact("properties", "list", "ids of the properties that were asked for", each=_TEXT),
+        Fact("parameters", "object", "parameters of patterns, by property", each=Fact(
+            "values", "object", each=Fact("a value", "number or infinity")
+        )),
+        Fact("within", "text", "a region, or a pattern"),
+        Fact("locations", "list", "rows of locations, and texts that select some", each=Fact("a location", "text or integer")),
+        Fact("start", "number", "seconds"),
+        Fact("stop", "number", "seconds"),
+        Fact("phases", "text", "the region, or the call, whose instances are the phases"),
+        Fact("bins", "integer", "number of bins of time", low=1),
+        Fact("bin_width", "number", "seconds"),
+    ),
+)  # fmt: skip
+
+FACTS = Fact(
+    "facts",
+    "object",
+    "what a cube says of itself",
+    together=("operation", "of"),
+    entries=(
+        Fact("conventions", "text", "whose rules were followed; empty of cubes of other tools", required=True),
+        Fact("resolution", "integer", "ticks per second", required=True, low=1, high=(1 << 62) - 1),
+        Fact("counts", "object", "notes, and how often each holds", each=Fact("a note", "integer", low=0, high=(1 << 127) - 1)),
+        Fact("trace", "object", "the trace that was analyzed", entries=(
+            _SOURCE,
+            Fact("n_events", "integer", "number of events", required=True, low=0),
+            Fact("n_locations", "integer", "number of locations", low=0),
+            Fact("first_time", "integer", "ticks of the first event", required=True),
+            Fact("last_time", "integer", "ticks of the last event", required=True),
+            Fact("origin", "integer", "ticks at which the recording starts"),
+        )),
+        Fact("source", "object", "the file of another tool", entries=_SOURCE.entries),
+        Fact("mpi_interval", "object", "ticks of the last exit of MPI_Init and of the first enter of MPI_Finalize", entries=(
+            Fact("begin", "integer", required=True), Fact("end", "integer", required=True),
+        )),
+        Fact("device_efficiencies", "object", "efficiencies of devices; empty without any", entries=(
+            Fact("devices", "list", "their names", each=_TEXT),
+        ), each=_SHARE),
+        Fact("efficiencies", "list", "factors of efficiency by replay", each=Fact("a factor", "list", entries=(
+            Fact("model", "text"), Fact("metric", "text"), Fact("value", "number", may_be_null=True),
+            Fact("by", "text"),
+        ))),
+        NARROWED,
+        Fact("focus", "object", "what of the time is shown of a cube without start-up and shutdown", entries=(
+            Fact("share", "number", required=True), Fact("seconds", "number", required=True),
+        )),
+        Fact("operation", "text", "how it was computed from other cubes"),
+        Fact("of", "list", "the sources of these cubes", each=_TEXT),
+        Fact("whole", "object", "by property what shares of a difference refer to", each=Fact("a total", "number")),
+        Fact("left_out", "list", "properties without values, and why", each=_TEXT),
+        Fact("inclusive", "list", "of a CUBE 3 file: properties whose call paths include what they call", each=_TEXT),
+    ),
+)  # fmt: skip
+"""The facts of a cube. Others may stand besides; nothing reads them."""
+
+MANIFEST_FACTS = Fact(
+    "manifest",
+    "object",
+    entries=(
+        Fact("float_properties", "list", "ids of properties whose values are floating point", required=True, each=_TEXT),
+        replace(FACTS, required=True),
+        Fact("periods", "object", "of a cube that is divided by phases or bins", entries=(
+            Fact("kind", "text", "`phase` or `bin`", required=True),
+            Fact("words", "text", "what was asked for", required=True),
+        )),
+    ),
+)  # fmt: skip
+"""What the manifest of a .severity folder holds besides its format, version and checksum."""

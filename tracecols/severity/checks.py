@@ -1,0 +1,327 @@
+"""What the values of a cube satisfy, so that nothing that relies on them is led astray.
+
+Files have checksums. But a cube that was made wrongly, or changed together with its checksums, could still have a call path that does not
+exist, or the same value twice: what is computed of it takes such numbers as indices and does not look. So everything is checked
+once, when a cube is read. References and ranges follow from the schema (`schema.severity`); what tables mean besides is checked here.
+
+Tables are columns by name: those of a .severity folder, or those that the trees of another file would be written as.
+Every function returns in words what is wrong first, or an empty text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.schema.facts import LARGEST_SEVERITY
+from tracecols.schema.severity import AGGREGATIONS, SEVERITY_TABLES
+from tracecols.severity.reduction import LARGEST
+from tracecols.store.checks import first_outside, wrong_values
+
+Columns = Mapping[str, Sequence[Any] | NDArray[Any]]
+"""The columns of a table by name."""
+
+KINDS_OF_PERIODS = ("phase", "bin")
+
+VALUES = ("cells", "periods", "period_cells")
+"""The tables that are neither trees nor topologies."""
+
+BYTES_PER_CELL = 48
+"""Memory that reading takes for each row of `cells` and `period_cells`, at most: 46 of a cube with 5 x 10^6 of them."""
+
+
+def wrong_sizes(rows: Mapping[str, int], n_bytes: Mapping[str, int], memory: int | None) -> str:
+    """Compare the numbers of rows, which are known before anything is read, with each other and with what there is.
+
+    A row of most tables has a value that no other row has, so that it takes a byte of the file; four or more in all that tracecols writes.
+    The rows of the others are limited by those of these.
+
+    Parameters
+    ----------
+    rows, n_bytes : mapping of str to int
+        By table the number of rows, and the size of the file.
+    memory : int, optional
+        Bytes of memory that there are, where they are known.
+    """
+    n_cells = rows["properties"] * rows["call_paths"] * rows["locations"]
+    limits = {
+        "locations": (rows["system"], "one for each node of the system"),
+        "topologies": (rows["topology_dimensions"] + n_bytes["topologies"], "one for each dimension and byte"),
+        "topology_positions": (
+            rows["topology_dimensions"] * rows["locations"],
+            "one for each dimension and location",
+        ),
+        "cells": (n_cells, "one for each property, call path and location"),
+        "period_cells": (
+            n_cells * (rows.get("periods", 0) + 1),
+            "one for each property, call path, location and period",
+        ),
+    }
+    for name, n in rows.items():
+        most, why = limits.get(name, (n_bytes[name], "one for each byte of the file"))
+        if n > most:
+            return f"table {name} has {n:,} rows, but there can be {most:,} at most, {why}"
+    n = rows["cells"] + rows.get("period_cells", 0)
+    if memory is not None and n * BYTES_PER_CELL > memory:
+        return f"cells and period_cells have {n:,} rows, which take {n * BYTES_PER_CELL:,} bytes of memory, more than the {memory:,} there are"
+    return ""
+
+
+def wrong_trees(tables: Mapping[str, Columns]) -> str:
+    """Check properties, call paths, system, locations and topologies.
+
+    Parameters
+    ----------
+    tables : mapping of str to columns
+    """
+    checks = {
+        "properties": _wrong_properties,
+        "call_paths": _wrong_call_paths,
+        "system": _wrong_system,
+        "topologies": _wrong_topologies,
+    }
+    for name in SEVERITY_TABLES:
+        if name not in VALUES and (what := wrong_references(name, tables)):
+            return what
+    for name, check in checks.items():
+        if what := check(tables):
+            return f"table {name}, {what}"
+    return ""
+
+
+def wrong_references(name: str, tables: Mapping[str, Columns]) -> str:
+    """Check references and numbers of a table as the schema declares them.
+
+    Parameters
+    ----------
+    name : str
+        Of the table.
+    tables : mapping of str to columns
+        This one, and those to which it refers.
+    """
+
+    def size(target: str) -> int:
+        return len(next(iter(tables[target].values())))
+
+    declared = SEVERITY_TABLES[name]
+    numbers = {c.name: np.asarray(tables[name][c.name]) for c in declared.columns if c.dtype != "string"}
+    at, column, what = wrong_values(declared, numbers, size)
+    return f"table {name}, column {column}, row {at}: {what}" if at >= 0 else ""
+
+
+def wrong_cells(
+    name: str, tables: Mapping[str, Mapping[str, NDArray[Any]]], order: Sequence[NDArray[Any]], starts: NDArray[np.int64],
+    is_float: NDArray[np.bool_],
+) -> str:  # fmt: skip
+    """Check the values of cells, whose references are right: that rows ascend, none is there twice, and all are numbers.
+
+    Parameters
+    ----------
+    name : str
+        `cells` or `period_cells`.
+    tables : mapping of str to columns
+    order : sequence of (n,) array
+        What the rows of a property are ordered by, the first column first.
+    starts : (n_properties + 1,) int64
+        First row of every property, where these ascend.
+    is_float : (n_properties,) bool
+        Of which properties values are the bits of a float64.
+    """
+    row = _first_disorder(tables[name]["property"], order, starts)
+    if row >= 0:
+        names = [c for c in tables[name] if c != "value"]
+        this, before = ([int(tables[name][c][i]) for c in names] for i in (row, row - 1))
+        return f"table {name}, row {row}: {this} follows {before}, but rows ascend by {', '.join(names)}, and none is there twice"
+    value = tables[name]["value"]
+    # of no property but those of floating-point numbers
+    suspects = np.ones(is_float.size, bool) if value.min(initial=0) < -LARGEST else is_float
+    for i in np.flatnonzero(suspects & (starts[1:] > starts[:-1])).tolist():
+        mine = value[starts[i] : starts[i + 1]]
+        mine = mine.view(np.float64) if is_float[i] else mine
+        at = first_wrong_number(mine)
+        if at >= 0:
+            return (
+                f"table {name}, column value, row {starts[i] + at}: {mine[at]} is no severity, "
+                f"which is a finite number of less than {LARGEST_SEVERITY:g}, or a whole one of less than 64 bits"
+            )
+    return ""
+
+
+def _first_disorder(prop: NDArray[Any], columns: Sequence[NDArray[Any]], starts: NDArray[np.int64]) -> int:
+    """Return the first row found that is not behind the one before in lexicographic order; -1 if there is none."""
+    wrong = prop[1:] < prop[:-1]
+    if wrong.any():
+        return int(np.argmax(wrong)) + 1
+    firsts = starts[(starts > 0) & (starts < prop.size)]
+    for i, column in enumerate(columns):
+        wrong = column[1:] <= column[:-1] if i == len(columns) - 1 else column[1:] < column[:-1]
+        # where something further in front is another one, a column begins anew
+        wrong[firsts - 1] = False
+        for earlier in reversed(columns[:i]):
+            if not wrong.any():
+                break
+            wrong &= earlier[1:] == earlier[:-1]
+        if wrong.any():
+            return int(np.argmax(wrong)) + 1
+    return -1
+
+
+def first_wrong_number(values: NDArray[Any]) -> int:
+    """Find the first value that no severity can have; -1 if there is none.
+
+    Parameters
+    ----------
+    values : (n,) int or float
+    """
+    if not values.size:
+        return -1
+    if values.dtype.kind == "f":
+        # NaN is neither larger nor less
+        if values.min() > -LARGEST_SEVERITY and values.max() < LARGEST_SEVERITY:
+            return -1
+        return int(np.flatnonzero(~(np.abs(values) < LARGEST_SEVERITY))[0])
+    return int(np.flatnonzero(values < -LARGEST)[0]) if values.min() < -LARGEST else -1
+
+
+def wrong_periods(tables: Mapping[str, Columns], kind: str) -> str:
+    """Check phases or bins.
+
+    Parameters
+    ----------
+    tables : mapping of str to columns
+    kind : str
+        What the manifest calls them.
+    """
+    if kind not in KINDS_OF_PERIODS:
+        return f"the manifest: periods are of kind {kind!r:.60}, expected {' or '.join(KINDS_OF_PERIODS)}"
+    if what := wrong_references("periods", tables):
+        return what
+    begin, end, n_locations = (np.asarray(values) for values in tables["periods"].values())
+    at = first_outside(n_locations, 0, len(tables["locations"]["rank"]) + 1)
+    if at >= 0:
+        return f"table periods, column n_locations, row {at}: {n_locations[at]}, but there are {len(tables['locations']['rank'])} locations"
+    if kind == "bin":
+        wrong = np.flatnonzero((begin > end) | np.append(False, begin[1:] != end[:-1])[: begin.size])
+        if wrong.size:
+            at = int(wrong[0])
+            return f"table periods, row {at}: the bin from {begin[at]} to {end[at]} does not follow the one before"
+    return ""
+
+
+# -- trees ---------------------------------------------------------------------------------------------------------------
+
+
+def _wrong_properties(tables: Mapping[str, Columns]) -> str:
+    table = tables["properties"]
+    seen: dict[str, int] = {}
+    # the properties above the one before, and that one
+    above: list[str] = [""]
+    for row, (name, parent, together) in enumerate(
+        zip(table["id"], table["parent"], table["aggregation"], strict=True)
+    ):
+        if not name:
+            return f"column id, row {row}: a property has no id"
+        if name in seen:
+            return f"column id, row {row}: {name!r:.60} is the id of row {seen[name]} already"
+        if together not in AGGREGATIONS:
+            return f"column aggregation, row {row}: no values come together as {together!r:.60}"
+        if parent and parent not in seen:
+            return f"column parent, row {row}: no property above is called {parent!r:.60}, and parents come before children"
+        while above[-1] != parent:
+            above.pop()
+            if not above:
+                return f"column parent, row {row}: {parent!r:.60} is not above the property before, and properties are in depth-first order"
+        above.append(name)
+        seen[name] = row
+    return ""
+
+
+def _wrong_call_paths(tables: Mapping[str, Columns]) -> str:
+    """Check parents, depths and ends: they are those of one order, the depth-first one. O(n).
+
+    By induction a subtree is divided among the children: the first begins behind its head, each other one at the end of the one before.
+    """
+    parent, depth, end = (np.asarray(tables["call_paths"][c], np.int64) for c in ("parent", "depth", "end"))
+    n = parent.size
+    row = np.arange(n)
+    at = _first(parent >= row)
+    if at >= 0:
+        return f"column parent, row {at}: {parent[at]}, but parents come before children"
+    # of roots the last entry, which is that of none
+    due = np.append(depth, -1)[parent] + 1
+    at = _first(depth != due)
+    if at >= 0:
+        return f"column depth, row {at}: {depth[at]}, but that of the call path above is {due[at] - 1}"
+    bound = np.append(end, n)[parent]
+    at = _first((end <= row) | (end > bound))
+    if at >= 0:
+        return f"column end, row {at}: {end[at]}, expected more than {at}, and at most {bound[at]}, the end of the call path above"
+    above = np.append(parent, -1)
+    has_child, has_next = end > row + 1, end < bound
+    wrong = np.zeros(n, bool)
+    wrong[:1] = parent[:1] >= 0
+    wrong |= has_child & (above[np.minimum(row + 1, n)] != row)
+    wrong |= has_next & (above[np.minimum(end, n)] != parent)
+    at = _first(wrong)
+    if at >= 0:
+        return f"row {at}: what is below it is not in the rows {at + 1} to {end[at] - 1}, and call paths are in depth-first order"
+    return ""
+
+
+def _wrong_system(tables: Mapping[str, Columns]) -> str:
+    parent, location = (np.asarray(tables["system"][c], np.int64) for c in ("parent", "location"))
+    at = _first(parent >= np.arange(parent.size))
+    if at >= 0:
+        return f"column parent, row {at}: {parent[at]}, but parents come before children"
+    is_leaf = location >= 0
+    at = _first(is_leaf & ((parent < 0) | np.append(is_leaf, False)[parent]))
+    if at >= 0:
+        return f"row {at}: a location is below no process"
+    n_locations = len(tables["locations"]["rank"])
+    count = np.bincount(location[is_leaf], minlength=n_locations)
+    at = _first(count != 1)
+    return f"column location: location {at} is there {count[at]} times, expected once" if at >= 0 else ""
+
+
+def _wrong_topologies(tables: Mapping[str, Columns]) -> str:
+    """Check that dimensions and positions are in the order of topologies and locations, and positions on the grids."""
+    dimensions, positions = tables["topology_dimensions"], tables["topology_positions"]
+    n = len(tables["topologies"]["name"])
+    of_dimension, of, location, coordinate, size = (
+        np.asarray(values, np.int64)
+        for values in (
+            dimensions["topology"], positions["topology"], positions["location"], positions["coordinate"], dimensions["size"],
+        )
+    )  # fmt: skip
+    for what, values in (("dimensions", of_dimension), ("positions", of)):
+        at = _first(values[1:] < values[:-1])
+        if at >= 0:
+            return (
+                f"the {what} of topology {values[at + 1]} follow those of topology {values[at]}, but they are in order"
+            )
+    n_dimensions = np.bincount(of_dimension, minlength=n)
+    count = np.bincount(of, minlength=n)
+    at = _first(count % np.maximum(n_dimensions, 1) + (count > 0) * (n_dimensions == 0))
+    if at >= 0:
+        return f"topology {at} has {n_dimensions[at]} dimensions, and {count[at]} coordinates, not one for each dimension of a location"
+    start = np.cumsum(count) - count
+    place = np.arange(of.size) - start[of]
+    dimension = place % np.maximum(n_dimensions, 1)[of]
+    step = np.diff(location, prepend=-1)
+    follows = np.where(dimension > 0, step == 0, (step > 0) | (place == 0))
+    at = _first(~follows)
+    if at >= 0:
+        return f"row {at} of topology_positions: location {location[at]} follows {location[at - 1]}, but a topology has each once, in order"
+    extent = size[(np.cumsum(n_dimensions) - n_dimensions)[of] + dimension]
+    at = _first((extent > 0) & (coordinate >= extent))
+    if at >= 0:
+        return f"row {at} of topology_positions: coordinate {coordinate[at]} is beyond the size {extent[at]} of its dimension"
+    return ""
+
+
+def _first(wrong: NDArray[Any]) -> int:
+    """Return the first row that is wrong; -1 if none is."""
+    return int(np.argmax(wrong != 0)) if wrong.any() else -1
