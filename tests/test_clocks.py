@@ -25,7 +25,7 @@ import itertools
 import tracecols
 from benchmarks import generate
 from tracecols.cli import group
-from tracecols.clocks.corrected import CORRECTED
+from tracecols.store.outputs import CORRECTED
 from tracecols.clocks.correction import CONDITION_TABLES, Bounds
 from tracecols.errors import AnalysisError, StoreError
 from tracecols.kernels import clocks as kernels

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tracecols.arguments import did_you_mean, show
 from tracecols.enhance.model import Model, Progress
 from tracecols.enhance.pointers import POINTERS
-from tracecols.enhance.table_files import ENHANCED, FOLDER, TableFiles, find_table
+from tracecols.enhance.table_files import ENHANCED, FOLDER, TableFiles, find_table, schema_of
 from tracecols.enhance.table_writer import Parts, with_referred, write_tables
 from tracecols.errors import MissingExtraError, StoreError
 from tracecols.schema import DEFINITIONS, SIDE_TABLES, Table
@@ -97,6 +97,22 @@ class Catalog:
             hint = did_you_mean(name, self.names, f"there are {', '.join(self.names)}") if isinstance(name, str) else ""
             raise StoreError(f"no table {show(name)} in {self.store.path}\n  {hint or 'give the name of a table'}")
         return name
+
+    def declared(self, name: str) -> Table:
+        """Return the declaration of a table.
+
+        Parameters
+        ----------
+        name : str
+            Of any table (`check`).
+        """
+        if name in ENHANCED:
+            return schema_of(name)
+        if name in self._tables_found:
+            return self._tables_found[name][0]
+        if name in DEFINITIONS:
+            return DEFINITIONS[name]
+        return self.store.tables.get(self.sides[name]) or SIDE_TABLES[self.sides[name]]
 
     def scan(self, name: str) -> TableFiles:
         """Return a table as Parquet files; an enhanced one that is not there is made first.

@@ -154,13 +154,13 @@ def analyze(
     from tracecols.enhance.model import enhance
     from tracecols.enhance.periods import ask
     from tracecols.enhance.topologies import load_descriptions
-    from tracecols.export.replace import check_output
     from tracecols.jobs import n_jobs
     from tracecols.patterns.engine import analyze_model, choose
     from tracecols.patterns.plugins import installed, load_all
     from tracecols.patterns.point_to_point import NOTES
     from tracecols.patterns.registry import ids_of
     from tracecols.severity.narrowed import in_a_name
+    from tracecols.severity.storage import cube_folder
     from tracecols.slices.opened import open_slice
     from tracecols.store import Store
 
@@ -187,7 +187,7 @@ def analyze(
     if output is None:
         name = source if is_store(source) else store_name(source)
         output = Path(".".join(filter(None, (name.with_suffix("").name, in_a_name(conventions, facts), "severity"))))
-    check_output(output, facts, force=force)
+    cube_folder(output, facts, force=force).check()
     sees = {"the store": Store(source).path} if is_store(source) else {}
     with ExitStack() as stack:
         stack.enter_context(compiling_ahead(n_jobs(jobs)))
@@ -210,7 +210,7 @@ def analyze(
             replay = Replay(plain)
             found = times_of_window(replay, choice.within, REPLAY, n_jobs(jobs), conventions)
             cube.facts[KEPT] = as_facts(found)
-    cube.save(output)
+    cube.save(output, force=force)
     click.echo(f"{output}: {cube.summary()}")
     for what, n in cube.facts["counts"].items():
         click.echo(f"note: {note(n, what + (f' ({NOTES[what]})' if what in NOTES else ''))}", err=True)

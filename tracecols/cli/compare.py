@@ -93,8 +93,9 @@ def compare(
       tracecols compare 1.severity 2.severity 4.severity 8.severity -o scaling.csv
     """
     from tracecols.export.cube_read import read_cube
-    from tracecols.export.replace import check_output
-    from tracecols.export.tables import TABLES, new_file, write_cube
+    from tracecols.export.outputs import COMPARISON, cube_output, table_output, text_output
+    from tracecols.export.tables import TABLES, write_cube, write_table
+    from tracecols.report.viewer.page import report_output
     from tracecols.severity.comparison import Comparison
 
     if len(cubes) < 2:
@@ -110,25 +111,33 @@ def compare(
     table = runs.scaling() if series else runs.changes(*chosen or head.properties.roots)
     plain = as_plain(runs, "scaling" if series else "changes", table, regressed)
     made = getattr(runs, operation)() if any(o.suffix not in (".json", *TABLES) for o in outputs) else None
+    numbers = {
+        o: text_output(o, "a comparison", COMPARISON.encode(), force=force) for o in outputs if o.suffix == ".json"
+    }
     for output in outputs:
-        is_cube = made is not None and output.suffix not in (".json", ".html", *TABLES)
-        check_output(output, made.facts if is_cube and made is not None else None, force=force)
+        if output in numbers:
+            numbers[output].check()
+        elif output.suffix in TABLES:
+            table_output(output, list(table.columns), force=force).check()
+        elif output.suffix == ".html":
+            report_output(output, force=force).check()
+        elif made is not None:
+            cube_output(output, made.facts, force=force).check()
     for output in outputs:
-        if output.suffix == ".json":
-            with new_file(output) as file:
+        if output in numbers:
+            with numbers[output].new() as file:
                 file.write_text(plain, encoding="utf-8")
         elif output.suffix in TABLES:
-            with new_file(output) as file:
-                TABLES[output.suffix](table, file)
+            write_table(table, output, force=force)
         elif made is not None and output.suffix == ".html":
             title = (
                 f"{runs.names[1]} - {runs.names[0]}"
                 if operation == "difference"
                 else f"{operation} of {', '.join(runs.names)}"
             )
-            made.report(output, title)
+            made.report(output, title, force=force)
         elif made is not None:
-            write_cube(made, output)
+            write_cube(made, output, force=force)
     if as_json:
         click.echo(plain, nl=False)
     else:
@@ -170,6 +179,7 @@ def as_plain(runs: Comparison, name: str, table: pd.DataFrame, regressed: list[s
 
     sizes = [runs.size(cube) for cube in runs.cubes]
     plain = {
+        "format": "tracecols comparison",
         "runs": [{"name": n, "processes": p, "threads": t} for n, (p, t) in zip(runs.names, sizes, strict=True)],
         "notes": runs.notes,
         "regressed": regressed,

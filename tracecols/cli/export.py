@@ -129,6 +129,7 @@ def export(
             critical_path is not False,
             conventions or DEFAULT,
             jobs,
+            force,
         )
         return
     if is_piece:
@@ -155,7 +156,7 @@ def _archive(
 
 def _timeline(
     source: Path, output: Path, start: float | None, stop: float | None, locations: list[int] | None, waits: str | None,
-    around: str | None, critical_path: bool, conventions: str, jobs: int | None,
+    around: str | None, critical_path: bool, conventions: str, jobs: int | None, force: bool,
 ) -> None:  # fmt: skip
     from tracecols.cli.progress import progress
     from tracecols.export.viewers import export_timeline
@@ -164,7 +165,7 @@ def _timeline(
     with progress("exporting") as show:
         shown = export_timeline(
             source, output, locations=locations, start=start, stop=stop, waits=chosen, around=around,
-            critical_path=critical_path, conventions=conventions, jobs=jobs, progress=show,
+            critical_path=critical_path, conventions=conventions, force=force, jobs=jobs, progress=show,
         )  # fmt: skip
     click.echo(f"{output}")
     if shown.where:

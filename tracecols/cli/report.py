@@ -24,15 +24,14 @@ def report(severity: Path, output: Path | None, title: str | None, sources: Path
     A cube of another tool (.cubex, .cube) works, too. The file needs no network and no server: open it with a browser, copy it, send it by mail.
     """
     from tracecols.export.cube_read import read_cube
-    from tracecols.export.replace import check_output
-    from tracecols.report.viewer.page import write_page
+    from tracecols.report.viewer.page import report_output, write_page
     from tracecols.report.viewer.sources import Sources
 
     output = output or Path(f"{severity.resolve().stem}.html")
-    check_output(output, force=force)
+    report_output(output, force=force).check()
     cube = read_cube(severity)
     found = None if sources is None else Sources.of(cube.call_paths, sources)
-    path = write_page(cube, output, title, found)
+    path = write_page(cube, output, title, found, force=force)
     click.echo(f"{path}: {path.stat().st_size:,} bytes")
     if found is not None and found.note:
         click.echo(f"note: {len(found.missing)} {found.note}", err=True)

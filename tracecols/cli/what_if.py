@@ -91,6 +91,7 @@ def _quantity(value: str | None, unit: str, example: str) -> float | None:
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="NAME.trace", help="Write the re-timed trace as a store."
 )
+@click.option("--force", is_flag=True, help="Replace the store of another trace, or any file, with --output.")
 @click.option("--json", "as_json", is_flag=True, help="Print all numbers as JSON.")
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
 @click.pass_context
@@ -108,6 +109,7 @@ def what_if(
     rows: int,
     slack: bool,
     output: Path | None,
+    force: bool,
     as_json: bool,
     jobs: int | None,
 ) -> None:
@@ -123,12 +125,15 @@ def what_if(
       tracecols what-if run.trace --balanced -o balanced.trace
       tracecols what-if run.trace --slack
     """
-    from tracecols.cli.sources import opened
+    from tracecols.cli.sources import opened, properties_of
     from tracecols.report.prediction import plain, render, render_slack
+    from tracecols.store.outputs import REPLAYED, store_output
     from tracecols.trace import Trace
 
     if slack and ctx.get_parameter_source("faster") is not ParameterSource.DEFAULT:
         raise click.UsageError("--faster: only for the table of gains, which --slack replaces")
+    if output is not None:
+        store_output(output, {**properties_of(source), REPLAYED: ""}, force=force).check()
     with opened(source, jobs) as store:
         predicted = Trace(store.path, jobs=jobs).what_if(
             scale,
@@ -141,7 +146,7 @@ def what_if(
         )
         table = predicted.slack(rows) if slack else predicted.savings(faster, rows)
         if output is not None:
-            predicted.save(output)
+            predicted.save(output, force=force)
         if as_json:
             import json
 

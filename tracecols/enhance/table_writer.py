@@ -32,7 +32,8 @@ from tracecols.enhance.tables import STEP_OF, TABLES, TableSpec
 from tracecols.memory import give_back
 from tracecols.schema import EVENTS, Table
 from tracecols.store.arrow import arrow_schema, as_batch, to_numpy
-from tracecols.store.layout import new_folder, part_name, write_manifest
+from tracecols.store.layout import part_name, write_manifest
+from tracecols.store.outputs import folder_output
 
 SAMPLE = 64
 """The bounds of the ranges in which slices are merged are found among every SAMPLE-th row."""
@@ -467,7 +468,8 @@ def write_tables(
     wanted = with_referred(names)
     parent = parent or model.facts.store.path / FOLDER
     with ExitStack() as stack:
-        folders = {name: stack.enter_context(new_folder(parent / name, "an enhanced table")) for name in wanted}
+        outputs = {name: folder_output(parent / name, "an enhanced table", is_part=True) for name in wanted}
+        folders = {name: stack.enter_context(output.new()) for name, output in outputs.items()}
         if not folders:
             return
         # where all is written first: beside one of them, so on the same disk

@@ -23,6 +23,7 @@ from tracecols.schema.severity import (
 from tracecols.schema.versions import newer_note, version_of
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
+from tracecols.severity.narrowed import how_in_words, made_how
 from tracecols.severity.periods import PeriodAxis, PeriodCells
 from tracecols.severity.queries import Severities
 from tracecols.store.arrow import read_table, write_table
@@ -31,25 +32,66 @@ from tracecols.store.layout import (
     await_folder,
     checksum,
     identity,
-    new_folder,
+    is_made_here,
     read_manifest,
     reason,
     write_manifest,
 )
+from tracecols.store.outputs import Output
 
 
-def save(cube: Severities, path: str | Path) -> Path:
+def how_it_differs(there: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+    """Say how a cube was made, and how another one is; empty if both are made in the same way.
+
+    Parameters
+    ----------
+    there : mapping
+        Facts of the cube that exists.
+    facts : mapping
+        Those of the one that is to be written.
+    """
+    return "" if made_how(there) == made_how(facts) else f"{how_in_words(there)}; this one: {how_in_words(facts)}"
+
+
+def cube_folder(path: str | Path, facts: Mapping[str, Any], *, force: bool = False) -> Output:
+    """Return the folder of a cube; it replaces cubes that were made in the same way.
+
+    Parameters
+    ----------
+    path : str or Path
+    facts : mapping
+        Of the cube that is to be written: how it is made.
+    force : bool
+        Replace any other cube and any regular file as well.
+    """
+    what = "a severity cube"
+
+    def recognise(found: Path) -> str | None:
+        if not is_made_here(found, what):
+            return None
+        try:
+            return how_it_differs(read_manifest(found)[0]["facts"], facts)
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            # what is damaged is no loss
+            return ""
+
+    return Output(Path(path), what, recognise, is_folder=True, force=force, error=SeverityError)
+
+
+def save(cube: Severities, path: str | Path, *, force: bool = False) -> Path:
     """Write the cube to a folder, complete or not at all.
 
     Parameters
     ----------
     path : str or Path
-        The folder `NAME.severity`; a cube that is there is replaced.
+        The folder `NAME.severity`; a cube there that was made in the same way is replaced.
+    force : bool, optional
+        Replace any other cube, and any file, as well.
 
     Raises
     ------
     SeverityError
-        If the folder cannot be written, or exists and is not a cube.
+        If the folder cannot be written, or something else exists in its place.
     """
     path = Path(path)
     p, c, s = cube.properties, cube.call_paths, cube.system
@@ -74,7 +116,7 @@ def save(cube: Severities, path: str | Path) -> Path:
         tables |= _period_tables(cube, cube.periods, set(floats))
         content["periods"] = {"kind": cube.periods.kind, "words": cube.periods.words}
         version = FORMAT_VERSION
-    with new_folder(path, "a severity cube", SeverityError) as folder:
+    with cube_folder(path, cube.facts, force=force).new() as folder:
         for name, table in SEVERITY_TABLES.items():
             if name in tables:
                 write_table(folder / f"{name}.parquet", table, tables[name])
