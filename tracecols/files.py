@@ -44,6 +44,8 @@ def check_regular(path: str | Path) -> None:
     OSError
         If there is nothing.
     """
+    if "\0" in str(path):
+        raise UnusableFileError(errno.EINVAL, "its name has a NUL character", str(path))
     _check_mode(path, os.stat(path).st_mode)
 
 

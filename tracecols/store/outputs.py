@@ -128,7 +128,7 @@ class Output:
 
     def _followed(self) -> Path:
         """Return what a link leads to; any other path as it is."""
-        if not self.path.is_symlink():
+        if not os.path.islink(self.path):
             return self.path
         try:
             return self.path.resolve(strict=True)
