@@ -29,17 +29,26 @@ COMMANDS = {
     "analyze": ("analyze {store} -q -p visits -o", ".severity"),
     "analyze an archive": ("analyze {trace} -q -p visits -o", ".severity"),
     "report": ("report {cube} -o", ".html"),
-    **{f"export a cube as {e}": ("export {cube}", e) for e in (".severity", ".cubex", ".cube", ".csv", ".json", ".parquet")},
-    **{f"export --wide as {e}": ("export {cube} --wide", e) for e in (".csv", ".parquet")},
     **{
-        f"export a store as {e}": ("export {store} --table messages", e) for e in (".csv", ".json", ".parquet")
+        f"export a cube as {e}": ("export {cube}", e)
+        for e in (".severity", ".cubex", ".cube", ".csv", ".json", ".parquet")
     },
+    **{f"export --wide as {e}": ("export {cube} --wide", e) for e in (".csv", ".parquet")},
+    **{f"export a store as {e}": ("export {store} --table messages", e) for e in (".csv", ".json", ".parquet")},
     **{f"export a store as {e}": ("export {store}", e) for e in (".pftrace", ".perfetto-trace", ".trace.json")},
     **{f"compare as {e}": ("compare {cube} {cube} -o", e) for e in (".severity", ".cubex", ".html", ".csv", ".json")},
     "export a store as .otf2": ("export {store}", ".otf2"),
 }
 ALL = pytest.mark.parametrize("command", COMMANDS)
-SOME = ("convert", "what-if", "analyze", "report", "export a cube as .cubex", "export a store as .csv", "export a store as .otf2")
+SOME = (
+    "convert",
+    "what-if",
+    "analyze",
+    "report",
+    "export a cube as .cubex",
+    "export a store as .csv",
+    "export a store as .otf2",
+)
 EACH = pytest.mark.parametrize("command", [*SOME, *slow(c for c in COMMANDS if c not in SOME)])
 KINDS = ("pipe", "socket", "device", "link to a device", "link that leads nowhere", "folder of somebody else")
 
@@ -220,7 +229,9 @@ def test_python__follows_the_same_rule(made, tmp_path):
         lambda **more: cube.report(notes, **more),
     )
     for write in writers:
-        with pytest.raises(TracecolsError, match="exists and is n.*\n  give another name, or force=True to replace it"):
+        with pytest.raises(
+            TracecolsError, match=r"exists and is n.*\n  give another name, or force=True to replace it"
+        ):
             write()
         assert notes.read_text() == "mine"
     cube.save(tmp_path / "x.severity")

@@ -239,6 +239,12 @@ class Catalog:
             import duckdb
         except ImportError as error:
             raise MissingExtraError("duckdb", "sql", "Trace.sql") from error
+        try:
+            os.fspath(self.store.path).encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise StoreError(
+                f"DuckDB cannot open {os.fspath(self.store.path)!a}: the path is not valid UTF-8\n  rename the store or its folder"
+            ) from error
         self.store.check_files()
         words = {word.lower() for word in re.findall(r"\w+", query)}
         try:

@@ -13,7 +13,6 @@ import pickle
 import platform
 import shutil
 import socket
-import tempfile
 import time
 import types
 import uuid
@@ -27,7 +26,7 @@ from threading import RLock
 from typing import Any, TypeVar
 
 from tracecols.errors import ClusterError, MissingExtraError, TracecolsError
-from tracecols.scratch import ScratchFolder
+from tracecols.scratch import ScratchFolder, temporary_folder
 from tracecols.version import __version__
 
 Item = TypeVar("Item")
@@ -557,6 +556,13 @@ def default_scratch(given: str | Path | None, beside: Path) -> Path:
     return Path(given) if given is not None else beside.absolute().parent
 
 
+def _reason(error: BaseException) -> str:
+    """Return the text of the error that an error of Dask comes from."""
+    while (cause := error.__cause__ or error.__context__) is not None:
+        error = cause
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
 @contextmanager
 def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
     """Start worker processes on this machine and return their client; they end with the context.
@@ -570,6 +576,8 @@ def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
 
     Raises
     ------
+    ClusterError
+        If they cannot be started.
     MissingExtraError
         If Dask is not installed.
     """
@@ -577,12 +585,19 @@ def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
     import dask
     from distributed.deploy.local import LocalCluster
 
-    with tempfile.TemporaryDirectory(prefix="tracecols-workers-") as folder, dask.config.set(
-        {"distributed.nanny.pre-spawn-environ": MALLOC, "temporary-directory": folder, **QUIET}
+    # a process that is killed leaves it, and the next command removes it
+    with temporary_folder() as folder, dask.config.set(
+        {"distributed.nanny.pre-spawn-environ": MALLOC, "temporary-directory": str(folder), **QUIET}
     ):  # fmt: skip
-        cluster = LocalCluster(
-            n_workers=n, threads_per_worker=threads, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50, local_directory=folder,
-        )  # fmt: skip
+        try:
+            cluster = LocalCluster(
+                n_workers=n, threads_per_worker=threads, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50, local_directory=str(folder),
+            )  # fmt: skip
+        except (OSError, RuntimeError) as error:
+            raise ClusterError(
+                f"cannot start worker processes on this machine: {_reason(error)}\n"
+                "  they need semaphores in shared memory (/dev/shm) and sockets of this machine; threads (--jobs) need neither"
+            ) from error
         try:
             with distributed.Client(cluster) as client:
                 yield client

@@ -162,10 +162,14 @@ def run_names(paths: tuple[Path, ...]) -> list[str]:
     """Name runs after their files, by as much of the path as tells them apart."""
     from tracecols.severity.comparison import COLUMNS
 
-    for names in ([p.stem for p in paths], [str(p) for p in paths]):
+    def as_text(name: str) -> str:
+        """Write bytes that are not UTF-8 with backslashes, for tables that take valid text only."""
+        return name.encode("utf-8", "backslashreplace").decode("utf-8")
+
+    for names in ([as_text(p.stem) for p in paths], [as_text(str(p)) for p in paths]):
         if len(set(names) - set(COLUMNS)) == len(paths):
             return names
-    return [f"{p.stem} ({i})" for i, p in enumerate(paths, 1)]
+    return [f"{as_text(p.stem)} ({i})" for i, p in enumerate(paths, 1)]
 
 
 def as_plain(runs: Comparison, name: str, table: pd.DataFrame, regressed: list[str]) -> str:

@@ -33,10 +33,10 @@ def write_parquet(frame: pd.DataFrame, path: Path) -> None:
     Every row group has those texts of a category only that occur in it: a million paths of call paths in each would be most of
     the file.
     """
-    import pyarrow.parquet as pq
+    from tracecols.store.arrow import ParquetWriter
 
     table = pa.Table.from_pandas(frame, preserve_index=False)
-    with pq.ParquetWriter(path, table.schema, compression="zstd", dictionary_pagesize_limit=1 << 30) as writer:
+    with ParquetWriter(path, table.schema, compression="zstd", dictionary_pagesize_limit=1 << 30) as writer:
         for start in range(0, max(table.num_rows, 1), ROWS):
             rows = table.slice(start, ROWS)
             if table.num_rows > ROWS:
