@@ -36,7 +36,8 @@ def pytest_collection_finish():
 
 def slow(values):
     """Return parameters of a test that take time, whose kind quick parameters show as well."""
-    return [pytest.param(value, marks=pytest.mark.slow) for value in values]
+    several = (value if isinstance(value, tuple) else (value,) for value in values)
+    return [pytest.param(*value, marks=pytest.mark.slow) for value in several]
 
 
 @pytest.fixture(scope="session")

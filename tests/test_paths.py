@@ -420,3 +420,50 @@ def test_command__given_nul(words, tmp_path):
     result = run(*(word.format("a\0b") for word in words.split()))
     assert result.exit_code == 2
     assert "an argument has a NUL character, which no path and no name can have" in result.output
+
+
+# -- files without permission (issue 30, number 19) ---------------------------------------------------------------------
+
+TODO = "change the permissions of it and its folders, or ask its owner to"
+
+
+@pytest.mark.parametrize(
+    ("place", "mode", "words"),
+    [
+        ("otf2/traces", 0, "cannot read {folder}/otf2/traces/0.evt: Permission denied"),
+        ("epik/ELG", 0, "cannot read {folder}/epik/ELG/00000: Permission denied"),
+        *slow(
+            [
+                ("otf2/traces", 0o444, "cannot read {folder}/otf2/traces/0.evt: Permission denied"),
+                ("otf2/traces/0.evt", 0, "cannot read {folder}/otf2/traces/0.evt: Permission denied"),
+                ("otf2/traces.def", 0, "cannot read {folder}/otf2/traces.def: Permission denied"),
+                ("otf2", 0, "cannot read {folder}/otf2/traces.otf2: Permission denied"),
+                ("epik/ELG/00000", 0, "cannot read {folder}/epik/ELG/00000: Permission denied"),
+            ]
+        ),
+    ],
+)
+def test_archive__without_permission_is_not_incomplete(place, mode, words, tmp_path, data, unprivileged, forbid):
+    """What may not be read is neither missing nor lost, also with --salvage, which would leave out locations."""
+    shutil.copytree(data / "late_sender", tmp_path / "otf2")
+    write_archive(next(r for name, r in recordings() if name == "messages"), tmp_path / "epik", 0)
+    forbid(tmp_path / place, mode)
+    anchor = tmp_path / ("otf2/traces.otf2" if place.startswith("otf2") else "epik/epik.esd")
+    for more in ([], ["--salvage"]):
+        done = unprivileged("convert", anchor, "-o", tmp_path / "x.trace", *more)
+        assert done.returncode == 1
+        assert done.stderr == f"error: {words.format(folder=tmp_path)}\n  {TODO}\n"
+    assert not (tmp_path / "x.trace").exists()
+
+
+@pytest.mark.parametrize(
+    ("place", "command"),
+    [("x.trace/definitions/regions.parquet", "info"), *slow([("x.trace/manifest.json", "info"), ("x.severity/manifest.json", "show")])],
+)  # fmt: skip
+def test_store__without_permission_is_not_damaged(place, command, made, tmp_path, unprivileged, forbid):
+    name = place.partition("/")[0]
+    shutil.copytree(made / name, tmp_path / name)
+    forbid(tmp_path / place, 0)
+    done = unprivileged(command, tmp_path / name)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, f"  {TODO}")
+    assert "ermission denied" in done.stderr and "Traceback" not in done.stderr

@@ -66,6 +66,39 @@ def check_path(path: str | Path, error: type[TracecolsError]) -> None:
         raise error(f"{str(path)!r} has a NUL character, which no path can have\n  give another name")
 
 
+def is_denied(error: BaseException | None) -> bool:
+    """Say whether an error is about permissions: what cannot be read may be sound."""
+    return isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM)
+
+
+def advice(error: BaseException, otherwise: str) -> str:
+    """Say what to do about a file that cannot be read.
+
+    Parameters
+    ----------
+    error : BaseException
+        Why it cannot be read.
+    otherwise : str
+        What to do unless permission is denied.
+    """
+    return "change the permissions of it and its folders, or ask its owner to" if is_denied(error) else otherwise
+
+
+def exists(path: str | Path) -> bool:
+    """Say whether there is something at a path.
+
+    Raises
+    ------
+    OSError
+        If that cannot be found out, such as in a folder without permission.
+    """
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
 def _check_mode(path: str | Path, mode: int) -> None:
     if name := kind_of(mode):
         raise UnusableFileError(errno.EINVAL, f"it is {name}, not a regular file", str(path))

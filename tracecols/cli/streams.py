@@ -6,7 +6,10 @@ import errno
 import io
 import os
 import sys
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 
 class _NamedFile(io.FileIO):
@@ -23,10 +26,10 @@ class _NamedFile(io.FileIO):
         super().__init__(descriptor, "wb", closefd=False)
         self._words, self._failed = words, False
 
-    def write(self, data: bytes) -> int | None:  # type: ignore[override]
+    def write(self, data: ReadableBuffer, /) -> int:
         """Write bytes; a pipe that nobody reads any more is left to whoever called."""
         if self._failed:
-            return len(data)
+            return memoryview(data).nbytes
         try:
             return super().write(data)
         except OSError as error:

@@ -23,7 +23,7 @@ from tracecols.errors import ForeignCubeWarning, SeverityError
 from tracecols.export.cube_parser import CubeParser, Element
 from tracecols.export.cube_xml import EXTREMES, FACTS, INCLUSIVE, NO_EXTREME
 from tracecols.export.cubex import DATA_MAGIC, DEFLATED_MAGIC, DENSE, INDEX_MAGIC, SPARSE
-from tracecols.files import open_regular
+from tracecols.files import advice, open_regular
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.cube import SeverityCube
@@ -125,7 +125,7 @@ def read_cube(path: str | Path) -> SeverityCube:
         with open_regular(path) as file:
             start = file.read(512)
     except OSError as error:
-        raise SeverityError(f"cannot read {path}: {error.strerror}\n  {MAKE_ONE}") from error
+        raise SeverityError(f"cannot read {path}: {error.strerror}\n  {advice(error, MAKE_ONE)}") from error
     packed = start[:2] == b"\x1f\x8b"
     if start[257:262] == b"ustar":
         cube = _read_cubex(path)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.topologies import Topology
 from tracecols.errors import SeverityError, StoreError
+from tracecols.files import advice
 from tracecols.schema.severity import (
     AGGREGATIONS,
     FORMAT_VERSION,
@@ -190,7 +191,7 @@ def read(path: str | Path) -> dict[str, Any]:
             ) from error
         raise SeverityError(
             f"{path} is not a severity cube: its {MANIFEST} is missing or unreadable{reason(error)}\n"
-            f"  make one with: tracecols analyze TRACE -o NAME.severity"
+            f"  {advice(error, 'make one with: tracecols analyze TRACE -o NAME.severity')}"
         ) from error
     if kind != "tracecols severity":
         raise SeverityError(

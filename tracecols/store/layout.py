@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tracecols.files import UnusableFileError, open_regular, parse_json, read_whole
+from tracecols.files import UnusableFileError, is_denied, open_regular, parse_json, read_whole
 from tracecols.schema import Version
 
 MANIFEST = "manifest.json"
@@ -78,7 +78,9 @@ def kind_of_folder(path: Path) -> str:
 
 
 def reason(error: Exception) -> str:
-    """Say what stands in the place of a manifest, to go on with; nothing if that is no pipe, device or the like."""
+    """Say why a manifest cannot be read, to go on with: it is a pipe or device, or permission is denied; nothing otherwise."""
+    if is_denied(error):
+        return ": permission denied"
     return f": {error}" if isinstance(error, UnusableFileError) else ""
 
 
