@@ -31,9 +31,9 @@ from tracecols.jobs import n_jobs
 from tracecols.once import once
 from tracecols.patterns.base import Family
 from tracecols.patterns.candidates import propose_phases
-from tracecols.patterns.engine import analyze_model, check_conventions, choose, find_matches, find_waits
-from tracecols.patterns.plugins import load_all
-from tracecols.patterns.registry import CONVENTIONS
+from tracecols.patterns.engine import analyze_model, check_choice, check_conventions, choose, find_matches, find_waits
+from tracecols.patterns.plugins import installed, load_all
+from tracecols.patterns.registry import CONVENTIONS, ids_of
 from tracecols.quantities import counted
 from tracecols.readable import Readable, n_readable
 from tracecols.replay.efficiencies import check_ideal, check_replayed, times_of_window
@@ -818,6 +818,11 @@ class Trace:
         chosen = self._narrowed(locations, rank, thread)
         choice = choose(properties, parameters, within, chosen, start, stop, periods)
         families = load_all(patterns)
+        check_choice(choice, self.definition("regions").name.tolist(), conventions, families)
+        if choice.properties is not None:
+            known = ids_of(conventions, (*installed(), *families), self.definition("metric_members").name)
+            for name in choice.properties:
+                known(name)
         if cluster is not None:
             parent = default_scratch(scratch, self.path)
             with (

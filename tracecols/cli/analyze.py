@@ -149,13 +149,15 @@ def analyze(
     from tracecols.cli.diagnose import print_diagnosis
     from tracecols.cli.progress import SCAN, compiling_ahead, progress
     from tracecols.cli.progress import phases as parts_of
-    from tracecols.cli.sources import is_store, opened
+    from tracecols.cli.sources import is_store, names_of, opened
     from tracecols.conversion import store_name
+    from tracecols.enhance.locations import find_locations
     from tracecols.enhance.model import enhance
     from tracecols.enhance.periods import ask
     from tracecols.enhance.topologies import load_descriptions
+    from tracecols.errors import AnalysisError
     from tracecols.jobs import n_jobs
-    from tracecols.patterns.engine import analyze_model, choose
+    from tracecols.patterns.engine import analyze_model, check_choice, choose
     from tracecols.patterns.plugins import installed, load_all
     from tracecols.patterns.point_to_point import NOTES
     from tracecols.patterns.registry import ids_of
@@ -167,10 +169,15 @@ def analyze(
     asked = GivenCluster(**cluster)
     asked.check()
     families = load_all(patterns)
-    known = ids_of(conventions, (*installed(), *families))
-    given = {known(name): values for name, values in given.items()}
+    defined = names_of(source)
+    known = ids_of(conventions, (*installed(), *families), defined["metric_members"])
+    given = {of: values for name, values in given.items() for of in known(name)}
     periods = ask(phases, bins, bin_width)
-    choice = choose([known(p) for p in properties] or None, given, within, locations, start, stop, periods)
+    asked_for = [id for name in properties for id in known(name)]
+    choice = choose(list(dict.fromkeys(asked_for)) or None, given, within, locations, start, stop, periods)
+    check_choice(choice, defined["regions"], conventions, families)
+    if is_store(source):
+        find_locations(Store(source), choice.locations, error=AnalysisError)
     if explain:
         from tracecols.report.explanation import print_plan
 

@@ -92,11 +92,13 @@ def compare(
       tracecols compare before.severity after.severity -p mpi --threshold 5%
       tracecols compare 1.severity 2.severity 4.severity 8.severity -o scaling.csv
     """
+    from tracecols.errors import SeverityError
     from tracecols.export.cube_read import read_cube
     from tracecols.export.outputs import COMPARISON, cube_output, table_output, text_output
     from tracecols.export.tables import TABLES, write_cube, write_table
     from tracecols.report.viewer.page import report_output
     from tracecols.severity.comparison import Comparison
+    from tracecols.severity.resolve import find_several
 
     if len(cubes) < 2:
         raise click.UsageError("give at least two cubes to compare.")
@@ -105,7 +107,8 @@ def compare(
     operation = operation or ("difference" if len(cubes) == 2 else "mean")
     runs = Comparison([read_cube(path) for path in cubes], run_names(cubes), by)
     head = runs.united[0]
-    chosen = [head.find_property(name) for name in names]
+    hint = "tracecols show --threshold 0 prints all that have values"
+    chosen = [id for name in names for id in find_several(head.properties, name, "in these cubes", SeverityError, hint)]
     series = scaling or len(cubes) > 2
     regressed = runs.regressions(threshold, chosen or ["time"]).property.tolist() if threshold is not None else []
     table = runs.scaling() if series else runs.changes(*chosen or head.properties.roots)

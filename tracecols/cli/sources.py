@@ -36,6 +36,26 @@ def properties_of(source: Path) -> dict[str, Any]:
     return dict(open_source(source).properties)
 
 
+def names_of(source: Path) -> dict[str, list[str]]:
+    """Return the names of the regions and counters of a store or an archive, as lists by definition table.
+
+    Raises
+    ------
+    SourceError, StoreError
+        If it is neither, or is damaged.
+    """
+    tables = ("regions", "metric_members")
+    if is_store(source):
+        from tracecols.store import Store
+
+        store = Store(source)
+        return {name: store.definition(name).column("name").to_pylist() for name in tables}
+    from tracecols.converters.registry import open_source
+
+    definitions = open_source(source).definitions
+    return {name: list(definitions[name]["name"]) for name in tables}
+
+
 @contextmanager
 def opened(source: Path, jobs: int | None, cluster: Cluster | None = None) -> Iterator[Store]:
     """Open a store, or an archive as a temporary store that exists until the context ends; workers of a cluster convert it.

@@ -19,8 +19,8 @@ from tracecols.enhance.grouping import lookup
 from tracecols.enhance.locations import PIECE_CALLS, PIECE_LEFT_OUT, find_locations
 from tracecols.enhance.model import Model, Progress
 from tracecols.enhance.paths import named, with_descendants
-from tracecols.enhance.periods import NO_PERIODS, Periods
-from tracecols.enhance.regions import COPY, LAUNCH
+from tracecols.enhance.periods import NO_PERIODS, Periods, phases_of
+from tracecols.enhance.regions import COPY, LAUNCH, TASKS, THREADS
 from tracecols.enhance.steps import WITHIN
 from tracecols.enhance.tables import TABLES, tables_of
 from tracecols.enhance.topologies import given_topology
@@ -212,6 +212,38 @@ def choose(
         as_seconds(stop, "end of the piece", AnalysisError),
         periods or NO_PERIODS,
     )
+
+
+def check_choice(choice: Choice, regions: Sequence[str], conventions: str, patterns: Iterable[Family]) -> None:
+    """Refuse what no trace with these definitions can have, before events are read.
+
+    Parameters
+    ----------
+    choice : Choice
+    regions : sequence of str
+        Names of the regions that are defined.
+    conventions : str
+    patterns : iterable of Family
+        Besides those that are built in and installed.
+
+    Raises
+    ------
+    AnalysisError
+    """
+    start, stop = choice.start, choice.stop
+    if start is not None and stop is not None and stop <= start:
+        raise AnalysisError(
+            f"nothing lies between {start:g} s and {stop:g} s\n  the end has to be later than the start"
+        )
+    if choice.parameters:
+        for p in properties(conventions, [p for family in (*installed(), *patterns) for p in family.properties]):
+            arguments(p, choice.parameters, 1)
+    names = np.array([*regions, TASKS, THREADS], object)
+    if choice.periods.phases is not None:
+        phases_of(choice.periods.phases, names)
+    if choice.within is not None and not named(names, choice.within).any():
+        hint = did_you_mean(choice.within, regions, "tracecols info lists regions of a trace")
+        raise AnalysisError(f"no call path enters a region {show(choice.within)}\n  {hint}")
 
 
 def _parameters(given: object) -> dict[str, dict[str, float]]:
