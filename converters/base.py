@@ -225,4 +225,6 @@ def has_file(path: str | Path) -> bool:
     try:
         return exists(path)
     except OSError as error:
-        raise SourceError(f"cannot read {path}: {error.strerror}\n  {advice(error, 'copy the archive again')}") from error
+        raise SourceError(
+            f"cannot read {path}: {error.strerror}\n  {advice(error, 'copy the archive again')}"
+        ) from error

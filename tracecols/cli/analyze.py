@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from tracecols.cli.cluster import GivenCluster, cluster_options
-from tracecols.cli.options import duration, finite, numbers, parameters
+from tracecols.cli.options import numbers, parameters, seconds
 from tracecols.quantities import note
 from tracecols.schema.severity import CONVENTIONS, DEFAULT
 
@@ -67,19 +67,18 @@ from tracecols.schema.severity import CONVENTIONS, DEFAULT
 @click.option(
     "--from",
     "start",
-    type=float,
-    callback=finite,
-    metavar="SECONDS",
+    callback=seconds,
+    metavar="TIME",
     help="Only the piece of the trace from this time on.",
 )
-@click.option("--to", "stop", type=float, callback=finite, metavar="SECONDS", help="Only the piece before this time.")
+@click.option("--to", "stop", callback=seconds, metavar="TIME", help="Only the piece before this time.")
 @click.option(
     "--phases",
     metavar="REGION",
     help="Divide by phases: instances of a region, or of the end of a call path; from:CALL is from one call to the next.",
 )
 @click.option("--bins", type=int, metavar="N", help="Divide by N bins of time instead.")
-@click.option("--bin-width", callback=duration, metavar="TIME", help="Divide by bins of this width, such as 10ms.")
+@click.option("--bin-width", callback=seconds, metavar="TIME", help="Divide by bins of this width, such as 10ms.")
 @click.option(
     "--ideal-network",
     is_flag=True,

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracecols.cli.options import finite
-from tracecols.cli.what_if import seconds
+from tracecols.cli.options import finite, latency
 
 if TYPE_CHECKING:
     from tracecols.clocks.correction import Bounds
@@ -28,7 +27,7 @@ def correction_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="By which share intervals may become shorter behind a correction.  [default: 1e-05]",
         ),
         click.option(
-            "--latency", callback=seconds, metavar="TIME",
+            "--latency", callback=latency, metavar="TIME",
             help="What passes at least between a send and its receive, and in collective operations, such as 1us.  [default: 0]",
         ),
     ):  # fmt: skip

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tracecols.cli.options import finite, numbers
+from tracecols.cli.options import numbers, seconds
 from tracecols.quantities import note
 from tracecols.schema.causes import BY_CONVENTIONS
 from tracecols.schema.severity import CONVENTIONS, DEFAULT
@@ -24,14 +24,11 @@ PIECES = (".otf2", *TIMELINES)
 @click.option(
     "--from",
     "start",
-    type=float,
-    callback=finite,
-    metavar="SECONDS",
+    callback=seconds,
+    metavar="TIME",
     help="Archive, timeline: events from this time on.",
 )
-@click.option(
-    "--to", "stop", type=float, callback=finite, metavar="SECONDS", help="Archive, timeline: events before this time."
-)
+@click.option("--to", "stop", callback=seconds, metavar="TIME", help="Archive, timeline: events before this time.")
 @click.option("--locations", callback=numbers, metavar="0,1,4-7", help="Archive, timeline: events of these locations.")
 @click.option(
     "--waits",

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from tracecols.cli.options import finite
+from tracecols.cli.options import bandwidth, finite, latency
 from tracecols.quantities import UNITS, quantity
 
 
@@ -26,33 +26,14 @@ def factors(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
     return result
 
 
-def seconds(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
-    """Read 10us as seconds."""
-    return _quantity(value, "seconds", "10us")
-
-
-def bytes_per_second(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
-    """Read 10GB/s, or 10GB."""
-    return _quantity(value.strip().removesuffix("/s") if value is not None else None, "bytes", "10GB/s")
-
-
-def _quantity(value: str | None, unit: str, example: str) -> float | None:
-    if value is None:
-        return None
-    found = quantity(value, UNITS[unit])
-    if not math.isfinite(found) or found < 0:
-        raise click.BadParameter(f"{value!r} is not of the form {example}")
-    return found
-
-
 @click.command("what-if")
 @click.argument("source", metavar="STORE|ARCHIVE", type=click.Path(path_type=Path))
 @click.option(
     "--scale", callback=factors, multiple=True, metavar="REGION=FACTOR",
     help="Computation in a region, or pattern, and in what it calls takes FACTOR of its time; may be given several times.",
 )  # fmt: skip
-@click.option("--latency", callback=seconds, metavar="TIME", help="Another network: what a message takes, such as 2us.")
-@click.option("--bandwidth", callback=bytes_per_second, metavar="RATE", help="Another network: such as 10GB/s.")
+@click.option("--latency", callback=latency, metavar="TIME", help="Another network: what a message takes, such as 2us.")
+@click.option("--bandwidth", callback=bandwidth, metavar="RATE", help="Another network: such as 10GB/s.")
 @click.option(
     "--transfer",
     type=float,

@@ -27,7 +27,7 @@ from tracecols.files import advice, open_regular
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.cube import SeverityCube
-from tracecols.store.layout import is_made_here
+from tracecols.store.layout import instead, is_made_here
 
 LARGEST = 1e30
 """No severity is so large; sums of such numbers would leave float64."""
@@ -132,6 +132,8 @@ def read_cube(path: str | Path) -> SeverityCube:
     elif packed or start.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"<":
         cube = _read_cube3(path, packed)
     else:
+        if what := instead(path, "a severity cube"):
+            raise SeverityError(what)
         raise SeverityError(
             f"{path} is no severity cube: neither a .severity folder, nor a .cubex (tar) or .cube (XML)\n  {MAKE_ONE}"
         )

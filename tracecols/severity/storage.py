@@ -33,6 +33,7 @@ from tracecols.store.layout import (
     await_folder,
     checksum,
     identity,
+    instead,
     is_made_here,
     read_manifest,
     reason,
@@ -189,6 +190,8 @@ def read(path: str | Path) -> dict[str, Any]:
             raise SeverityError(
                 f"{path} is a file, not a .severity folder\n  read .cubex and .cube with tracecols.read_cube"
             ) from error
+        if what := instead(path, "a severity cube"):
+            raise SeverityError(what) from error
         raise SeverityError(
             f"{path} is not a severity cube: its {MANIFEST} is missing or unreadable{reason(error)}\n"
             f"  {advice(error, 'make one with: tracecols analyze TRACE -o NAME.severity')}"

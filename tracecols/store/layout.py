@@ -7,6 +7,7 @@ import json
 import os
 import time
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from tracecols.files import UnusableFileError, is_denied, open_regular, parse_json, read_whole
@@ -75,6 +76,47 @@ def kind_of_folder(path: Path) -> str:
     except (OSError, ValueError, LookupError, TypeError):
         return ""
     return next((what for what, name in _FORMATS.items() if name == found), "")
+
+
+ARCHIVES = (".otf2", ".elg", ".elg.gz", ".esd")
+"""How anchor files of trace archives of the formats that tracecols brings end."""
+
+CUBES = (".cubex", ".cube", ".cube.gz")
+"""How files of severity cubes end."""
+
+INSTEAD = {
+    "a trace archive": {"a store": "convert it first: tracecols convert {}", "a severity cube": "analyze it: tracecols analyze {}"},
+    "a store of a trace": {"a trace archive": "it is converted already; analyze it: tracecols analyze {}", "a severity cube": "analyze it: tracecols analyze {}"},
+    "a severity cube": {"a store": "look at it: tracecols show {}", "a trace archive": "look at it: tracecols show {}"},
+}  # fmt: skip
+"""What can be done with something that was given in the place of something else: by its kind, and by what was wanted."""
+
+
+def recognised(path: Path) -> str:
+    """Return which of the kinds of `INSTEAD` is at a path; empty if it is none of them."""
+    if what := kind_of_folder(path):
+        return what if what in INSTEAD else ""
+    try:
+        names = [p.name for p in path.iterdir()] if path.is_dir() else [path.name] if path.is_file() else []
+    except (OSError, ValueError):
+        return ""
+    if any(name.endswith(ARCHIVES) for name in names):
+        return "a trace archive"
+    return "a severity cube" if path.name.endswith(CUBES) and names else ""
+
+
+def instead(path: Path, wanted: str) -> str:
+    """Return the error about something that was given in the place of something else; empty if it is not known what it is.
+
+    Parameters
+    ----------
+    path : Path
+    wanted : str
+        What should be there: `a store`, `a trace archive` or `a severity cube`.
+    """
+    what = recognised(path)
+    todo = INSTEAD.get(what, {}).get(wanted)
+    return f"{path} is {what}, not {wanted}\n  {todo.format(quote(str(path)))}" if todo else ""
 
 
 def reason(error: Exception) -> str:

@@ -35,7 +35,17 @@ from tracecols.schema.capabilities import GET_COMPLETION
 from tracecols.schema.versions import difference, newer_note
 from tracecols.store import checks
 from tracecols.store.arrow import absent, arrow_schema, arrow_type, compare_columns, open_parquet, to_numpy
-from tracecols.store.layout import MANIFEST, await_folder, checksum, identity, part_name, read_manifest, reason
+from tracecols.store.layout import (
+    MANIFEST,
+    await_folder,
+    checksum,
+    identity,
+    instead,
+    part_name,
+    read_manifest,
+    reason,
+    recognised,
+)
 
 DAMAGED = "the store is damaged; convert the trace again"
 """What to do about a store that cannot be read as it is."""
@@ -103,9 +113,14 @@ class Store:
             is_store = self.manifest.get("format") == "tracecols store"
         except (OSError, ValueError, AttributeError) as error:
             if not is_denied(error) and not self.path.exists():
+                archive = (
+                    self.path.with_suffix("") if recognised(self.path.with_suffix("")) == "a trace archive" else "TRACE"
+                )
                 raise StoreError(
-                    f"no such store: {self.path}\n  make one with: tracecols convert TRACE -o {self.path}"
+                    f"no such store: {self.path}\n  make one with: tracecols convert {archive} -o {self.path}"
                 ) from error
+            if what := instead(self.path, "a store"):
+                raise StoreError(what) from error
             raise StoreError(
                 f"{self.path} is not a store: its {MANIFEST} is missing or unreadable{reason(error)}\n"
                 f"  {advice(error, 'convert the trace again')}"
@@ -115,7 +130,9 @@ class Store:
             raise StoreError(
                 f"{self.path} is not a store of a trace (its manifest says {self.manifest.get('format')!r})\n"
                 + ("  tracecols.read_cube reads it" if is_cube else "  give a folder that 'tracecols convert' made"),
-                in_shell="give a folder that 'tracecols convert' made",
+                in_shell=f"look at it: tracecols show {self.path}"
+                if is_cube
+                else "give a folder that 'tracecols convert' made",
             )
         version = version_of(self.manifest)
         if version is None or version.major != FORMAT_VERSION.major:
