@@ -134,15 +134,7 @@ class Choice:
         names = model.regions.name
         heads = named(names, self.within)[tree.region]
         if not heads.any():
-            entered = names[tree.region].tolist()
-            hint, in_shell = (
-                did_you_mean(self.within, entered, otherwise)
-                for otherwise in (
-                    "see trace.call_paths",
-                    "tracecols show CUBE -p visits shows where regions are entered",
-                )
-            )
-            raise AnalysisError(f"no call path enters a region {show(self.within)}\n  {hint}", in_shell=in_shell)
+            raise _no_region(self.within, names[tree.region].tolist())
         return with_descendants(heads, tree.end)
 
     def _locations(self, model: Model) -> NDArray[np.bool_]:
@@ -242,8 +234,16 @@ def check_choice(choice: Choice, regions: Sequence[str], conventions: str, patte
     if choice.periods.phases is not None:
         phases_of(choice.periods.phases, names)
     if choice.within is not None and not named(names, choice.within).any():
-        hint = did_you_mean(choice.within, regions, "tracecols info lists regions of a trace")
-        raise AnalysisError(f"no call path enters a region {show(choice.within)}\n  {hint}")
+        raise _no_region(choice.within, regions)
+
+
+def _no_region(wanted: str, names: Iterable[str]) -> AnalysisError:
+    """Return the error about a region that is not entered; `names` are those like which it could be."""
+    hint, in_shell = (
+        did_you_mean(wanted, names, otherwise)
+        for otherwise in ("see trace.call_paths", "tracecols show CUBE -p visits shows where regions are entered")
+    )
+    return AnalysisError(f"no call path enters a region {show(wanted)}\n  {hint}", in_shell=in_shell)
 
 
 def _parameters(given: object) -> dict[str, dict[str, float]]:
