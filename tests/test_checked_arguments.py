@@ -93,3 +93,14 @@ def test_diagnosis__of_a_cube_without_losses_says_why_there_are_no_findings(prop
     )
     assert "costs as much" not in text
     assert "costs as much" in tracecols.open(store).analyze(properties="mpi_earlyreduce").diagnosis().text()
+
+
+@pytest.mark.parametrize(
+    "words", ["what-if {} --scale mane=0.5", "efficiency {} --within mane", "efficiency {} --within mane --from 0.1"]
+)
+def test_region__that_is_not_defined_is_refused_before_events_are_read(words, store, monkeypatch):
+    monkeypatch.setattr(reader.Store, "read", None)
+    monkeypatch.setattr(reader.Store, "read_together", None)
+    result = CliRunner().invoke(group, words.format(store).split())
+    assert result.exit_code == 1
+    assert "no call path enters a region 'mane'\n  did you mean main?" in result.output

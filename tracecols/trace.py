@@ -31,7 +31,15 @@ from tracecols.jobs import n_jobs
 from tracecols.once import once
 from tracecols.patterns.base import Family
 from tracecols.patterns.candidates import propose_phases
-from tracecols.patterns.engine import analyze_model, check_choice, check_conventions, choose, find_matches, find_waits
+from tracecols.patterns.engine import (
+    analyze_model,
+    check_choice,
+    check_conventions,
+    check_region,
+    choose,
+    find_matches,
+    find_waits,
+)
 from tracecols.patterns.plugins import installed, load_all
 from tracecols.patterns.registry import CONVENTIONS, ids_of
 from tracecols.quantities import counted
@@ -1178,6 +1186,8 @@ class Trace:
         >>> table[table.model == "mpi"].set_index("metric").value  # doctest: +SKIP
         """
         check_ideal(ideal, IDEALS)
+        if isinstance(within, str):
+            check_region(within, self.definition("regions").name.tolist())
         if start is not None or stop is not None:
             with self.piece(start, stop) as piece:
                 return piece.efficiencies(within, ideal=ideal)
@@ -1228,6 +1238,8 @@ class Trace:
             scale=scale, latency=latency, bandwidth=bandwidth, balanced=balanced, transfer=transfer, openmp=openmp,
             collectives=collectives,
         )  # fmt: skip
+        for region in changes.scale:
+            check_region(region, self.definition("regions").name.tolist())
         return RetimedTrace(self.replay, changes, self._jobs)
 
     def correct(self, *, latency: float = 0.0, shrink: float = SHRINK, stretch: float = STRETCH) -> CorrectedTrace:

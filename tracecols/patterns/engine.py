@@ -230,11 +230,28 @@ def check_choice(choice: Choice, regions: Sequence[str], conventions: str, patte
     if choice.parameters:
         for p in properties(conventions, [p for family in (*installed(), *patterns) for p in family.properties]):
             arguments(p, choice.parameters, 1)
-    names = np.array([*regions, TASKS, THREADS], object)
     if choice.periods.phases is not None:
-        phases_of(choice.periods.phases, names)
-    if choice.within is not None and not named(names, choice.within).any():
-        raise _no_region(choice.within, regions)
+        phases_of(choice.periods.phases, np.array([*regions, TASKS, THREADS], object))
+    if choice.within is not None:
+        check_region(choice.within, regions)
+
+
+def check_region(wanted: str, regions: Sequence[str]) -> None:
+    """Refuse a region that is not defined, before events are read.
+
+    Parameters
+    ----------
+    wanted : str
+        A name, or a shell pattern.
+    regions : sequence of str
+        Names of the regions that are defined.
+
+    Raises
+    ------
+    AnalysisError
+    """
+    if not named(np.array([*regions, TASKS, THREADS], object), wanted).any():
+        raise _no_region(wanted, regions)
 
 
 def _no_region(wanted: str, names: Iterable[str]) -> AnalysisError:
