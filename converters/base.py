@@ -217,6 +217,10 @@ class Format:
 def has_file(path: str | Path) -> bool:
     """Say whether an archive has a file.
 
+    Parameters
+    ----------
+    path : str or Path
+
     Raises
     ------
     SourceError

@@ -45,7 +45,7 @@ from tracecols.schema.severity import CONVENTIONS, DEFAULT
     "properties",
     multiple=True,
     metavar="P",
-    help="Search for this property only; its ancestors come along.",
+    help="Search for this property only, or for several with commas in between; their ancestors come along.",
 )
 @click.option(
     "--patterns",
@@ -90,7 +90,7 @@ from tracecols.schema.severity import CONVENTIONS, DEFAULT
     help="Print the steps this analysis consists of, and what they keep, instead of running it.",
 )
 @cluster_options
-@click.option("--force", is_flag=True, help="Replace an output that was made in another way.")
+@click.option("--force", is_flag=True, help="Replace an output that was made in another way, or any file.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no diagnosis.")
 @click.option(
     "--with-startup", is_flag=True, help="Diagnose start-up and shutdown, too; they are set apart by default."
@@ -122,7 +122,7 @@ def analyze(
     """Find wait states in SOURCE, a store or a trace archive, write the severity cube, and say what is wrong with the run.
 
     An archive is converted to a temporary store first; to analyze it more than once, convert it once. A piece between two
-    times (seconds since the start of the recording) is analyzed as a trace by itself.
+    times since the start of the recording (0.3, 300ms) is analyzed as a trace by itself.
 
     The name of a cube tells how it was made: NAME.severity of the whole trace, NAME.expert.severity by the rules of EXPERT,
     NAME.mpi_latesender.within-solve.severity of one property in one region. An older cube of that name is replaced if it was made

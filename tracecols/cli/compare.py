@@ -33,7 +33,12 @@ def percentage(_ctx: click.Context, _param: click.Parameter, value: str | None) 
 @click.command()
 @click.argument("cubes", nargs=-1, required=True, metavar="SEVERITY...", type=click.Path(path_type=Path))
 @click.option(
-    "-p", "--property", "names", multiple=True, metavar="P", help="By id or title: this and what is below it only."
+    "-p",
+    "--property",
+    "names",
+    multiple=True,
+    metavar="P",
+    help="By id or title, several with commas in between: these and what is below them only.",
 )
 @click.option(
     "--threshold",
@@ -64,7 +69,7 @@ def percentage(_ctx: click.Context, _param: click.Parameter, value: str | None) 
 )
 @click.option("--scaling", is_flag=True, help="The scaling table also for two runs.")
 @click.option("--rows", type=click.IntRange(0), default=15, show_default=True, help="Call paths to print.")
-@click.option("--force", is_flag=True, help="Replace an output that was made in another way.")
+@click.option("--force", is_flag=True, help="Replace an output that was made in another way, or any file.")
 @click.option("--json", "as_json", is_flag=True, help="Print all numbers as JSON.")
 @click.pass_context
 def compare(

@@ -52,7 +52,7 @@ PIECES = (".otf2", *TIMELINES)
     is_flag=True,
     help="Severities: phases, or bins, become call paths, for tools that know no phases.",
 )
-@click.option("--force", is_flag=True, help="Replace an output that was made in another way.")
+@click.option("--force", is_flag=True, help="Replace an output that was made in another way, or any file.")
 @click.option(
     "--jobs", type=click.IntRange(1), metavar="N", help="Archive, timeline: threads.  [default: one per core]"
 )
@@ -81,7 +81,7 @@ def export(
     --phases-as-call-paths each phase is a call path, instance=0 and so on below its region, as Score-P writes them.
 
     A STORE can also be written as an OTF2 archive for other tools: OUTPUT NAME.otf2, beside it NAME.def and the folder
-    NAME. A piece of it, cut by time (seconds since the start of the recording) or locations, is a trace by itself.
+    NAME. A piece of it, cut by time since the start of the recording (0.3, 300ms) or locations, is a trace by itself.
 
     Or as a timeline, whole or a piece: .pftrace (or .perfetto-trace) for the Perfetto UI, .trace.json for viewers of Chrome's
     JSON. It shows region instances, messages, collective operations, counters, wait states with arrows to what causes them, and

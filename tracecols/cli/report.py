@@ -17,7 +17,7 @@ import click
     metavar="FOLDER",
     help="Show the source lines of regions: the files are looked for below this folder. Nothing of them is in the report otherwise.",
 )
-@click.option("--force", is_flag=True, help="Replace a file that is no report.")
+@click.option("--force", is_flag=True, help="Replace any file, not only a report.")
 def report(severity: Path, output: Path | None, title: str | None, sources: Path | None, force: bool) -> None:
     """Write a SEVERITY cube as one HTML file: three coupled trees, topologies and distributions.
 

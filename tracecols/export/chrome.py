@@ -49,11 +49,11 @@ class ChromeWriter:
 
     Attributes
     ----------
-    MARKS : tuple of bytes
+    SIGNATURES : tuple of bytes
         What the head of every file holds.
     """
 
-    MARKS = (b'{"displayTimeUnit": "ns", "otherData": {"written_by": "tracecols ',)
+    SIGNATURES = (b'{"displayTimeUnit": "ns", "otherData": {"written_by": "tracecols ',)
 
     def __init__(self, file: BinaryIO, timeline: Timeline) -> None:
         self._file, self._timeline = file, timeline

@@ -125,15 +125,15 @@ def table_output(path: Path, columns: Sequence[str], *, force: bool = False) -> 
     return Output(path, "a table", recognise, force=force, error=ExportError)
 
 
-def text_output(path: Path, what: str, *marks: bytes, force: bool = False) -> Output:
-    """Return a file whose head holds marks of tracecols; it replaces files with all of these marks.
+def text_output(path: Path, what: str, *signatures: bytes, force: bool = False) -> Output:
+    """Return a file whose head holds signatures of tracecols; it replaces files with all of these signatures.
 
     Parameters
     ----------
     path : Path
     what : str
         Its kind, with the article.
-    *marks : bytes
+    *signatures : bytes
     force : bool
         Replace any other file as well.
     """
@@ -143,6 +143,6 @@ def text_output(path: Path, what: str, *marks: bytes, force: bool = False) -> Ou
             head = _head(found)
         except OSError:
             return None
-        return "" if all(mark in head for mark in marks) else None
+        return "" if all(signature in head for signature in signatures) else None
 
     return Output(path, what, recognise, force=force, error=ExportError)

@@ -72,11 +72,11 @@ class PerfettoWriter:
 
     Attributes
     ----------
-    MARKS : tuple of bytes
+    SIGNATURES : tuple of bytes
         What the head of every file holds: the names of annotations, with their numbers.
     """
 
-    MARKS = tuple(message((3, message((1, i), (2, text)))) for i, text in enumerate(DETAILS, 1))
+    SIGNATURES = tuple(message((3, message((1, i), (2, text)))) for i, text in enumerate(DETAILS, 1))
 
     def __init__(self, file: BinaryIO, timeline: Timeline) -> None:
         self._file, self._timeline = file, timeline

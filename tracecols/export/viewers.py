@@ -102,7 +102,7 @@ def export_timeline(
     ending = next((e for e in WRITERS if output.name.endswith(e)), None)
     if ending is None:
         raise ExportError(f"no timeline ends like {output.name}\n  there are {', '.join(WRITERS)}")
-    target = text_output(output, "a timeline", *WRITERS[ending].MARKS, force=force)
+    target = text_output(output, "a timeline", *WRITERS[ending].SIGNATURES, force=force)
     target.check()
     store = open_store(source)
     first, last = time_range_ticks(store, start, stop)

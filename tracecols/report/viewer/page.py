@@ -26,7 +26,7 @@ def bundle() -> tuple[str, str]:
     return (here / "viewer.js").read_text(encoding="utf-8"), (here / "viewer.css").read_text(encoding="utf-8")
 
 
-MARK = b"tracecols-page"
+SIGNATURE = b"tracecols-page"
 """What the head of every report holds."""
 
 HEAD = 1 << 20
@@ -46,7 +46,7 @@ def report_output(path: str | Path, *, force: bool = False) -> Output:
     def recognise(found: Path) -> str | None:
         try:
             with open_regular(found) as file:
-                return "" if MARK in file.read(HEAD) else None
+                return "" if SIGNATURE in file.read(HEAD) else None
         except OSError:
             return None
 
