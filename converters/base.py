@@ -9,6 +9,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
+from tracecols.errors import SourceError
+from tracecols.files import advice, exists
+
 Columns = dict[str, NDArray[Any]]
 
 
@@ -209,3 +212,23 @@ class Format:
             A file.
         """
         return max((ending for ending in self.endings if path.name.endswith(ending)), key=len, default="")
+
+
+def has_file(path: str | Path) -> bool:
+    """Say whether an archive has a file.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Raises
+    ------
+    SourceError
+        If that cannot be found out: in a folder without permission nothing is missing.
+    """
+    try:
+        return exists(path)
+    except OSError as error:
+        raise SourceError(
+            f"cannot read {path}: {error.strerror}\n  {advice(error, 'copy the archive again')}"
+        ) from error

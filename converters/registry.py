@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from tracecols import packages
-from tracecols.converters.base import Format, Source
+from tracecols.converters.base import Format, Source, has_file
 from tracecols.errors import SourceError
+from tracecols.files import advice
+from tracecols.store.layout import ARCHIVES, instead, kind_of_folder
 
 GROUP = "tracecols.formats"
 """Entry points of packages that bring trace formats: each names a `Format`."""
@@ -31,8 +33,8 @@ def _choose_epilog(anchors: list[Path]) -> list[Path]:
 
 
 FORMATS = (
-    Format("OTF2", (".otf2",), _open_otf2),
-    Format("EPILOG", (".elg", ".elg.gz", ".esd"), _open_epilog, _choose_epilog),
+    Format("OTF2", ARCHIVES[:1], _open_otf2),
+    Format("EPILOG", ARCHIVES[1:], _open_epilog, _choose_epilog),
 )
 """The formats that tracecols brings."""
 
@@ -71,6 +73,15 @@ def _format_of(path: Path) -> Format | None:
     return None
 
 
+def _files_in(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError as error:
+        raise SourceError(
+            f"cannot read {folder}: {error.strerror}\n  {advice(error, 'copy the trace again')}"
+        ) from error
+
+
 def find_anchor(path: str | Path) -> Path:
     """Return the file that stands for a trace, given that file or the folder that holds it.
 
@@ -85,13 +96,18 @@ def find_anchor(path: str | Path) -> Path:
         If there is no such path, no trace in the folder, or more than one.
     """
     path = Path(path)
+    if "\0" in str(path) or not has_file(path):
+        raise SourceError(f"no such file or folder: {path}")
+
+    if kind_of_folder(path) and (what := instead(path, "a trace archive")):
+        raise SourceError(what)
 
     def endings() -> str:
         return ", ".join(ending for known in (*FORMATS, *installed()) for ending in known.endings)
 
     if path.is_dir():
         anchors: dict[str, tuple[Format, list[Path]]] = {}
-        for file in sorted(path.iterdir()):
+        for file in _files_in(path):
             known = _format_of(file)
             if known is not None:
                 anchors.setdefault(known.name, (known, []))[1].append(file)
@@ -104,9 +120,9 @@ def find_anchor(path: str | Path) -> Path:
             names = ", ".join(p.name for p in found)
             raise SourceError(f"several traces in the folder {path}: {names}\n  give the path of one of them")
         return found[0]
-    if not path.exists():
-        raise SourceError(f"no such file or folder: {path}")
     if _format_of(path) is None:
+        if what := instead(path, "a trace archive"):
+            raise SourceError(what)
         raise SourceError(
             f"{path} is not a trace that tracecols reads\n  it reads files that end in one of {endings()}, or their folder"
         )

@@ -6,10 +6,14 @@ when the first one is called.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable
 from functools import cache, update_wrapper
 from threading import RLock
 from typing import Any
+
+from tracecols.errors import TracecolsError
 
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
 """How kernels and their parts are compiled."""
@@ -67,8 +71,20 @@ def _type_of(kernel: Kernel, _context: Any) -> Any:
 
 
 @cache
-def _numba() -> Any:
-    """Import numba, and let it know what a `Kernel` is."""
+def load_numba() -> Any:
+    """Import numba, and let it know what a `Kernel` is.
+
+    Raises
+    ------
+    TracecolsError
+        If the environment has a number of threads that numba does not accept.
+    """
+    threads = os.environ.get("NUMBA_NUM_THREADS", "")
+    if re.fullmatch(r"\s*[-+]?[0-9]+\s*", threads) and int(threads) < 1:
+        raise TracecolsError(
+            f"numba cannot be used: NUMBA_NUM_THREADS is {threads.strip()}, and it needs at least 1\n"
+            "  unset this environment variable; tracecols does not use numba's threads"
+        )
     import numba
     from numba.extending import typeof_impl
 
@@ -78,7 +94,7 @@ def _numba() -> Any:
 
 def _make_dispatcher(function: Callable[..., Any]) -> Any:
     """Hand a function to numba, and before it all parts that it may call."""
-    numba = _numba()
+    numba = load_numba()
     from tracecols.kernels.cache import enable_caching
 
     while _parts:

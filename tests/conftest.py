@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,7 +36,8 @@ def pytest_collection_finish():
 
 def slow(values):
     """Return parameters of a test that take time, whose kind quick parameters show as well."""
-    return [pytest.param(value, marks=pytest.mark.slow) for value in values]
+    several = (value if isinstance(value, tuple) else (value,) for value in values)
+    return [pytest.param(*value, marks=pytest.mark.slow) for value in several]
 
 
 @pytest.fixture(scope="session")
@@ -101,3 +104,38 @@ def archive(tmp_path):
     from otf2_writer import Archive
 
     return Archive(tmp_path / "traces.otf2")
+
+
+@pytest.fixture
+def unprivileged(tmp_path):
+    """Return a function that runs a command for which the permissions of files count, also if the tests run as root."""
+    if not hasattr(os, "geteuid"):
+        pytest.skip("no such permissions there")
+    drop = []
+    if os.geteuid() == 0:
+        if not shutil.which("setpriv"):
+            pytest.skip("root may do anything, and there is no setpriv to take that away")
+        drop = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search"]
+    code = "import sys; from tracecols.cli import main; sys.argv[0] = 'tracecols'; main()"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+
+    def run(*arguments, **more):
+        command = [*drop, sys.executable, "-c", code, *map(str, arguments)]
+        more = {"cwd": tmp_path, "capture_output": True, "text": True, **more}
+        return subprocess.run(command, env=environment, check=False, **more)
+
+    return run
+
+
+@pytest.fixture
+def forbid():
+    """Return a function that takes away permissions of files, which come back in the end."""
+    changed = []
+
+    def change(path, mode):
+        changed.append((path, path.stat().st_mode))
+        path.chmod(mode)
+
+    yield change
+    for path, mode in reversed(changed):
+        path.chmod(mode)

@@ -25,7 +25,6 @@ import itertools
 import tracecols
 from benchmarks import generate
 from tracecols.cli import group
-from tracecols.clocks.corrected import CORRECTED
 from tracecols.clocks.correction import CONDITION_TABLES, Bounds
 from tracecols.errors import AnalysisError, StoreError
 from tracecols.kernels import clocks as kernels
@@ -35,6 +34,7 @@ from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.slices.rewritten import RewrittenTrace
 from tracecols.slices.source import StoreSource
 from tracecols.store import Store
+from tracecols.store.outputs import CORRECTED
 
 PARALLEL, BARRIER = "!$omp parallel @a.c:1", "!$omp barrier @a.c:4"
 

@@ -598,3 +598,55 @@ def test_pattern__that_fails_on_a_worker_is_told_as_on_a_thread(trace, client):
 
     with pytest.raises(AnalysisError, match=r"the pattern of property 'bad' .* failed: AttributeError"):
         trace.analyze(patterns=bad, cluster=client)
+
+
+def test_local_workers__that_cannot_be_started_are_one_clear_error(monkeypatch, tmp_path):
+    """Without room for semaphores in /dev/shm: Dask says that a nanny failed, because of this."""
+    from distributed.deploy import local
+
+    def fail(**_: object) -> None:
+        try:
+            raise OSError(30, "Read-only file system")
+        except OSError as error:
+            raise RuntimeError("Nanny failed to start.") from error
+
+    monkeypatch.setattr(local, "LocalCluster", fail)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with (
+        pytest.raises(ClusterError, match=r"cannot start worker processes .*: Read-only file system\n  .*/dev/shm"),
+        local_workers(1),
+    ):
+        pass
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_client__killed_with_its_workers_leaves_what_the_next_command_removes(trace, tmp_path):
+    """Folders of workers stayed after the next command (issue 30, number 12)."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder)}
+    code = "import sys; from tracecols.cli import group; group(sys.argv[1:])"
+    command = [sys.executable, "-c", code, "analyze", str(trace.path), "-o", "x.severity"]
+    process = subprocess.Popen(
+        [*command, "--workers", "2"],
+        env=environment,
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    until = time.monotonic() + 60
+    while not list(folder.glob("*/dask-scratch-space/*")) and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    left = {p.name for p in folder.iterdir()}
+    assert left and all(name.startswith("tracecols-") for name in left)
+    # the workers see that their client is gone
+    time.sleep(2)
+    # threads, not workers, and with nothing to do with the store that was analysed
+    done = subprocess.run(
+        [sys.executable, "-c", code, "info", str(trace.manifest["source"]["path"])], env=environment, check=False
+    )
+    assert done.returncode == 0
+    assert not list(folder.iterdir())

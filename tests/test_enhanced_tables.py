@@ -430,6 +430,30 @@ def test_tables__of_a_store_that_cannot_be_written_stand_elsewhere(own, monkeypa
     assert not folder.exists()
 
 
+def test_enhance__of_a_read_only_store_fails(own, monkeypatch):
+    """It named a temporary folder that was deleted when the command ended, with exit code 0 (issue 30, number 11)."""
+    assert run("enhance", own, "messages").exit_code == 0
+    monkeypatch.setattr("tracecols.catalog.os.access", lambda _, mode: mode != os.W_OK)
+    # what is there need not be written
+    assert run("enhance", own, "messages").exit_code == 0
+    for arguments in (["collectives"], ["messages", "--again"], []):
+        result = run("enhance", own, *arguments)
+        assert result.exit_code == 1
+        assert result.output == (
+            f"error: cannot write {own / 'enhanced'}: the store is read-only\n"
+            "  make it writable, or copy it to a folder you may write to\n"
+        )
+    assert not (own / "enhanced" / "collectives").exists()
+
+
+def test_enhance__of_a_store_without_write_permission_fails(own, unprivileged, forbid):
+    forbid(own, 0o555)
+    result = unprivileged("enhance", own)
+    assert result.returncode == 1
+    assert "the store is read-only\n  make it writable, or copy it" in result.stderr
+    assert not (own / "enhanced").exists()
+
+
 def test_tables__no_room_is_told(own, monkeypatch):
     def full(*_args, **_more):
         raise OSError(28, "No space left on device")

@@ -19,7 +19,7 @@ from benchmarks.programs.script import grid
 from tracecols.conversion import write_store
 from tracecols.enhance.causes.charges import DIFFERENCES
 from tracecols.store import Store
-from tracecols.store.layout import new_folder
+from tracecols.store.outputs import folder_output
 
 DISPLACED = "call paths counted outside their parallel region, as the reference does"
 
@@ -56,7 +56,7 @@ HAS = {
 
 def store(source, path, jobs=1):
     """Write a source into a store."""
-    with new_folder(path, "a store of a trace") as folder:
+    with folder_output(path, "a store of a trace").new() as folder:
         write_store(source, folder, jobs=jobs, salvage=False, progress=None)
     return path
 

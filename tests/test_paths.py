@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import shutil
+import subprocess
 import sys
 import threading
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from conftest import slow
 from epilog_mutations import recordings
 from epilog_writer import write_archive
 from otf2_writer import Archive
@@ -342,3 +344,126 @@ def test_epilog__that_unpacks_without_measure(tmp_path):
     with pytest.raises(SourceError, match="more than 1,048,576 definitions are of no known type"):
         tracecols.convert(tmp_path / "x.elg", tmp_path / "x.trace")
     assert time.perf_counter() - start < 15
+
+
+# -- paths that are not UTF-8, and NUL (issue 30, number 19) ------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory, data):
+    """A folder whose name is not UTF-8, with an archive, its store and its cube."""
+    folder = tmp_path_factory.mktemp("odd") / os.fsdecode(b"\xff")
+    try:
+        folder.mkdir()
+    except OSError:
+        pytest.skip("this file system takes UTF-8 only")
+    shutil.copytree(data / "late_sender", folder / "in\udcfe")
+    store = tracecols.convert(folder / "in\udcfe", folder / "s\udcfe.trace")
+    tracecols.open(store).analyze().save(folder / "c\udcfe.severity")
+    return folder
+
+
+def test_path__that_is_not_utf8_holds_what_others_hold(odd, data, tmp_path):
+    ours = tracecols.open(odd / "s\udcfe.trace")
+    theirs = tracecols.open(tracecols.convert(data / "late_sender", tmp_path / "s.trace"))
+    for name in ("messages", "waits", "region_instances"):
+        assert ours.frame(name).equals(theirs.frame(name))
+    assert ours.scan("messages").frame().equals(theirs.scan("messages").frame())
+    assert str(tracecols.earl.EventTrace(ours.path).event(1)) == str(tracecols.earl.EventTrace(theirs.path).event(1))
+    cube = tracecols.read_cube(odd / "c\udcfe.severity")
+    assert cube.frame().equals(theirs.analyze().frame())
+
+
+def test_sql__of_a_path_that_is_not_utf8_says_so(odd):
+    pytest.importorskip("duckdb")
+    with pytest.raises(StoreError, match="the path is not valid UTF-8\n  rename"):
+        tracecols.open(odd / "s\udcfe.trace").sql("select count(*) from events")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "info {s}", "show {c}", "report {c} -o {out}.html --sources {in}",
+        "compare {c} {c} -o {out}.severity -o {out}.csv -o {out}.json -o {out}.html -o {out}.cubex",
+        *slow(
+            [
+                "efficiency {s} {c}", "analyze {in} -o {out}.severity", "convert {in} -o {out}.trace", "check {s}", "analyze {s} -o {out}.severity --from 0.1", "diagnose {c}", "phases {s}",
+                "correct {s} -o {out}.trace", "enhance {s}", "rules {s}", "what-if {s} -o {out}.trace",
+                *(f"export {{c}} {{out}}{e}" for e in (".cubex", ".cube", ".csv", ".json", ".parquet", ".severity")),
+                *(f"export {{s}} {{out}}{e}" for e in (".csv", ".json", ".parquet", ".pftrace", ".trace.json", ".otf2")),
+            ]
+        ),
+    ],
+)  # fmt: skip
+def test_command__takes_paths_that_are_not_utf8(words, odd, tmp_path):
+    out = tmp_path / "o\udcfe"
+    places = {"in": odd / "in\udcfe", "s": odd / "s\udcfe.trace", "c": odd / "c\udcfe.severity", "out": out}
+    code = "from tracecols.cli import main; main()"
+    # the output is text for other programs: they must be able to read it
+    done = subprocess.run(
+        [sys.executable, "-c", code, *(word.format(**places) for word in words.split())],
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"Traceback" not in done.stderr
+    done.stdout.decode("utf-8")
+    if "{out}" in words:
+        assert list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["info {}", "show {}", "analyze {}", "analyze x.trace -o {}", "patterns --patterns {}", "show x --topology {}"],
+)
+def test_command__given_nul(words, tmp_path):
+    result = run(*(word.format("a\0b") for word in words.split()))
+    assert result.exit_code == 2
+    assert "an argument has a NUL character, which no path and no name can have" in result.output
+
+
+# -- files without permission (issue 30, number 19) ---------------------------------------------------------------------
+
+TODO = "change the permissions of it and its folders, or ask its owner to"
+
+
+@pytest.mark.parametrize(
+    ("place", "mode", "words"),
+    [
+        ("otf2/traces", 0, "cannot read {folder}/otf2/traces/0.evt: Permission denied"),
+        ("epik/ELG", 0, "cannot read {folder}/epik/ELG/00000: Permission denied"),
+        *slow(
+            [
+                ("otf2/traces", 0o444, "cannot read {folder}/otf2/traces/0.evt: Permission denied"),
+                ("otf2/traces/0.evt", 0, "cannot read {folder}/otf2/traces/0.evt: Permission denied"),
+                ("otf2/traces.def", 0, "cannot read {folder}/otf2/traces.def: Permission denied"),
+                ("otf2", 0, "cannot read {folder}/otf2/traces.otf2: Permission denied"),
+                ("epik/ELG/00000", 0, "cannot read {folder}/epik/ELG/00000: Permission denied"),
+            ]
+        ),
+    ],
+)
+def test_archive__without_permission_is_not_incomplete(place, mode, words, tmp_path, data, unprivileged, forbid):
+    """What may not be read is neither missing nor lost, also with --salvage, which would leave out locations."""
+    shutil.copytree(data / "late_sender", tmp_path / "otf2")
+    write_archive(next(r for name, r in recordings() if name == "messages"), tmp_path / "epik", 0)
+    forbid(tmp_path / place, mode)
+    anchor = tmp_path / ("otf2/traces.otf2" if place.startswith("otf2") else "epik/epik.esd")
+    for more in ([], ["--salvage"]):
+        done = unprivileged("convert", anchor, "-o", tmp_path / "x.trace", *more)
+        assert done.returncode == 1
+        assert done.stderr == f"error: {words.format(folder=tmp_path)}\n  {TODO}\n"
+    assert not (tmp_path / "x.trace").exists()
+
+
+@pytest.mark.parametrize(
+    ("place", "command"),
+    [("x.trace/definitions/regions.parquet", "info"), *slow([("x.trace/manifest.json", "info"), ("x.severity/manifest.json", "show")])],
+)  # fmt: skip
+def test_store__without_permission_is_not_damaged(place, command, made, tmp_path, unprivileged, forbid):
+    name = place.partition("/")[0]
+    shutil.copytree(made / name, tmp_path / name)
+    forbid(tmp_path / place, 0)
+    done = unprivileged(command, tmp_path / name)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, f"  {TODO}")
+    assert "ermission denied" in done.stderr and "Traceback" not in done.stderr

@@ -188,7 +188,7 @@ except TracecolsError as error:
 
 def test_new_folder__is_not_refused_while_another_process_replaces_what_stands_there(tmp_path, data, monkeypatch):
     """Between the look whether something stands there and the look at its manifest the folder may be away."""
-    from tracecols.store import layout
+    from tracecols.store import outputs
 
     out = tracecols.convert(data / "coll", tmp_path / "x.trace")
     looked = []
@@ -202,18 +202,18 @@ def test_new_folder__is_not_refused_while_another_process_replaces_what_stands_t
         shutil.copytree(tmp_path / "old", out)
         return False
 
-    monkeypatch.setattr(layout, "is_made_here", is_made_here)
-    with layout.new_folder(out, "a store of a trace") as folder:
+    monkeypatch.setattr(outputs, "is_made_here", is_made_here)
+    with outputs.folder_output(out, "a store of a trace").new() as folder:
         shutil.copytree(tmp_path / "old", folder, dirs_exist_ok=True)
     assert len(looked) == 3 and Store(out).n_rows("events")
 
 
 def test_new_folder__of_another_kind_is_refused(tmp_path):
-    from tracecols.store import layout
+    from tracecols.store.outputs import folder_output
 
     (tmp_path / "x").mkdir()
     with (
         pytest.raises(StoreError, match="exists and is not a store"),
-        layout.new_folder(tmp_path / "x", "a store of a trace"),
+        folder_output(tmp_path / "x", "a store of a trace").new(),
     ):
         pass

@@ -14,7 +14,7 @@ from test_efficiencies import check_identities
 import tracecols
 from tracecols.cli import group
 from tracecols.errors import AnalysisError, StoreError
-from tracecols.replay.retimed import REPLAYED
+from tracecols.store.outputs import REPLAYED
 from tracecols.testing import Program
 
 NAMES = ["coll", "hybrid_2x3", "late_sender", "omp_basic"]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tracecols.arguments import did_you_mean, show
 from tracecols.enhance.model import Model, Progress
 from tracecols.enhance.pointers import POINTERS
-from tracecols.enhance.table_files import ENHANCED, FOLDER, TableFiles, find_table
+from tracecols.enhance.table_files import ENHANCED, FOLDER, TableFiles, find_table, schema_of
 from tracecols.enhance.table_writer import Parts, with_referred, write_tables
 from tracecols.errors import MissingExtraError, StoreError
 from tracecols.schema import DEFINITIONS, SIDE_TABLES, Table
@@ -98,6 +98,22 @@ class Catalog:
             raise StoreError(f"no table {show(name)} in {self.store.path}\n  {hint or 'give the name of a table'}")
         return name
 
+    def declared(self, name: str) -> Table:
+        """Return the declaration of a table.
+
+        Parameters
+        ----------
+        name : str
+            Of any table (`check`).
+        """
+        if name in ENHANCED:
+            return schema_of(name)
+        if name in self._tables_found:
+            return self._tables_found[name][0]
+        if name in DEFINITIONS:
+            return DEFINITIONS[name]
+        return self.store.tables.get(self.sides[name]) or SIDE_TABLES[self.sides[name]]
+
     def scan(self, name: str) -> TableFiles:
         """Return a table as Parquet files; an enhanced one that is not there is made first.
 
@@ -153,7 +169,7 @@ class Catalog:
         return found
 
     def enhanced(
-        self, names: Iterable[str], *, again: bool = False, progress: Progress | None = None
+        self, names: Iterable[str], *, again: bool = False, in_store: bool = False, progress: Progress | None = None
     ) -> dict[str, TableFiles]:
         """Return enhanced tables; those that are not there, or were made of another store or by another version, are made.
 
@@ -163,6 +179,9 @@ class Catalog:
             Of `ENHANCED`.
         again : bool, optional
             Make all of them again.
+        in_store : bool, optional
+            Make them in the store only. By default, if the store is read-only, they are kept in a temporary folder for the lifetime
+            of this object.
         progress : callable, optional
             Called with what is done and what is to be done.
 
@@ -175,17 +194,25 @@ class Catalog:
         with self._lock:
             missing = [name for name in wanted if again or self.find(name) is None]
             if missing:
-                write_tables(self._model(), missing, self._parent(), progress)
+                parent = self._parent(in_store)
+                write_tables(self._model(), missing, parent, progress)
             found = {name: self.find(name) for name in wanted}
         for name, table in found.items():
             if table is None:
                 raise StoreError(f"{self.store.path}: table {name} was removed while it was made\n  try again")
         return {name: table for name, table in found.items() if table is not None}
 
-    def _parent(self) -> Path:
-        """Return where enhanced tables are made: in the store, or in a temporary folder if that cannot be written."""
-        if os.access(self.store.path, os.W_OK):
-            return self.store.path / FOLDER
+    def _parent(self, in_store: bool) -> Path:
+        """Return where enhanced tables are made: in the store, or in a temporary folder if the store is read-only and that will do."""
+        folder = self.store.path / FOLDER
+        if os.access(folder if folder.exists() else self.store.path, os.W_OK):
+            return folder
+        if in_store:
+            raise StoreError(
+                f"cannot write {folder}: the store is read-only\n"
+                "  make it writable, or copy it to a folder you may write to; trace.scan makes temporary tables by itself",
+                in_shell="make it writable, or copy it to a folder you may write to",
+            )
         if self._temporary is None:
             self._temporary = temporary_folder()
         path: Path = self._temporary.path
@@ -212,6 +239,12 @@ class Catalog:
             import duckdb
         except ImportError as error:
             raise MissingExtraError("duckdb", "sql", "Trace.sql") from error
+        try:
+            os.fspath(self.store.path).encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise StoreError(
+                f"DuckDB cannot open {os.fspath(self.store.path)!a}: the path is not valid UTF-8\n  rename the store or its folder"
+            ) from error
         self.store.check_files()
         words = {word.lower() for word in re.findall(r"\w+", query)}
         try:

@@ -14,7 +14,6 @@ import platform
 import shutil
 import socket
 import ssl
-import tempfile
 import time
 import types
 import uuid
@@ -30,7 +29,7 @@ from typing import Any, TypeVar
 
 from tracecols.errors import ClusterError, MissingExtraError, OpenClusterWarning, TracecolsError
 from tracecols.files import read_json
-from tracecols.scratch import ScratchFolder
+from tracecols.scratch import ScratchFolder, temporary_folder
 from tracecols.version import __version__
 
 Item = TypeVar("Item")
@@ -621,6 +620,13 @@ def _own_security() -> Any:
         return None
 
 
+def _reason(error: BaseException) -> str:
+    """Return the text of the error that an error of Dask comes from."""
+    while (cause := error.__cause__ or error.__context__) is not None:
+        error = cause
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
 @contextmanager
 def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
     """Start worker processes on this machine and return their client; they end with the context.
@@ -636,6 +642,8 @@ def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
 
     Raises
     ------
+    ClusterError
+        If they cannot be started.
     MissingExtraError
         If Dask is not installed.
     """
@@ -643,13 +651,19 @@ def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
     import dask
     from distributed.deploy.local import LocalCluster
 
-    with tempfile.TemporaryDirectory(prefix="tracecols-workers-") as folder, dask.config.set(
-        {"distributed.nanny.pre-spawn-environ": MALLOC, "temporary-directory": folder, **QUIET}
+    # a process that is killed leaves it, and the next command removes it
+    with temporary_folder() as folder, dask.config.set(
+        {"distributed.nanny.pre-spawn-environ": MALLOC, "temporary-directory": str(folder), **QUIET}
     ):  # fmt: skip
-        cluster = LocalCluster(
-            n_workers=n, threads_per_worker=threads, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50, local_directory=folder,
-            security=_own_security(),
-        )  # fmt: skip
+        try:
+            cluster = LocalCluster(
+                n_workers=n, threads_per_worker=threads, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50, local_directory=str(folder), security=_own_security(),
+            )  # fmt: skip
+        except (OSError, RuntimeError) as error:
+            raise ClusterError(
+                f"cannot start worker processes on this machine: {_reason(error)}\n"
+                "  they need semaphores in shared memory (/dev/shm) and sockets of this machine; threads (--jobs) need neither"
+            ) from error
         try:
             with distributed.Client(cluster) as client:
                 yield client

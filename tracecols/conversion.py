@@ -23,7 +23,7 @@ from tracecols.converters.threads import UNKNOWN, number_threads
 from tracecols.errors import StoreError
 from tracecols.executors import Threads
 from tracecols.jobs import n_jobs
-from tracecols.store.layout import new_folder
+from tracecols.store.outputs import store_output
 from tracecols.store.writer import Part, PartWriter, StoreWriter
 from tracecols.version import __version__
 
@@ -51,6 +51,7 @@ def convert(
     *,
     jobs: int | None = None,
     salvage: bool = False,
+    force: bool = False,
     progress: Progress | None = None,
     cluster: Client | None = None,
     scratch: str | Path | None = None,
@@ -67,6 +68,8 @@ def convert(
         Threads; by default one per core.
     salvage : bool, optional
         Of damaged locations keep what precedes the damage, and say in the manifest what was lost.
+    force : bool, optional
+        Replace a file, or a store with corrected or predicted times, as well; a store of a recorded trace is always replaced.
     progress : callable, optional
         Called with the number of events done and the number of all.
     cluster : distributed.Client, optional
@@ -84,7 +87,7 @@ def convert(
     SourceError
         If the archive is damaged or not understood; names file, chunk and byte.
     StoreError
-        If the store cannot be written.
+        If the store cannot be written, or something else exists in its place.
     ClusterError
         If the cluster cannot be used: workers lack the archive, the scratch folder or this version of tracecols, or are lost.
     MissingExtraError
@@ -97,17 +100,19 @@ def convert(
     """
     path = Path(output) if output is not None else store_name(source)
     if cluster is None:
-        with new_folder(path, "a store of a trace") as folder:
-            write_store(open_source(source), folder, jobs=n_jobs(jobs), salvage=salvage, progress=progress)
+        archive = open_source(source)
+        with store_output(path, archive.properties, force=force).new() as folder:
+            write_store(archive, folder, jobs=n_jobs(jobs), salvage=salvage, progress=progress)
         return path
     sees = {"the archive": find_anchor(source)}
     with working_on(cluster, default_scratch(scratch, path), sees, n_jobs(jobs)) as workers:
-        return convert_with(workers, source, path, salvage=salvage, progress=progress)
+        return convert_with(workers, source, path, salvage=salvage, force=force, progress=progress)
 
 
 def convert_with(
-    workers: Cluster, source: str | Path, path: Path, *, salvage: bool = False, progress: Progress | None = None
-) -> Path:
+    workers: Cluster, source: str | Path, path: Path, *, salvage: bool = False, force: bool = False,
+    progress: Progress | None = None,
+) -> Path:  # fmt: skip
     """Convert a trace archive on a cluster that is there already.
 
     Parameters
@@ -117,11 +122,11 @@ def convert_with(
         The archive's anchor file, or the folder that holds it.
     path : Path
         The store to make; the workers see its folder.
-    salvage, progress
+    salvage, force, progress
         As for `convert`.
     """
     archive = open_source(source)
-    with new_folder(path.absolute(), "a store of a trace") as folder:
+    with store_output(path.absolute(), archive.properties, force=force).new() as folder:
         workers.check({"the archive": archive.path, "the folder of the new store": folder})
         write_store(archive, folder, jobs=workers.jobs, salvage=salvage, progress=progress, workers=workers)
     return path

@@ -14,6 +14,8 @@ import stat
 from pathlib import Path
 from typing import Any
 
+from tracecols.errors import TracecolsError
+
 MAX_BYTES = 1 << 28
 """Bytes of a file that is read as a whole: a manifest, a JSON file, an anchor, a Python file."""
 
@@ -42,15 +44,64 @@ def check_regular(path: str | Path) -> None:
     OSError
         If there is nothing.
     """
+    if "\0" in str(path):
+        raise UnusableFileError(errno.EINVAL, "its name has a NUL character", str(path))
     _check_mode(path, os.stat(path).st_mode)
 
 
+def kind_of(mode: int) -> str:
+    """Say what a mode of `os.stat` is of if that is no regular file and no folder; empty if it is one of these."""
+    return next((name for is_kind, name in _KINDS if is_kind(mode)), "")
+
+
+def check_path(path: str | Path, error: type[TracecolsError]) -> None:
+    """Refuse what no file can be called: a name with a NUL character.
+
+    Raises
+    ------
+    TracecolsError
+        Of the type `error`.
+    """
+    if "\0" in str(path):
+        raise error(f"{str(path)!r} has a NUL character, which no path can have\n  give another name")
+
+
+def is_denied(error: BaseException | None) -> bool:
+    """Say whether an error is about permissions: what cannot be read may be sound."""
+    return isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM)
+
+
+def advice(error: BaseException, otherwise: str) -> str:
+    """Say what to do about a file that cannot be read.
+
+    Parameters
+    ----------
+    error : BaseException
+        Why it cannot be read.
+    otherwise : str
+        What to do unless permission is denied.
+    """
+    return "change the permissions of it and its folders, or ask its owner to" if is_denied(error) else otherwise
+
+
+def exists(path: str | Path) -> bool:
+    """Say whether there is something at a path.
+
+    Raises
+    ------
+    OSError
+        If that cannot be found out, such as in a folder without permission.
+    """
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
 def _check_mode(path: str | Path, mode: int) -> None:
-    if stat.S_ISREG(mode):
-        return
-    for is_kind, name in _KINDS:
-        if is_kind(mode):
-            raise UnusableFileError(errno.EINVAL, f"it is {name}, not a regular file", str(path))
+    if name := kind_of(mode):
+        raise UnusableFileError(errno.EINVAL, f"it is {name}, not a regular file", str(path))
 
 
 def open_regular(path: str | Path) -> io.FileIO:

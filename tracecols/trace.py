@@ -31,9 +31,17 @@ from tracecols.memory import physical
 from tracecols.once import once
 from tracecols.patterns.base import Family
 from tracecols.patterns.candidates import propose_phases
-from tracecols.patterns.engine import analyze_model, check_conventions, choose, find_matches, find_waits
-from tracecols.patterns.plugins import load_all
-from tracecols.patterns.registry import CONVENTIONS
+from tracecols.patterns.engine import (
+    analyze_model,
+    check_choice,
+    check_conventions,
+    check_region,
+    choose,
+    find_matches,
+    find_waits,
+)
+from tracecols.patterns.plugins import installed, load_all
+from tracecols.patterns.registry import CONVENTIONS, ids_of
 from tracecols.quantities import counted
 from tracecols.readable import Readable, n_readable
 from tracecols.replay.efficiencies import check_ideal, check_replayed, times_of_window
@@ -816,6 +824,11 @@ class Trace:
         chosen = self._narrowed(locations, rank, thread)
         choice = choose(properties, parameters, within, chosen, start, stop, periods)
         families = load_all(patterns)
+        check_choice(choice, self.definition("regions").name.tolist(), conventions, families)
+        if choice.properties is not None:
+            known = ids_of(conventions, (*installed(), *families), self.definition("metric_members").name)
+            for name in choice.properties:
+                known(name)
         if cluster is not None:
             parent = default_scratch(scratch, self.path)
             with (
@@ -1175,6 +1188,8 @@ class Trace:
         >>> table[table.model == "mpi"].set_index("metric").value  # doctest: +SKIP
         """
         check_ideal(ideal, IDEALS)
+        if isinstance(within, str):
+            check_region(within, self.definition("regions").name.tolist())
         if start is not None or stop is not None:
             with self.piece(start, stop) as piece:
                 return piece.efficiencies(within, ideal=ideal)
@@ -1225,6 +1240,8 @@ class Trace:
             scale=scale, latency=latency, bandwidth=bandwidth, balanced=balanced, transfer=transfer, openmp=openmp,
             collectives=collectives,
         )  # fmt: skip
+        for region in changes.scale:
+            check_region(region, self.definition("regions").name.tolist())
         return RetimedTrace(self.replay, changes, self._jobs)
 
     def correct(self, *, latency: float = 0.0, shrink: float = SHRINK, stretch: float = STRETCH) -> CorrectedTrace:

@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters import sides
-from tracecols.converters.base import Batch, Clock, Loss, Report
+from tracecols.converters.base import Batch, Clock, Loss, Report, has_file
 from tracecols.converters.buffers import N_VALUES, Events, Sides
 from tracecols.converters.epilog import decode, records
 from tracecols.converters.epilog.container import DAMAGED, HEADER, Container, scratch
 from tracecols.converters.epilog.definitions import Definitions, Section, largest, read_map
 from tracecols.errors import SourceError
+from tracecols.files import is_denied
 from tracecols.kernels.arrays import doubled, empty, first
 from tracecols.schema import EventKind
 from tracecols.schema.capabilities import GET_COMPLETION
@@ -339,11 +340,11 @@ class Archive:
         d = self._definitions
         n = len(d.tables["locations"]["id"])
         map_path = path.with_suffix(".map")
-        sections = read_map(Container(map_path)) if map_path.exists() else {}
+        sections = read_map(Container(map_path)) if has_file(map_path) else {}
         self._files = []
         for process, rank in enumerate(d.ranks):
             file_path = path.parent / "ELG" / f"{rank:05d}"
-            if not file_path.exists():
+            if not has_file(file_path):
                 raise SourceError(f"{file_path} is missing\n  the archive is incomplete; copy it again")
             section = sections.get(rank, Section())
             maps = [
@@ -419,7 +420,7 @@ class Archive:
         try:
             yield from self._batches(location, file, clock, ids, state)
         except SourceError as error:
-            if not salvage:
+            if not salvage or is_denied(error.__cause__):
                 raise
             fault = str(error)
         if state[decode.EVENTS]:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.errors import SourceError, UnsupportedError
-from tracecols.files import open_regular
+from tracecols.files import advice, open_regular
 
 MAGIC = b"EPILOG\0"
 HEADER = 10
@@ -128,7 +128,8 @@ class Container:
                 file.seek(0)
                 self.data = self._unpacked(file) if packed else np.memmap(file, np.uint8, "r").view(np.ndarray)
         except OSError as error:
-            raise SourceError(f"cannot read {path}: {error.strerror or error}\n  copy the trace again") from error
+            todo = advice(error, "copy the trace again")
+            raise SourceError(f"cannot read {path}: {error.strerror or error}\n  {todo}") from error
         except ValueError as error:
             if self.cut:
                 raise SourceError(f"{path}: {self.cut}\n  the file is damaged; copy it again") from error

@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters import sides
-from tracecols.converters.base import Batch, Columns, Loss, Report
+from tracecols.converters.base import Batch, Columns, Loss, Report, has_file
 from tracecols.converters.buffers import N_VALUES, Events, Sides
 from tracecols.converters.otf2 import decode, tables
 from tracecols.converters.otf2.definitions import Definitions, split_records
 from tracecols.converters.otf2.files import HEADER, Chunks, explain, read_anchor
 from tracecols.converters.otf2.records import MAPS
 from tracecols.errors import SourceError
+from tracecols.files import is_denied
 from tracecols.kernels.arrays import empty, first
 from tracecols.schema import EventKind
 
@@ -210,7 +211,7 @@ class Archive:
     def _read_local(self, location: int) -> tuple[Translation, decode.Clock]:
         """Read the mapping tables and clock offsets of a location."""
         path = self._file(location, ".def")
-        if not os.path.exists(path):
+        if not has_file(path):
             return self._translation, NO_CLOCK
         mappings: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         offsets = []
@@ -297,7 +298,7 @@ class Archive:
                     parts, start, done = [], 0, done + n
                     state[decode.BASE] = done
             except SourceError as error:
-                if location not in damaged:
+                if location not in damaged or is_denied(error.__cause__):
                     raise
                 lost = n_events[location] - (done + int(state[decode.EVENTS]) - start)
                 report.lost.append(Loss(location, max(lost, 0), str(error).splitlines()[0]))
@@ -319,7 +320,7 @@ class Archive:
         expected = self.definitions["locations"]["n_events"][location]
         state[[decode.RAW_TIME, decode.FLUSH]] = -1
         state[[decode.TIME, decode.INTERVAL]] = 0
-        if not os.path.exists(path):
+        if not has_file(path):
             if expected:
                 raise SourceError(
                     f"{path} is missing, and should hold {expected} events\n"

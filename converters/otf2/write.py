@@ -24,9 +24,11 @@ from tracecols.converters.otf2.files import HEADER, LITTLE, MAX_CHUNK
 from tracecols.converters.otf2.records import EVENT_RECORDS
 from tracecols.converters.otf2.write_definitions import GlobalDefinitions, framed
 from tracecols.errors import TracecolsError
+from tracecols.files import check_path
 from tracecols.jobs import n_jobs
 from tracecols.schema import KINDS, NAMES, EventKind, enums
 from tracecols.scratch import ScratchFolder
+from tracecols.store.outputs import check_place
 from tracecols.version import __version__
 
 Progress = Callable[[int, int], None]
@@ -384,6 +386,8 @@ def new_archive(path: Path) -> Iterator[Path]:
     if path.suffix != ".otf2" or not path.stem:
         raise WriteError(f"{path} is no name for an archive\n  give one that ends in .otf2")
     targets = archive_files(path)
+    check_path(path, WriteError)
+    check_place(path, WriteError)
 
     def rescue(left: Path) -> None:
         """Take back what a killed process had put in place of an archive that it could not complete."""

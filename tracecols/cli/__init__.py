@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import sys
 import warnings
@@ -11,6 +12,7 @@ from typing import TextIO
 import click
 
 from tracecols.cli.output import echo
+from tracecols.cli.streams import name_streams
 from tracecols.errors import ForeignCubeWarning, KernelCacheWarning, OpenClusterWarning, TracecolsError
 from tracecols.printable import printable
 from tracecols.version import __version__
@@ -43,6 +45,10 @@ class Ended(KeyboardInterrupt):
         self.number = number
 
 
+def _text_of(error: OSError) -> str:
+    return f"error: {error.filename}: {error.strerror}"
+
+
 def _end(number: int, _frame: object) -> None:
     raise Ended(number)
 
@@ -61,6 +67,12 @@ class LazyGroup(click.Group):
         module = cmd_name.replace("-", "_")
         command: click.Command = getattr(import_module(f"tracecols.cli.{module}"), module)
         return command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse arguments that no file system and no recording can hold."""
+        if any("\0" in argument for argument in args):
+            raise click.UsageError("an argument has a NUL character, which no path and no name can have", ctx)
+        return super().parse_args(ctx, args)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -107,7 +119,7 @@ class LazyGroup(click.Group):
         except OSError as error:
             if error.filename is None:
                 raise
-            echo(f"error: {error.filename}: {error.strerror}", err=True)
+            echo(_text_of(error), err=True)
             ctx.exit(1)
         except click.UsageError as error:
             # click prints it
@@ -148,9 +160,19 @@ def _hold_memory() -> None:
 def main() -> None:
     """Run the command line."""
     _hold_memory()
-    if hasattr(sys.stdout, "reconfigure") and (sys.stdout.encoding or "").lower() not in ("utf-8", "utf8"):
-        sys.stdout.reconfigure(errors="replace")
+    name_streams()
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), _end)
-    group()
+    try:
+        try:
+            group()
+        finally:
+            # here, and not when the interpreter ends, it can fail with an error
+            sys.stdout.flush()
+    except OSError as error:
+        if error.filename is None and error.errno != errno.EPIPE:
+            raise
+        if error.filename is not None:
+            echo(_text_of(error), err=True)
+        sys.exit(1)

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from tracecols.cli.cluster import GivenCluster, cluster_options
-from tracecols.cli.options import duration, finite, numbers, parameters
+from tracecols.cli.options import numbers, parameters, seconds
 from tracecols.cli.output import echo
 from tracecols.quantities import note
 from tracecols.schema.severity import CONVENTIONS, DEFAULT
@@ -46,7 +46,7 @@ from tracecols.schema.severity import CONVENTIONS, DEFAULT
     "properties",
     multiple=True,
     metavar="P",
-    help="Search for this property only; its ancestors come along.",
+    help="Search for this property only, or for several with commas in between; their ancestors come along.",
 )
 @click.option(
     "--patterns",
@@ -68,19 +68,18 @@ from tracecols.schema.severity import CONVENTIONS, DEFAULT
 @click.option(
     "--from",
     "start",
-    type=float,
-    callback=finite,
-    metavar="SECONDS",
+    callback=seconds,
+    metavar="TIME",
     help="Only the piece of the trace from this time on.",
 )
-@click.option("--to", "stop", type=float, callback=finite, metavar="SECONDS", help="Only the piece before this time.")
+@click.option("--to", "stop", callback=seconds, metavar="TIME", help="Only the piece before this time.")
 @click.option(
     "--phases",
     metavar="REGION",
     help="Divide by phases: instances of a region, or of the end of a call path; from:CALL is from one call to the next.",
 )
 @click.option("--bins", type=int, metavar="N", help="Divide by N bins of time instead.")
-@click.option("--bin-width", callback=duration, metavar="TIME", help="Divide by bins of this width, such as 10ms.")
+@click.option("--bin-width", callback=seconds, metavar="TIME", help="Divide by bins of this width, such as 10ms.")
 @click.option(
     "--ideal-network",
     is_flag=True,
@@ -92,7 +91,7 @@ from tracecols.schema.severity import CONVENTIONS, DEFAULT
     help="Print the steps this analysis consists of, and what they keep, instead of running it.",
 )
 @cluster_options
-@click.option("--force", is_flag=True, help="Replace an output that was made in another way.")
+@click.option("--force", is_flag=True, help="Replace an output that was made in another way, or any file.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no diagnosis.")
 @click.option(
     "--with-startup", is_flag=True, help="Diagnose start-up and shutdown, too; they are set apart by default."
@@ -124,7 +123,7 @@ def analyze(
     """Find wait states in SOURCE, a store or a trace archive, write the severity cube, and say what is wrong with the run.
 
     An archive is converted to a temporary store first; to analyze it more than once, convert it once. A piece between two
-    times (seconds since the start of the recording) is analyzed as a trace by itself.
+    times since the start of the recording (0.3, 300ms) is analyzed as a trace by itself.
 
     The name of a cube tells how it was made: NAME.severity of the whole trace, NAME.expert.severity by the rules of EXPERT,
     NAME.mpi_latesender.within-solve.severity of one property in one region. An older cube of that name is replaced if it was made
@@ -150,28 +149,35 @@ def analyze(
     from tracecols.cli.diagnose import print_diagnosis
     from tracecols.cli.progress import SCAN, compiling_ahead, progress
     from tracecols.cli.progress import phases as parts_of
-    from tracecols.cli.sources import is_store, opened
+    from tracecols.cli.sources import is_store, names_of, opened
     from tracecols.conversion import store_name
+    from tracecols.enhance.locations import find_locations
     from tracecols.enhance.model import enhance
     from tracecols.enhance.periods import ask
     from tracecols.enhance.topologies import load_descriptions
-    from tracecols.export.replace import check_output
+    from tracecols.errors import AnalysisError
     from tracecols.jobs import n_jobs
-    from tracecols.patterns.engine import analyze_model, choose
+    from tracecols.patterns.engine import analyze_model, check_choice, choose
     from tracecols.patterns.plugins import installed, load_all
     from tracecols.patterns.point_to_point import NOTES
     from tracecols.patterns.registry import ids_of
     from tracecols.severity.narrowed import in_a_name
+    from tracecols.severity.storage import cube_folder
     from tracecols.slices.opened import open_slice
     from tracecols.store import Store
 
     asked = GivenCluster(**cluster)
     asked.check()
     families = load_all(patterns)
-    known = ids_of(conventions, (*installed(), *families))
-    given = {known(name): values for name, values in given.items()}
+    defined = names_of(source)
+    known = ids_of(conventions, (*installed(), *families), defined["metric_members"])
+    given = {of: values for name, values in given.items() for of in known(name)}
     periods = ask(phases, bins, bin_width)
-    choice = choose([known(p) for p in properties] or None, given, within, locations, start, stop, periods)
+    asked_for = [id for name in properties for id in known(name)]
+    choice = choose(list(dict.fromkeys(asked_for)) or None, given, within, locations, start, stop, periods)
+    check_choice(choice, defined["regions"], conventions, families)
+    if is_store(source):
+        find_locations(Store(source), choice.locations, error=AnalysisError)
     if explain:
         from tracecols.report.explanation import print_plan
 
@@ -188,7 +194,7 @@ def analyze(
     if output is None:
         name = source if is_store(source) else store_name(source)
         output = Path(".".join(filter(None, (name.with_suffix("").name, in_a_name(conventions, facts), "severity"))))
-    check_output(output, facts, force=force)
+    cube_folder(output, facts, force=force).check()
     sees = {"the store": Store(source).path} if is_store(source) else {}
     with ExitStack() as stack:
         stack.enter_context(compiling_ahead(n_jobs(jobs)))
@@ -211,7 +217,7 @@ def analyze(
             replay = Replay(plain)
             found = times_of_window(replay, choice.within, REPLAY, n_jobs(jobs), conventions)
             cube.facts[KEPT] = as_facts(found)
-    cube.save(output)
+    cube.save(output, force=force)
     echo(f"{output}: {cube.summary()}")
     for what, n in cube.facts["counts"].items():
         echo(f"note: {note(n, what + (f' ({NOTES[what]})' if what in NOTES else ''))}", err=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,16 +68,18 @@ class GivenCluster:
             return
         from tracecols.cluster import connected_to, default_scratch, local_workers, working_on
         from tracecols.jobs import n_jobs
+        from tracecols.scratch import temporary_folder
 
-        if self.workers is not None:
-            # the memory of one machine: temporary files stand where those of threads do
-            parent = self.scratch or Path(tempfile.gettempdir())
-            opened = local_workers(self.workers, max(1, n_jobs(jobs) // self.workers))
-        else:
-            parent = default_scratch(self.scratch, beside)
-            opened = connected_to(self.scheduler, self.scheduler_file)
-        with opened as client, working_on(client, parent, sees, n_jobs(jobs)) as cluster:
-            yield cluster
+        with ExitStack() as stack:
+            if self.workers is not None:
+                # on one machine temporary files are kept where those of threads are
+                parent = self.scratch or stack.enter_context(temporary_folder())
+                opened = local_workers(self.workers, max(1, n_jobs(jobs) // self.workers))
+            else:
+                parent = default_scratch(self.scratch, beside)
+                opened = connected_to(self.scheduler, self.scheduler_file)
+            client = stack.enter_context(opened)
+            yield stack.enter_context(working_on(client, parent, sees, n_jobs(jobs)))
 
 
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -35,7 +35,12 @@ def percentage(_ctx: click.Context, _param: click.Parameter, value: str | None) 
 @click.command()
 @click.argument("cubes", nargs=-1, required=True, metavar="SEVERITY...", type=click.Path(path_type=Path))
 @click.option(
-    "-p", "--property", "names", multiple=True, metavar="P", help="By id or title: this and what is below it only."
+    "-p",
+    "--property",
+    "names",
+    multiple=True,
+    metavar="P",
+    help="By id or title, several with commas in between: these and what is below them only.",
 )
 @click.option(
     "--threshold",
@@ -66,7 +71,7 @@ def percentage(_ctx: click.Context, _param: click.Parameter, value: str | None) 
 )
 @click.option("--scaling", is_flag=True, help="The scaling table also for two runs.")
 @click.option("--rows", type=click.IntRange(0), default=15, show_default=True, help="Call paths to print.")
-@click.option("--force", is_flag=True, help="Replace an output that was made in another way.")
+@click.option("--force", is_flag=True, help="Replace an output that was made in another way, or any file.")
 @click.option("--json", "as_json", is_flag=True, help="Print all numbers as JSON.")
 @click.pass_context
 def compare(
@@ -94,10 +99,13 @@ def compare(
       tracecols compare before.severity after.severity -p mpi --threshold 5%
       tracecols compare 1.severity 2.severity 4.severity 8.severity -o scaling.csv
     """
+    from tracecols.errors import SeverityError
     from tracecols.export.cube_read import read_cube
-    from tracecols.export.replace import check_output
-    from tracecols.export.tables import TABLES, new_file, write_cube
+    from tracecols.export.outputs import COMPARISON, cube_output, table_output, text_output
+    from tracecols.export.tables import TABLES, write_cube, write_table
+    from tracecols.report.viewer.page import report_output
     from tracecols.severity.comparison import Comparison
+    from tracecols.severity.resolve import find_several
 
     if len(cubes) < 2:
         raise click.UsageError("give at least two cubes to compare.")
@@ -106,31 +114,40 @@ def compare(
     operation = operation or ("difference" if len(cubes) == 2 else "mean")
     runs = Comparison([read_cube(path) for path in cubes], run_names(cubes), by)
     head = runs.united[0]
-    chosen = [head.find_property(name) for name in names]
+    hint = "tracecols show --threshold 0 prints all that have values"
+    chosen = [id for name in names for id in find_several(head.properties, name, "in these cubes", SeverityError, hint)]
     series = scaling or len(cubes) > 2
     regressed = runs.regressions(threshold, chosen or ["time"]).property.tolist() if threshold is not None else []
     table = runs.scaling() if series else runs.changes(*chosen or head.properties.roots)
     plain = as_plain(runs, "scaling" if series else "changes", table, regressed)
     made = getattr(runs, operation)() if any(o.suffix not in (".json", *TABLES) for o in outputs) else None
+    numbers = {
+        o: text_output(o, "a comparison", COMPARISON.encode(), force=force) for o in outputs if o.suffix == ".json"
+    }
     for output in outputs:
-        is_cube = made is not None and output.suffix not in (".json", ".html", *TABLES)
-        check_output(output, made.facts if is_cube and made is not None else None, force=force)
+        if output in numbers:
+            numbers[output].check()
+        elif output.suffix in TABLES:
+            table_output(output, list(table.columns), force=force).check()
+        elif output.suffix == ".html":
+            report_output(output, force=force).check()
+        elif made is not None:
+            cube_output(output, made.facts, force=force).check()
     for output in outputs:
-        if output.suffix == ".json":
-            with new_file(output) as file:
+        if output in numbers:
+            with numbers[output].new() as file:
                 file.write_text(plain, encoding="utf-8")
         elif output.suffix in TABLES:
-            with new_file(output) as file:
-                TABLES[output.suffix](table, file)
+            write_table(table, output, force=force)
         elif made is not None and output.suffix == ".html":
             title = (
                 f"{runs.names[1]} - {runs.names[0]}"
                 if operation == "difference"
                 else f"{operation} of {', '.join(runs.names)}"
             )
-            made.report(output, title)
+            made.report(output, title, force=force)
         elif made is not None:
-            write_cube(made, output)
+            write_cube(made, output, force=force)
     if as_json:
         echo(plain, nl=False)
     else:
@@ -154,10 +171,14 @@ def run_names(paths: tuple[Path, ...]) -> list[str]:
     """Name runs after their files, by as much of the path as tells them apart."""
     from tracecols.severity.comparison import COLUMNS
 
-    for names in ([p.stem for p in paths], [str(p) for p in paths]):
+    def as_text(name: str) -> str:
+        """Write bytes that are not UTF-8 with backslashes, for tables that take valid text only."""
+        return name.encode("utf-8", "backslashreplace").decode("utf-8")
+
+    for names in ([as_text(p.stem) for p in paths], [as_text(str(p)) for p in paths]):
         if len(set(names) - set(COLUMNS)) == len(paths):
             return names
-    return [f"{p.stem} ({i})" for i, p in enumerate(paths, 1)]
+    return [f"{as_text(p.stem)} ({i})" for i, p in enumerate(paths, 1)]
 
 
 def as_plain(runs: Comparison, name: str, table: pd.DataFrame, regressed: list[str]) -> str:
@@ -171,6 +192,7 @@ def as_plain(runs: Comparison, name: str, table: pd.DataFrame, regressed: list[s
 
     sizes = [runs.size(cube) for cube in runs.cubes]
     plain = {
+        "format": "tracecols comparison",
         "runs": [{"name": n, "processes": p, "threads": t} for n, (p, t) in zip(runs.names, sizes, strict=True)],
         "notes": runs.notes,
         "regressed": regressed,

@@ -31,6 +31,7 @@ from tracecols.quantities import counted
 @correction_options
 @click.option("--salvage", is_flag=True, help="Of a damaged archive keep what can be read, and say what was lost.")
 @cluster_options
+@click.option("--force", is_flag=True, help="Replace a store with corrected or predicted times, or any file.")
 def convert(
     source: Path,
     output: Path | None,
@@ -40,6 +41,7 @@ def convert(
     shrink: float | None,
     stretch: float | None,
     salvage: bool,
+    force: bool,
     **cluster: Any,
 ) -> None:
     """Convert the trace archive SOURCE (its anchor file or folder) to a store.
@@ -50,11 +52,12 @@ def convert(
     from tracecols.clocks.correction import as_bounds
     from tracecols.conversion import convert as run
     from tracecols.conversion import convert_with, store_name
-    from tracecols.converters.registry import find_anchor
+    from tracecols.converters.registry import find_anchor, open_source
     from tracecols.jobs import n_jobs
     from tracecols.report.info import fate
     from tracecols.scratch import temporary_folder
     from tracecols.store import Store
+    from tracecols.store.outputs import CORRECTED, store_output
 
     given = {"latency": latency, "shrink": shrink, "stretch": stretch}
     unused = [f"--{name}" for name, value in given.items() if value is not None]
@@ -65,17 +68,19 @@ def convert(
     asked.check()
     anchor = find_anchor(source)
     path = store_name(source) if output is None else output
+    corrected = {CORRECTED: ""} if correct_clocks else {}
+    store_output(path, {**open_source(anchor).properties, **corrected}, force=force).check()
     with ExitStack() as stack:
         stack.enter_context(compiling_ahead(n_jobs(jobs)))
         recorded = stack.enter_context(temporary_folder()) / "recorded.trace" if correct_clocks else path
         with asked.opened(jobs, recorded, {"the archive": anchor}) as workers, progress("converting") as report:
             if workers is None:
-                run(source, recorded, jobs=jobs, salvage=salvage, progress=report)
+                run(source, recorded, jobs=jobs, salvage=salvage, force=force, progress=report)
             else:
-                convert_with(workers, source, recorded, salvage=salvage, progress=report)
+                convert_with(workers, source, recorded, salvage=salvage, force=force, progress=report)
         if correct_clocks:
             store = Store(recorded)
-            write_corrected(store, path, bounds, jobs, Path(store.manifest["source"]["path"]), replaces=True)
+            write_corrected(store, path, bounds, jobs, Path(store.manifest["source"]["path"]), force=force)
     manifest = Store(path).manifest
     echo(f"{path}: {counted(manifest['n_events'], 'event')}, {counted(manifest['n_locations'], 'location')}")
     for what, n in manifest["not_understood"].items():

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracecols.cli.options import finite
+from tracecols.cli.options import finite, latency
 from tracecols.cli.output import echo
-from tracecols.cli.what_if import seconds
 
 if TYPE_CHECKING:
     from tracecols.clocks.correction import Bounds
@@ -29,7 +28,7 @@ def correction_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="By which share intervals may become shorter behind a correction.  [default: 1e-05]",
         ),
         click.option(
-            "--latency", callback=seconds, metavar="TIME",
+            "--latency", callback=latency, metavar="TIME",
             help="What passes at least between a send and its receive, and in collective operations, such as 1us.  [default: 0]",
         ),
     ):  # fmt: skip
@@ -45,9 +44,10 @@ def correction_options(command: Callable[..., Any]) -> Callable[..., Any]:
     required=True,
     type=click.Path(path_type=Path),
     metavar="NAME.trace",
-    help="The store to make; one of a corrected trace that stands there is replaced.",
+    help="The store to make; one of a corrected trace in its place is replaced.",
 )
 @correction_options
+@click.option("--force", is_flag=True, help="Replace the store of another trace, or any file, as well.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was corrected as JSON.")
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
 def correct(
@@ -56,6 +56,7 @@ def correct(
     latency: float | None,
     shrink: float | None,
     stretch: float | None,
+    force: bool,
     as_json: bool,
     jobs: int | None,
 ) -> None:
@@ -70,13 +71,15 @@ def correct(
       tracecols correct run.trace -o corrected.trace
       tracecols correct run.trace -o corrected.trace --latency 1us
     """
-    from tracecols.cli.sources import is_store, opened
+    from tracecols.cli.sources import is_store, opened, properties_of
     from tracecols.clocks.correction import as_bounds
+    from tracecols.store.outputs import CORRECTED, store_output
 
     bounds = as_bounds(latency=latency, shrink=shrink, stretch=stretch)
+    store_output(output, {**properties_of(source), CORRECTED: ""}, force=force).check()
     with opened(source, jobs) as store:
         recorded = None if is_store(source) else Path(store.manifest["source"]["path"])
-        write_corrected(store, output, bounds, jobs, recorded, as_json=as_json)
+        write_corrected(store, output, bounds, jobs, recorded, force=force, as_json=as_json)
 
 
 def write_corrected(
@@ -86,8 +89,8 @@ def write_corrected(
     jobs: int | None,
     recorded: Path | None,
     *,
+    force: bool = False,
     as_json: bool = False,
-    replaces: bool = False,
 ) -> None:
     """Correct the clocks of a store, write the result, and tell what was corrected.
 
@@ -99,10 +102,10 @@ def write_corrected(
     jobs : int, optional
     recorded : Path, optional
         Where the recording stands, if the store is only a temporary one.
+    force : bool, optional
+        Replace the store of a recorded trace, or any file, as well.
     as_json : bool, optional
-        Tell it as JSON.
-    replaces : bool, optional
-        Whether the store of a recorded trace may be replaced, too.
+        Print it as JSON.
     """
     from tracecols.cli.progress import phases, progress
     from tracecols.clocks.correction import Correction
@@ -114,7 +117,7 @@ def write_corrected(
         scanning, gathering, writing = phases(report, store.manifest["n_events"], 0.4, 0.3, 0.3)
         model = enhance(store, n_jobs(jobs), scanning)
         correction = Correction(model, bounds, n_jobs(jobs), gathering, recorded)
-        correction.save(output, progress=writing, replaces=replaces)
+        correction.save(output, progress=writing, force=force)
     if as_json:
         import json
 

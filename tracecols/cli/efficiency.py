@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracecols.cli.options import finite
+from tracecols.cli.options import seconds
 from tracecols.cli.output import echo
 
 if TYPE_CHECKING:
@@ -37,14 +37,11 @@ def requirements(_ctx: click.Context, _param: click.Parameter, values: tuple[str
 @click.option(
     "--from",
     "start",
-    type=float,
-    callback=finite,
-    metavar="SECONDS",
+    callback=seconds,
+    metavar="TIME",
     help="Of traces: only the piece from this time on.",
 )
-@click.option(
-    "--to", "stop", type=float, callback=finite, metavar="SECONDS", help="Of traces: only the piece before this time."
-)
+@click.option("--to", "stop", callback=seconds, metavar="TIME", help="Of traces: only the piece before this time.")
 @click.option(
     "--model",
     "models",

@@ -40,6 +40,6 @@ def enhance(store: Path, tables: tuple[str, ...], again: bool, jobs: int | None)
     with progress("enhancing") as report:
         scanning, writing = phases(report, opened.manifest["n_events"], 1 - SCAN, SCAN)
         catalog = Catalog(opened, lambda: scan(opened, n_jobs(jobs), scanning))
-        made = catalog.enhanced(tables or ENHANCED, again=again, progress=writing)
+        made = catalog.enhanced(tables or ENHANCED, again=again, in_store=True, progress=writing)
     for table in made.values():
         echo(f"{table.files[0].parent}: {len(table):,} rows, {table.n_bytes:,} bytes")

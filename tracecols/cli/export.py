@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tracecols.cli.options import finite, numbers
+from tracecols.cli.options import numbers, seconds
 from tracecols.cli.output import echo
 from tracecols.quantities import note
 from tracecols.schema.causes import BY_CONVENTIONS
@@ -25,14 +25,11 @@ PIECES = (".otf2", *TIMELINES)
 @click.option(
     "--from",
     "start",
-    type=float,
-    callback=finite,
-    metavar="SECONDS",
+    callback=seconds,
+    metavar="TIME",
     help="Archive, timeline: events from this time on.",
 )
-@click.option(
-    "--to", "stop", type=float, callback=finite, metavar="SECONDS", help="Archive, timeline: events before this time."
-)
+@click.option("--to", "stop", callback=seconds, metavar="TIME", help="Archive, timeline: events before this time.")
 @click.option("--locations", callback=numbers, metavar="0,1,4-7", help="Archive, timeline: events of these locations.")
 @click.option(
     "--waits",
@@ -56,7 +53,7 @@ PIECES = (".otf2", *TIMELINES)
     is_flag=True,
     help="Severities: phases, or bins, become call paths, for tools that know no phases.",
 )
-@click.option("--force", is_flag=True, help="Replace an output that was made in another way.")
+@click.option("--force", is_flag=True, help="Replace an output that was made in another way, or any file.")
 @click.option(
     "--jobs", type=click.IntRange(1), metavar="N", help="Archive, timeline: threads.  [default: one per core]"
 )
@@ -85,7 +82,7 @@ def export(
     --phases-as-call-paths each phase is a call path, instance=0 and so on below its region, as Score-P writes them.
 
     A STORE can also be written as an OTF2 archive for other tools: OUTPUT NAME.otf2, beside it NAME.def and the folder
-    NAME. A piece of it, cut by time (seconds since the start of the recording) or locations, is a trace by itself.
+    NAME. A piece of it, cut by time since the start of the recording (0.3, 300ms) or locations, is a trace by itself.
 
     Or as a timeline, whole or a piece: .pftrace (or .perfetto-trace) for the Perfetto UI, .trace.json for viewers of Chrome's
     JSON. It shows region instances, messages, collective operations, counters, wait states with arrows to what causes them, and
@@ -130,6 +127,7 @@ def export(
             critical_path is not False,
             conventions or DEFAULT,
             jobs,
+            force,
         )
         return
     if is_piece:
@@ -156,7 +154,7 @@ def _archive(
 
 def _timeline(
     source: Path, output: Path, start: float | None, stop: float | None, locations: list[int] | None, waits: str | None,
-    around: str | None, critical_path: bool, conventions: str, jobs: int | None,
+    around: str | None, critical_path: bool, conventions: str, jobs: int | None, force: bool,
 ) -> None:  # fmt: skip
     from tracecols.cli.progress import progress
     from tracecols.export.viewers import export_timeline
@@ -165,7 +163,7 @@ def _timeline(
     with progress("exporting") as show:
         shown = export_timeline(
             source, output, locations=locations, start=start, stop=stop, waits=chosen, around=around,
-            critical_path=critical_path, conventions=conventions, jobs=jobs, progress=show,
+            critical_path=critical_path, conventions=conventions, force=force, jobs=jobs, progress=show,
         )  # fmt: skip
     echo(f"{output}")
     if shown.where:

@@ -6,9 +6,6 @@ from pathlib import Path
 
 import click
 
-CUBES = (".cubex", ".cube", ".cube.gz")
-"""How names of severity cubes for other tools end."""
-
 
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path))
@@ -25,7 +22,7 @@ def info(source: Path, jobs: int | None) -> None:
     from tracecols.export.cube_read import read_cube
     from tracecols.report.info import describe, describe_cube
     from tracecols.report.screen import Screen
-    from tracecols.store.layout import is_made_here
+    from tracecols.store.layout import CUBES, is_made_here
 
     console = Screen()
     if is_made_here(source, "a severity cube") or source.name.endswith(CUBES):

@@ -54,11 +54,33 @@ def parameters(_ctx: click.Context, _param: click.Parameter, values: tuple[str, 
     return result
 
 
-def duration(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
-    """Return what is given as a time, 10ms, in seconds."""
+def seconds(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
+    """Return a time, 10ms or 0.01, in seconds; for times of whole programs, of which seconds are the natural unit."""
     if value is None:
         return None
-    seconds = quantity(value, UNITS["seconds"])
-    if not math.isfinite(seconds):
-        raise click.BadParameter(f"{value!r} is no time such as 10ms")
-    return seconds
+    found = quantity(value, UNITS["seconds"])
+    if not math.isfinite(found):
+        raise click.BadParameter(f"{value!r} is no time such as 0.3, 0.3s or 300ms")
+    return found
+
+
+def latency(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
+    """Return the time that a message takes, 2us, in seconds; nobody means seconds, so that a unit is needed."""
+    return _with_unit(value, "seconds", ("2us", "ms"))
+
+
+def bandwidth(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
+    """Return what is given as bytes per second: 10GB/s, or 10GB."""
+    return _with_unit(value and value.strip().removesuffix("/s"), "bytes", ("10GB/s", "MB/s"))
+
+
+def _with_unit(value: str | None, counts: str, examples: tuple[str, str]) -> float | None:
+    """Return a quantity that is not negative and has a unit; 0 needs none."""
+    if value is None:
+        return None
+    found = quantity(value, UNITS[counts])
+    if not math.isfinite(found) or found < 0:
+        raise click.BadParameter(f"{value!r} is not of the form {examples[0]}")
+    if found and math.isfinite(quantity(value, {"": 1})):
+        raise click.BadParameter(f"{value!r} has no unit: write {examples[0]}, or another unit such as {examples[1]}")
+    return found

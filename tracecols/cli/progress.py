@@ -47,6 +47,9 @@ def phases(report: Report | None, total: int, *shares: float) -> list[Report | N
 @contextmanager
 def told_of_compiling(tell: Callable[[bool], None]) -> Iterator[None]:
     """Call a function when kernels begin to be compiled, and when no more are; kernels that are in the cache are not."""
+    from tracecols.kernels.kernel import load_numba
+
+    load_numba()
     from numba.core import event
 
     class Listener(event.Listener):  # type: ignore[misc]

@@ -19,22 +19,21 @@ from tracecols.cli.output import echo
     metavar="FOLDER",
     help="Show the source lines of regions: the files are looked for below this folder. Nothing of them is in the report otherwise.",
 )
-@click.option("--force", is_flag=True, help="Replace a file that is no report.")
+@click.option("--force", is_flag=True, help="Replace any file, not only a report.")
 def report(severity: Path, output: Path | None, title: str | None, sources: Path | None, force: bool) -> None:
     """Write a SEVERITY cube as one HTML file: three coupled trees, topologies and distributions.
 
     A cube of another tool (.cubex, .cube) works, too. The file needs no network and no server: open it with a browser, copy it, send it by mail.
     """
     from tracecols.export.cube_read import read_cube
-    from tracecols.export.replace import check_output
-    from tracecols.report.viewer.page import write_page
+    from tracecols.report.viewer.page import report_output, write_page
     from tracecols.report.viewer.sources import Sources
 
     output = output or Path(f"{severity.resolve().stem}.html")
-    check_output(output, force=force)
+    report_output(output, force=force).check()
     cube = read_cube(severity)
     found = None if sources is None else Sources.of(cube.call_paths, sources)
-    path = write_page(cube, output, title, found)
+    path = write_page(cube, output, title, found, force=force)
     echo(f"{path}: {path.stat().st_size:,} bytes")
     if found is not None and found.note:
         echo(f"note: {len(found.missing)} {found.note}", err=True)

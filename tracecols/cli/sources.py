@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tracecols.cluster import Cluster
@@ -17,6 +17,43 @@ def is_store(source: Path) -> bool:
     from tracecols.store.layout import MANIFEST
 
     return (source / MANIFEST).is_file() or (not source.exists() and source.suffix == ".trace")
+
+
+def properties_of(source: Path) -> dict[str, Any]:
+    """Return the properties of the source of a store, or of an archive: what a store that is made of it says of its source.
+
+    Raises
+    ------
+    SourceError, StoreError
+        If it is neither, or is damaged.
+    """
+    if is_store(source):
+        from tracecols.store import Store
+
+        return dict(Store(source).manifest["source"])
+    from tracecols.converters.registry import open_source
+
+    return dict(open_source(source).properties)
+
+
+def names_of(source: Path) -> dict[str, list[str]]:
+    """Return the names of the regions and counters of a store or an archive, as lists by definition table.
+
+    Raises
+    ------
+    SourceError, StoreError
+        If it is neither, or is damaged.
+    """
+    tables = ("regions", "metric_members")
+    if is_store(source):
+        from tracecols.store import Store
+
+        store = Store(source)
+        return {name: store.definition(name).column("name").to_pylist() for name in tables}
+    from tracecols.converters.registry import open_source
+
+    definitions = open_source(source).definitions
+    return {name: list(definitions[name]["name"]) for name in tables}
 
 
 @contextmanager

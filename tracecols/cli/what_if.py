@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from tracecols.cli.options import finite
+from tracecols.cli.options import bandwidth, finite, latency
 from tracecols.cli.output import echo
 from tracecols.quantities import UNITS, quantity
 
@@ -27,33 +27,14 @@ def factors(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
     return result
 
 
-def seconds(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
-    """Read 10us as seconds."""
-    return _quantity(value, "seconds", "10us")
-
-
-def bytes_per_second(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
-    """Read 10GB/s, or 10GB."""
-    return _quantity(value.strip().removesuffix("/s") if value is not None else None, "bytes", "10GB/s")
-
-
-def _quantity(value: str | None, unit: str, example: str) -> float | None:
-    if value is None:
-        return None
-    found = quantity(value, UNITS[unit])
-    if not math.isfinite(found) or found < 0:
-        raise click.BadParameter(f"{value!r} is not of the form {example}")
-    return found
-
-
 @click.command("what-if")
 @click.argument("source", metavar="STORE|ARCHIVE", type=click.Path(path_type=Path))
 @click.option(
     "--scale", callback=factors, multiple=True, metavar="REGION=FACTOR",
     help="Computation in a region, or pattern, and in what it calls takes FACTOR of its time; may be given several times.",
 )  # fmt: skip
-@click.option("--latency", callback=seconds, metavar="TIME", help="Another network: what a message takes, such as 2us.")
-@click.option("--bandwidth", callback=bytes_per_second, metavar="RATE", help="Another network: such as 10GB/s.")
+@click.option("--latency", callback=latency, metavar="TIME", help="Another network: what a message takes, such as 2us.")
+@click.option("--bandwidth", callback=bandwidth, metavar="RATE", help="Another network: such as 10GB/s.")
 @click.option(
     "--transfer",
     type=float,
@@ -92,6 +73,7 @@ def _quantity(value: str | None, unit: str, example: str) -> float | None:
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="NAME.trace", help="Write the re-timed trace as a store."
 )
+@click.option("--force", is_flag=True, help="Replace the store of another trace, or any file, with --output.")
 @click.option("--json", "as_json", is_flag=True, help="Print all numbers as JSON.")
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
 @click.pass_context
@@ -109,6 +91,7 @@ def what_if(
     rows: int,
     slack: bool,
     output: Path | None,
+    force: bool,
     as_json: bool,
     jobs: int | None,
 ) -> None:
@@ -124,12 +107,15 @@ def what_if(
       tracecols what-if run.trace --balanced -o balanced.trace
       tracecols what-if run.trace --slack
     """
-    from tracecols.cli.sources import opened
+    from tracecols.cli.sources import opened, properties_of
     from tracecols.report.prediction import plain, render, render_slack
+    from tracecols.store.outputs import REPLAYED, store_output
     from tracecols.trace import Trace
 
     if slack and ctx.get_parameter_source("faster") is not ParameterSource.DEFAULT:
         raise click.UsageError("--faster: only for the table of gains, which --slack replaces")
+    if output is not None:
+        store_output(output, {**properties_of(source), REPLAYED: ""}, force=force).check()
     with opened(source, jobs) as store:
         predicted = Trace(store.path, jobs=jobs).what_if(
             scale,
@@ -142,7 +128,7 @@ def what_if(
         )
         table = predicted.slack(rows) if slack else predicted.savings(faster, rows)
         if output is not None:
-            predicted.save(output)
+            predicted.save(output, force=force)
         if as_json:
             import json
 

@@ -14,9 +14,7 @@ from tracecols.converters.base import Batch, Report
 from tracecols.enhance.facts import Facts
 from tracecols.kernels import clocks as kernels
 from tracecols.slices.source import ROWS, StoreSource
-
-CORRECTED = "TRACECOLS::CLOCKS_CORRECTED"
-"""Fact in the manifest of a store whose clocks were corrected: how."""
+from tracecols.store.outputs import CORRECTED
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.clocks.corrected import CORRECTED, CorrectedSource, Shifts
+from tracecols.clocks.corrected import CorrectedSource, Shifts
 from tracecols.clocks.graph import ClockGraph
 from tracecols.enhance.model import Model, Progress
 from tracecols.enhance.steps import CLOCKS
@@ -103,8 +103,6 @@ class Correction(RewrittenTrace):
     before, after : dict of str to int
         Conditions that are violated by the recorded and by the corrected times, by kind.
     """
-
-    fact = CORRECTED
 
     def __init__(
         self, model: Model, bounds: Bounds, jobs: int, progress: Progress | None = None, recorded: Path | None = None

@@ -26,7 +26,8 @@ from tracecols.schema.capabilities import GET_COMPLETION
 from tracecols.schema.columns import Column
 from tracecols.schema.enums import PARADIGMS
 from tracecols.scratch import temporary_folder
-from tracecols.store.layout import MANIFEST, new_folder
+from tracecols.store.layout import MANIFEST
+from tracecols.store.outputs import folder_output
 
 if TYPE_CHECKING:
     from tracecols.trace import Trace
@@ -147,7 +148,7 @@ def open_index(trace: Trace, folder: Path | None = None) -> Index:
     if folder is None and not os.access(trace.path, os.W_OK):
         kept = temporary_folder()
         wanted = kept.path / "earl"
-    with new_folder(wanted, "an index for EARL") as building:
+    with folder_output(wanted, "an index for EARL", is_part=folder is None).new() as building:
         Builder(trace, building).build()
         (building / MANIFEST).write_text(json.dumps(of) + "\n", encoding="utf-8")
     return Index(wanted, kept)

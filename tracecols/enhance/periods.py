@@ -105,7 +105,7 @@ class Periods:
             If no region is called so, or bins would have no width.
         """
         if self.phases is not None:
-            return _phases(self.phases, regions)
+            return phases_of(self.phases, regions.name)
         if self.bins is not None or self.bin_width is not None:
             return _bins(self, manifest)
         return WHOLE
@@ -156,16 +156,29 @@ def ask(phases: object = None, bins: object = None, bin_width: object = None) ->
     )
 
 
-def _phases(words: str, regions: Regions) -> Divider:
-    """Find the regions that phases begin with, and what they have to be called from."""
+def phases_of(words: str, names: NDArray[np.object_]) -> Divider:
+    """Find the regions that phases begin with, and what they have to be called from.
+
+    Parameters
+    ----------
+    words : str
+        What a user asks for.
+    names : (n_regions,) object
+        Names of the regions of the trace.
+
+    Raises
+    ------
+    AnalysisError
+        If no region has the name.
+    """
     path = words.removeprefix(FROM).strip()
     levels = [path]
-    if not named(regions.name, path).any():
+    if not named(names, path).any():
         levels = [part for part in path.split("/") if part][::-1]
-    fits = np.array([named(regions.name, level) for level in levels], bool)
+    fits = np.array([named(names, level) for level in levels], bool)
     for level, found in zip(levels, fits, strict=True):
         if not found.any():
-            hint = did_you_mean(level, regions.name.tolist(), "tracecols phases TRACE proposes some")
+            hint = did_you_mean(level, names.tolist(), "tracecols phases TRACE proposes some")
             raise AnalysisError(f"no region of this trace is called {show(level)}\n  {hint}")
     mode = stacks.BY_CALL if words.startswith(FROM) else stacks.BY_INSTANCE
     return Divider(PHASE, mode, fits, words=words)

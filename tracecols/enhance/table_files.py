@@ -20,7 +20,7 @@ from tracecols.errors import StoreError
 from tracecols.quantities import counted
 from tracecols.schema import Table, compound
 from tracecols.store import Store
-from tracecols.store.arrow import arrow_schema, open_parquet
+from tracecols.store.arrow import ParquetWriter, arrow_schema, open_parquet
 from tracecols.store.layout import read_manifest
 from tracecols.version import __version__
 
@@ -188,7 +188,7 @@ def find_tables(store: Store) -> dict[str, TableFiles]:
     return {name: table for name, table in found.items() if table is not None}
 
 
-def part_writer(path: Path, table: Table) -> pq.ParquetWriter:
+def part_writer(path: Path, table: Table) -> ParquetWriter:
     """Open a file of an enhanced table: what grows from row to row is packed as differences, the rest plain, behind LZ4.
 
     Parameters
@@ -199,7 +199,7 @@ def part_writer(path: Path, table: Table) -> pq.ParquetWriter:
         Declaration of the table.
     """
     grows = [c.name for c in table.columns if c.dtype == "int64" and (c.target == "events" or c.unit == "ticks")]
-    return pq.ParquetWriter(
+    return ParquetWriter(
         path,
         arrow_schema(table),
         compression="lz4",

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tracecols.enhance.columns import CompoundTable, pick
@@ -31,8 +30,9 @@ from tracecols.enhance.table_files import FOLDER, ROWS, VERSION, origin, part_wr
 from tracecols.enhance.tables import STEP_OF, TABLES, TableSpec
 from tracecols.memory import give_back
 from tracecols.schema import EVENTS, Table
-from tracecols.store.arrow import arrow_schema, as_batch, to_numpy
-from tracecols.store.layout import new_folder, part_name, write_manifest
+from tracecols.store.arrow import ParquetWriter, arrow_schema, as_batch, open_file, to_numpy
+from tracecols.store.layout import part_name, write_manifest
+from tracecols.store.outputs import folder_output
 
 SAMPLE = 64
 """The bounds of the ranges in which slices are merged are found among every SAMPLE-th row."""
@@ -64,7 +64,7 @@ class Parts:
         self.folder, self.number, self.table, self.rows = folder, number, table, rows
         self.schema = arrow_schema(table)
         self.n = self._n_here = 0
-        self._writer: pq.ParquetWriter | None = None
+        self._writer: ParquetWriter | None = None
 
     def __enter__(self) -> Parts:
         return self
@@ -261,7 +261,7 @@ def leave_slice(path: Path, spec: TableSpec, table: CompoundTable) -> None:
     schema = pa.schema([*arrow_schema(spec.schema), *(pa.field(name, pa.int64(), nullable=False) for name in beside)])
     number = np.arange(len(table))
     path.parent.mkdir(exist_ok=True)
-    with pa.ipc.new_file(path, schema) as writer:
+    with open_file(path, "wb") as file, pa.ipc.new_file(file, schema) as writer:
         writer.write_batch(as_batch(schema, lambda name: (number if name == "number" else table[name])[rows]))
 
 
@@ -467,7 +467,8 @@ def write_tables(
     wanted = with_referred(names)
     parent = parent or model.facts.store.path / FOLDER
     with ExitStack() as stack:
-        folders = {name: stack.enter_context(new_folder(parent / name, "an enhanced table")) for name in wanted}
+        outputs = {name: folder_output(parent / name, "an enhanced table", is_part=True) for name in wanted}
+        folders = {name: stack.enter_context(output.new()) for name, output in outputs.items()}
         if not folders:
             return
         # where all is written first: beside one of them, so on the same disk

@@ -46,7 +46,14 @@ class ChromeWriter:
     ----------
     file : binary file
     timeline : Timeline
+
+    Attributes
+    ----------
+    SIGNATURES : tuple of bytes
+        What the head of every file holds.
     """
+
+    SIGNATURES = (b'{"displayTimeUnit": "ns", "otherData": {"written_by": "tracecols ',)
 
     def __init__(self, file: BinaryIO, timeline: Timeline) -> None:
         self._file, self._timeline = file, timeline

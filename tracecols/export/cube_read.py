@@ -24,7 +24,7 @@ from tracecols.errors import ForeignCubeWarning, SeverityError
 from tracecols.export.cube_parser import CubeParser, Element, damaged
 from tracecols.export.cube_xml import EXTREMES, FACTS, INCLUSIVE, NO_EXTREME
 from tracecols.export.cubex import DATA_MAGIC, DEFLATED_MAGIC, DENSE, INDEX_MAGIC, SPARSE
-from tracecols.files import open_regular
+from tracecols.files import advice, open_regular
 from tracecols.memory import physical
 from tracecols.schema.facts import FACTS as FACTS_OF_CUBES
 from tracecols.schema.facts import wrong_fact
@@ -33,7 +33,7 @@ from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.storage import tree_tables
-from tracecols.store.layout import is_made_here
+from tracecols.store.layout import instead, is_made_here
 
 MAX_XML = 4 << 30
 """Bytes of XML, unpacked."""
@@ -116,13 +116,15 @@ def read_cube(path: str | Path) -> SeverityCube:
         with open_regular(path) as file:
             start = file.read(512)
     except OSError as error:
-        raise SeverityError(f"cannot read {path}: {error.strerror}\n  {MAKE_ONE}") from error
+        raise SeverityError(f"cannot read {path}: {error.strerror}\n  {advice(error, MAKE_ONE)}") from error
     packed = start[:2] == b"\x1f\x8b"
     if start[257:262] == b"ustar":
         cube = _read_cubex(path)
     elif packed or start.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"<":
         cube = _read_cube3(path, packed)
     else:
+        if what := instead(path, "a severity cube"):
+            raise SeverityError(what)
         raise SeverityError(
             f"{path} is no severity cube: neither a .severity folder, nor a .cubex (tar) or .cube (XML)\n  {MAKE_ONE}"
         )

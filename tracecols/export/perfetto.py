@@ -69,7 +69,14 @@ class PerfettoWriter:
     ----------
     file : binary file
     timeline : Timeline
+
+    Attributes
+    ----------
+    SIGNATURES : tuple of bytes
+        What the head of every file holds: the names of annotations, with their numbers.
     """
+
+    SIGNATURES = tuple(message((3, message((1, i), (2, text)))) for i, text in enumerate(DETAILS, 1))
 
     def __init__(self, file: BinaryIO, timeline: Timeline) -> None:
         self._file, self._timeline = file, timeline
@@ -80,13 +87,13 @@ class PerfettoWriter:
 
     def begin(self) -> None:
         """Write what comes before all tracks: names and clocks."""
-        # a field of InternedData and what it lists: categories, names, names of annotations, their texts
+        # a field of InternedData and what it lists: names of annotations, categories, names, texts of annotations
         interned = [
             (field, message((1, i), (2, text.encode("utf-8", "replace"))))
             for field, texts in (
+                (3, DETAILS),
                 (1, self._timeline.categories),
                 (2, self._timeline.names),
-                (3, DETAILS),
                 (29, self._timeline.texts),
             )
             for i, text in enumerate(texts, 1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,17 +15,15 @@ from tracecols.errors import ExportError
 from tracecols.export.cube3 import write_cube3
 from tracecols.export.cube_read import is_cube, read_cube
 from tracecols.export.cubex import write_cubex
-from tracecols.export.replace import check_output
+from tracecols.export.outputs import TREES, cube_output, table_output, text_output
 from tracecols.schema import EVENTS
 from tracecols.schema.severity import DEFAULT
 from tracecols.severity.cube import SeverityCube
-from tracecols.store import Store, layout
+from tracecols.store import Store
 
 if TYPE_CHECKING:
     import pandas as pd
 
-
-new_file = partial(layout.new_file, error=ExportError)
 
 ROWS = 1 << 20
 """Rows of a row group."""
@@ -38,10 +35,10 @@ def write_parquet(frame: pd.DataFrame, path: Path) -> None:
     Every row group has those texts of a category only that occur in it: a million paths of call paths in each would be most of
     the file.
     """
-    import pyarrow.parquet as pq
+    from tracecols.store.arrow import ParquetWriter
 
     table = pa.Table.from_pandas(frame, preserve_index=False)
-    with pq.ParquetWriter(path, table.schema, compression="zstd", dictionary_pagesize_limit=1 << 30) as writer:
+    with ParquetWriter(path, table.schema, compression="zstd", dictionary_pagesize_limit=1 << 30) as writer:
         for start in range(0, max(table.num_rows, 1), ROWS):
             rows = table.slice(start, ROWS)
             if table.num_rows > ROWS:
@@ -118,23 +115,51 @@ TABLES: dict[str, Callable[[pd.DataFrame, Path], None]] = {
 CUBES: dict[str, Callable[[SeverityCube, Path], None]] = {".cubex": write_cubex, ".cube": write_cube3}
 
 
-def write_cube(cube: SeverityCube, output: Path) -> None:
+def write_cube(cube: SeverityCube, output: Path, *, force: bool = False) -> None:
     """Write a whole cube; the output's ending says the format: .severity, .cubex or .cube.
+
+    Parameters
+    ----------
+    cube : SeverityCube
+    output : Path
+        A cube there that was made in the same way is replaced.
+    force : bool
+        Replace any other cube, and any file, as well.
 
     Raises
     ------
-    ExportError
-        If the format is not known or the file cannot be written.
+    ExportError, SeverityError
+        If the format is not known, the file cannot be written, or something else exists in its place.
     """
     if output.suffix == ".severity":
-        cube.save(output)
+        cube.save(output, force=force)
         return
     if output.suffix not in CUBES:
         raise ExportError(
             f"cannot write a cube to {output.name}: no format ends in '{output.suffix}'\n  there are .severity, {', '.join(CUBES)}"
         )
-    with new_file(output) as file:
+    with cube_output(output, cube.facts, force=force).new() as file:
         CUBES[output.suffix](cube, file)
+
+
+def write_table(frame: pd.DataFrame, output: Path, *, force: bool = False) -> None:
+    """Write a table; the output's ending says the format.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    output : Path
+        Ends in .parquet, .csv or .json; a table there that has its columns is replaced.
+    force : bool
+        Replace any other file as well.
+
+    Raises
+    ------
+    ExportError
+        If the file cannot be written, or something else exists in its place.
+    """
+    with table_output(output, list(frame.columns), force=force).new() as file:
+        TABLES[output.suffix](frame, file)
 
 
 def trees(cube: SeverityCube) -> dict[str, Any]:
@@ -198,7 +223,7 @@ def export(
     wide : bool
         Of a cube, as .parquet or .csv: a column per property instead of a row per value.
     force : bool
-        Replace a cube that was made in another way, or a cube of another tool (`tracecols.export.replace`).
+        Replace a cube that was made in another way, or any file (`tracecols.store.outputs`).
     unfolds : bool
         Of a cube that is divided: phases become call paths (`severity.unfolded`).
     conventions : str
@@ -220,15 +245,13 @@ def export(
         if unfolds:
             cube = cube.with_phases_as_call_paths()
         if output.suffix in whole:
-            check_output(output, cube.facts, force=force)
-            write_cube(cube, output)
-            return
-        with new_file(output) as file:
-            if output.suffix == ".json":
+            write_cube(cube, output, force=force)
+        elif output.suffix == ".json":
+            with text_output(output, "a severity cube", TREES.encode(), force=force).new() as file:
                 file.write_text(json.dumps(trees(cube)), encoding="utf-8")
-            else:
-                frame = cube.wide() if wide else cube.frame(by_period=cube.periods is not None)
-                TABLES[output.suffix](frame, file)
+        else:
+            frame = cube.wide() if wide else cube.frame(by_period=cube.periods is not None)
+            write_table(frame, output, force=force)
         return
     if output.suffix in whole or wide or unfolds:
         raise ExportError(
@@ -237,11 +260,10 @@ def export(
     from tracecols.trace import Trace
 
     trace = Trace(Store(source).path)
-    catalog = trace.catalog
-    table = catalog.check(table)
+    table = trace.catalog.check(table)
+    table_output(output, trace.catalog.declared(table).names, force=force).check()
     # files hold what SQL and Parquet readers see: the table's own columns
     frame = trace.frame(table, raw=True, conventions=conventions)
     if table == EVENTS.name:
         frame = frame.reset_index()
-    with new_file(output) as file:
-        TABLES[output.suffix](frame, file)
+    write_table(frame, output, force=force)

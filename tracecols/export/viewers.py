@@ -11,8 +11,8 @@ import numpy as np
 from tracecols.enhance.model import Model, enhance
 from tracecols.errors import ExportError
 from tracecols.export.chrome import ChromeWriter
+from tracecols.export.outputs import text_output
 from tracecols.export.perfetto import PerfettoWriter
-from tracecols.export.tables import new_file
 from tracecols.export.timeline import Samples, Timeline, TrackEvents
 from tracecols.jobs import n_jobs
 from tracecols.schema.severity import DEFAULT
@@ -56,6 +56,7 @@ def export_timeline(
     critical_path: bool = True,
     around: str | None = None,
     conventions: str = DEFAULT,
+    force: bool = False,
     jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Shown:
@@ -82,6 +83,8 @@ def export_timeline(
         Id or title of a property that patterns find: only the time around its worst instance, and those that overlap it, is shown.
     conventions : str
         Whose rules wait states and the critical path follow.
+    force : bool, optional
+        Replace any file; by default, only timelines.
     jobs : int, optional
         Threads to look for messages and wait states; by default one per core.
     progress : callable, optional
@@ -94,11 +97,13 @@ def export_timeline(
     Raises
     ------
     ExportError
-        If a time range is given and a property to look around, or there is no such property or no instance of it; if the source is a severity cube, no format has this ending, or the file cannot be written.
+        If a time range is given and a property to look around, or there is no such property or no instance of it; if the source is a severity cube, no format has this ending, the file cannot be written, or something else exists in its place.
     """
     ending = next((e for e in WRITERS if output.name.endswith(e)), None)
     if ending is None:
         raise ExportError(f"no timeline ends like {output.name}\n  there are {', '.join(WRITERS)}")
+    target = text_output(output, "a timeline", *WRITERS[ending].SIGNATURES, force=force)
+    target.check()
     store = open_store(source)
     first, last = time_range_ticks(store, start, stop)
     chosen = chosen_locations(store, locations)
@@ -112,7 +117,7 @@ def export_timeline(
         store, locations=chosen, start=first, stop=last, waits=waits, critical_path=critical_path, conventions=conventions,
         model=model, jobs=jobs, progress=progress,
     )  # fmt: skip
-    with new_file(output) as path, path.open("wb") as file:
+    with target.new() as path, path.open("wb") as file:
         writer = WRITERS[ending](file, timeline)
         writer.begin()
         for item in timeline.items():

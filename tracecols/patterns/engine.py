@@ -19,8 +19,8 @@ from tracecols.enhance.grouping import lookup
 from tracecols.enhance.locations import PIECE_CALLS, PIECE_LEFT_OUT, find_locations
 from tracecols.enhance.model import Model, Progress
 from tracecols.enhance.paths import named, with_descendants
-from tracecols.enhance.periods import NO_PERIODS, Periods
-from tracecols.enhance.regions import COPY, LAUNCH
+from tracecols.enhance.periods import NO_PERIODS, Periods, phases_of
+from tracecols.enhance.regions import COPY, LAUNCH, TASKS, THREADS
 from tracecols.enhance.steps import WITHIN
 from tracecols.enhance.tables import TABLES, tables_of
 from tracecols.enhance.topologies import given_topology
@@ -134,15 +134,7 @@ class Choice:
         names = model.regions.name
         heads = named(names, self.within)[tree.region]
         if not heads.any():
-            entered = names[tree.region].tolist()
-            hint, in_shell = (
-                did_you_mean(self.within, entered, otherwise)
-                for otherwise in (
-                    "see trace.call_paths",
-                    "tracecols show CUBE -p visits shows where regions are entered",
-                )
-            )
-            raise AnalysisError(f"no call path enters a region {show(self.within)}\n  {hint}", in_shell=in_shell)
+            raise _no_region(self.within, names[tree.region].tolist())
         return with_descendants(heads, tree.end)
 
     def _locations(self, model: Model) -> NDArray[np.bool_]:
@@ -212,6 +204,63 @@ def choose(
         as_seconds(stop, "end of the piece", AnalysisError),
         periods or NO_PERIODS,
     )
+
+
+def check_choice(choice: Choice, regions: Sequence[str], conventions: str, patterns: Iterable[Family]) -> None:
+    """Refuse what no trace with these definitions can have, before events are read.
+
+    Parameters
+    ----------
+    choice : Choice
+    regions : sequence of str
+        Names of the regions that are defined.
+    conventions : str
+    patterns : iterable of Family
+        Besides those that are built in and installed.
+
+    Raises
+    ------
+    AnalysisError
+    """
+    start, stop = choice.start, choice.stop
+    if start is not None and stop is not None and stop <= start:
+        raise AnalysisError(
+            f"nothing lies between {start:g} s and {stop:g} s\n  the end has to be later than the start"
+        )
+    if choice.parameters:
+        for p in properties(conventions, [p for family in (*installed(), *patterns) for p in family.properties]):
+            arguments(p, choice.parameters, 1)
+    if choice.periods.phases is not None:
+        phases_of(choice.periods.phases, np.array([*regions, TASKS, THREADS], object))
+    if choice.within is not None:
+        check_region(choice.within, regions)
+
+
+def check_region(wanted: str, regions: Sequence[str]) -> None:
+    """Refuse a region that is not defined, before events are read.
+
+    Parameters
+    ----------
+    wanted : str
+        A name, or a shell pattern.
+    regions : sequence of str
+        Names of the regions that are defined.
+
+    Raises
+    ------
+    AnalysisError
+    """
+    if not named(np.array([*regions, TASKS, THREADS], object), wanted).any():
+        raise _no_region(wanted, regions)
+
+
+def _no_region(wanted: str, names: Iterable[str]) -> AnalysisError:
+    """Return the error about a region that is not entered; `names` are those like which it could be."""
+    hint, in_shell = (
+        did_you_mean(wanted, names, otherwise)
+        for otherwise in ("see trace.call_paths", "tracecols show CUBE -p visits shows where regions are entered")
+    )
+    return AnalysisError(f"no call path enters a region {show(wanted)}\n  {hint}", in_shell=in_shell)
 
 
 def _parameters(given: object) -> dict[str, dict[str, float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 
 from tracecols.enhance.causes.pairs import has_mpi, has_openmp
@@ -23,7 +24,7 @@ from tracecols.patterns import (
 )
 from tracecols.patterns.base import WAITS, Conventions, Family, Property
 from tracecols.severity.axes import PropertyAxis
-from tracecols.severity.resolve import find_property, fitting
+from tracecols.severity.resolve import find_property, find_several, fitting
 
 FAMILIES: tuple[Family, ...] = (
     profile.FAMILY, mpi.FAMILY, point_to_point.FAMILY, wavefront.FAMILY, collective.FAMILY, windows.FAMILY, files.FAMILY, threads.FAMILY, shmem.FAMILY,
@@ -122,24 +123,36 @@ def properties(conventions: str, more: Iterable[Property] = (), model: Model | N
     return list(exist.values())
 
 
-def ids_of(conventions: str, patterns: Iterable[Family]) -> Callable[[str], str]:
-    """Return a function that turns the title of a property into its id before a trace is opened.
+def ids_of(conventions: str, patterns: Iterable[Family], counters: Iterable[str]) -> Callable[[str], list[str]]:
+    """Return a function that finds the properties that a text means before events are read (`find_several`).
 
-    Names it does not know it leaves as they are: the trace may have counters of that name.
+    Parameters
+    ----------
+    conventions : str
+    patterns : iterable of Family
+        Besides those that are built in.
+    counters : iterable of str
+        Names of counters of the trace, which are properties as well.
 
     Raises
     ------
     AnalysisError
-        By that function, if several properties have a title.
+        By that function, if there is no such property, or several have a title.
     """
     axis = PropertyAxis.of(properties(conventions, [p for family in patterns for p in family.properties]))
+    counted = set(counters)
 
-    def id_of(name: str) -> str:
-        if not fitting(axis, name):
-            return name
-        return find_property(axis, name, f"under the {conventions} conventions", AnalysisError, "")
+    def ids(names: str) -> list[str]:
+        # a counter that is called like another or like a property gets a number
+        if re.sub(r" \([0-9]+\)$", "", names) in counted and not fitting(axis, names):
+            return [names]
+        where = f"under the {conventions} conventions"
+        parts = [part.strip() for part in names.split(",")]
+        if any(part in counted for part in parts) and len(parts) > 1:
+            return [found for part in parts for found in ids(part)]
+        return find_several(axis, names, where, AnalysisError, "tracecols patterns lists all")
 
-    return id_of
+    return ids
 
 
 def find_declared(axis: PropertyAxis, name: str) -> str:

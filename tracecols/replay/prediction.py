@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tracecols.once import once
 from tracecols.replay.replay import Changes, Replay, notes
-from tracecols.replay.retimed import REPLAYED, RetimedSource
+from tracecols.replay.retimed import RetimedSource
 from tracecols.slices.rewritten import RewrittenTrace
 from tracecols.slices.source import StoreSource
 
@@ -30,8 +30,6 @@ class Prediction(RewrittenTrace):
     recorded_runtime, runtime : float
         Seconds from the first return of MPI_Init to the last call of MPI_Finalize, or of the whole recording.
     """
-
-    fact = REPLAYED
 
     def __init__(self, replay: Replay, changes: Changes, jobs: int) -> None:
         self.replay, self.changes, self._jobs = replay, changes, jobs

@@ -11,9 +11,7 @@ from tracecols.converters.base import Batch, Report
 from tracecols.replay.events import LocationEvents, events_of, new_times
 from tracecols.replay.replay import Changes, Replay
 from tracecols.slices.source import StoreSource
-
-REPLAYED = "TRACECOLS::REPLAYED"
-"""Fact in the manifest of a re-timed trace: what is different from the recorded run."""
+from tracecols.store.outputs import REPLAYED
 
 
 class RetimedSource(StoreSource):

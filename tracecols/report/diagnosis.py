@@ -26,6 +26,9 @@ NOTICEABLE = 0.05
 NOTHING = "There is nothing to find: no thread has any time"
 """Instead of findings, of a trace without events."""
 
+NO_LOSSES = "No findings: they are about wait states and overheads, and this cube was narrowed to other properties"
+"""The same of a cube of root causes, counts or computation only."""
+
 Line = tuple[str, str]
 """A line of text and its style (rich)."""
 
@@ -163,6 +166,8 @@ def headline(d: Diagnosis) -> str:
     apart = f"; start-up and shutdown, {duration(d.apart)}, are set apart" if d.apart else ""
     if d.findings:
         return f"What costs most, of {of}{apart}"
+    if not d.has_losses:
+        return NO_LOSSES
     return f"Nothing {'of what is looked at ' * bool(d.narrowed)}costs as much as 0.5 % of {of}{apart}"
 
 

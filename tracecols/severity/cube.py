@@ -197,7 +197,9 @@ class SeverityCube(Severities):
                     )
         return printable("\n".join(lines))
 
-    def report(self, path: str | Path, title: str | None = None, sources: str | Path | None = None) -> Path:
+    def report(
+        self, path: str | Path, title: str | None = None, sources: str | Path | None = None, *, force: bool = False
+    ) -> Path:
         """Write the cube as one HTML file for a browser: three coupled trees, topologies, distributions (thesis 4.5).
 
         The file holds everything it needs and loads nothing.
@@ -205,18 +207,20 @@ class SeverityCube(Severities):
         Parameters
         ----------
         path : str or Path
-            Is replaced if it exists.
+            A report there is replaced.
         title : str, optional
             The name of the trace by default.
         sources : str or Path, optional
             The folder that has the sources of the program: the report then shows the lines of the definitions of its regions.
+        force : bool, optional
+            Replace any other file as well.
 
         Raises
         ------
         SeverityError
-            If the file cannot be written, or there is no such folder.
+            If the file cannot be written, something else exists in its place, or there is no such folder.
         """
-        written: Path = renderer("cube as a page")(self, path, title, sources)
+        written: Path = renderer("cube as a page")(self, path, title, sources, force=force)
         return written
 
     def view(self, height: int = 620) -> Any:

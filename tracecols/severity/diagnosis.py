@@ -191,6 +191,8 @@ class Diagnosis:
         The costliest first.
     counts : dict of str to int
         What could not be matched or contradicts itself.
+    has_losses : bool
+        Whether there are properties that findings can be made of; not in a cube narrowed to others, such as root causes.
     """
 
     name: str
@@ -211,6 +213,7 @@ class Diagnosis:
     device_efficiencies: dict[str, float]
     findings: tuple[Finding, ...]
     counts: dict[str, int] = field(default_factory=dict)
+    has_losses: bool = True
 
     def text(self, source: str = "CUBE") -> str:
         """Return the diagnosis as plain text.
@@ -329,7 +332,7 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
         beside=seconds - between * int(is_thread.sum()) if not with_startup else math.nan,
         efficiencies=table, has_teams=has_teams,
         lowest=_lowest(table, has_teams, devices), device_efficiencies=devices,
-        findings=tuple(findings(looked_at, seconds))[:n_findings],
+        findings=tuple(findings(looked_at, seconds))[:n_findings], has_losses="properties" not in narrowed or any(True for _ in _candidates(looked_at)),
         counts={str(what): int(n) for what, n in (cube.facts.get("counts") or {}).items()},
     )  # fmt: skip
 

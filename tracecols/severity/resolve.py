@@ -7,6 +7,7 @@ property means that one; theirs are found by id.
 from __future__ import annotations
 
 import difflib
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from tracecols.arguments import show
@@ -45,6 +46,46 @@ def nearest(axis: PropertyAxis, name: object) -> list[str]:
     return list(dict.fromkeys(words[word] for word in difflib.get_close_matches(name.lower(), words, 3)))
 
 
+def matching(axis: PropertyAxis, name: object) -> list[str]:
+    """Return the ids of the properties whose id or title a shell pattern fits; none if the name is no pattern."""
+    if not isinstance(name, str) or not any(c in name for c in "*?["):
+        return []
+    pattern = name.lower()
+    return [
+        i
+        for i, title in zip(axis.id, axis.title, strict=True)
+        if fnmatchcase(i, name) or fnmatchcase(title.lower(), pattern)
+    ]
+
+
+def find_several(
+    axis: PropertyAxis, names: str, where: str, error: type[TracecolsError], hint: str, in_shell: str = ""
+) -> list[str]:
+    """Return the ids of the properties that a text means at the command line: one name, or several with commas in between.
+
+    Parameters
+    ----------
+    axis, where, error, hint, in_shell
+        As for `find_property`.
+    names : str
+
+    Raises
+    ------
+    TracecolsError
+        Of the type `error`. Patterns are not understood: the error says how to give several properties.
+    """
+    parts = [part.strip() for part in names.split(",") if part.strip()]
+    if len(parts) > 1 and not fitting(axis, names):
+        return [found for part in parts for found in find_several(axis, part, where, error, hint, in_shell)]
+    if not fitting(axis, names) and (fits := matching(axis, names)):
+        more = f", and {len(fits) - 3} more" if len(fits) > 3 else ""
+        raise error(
+            f"no property {show(names)} {where}: patterns are not understood\n"
+            f"  give each by its name: {' '.join(f'-p {i}' for i in fits[:3])}{more}"
+        )
+    return [find_property(axis, names, where, error, hint, in_shell)]
+
+
 def find_property(
     axis: PropertyAxis, name: object, where: str, error: type[TracecolsError], hint: str, in_shell: str = ""
 ) -> str:
@@ -71,6 +112,11 @@ def find_property(
         Of the type `error`. If there is no such property, with the nearest ids; if several have the title, with all of them.
     """
     found = fitting(axis, name)
+    if not found and (fits := matching(axis, name)):
+        listed = ", ".join(fits[:3]) + (f", and {len(fits) - 3} more" if len(fits) > 3 else "")
+        raise error(
+            f"no property {show(name)} {where}: patterns are not understood\n  give whole names; it would fit {listed}"
+        )
     others = [i for i in found if axis.root_of(i) not in ROOTS]
     found = others or found
     if len(found) == 1:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.topologies import Topology
 from tracecols.errors import SeverityError, StoreError
+from tracecols.files import advice
 from tracecols.memory import physical
 from tracecols.schema.facts import MANIFEST_FACTS, wrong_fact
 from tracecols.schema.severity import (
@@ -24,6 +25,7 @@ from tracecols.schema.versions import newer_note, version_of
 from tracecols.severity import checks
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
+from tracecols.severity.narrowed import how_in_words, made_how
 from tracecols.severity.periods import PeriodAxis, PeriodCells
 from tracecols.severity.queries import Severities
 from tracecols.store.arrow import StoredTable, write_table
@@ -32,28 +34,70 @@ from tracecols.store.layout import (
     await_folder,
     checksum,
     identity,
-    new_folder,
+    instead,
+    is_made_here,
     read_manifest,
     reason,
     write_manifest,
 )
+from tracecols.store.outputs import Output
 
 Tables = Mapping[str, Mapping[str, NDArray[Any]]]
 """Columns by table and name."""
 
 
-def save(cube: Severities, path: str | Path) -> Path:
+def how_it_differs(there: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+    """Say how a cube was made, and how another one is; empty if both are made in the same way.
+
+    Parameters
+    ----------
+    there : mapping
+        Facts of the cube that exists.
+    facts : mapping
+        Those of the one that is to be written.
+    """
+    return "" if made_how(there) == made_how(facts) else f"{how_in_words(there)}; this one: {how_in_words(facts)}"
+
+
+def cube_folder(path: str | Path, facts: Mapping[str, Any], *, force: bool = False) -> Output:
+    """Return the folder of a cube; it replaces cubes that were made in the same way.
+
+    Parameters
+    ----------
+    path : str or Path
+    facts : mapping
+        Of the cube that is to be written: how it is made.
+    force : bool
+        Replace any other cube and any regular file as well.
+    """
+    what = "a severity cube"
+
+    def recognise(found: Path) -> str | None:
+        if not is_made_here(found, what):
+            return None
+        try:
+            return how_it_differs(read_manifest(found)[0]["facts"], facts)
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            # what is damaged is no loss
+            return ""
+
+    return Output(Path(path), what, recognise, is_folder=True, force=force, error=SeverityError)
+
+
+def save(cube: Severities, path: str | Path, *, force: bool = False) -> Path:
     """Write the cube to a folder, complete or not at all.
 
     Parameters
     ----------
     path : str or Path
-        The folder `NAME.severity`; a cube that is there is replaced.
+        The folder `NAME.severity`; a cube there that was made in the same way is replaced.
+    force : bool, optional
+        Replace any other cube, and any file, as well.
 
     Raises
     ------
     SeverityError
-        If the folder cannot be written, or exists and is not a cube.
+        If the folder cannot be written, or something else exists in its place.
     """
     path = Path(path)
     p = cube.properties
@@ -72,7 +116,7 @@ def save(cube: Severities, path: str | Path) -> Path:
     if cube.periods is not None:
         tables |= _period_tables(cube, cube.periods, set(floats))
         content["periods"] = {"kind": cube.periods.kind, "words": cube.periods.words}
-    with new_folder(path, "a severity cube", SeverityError) as folder:
+    with cube_folder(path, cube.facts, force=force).new() as folder:
         for name, table in SEVERITY_TABLES.items():
             if name in tables:
                 write_table(folder / f"{name}.parquet", table, tables[name])
@@ -196,9 +240,11 @@ def _manifest_of(path: Path) -> tuple[dict[str, Any], tuple[int, ...]]:
             raise SeverityError(
                 f"{path} is a file, not a .severity folder\n  read .cubex and .cube with tracecols.read_cube"
             ) from error
+        if what := instead(path, "a severity cube"):
+            raise SeverityError(what) from error
         raise SeverityError(
             f"{path} is not a severity cube: its {MANIFEST} is missing or unreadable{reason(error)}\n"
-            f"  make one with: tracecols analyze TRACE -o NAME.severity"
+            f"  {advice(error, 'make one with: tracecols analyze TRACE -o NAME.severity')}"
         ) from error
     if kind != "tracecols severity":
         raise SeverityError(

@@ -11,27 +11,20 @@ from tracecols.conversion import Progress, write_store
 from tracecols.errors import StoreError
 from tracecols.scratch import temporary_folder
 from tracecols.slices.source import StoreSource
-from tracecols.store.layout import is_made_here, new_folder, read_manifest
+from tracecols.store.outputs import store_output
 
 
 class RewrittenTrace(ABC):
-    """A trace with other times.
+    """A trace with other times."""
 
-    Attributes
-    ----------
-    fact : str
-        What the manifest of the store it is written to says of it; such stores are replaced by others of the same kind.
-    """
-
-    fact: str
     _jobs: int
 
     @abstractmethod
     def source(self) -> StoreSource:
         """Return its events."""
 
-    def save(self, path: str | Path, *, progress: Progress | None = None, replaces: bool = False) -> Path:
-        """Write it as a store; an older store of the same kind is replaced.
+    def save(self, path: str | Path, *, progress: Progress | None = None, force: bool = False) -> Path:
+        """Write it as a store; an older store with times of the same origin is replaced.
 
         Parameters
         ----------
@@ -39,8 +32,8 @@ class RewrittenTrace(ABC):
             The store to make, `NAME.trace`.
         progress : callable, optional
             Called with the number of events done and the number of all.
-        replaces : bool, optional
-            Whether the store of a recorded trace may be replaced, too.
+        force : bool, optional
+            Replace any file, and any store but the one that is read, as well.
 
         Raises
         ------
@@ -49,14 +42,11 @@ class RewrittenTrace(ABC):
         """
         path = Path(path)
         source = self.source()
-        is_other = is_made_here(path, "a store of a trace") and self.fact not in read_manifest(path)[0].get(
-            "source", {}
-        )
-        if is_other and not replaces:
-            raise StoreError(f"{path} is the store of a recorded trace\n  give another name, or remove it")
+        output = store_output(path, source.properties, force=force)
+        output.check()
         if path.resolve() == source.store.path.resolve():
             raise StoreError(f"{path} is the store that is read\n  give another name")
-        with new_folder(path, "a store of a trace") as folder:
+        with output.new() as folder:
             write_store(source, folder, jobs=self._jobs, salvage=False, progress=progress, before=source.store.manifest)
         return path
 

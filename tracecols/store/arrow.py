@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -97,14 +98,41 @@ def _texts_of(chunk: pa.DictionaryArray) -> NDArray[np.object_]:
     return found
 
 
-def event_writer(path: Path, table: Table) -> pq.ParquetWriter:
+def open_file(path: Path, mode: str = "rb") -> pa.OSFile:
+    """Open a file for Arrow, which takes no path as text that is not valid UTF-8."""
+    return pa.OSFile(os.fsencode(path), mode)
+
+
+class ParquetWriter(pq.ParquetWriter):  # type: ignore[misc]
+    """Write a Parquet file of any name.
+
+    Parameters
+    ----------
+    path : Path
+    schema : pyarrow.Schema
+    **options
+        Of `pyarrow.parquet.ParquetWriter`.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema, **options: Any) -> None:
+        self.is_open = False
+        self._file = open_file(path, "wb")
+        super().__init__(self._file, schema, **options)
+
+    def close(self) -> None:
+        """Complete the file."""
+        super().close()
+        self._file.close()
+
+
+def event_writer(path: Path, table: Table) -> ParquetWriter:
     """Open a file for events or a side table.
 
     What grows from row to row is packed as differences: time and row numbers take 0.1 to 2 bytes. Everything else repeats
     itself, and LZ4 finds that: compared with a dictionary, columns of real traces are as small or smaller, written in a third
     and read in half the time.
     """
-    return pq.ParquetWriter(
+    return ParquetWriter(
         path,
         arrow_schema(table),
         compression=_COMPRESSION,
@@ -130,7 +158,9 @@ def open_parquet(
     """
     check_regular(path)
     try:
-        return pq.ParquetFile(path, metadata=metadata, read_dictionary=texts, page_checksum_verification=True)
+        return pq.ParquetFile(
+            open_file(path), metadata=metadata, read_dictionary=texts, page_checksum_verification=True
+        )
     except UnicodeDecodeError as error:
         raise pa.ArrowInvalid(f"the names of its columns are damaged: {error}") from error
 
@@ -146,9 +176,8 @@ def write_table(path: Path, table: Table, columns: dict[str, Any]) -> None:
     """Write a whole table, such as one of definitions, from its columns."""
     schema = arrow_schema(table)
     arrays = [to_arrow(columns[f.name], f.type) for f in schema]
-    pq.write_table(
-        pa.Table.from_arrays(arrays, schema=schema), path, compression=_COMPRESSION, write_page_checksum=True
-    )
+    with ParquetWriter(path, schema, compression=_COMPRESSION, write_page_checksum=True) as writer:
+        writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
 
 
 def absent(column: Column, n: int) -> pa.Array:

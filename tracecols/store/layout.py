@@ -1,22 +1,17 @@
-"""Where things stand in a store, and how a folder appears complete or not at all."""
+"""Manifests of the folders that tracecols makes, and the names of files in a store."""
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
-import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
-from tracecols.errors import StoreError, TracecolsError
-from tracecols.files import UnusableFileError, open_regular, parse_json, read_whole
+from tracecols.files import UnusableFileError, is_denied, open_regular, parse_json, read_whole
 from tracecols.schema import Version
-from tracecols.scratch import ScratchFolder
 
 MANIFEST = "manifest.json"
 
@@ -74,8 +69,60 @@ def is_made_here(path: Path, what: str) -> bool:
         return False
 
 
+def kind_of_folder(path: Path) -> str:
+    """Return which kind of folder of tracecols a path is, by its manifest: a store of a trace; empty if it is none."""
+    try:
+        found = read_manifest(path)[0]["format"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
+    return next((what for what, name in _FORMATS.items() if name == found), "")
+
+
+ARCHIVES = (".otf2", ".elg", ".elg.gz", ".esd")
+"""How anchor files of trace archives of the formats that tracecols brings end."""
+
+CUBES = (".cubex", ".cube", ".cube.gz")
+"""How files of severity cubes end."""
+
+INSTEAD = {
+    "a trace archive": {"a store": "convert it first: tracecols convert {}", "a severity cube": "analyze it: tracecols analyze {}"},
+    "a store of a trace": {"a trace archive": "it is converted already; analyze it: tracecols analyze {}", "a severity cube": "analyze it: tracecols analyze {}"},
+    "a severity cube": {"a store": "look at it: tracecols show {}", "a trace archive": "look at it: tracecols show {}"},
+}  # fmt: skip
+"""What can be done with something that was given in the place of something else: by its kind, and by what was wanted."""
+
+
+def recognised(path: Path) -> str:
+    """Return which of the kinds of `INSTEAD` is at a path; empty if it is none of them."""
+    if what := kind_of_folder(path):
+        return what if what in INSTEAD else ""
+    try:
+        names = [p.name for p in path.iterdir()] if path.is_dir() else [path.name] if path.is_file() else []
+    except (OSError, ValueError):
+        return ""
+    if any(name.endswith(ARCHIVES) for name in names):
+        return "a trace archive"
+    return "a severity cube" if path.name.endswith(CUBES) and names else ""
+
+
+def instead(path: Path, wanted: str) -> str:
+    """Return the error about something that was given in the place of something else; empty if it is not known what it is.
+
+    Parameters
+    ----------
+    path : Path
+    wanted : str
+        What should be there: `a store`, `a trace archive` or `a severity cube`.
+    """
+    what = recognised(path)
+    todo = INSTEAD.get(what, {}).get(wanted)
+    return f"{path} is {what}, not {wanted}\n  {todo.format(quote(str(path)))}" if todo else ""
+
+
 def reason(error: Exception) -> str:
-    """Say what stands in the place of a manifest, to go on with; nothing if that is no pipe, device or the like."""
+    """Say why a manifest cannot be read, to go on with: it is a pipe or device, or permission is denied; nothing otherwise."""
+    if is_denied(error):
+        return ": permission denied"
     return f": {error}" if isinstance(error, UnusableFileError) else ""
 
 
@@ -105,102 +152,3 @@ def write_manifest(folder: Path, what: str, version: Version | int, content: dic
     manifest = json.loads(json.dumps({"format": _FORMATS[what], **versions, **content}))
     manifest["checksum"] = checksum(manifest)
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
-
-
-@contextmanager
-def new_folder(path: Path, what: str, error: type[TracecolsError] = StoreError) -> Iterator[Path]:
-    """Build a folder beside its place and move it there when the block ends well; else leave nothing.
-
-    What others write there at the same time is replaced: the last one that is complete stays.
-
-    Parameters
-    ----------
-    path : Path
-        Where it is to stand; an older folder of the same kind, by its manifest, is replaced.
-    what : str
-        What it is, for error messages.
-    error : type
-        The error to raise.
-    """
-    path = Path(path)
-    with suppress(OSError):
-        if path.is_symlink() and path.exists():
-            path = path.resolve()
-
-    def check() -> None:
-        # while another process replaces the folder it is not what it seems: what is refused must have stood there all the time
-        while (seen := _standing_at(path)) is not None and not is_made_here(path, what):
-            if _standing_at(path) == seen:
-                raise error(f"{path} exists and is not {what}\n  give another name, or remove it")
-
-    def rescue(left: Path) -> None:
-        """Put back an older folder that a killed process had just moved away."""
-        if (left / "old").is_dir() and not path.exists():
-            with suppress(OSError):
-                os.rename(left / "old", path)
-
-    check()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        scratch = ScratchFolder(path.parent, f".{path.name}.", ".partial", rescue)
-    except OSError as e:
-        raise error(f"cannot write {path}: {e.strerror}\n  choose a folder you may write to") from e
-    with scratch as building:
-        new, old = building / "new", building / "old"
-        try:
-            new.mkdir()
-            yield new
-            check()
-            _put(new, path, old)
-        except OSError as e:
-            if e.filename is not None and not str(e.filename).startswith(str(building)):
-                raise
-            raise error(
-                f"cannot write {path}: {e.strerror or e}\n  nothing was left behind; make room or choose another folder"
-            ) from e
-
-
-def _standing_at(path: Path) -> tuple[int, int] | None:
-    """Tell what stands at a path, also a link that leads nowhere, from what is put there later; None if nothing can be seen there."""
-    try:
-        found = path.lstat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
-def _put(new: Path, path: Path, old: Path) -> None:
-    """Let a folder take a place, whatever other processes put there meanwhile; `old` is where it leaves the one before."""
-    while True:
-        try:
-            with suppress(FileNotFoundError):
-                os.rename(path, old)
-            os.rename(new, path)
-            return
-        except OSError as error:
-            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
-                raise
-            # another process was faster
-            shutil.rmtree(old, ignore_errors=True)
-        finally:
-            if old.exists() and not path.exists():
-                os.rename(old, path)
-
-
-@contextmanager
-def new_file(path: Path, error: type[TracecolsError] = StoreError) -> Iterator[Path]:
-    """Write a file beside its place and move it there when the block ends well; else leave nothing.
-
-    Parameters
-    ----------
-    path : Path
-        Where it is to stand; an older file is replaced.
-    error : type
-        The error to raise.
-    """
-    try:
-        with ScratchFolder(path.parent, f".{path.name}.", ".partial") as building:
-            yield building / "new"
-            os.replace(building / "new", path)
-    except OSError as e:
-        raise error(f"cannot write {path}: {e.strerror or e}\n  choose another name, or make room") from e

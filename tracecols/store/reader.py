@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tracecols.errors import StoreError
-from tracecols.files import check_regular, open_regular
+from tracecols.files import advice, check_regular, is_denied, open_regular
 from tracecols.once import once
 from tracecols.schema import (
     DEFINITIONS,
@@ -35,7 +35,20 @@ from tracecols.schema.capabilities import GET_COMPLETION
 from tracecols.schema.versions import difference, newer_note
 from tracecols.store import checks
 from tracecols.store.arrow import absent, arrow_schema, arrow_type, compare_columns, open_parquet, to_numpy
-from tracecols.store.layout import MANIFEST, await_folder, checksum, identity, part_name, read_manifest, reason
+from tracecols.store.layout import (
+    MANIFEST,
+    await_folder,
+    checksum,
+    identity,
+    instead,
+    part_name,
+    read_manifest,
+    reason,
+    recognised,
+)
+
+DAMAGED = "the store is damaged; convert the trace again"
+"""What to do about a store that cannot be read as it is."""
 
 N_OPEN = 4
 """Files that a thread keeps open."""
@@ -99,19 +112,27 @@ class Store:
             self.manifest, self._identity = read_manifest(self.path)
             is_store = self.manifest.get("format") == "tracecols store"
         except (OSError, ValueError, AttributeError) as error:
-            if not self.path.exists():
+            if not is_denied(error) and not self.path.exists():
+                archive = (
+                    self.path.with_suffix("") if recognised(self.path.with_suffix("")) == "a trace archive" else "TRACE"
+                )
                 raise StoreError(
-                    f"no such store: {self.path}\n  make one with: tracecols convert TRACE -o {self.path}"
+                    f"no such store: {self.path}\n  make one with: tracecols convert {archive} -o {self.path}"
                 ) from error
+            if what := instead(self.path, "a store"):
+                raise StoreError(what) from error
             raise StoreError(
-                f"{self.path} is not a store: its {MANIFEST} is missing or unreadable{reason(error)}\n  convert the trace again"
+                f"{self.path} is not a store: its {MANIFEST} is missing or unreadable{reason(error)}\n"
+                f"  {advice(error, 'convert the trace again')}"
             ) from error
         if not is_store:
             is_cube = self.manifest.get("format") == "tracecols severity"
             raise StoreError(
                 f"{self.path} is not a store of a trace (its manifest says {self.manifest.get('format')!r})\n"
                 + ("  tracecols.read_cube reads it" if is_cube else "  give a folder that 'tracecols convert' made"),
-                in_shell="give a folder that 'tracecols convert' made",
+                in_shell=f"look at it: tracecols show {self.path}"
+                if is_cube
+                else "give a folder that 'tracecols convert' made",
             )
         version = version_of(self.manifest)
         if version is None or version.major != FORMAT_VERSION.major:
@@ -120,9 +141,7 @@ class Store:
             )
         self.version = version
         if self.manifest.get("checksum") != checksum(self.manifest):
-            raise StoreError(
-                f"{self.path}: its {MANIFEST} does not fit its checksum\n  the store is damaged; convert the trace again"
-            )
+            raise StoreError(f"{self.path}: its {MANIFEST} does not fit its checksum\n  {DAMAGED}")
         what = checks.wrong_manifest(self.manifest)
         if what:
             raise self.damaged(f"{MANIFEST}: {what}")
@@ -146,9 +165,7 @@ class Store:
                 if version > FORMAT_VERSION:
                     self._ignored.append(f"table {name}")
                     continue
-                raise StoreError(
-                    f"{self.path}: no table of a store is called {name!r}\n  the store is damaged; convert the trace again"
-                )
+                raise StoreError(f"{self.path}: no table of a store is called {name!r}\n  {DAMAGED}")
             if declared is None:
                 values = [c for c in found[2:] if version <= FORMAT_VERSION or re.fullmatch(r"value_[0-9]+", c.name)]
                 declared = Table(name, METRICS.row, (*METRICS.columns[:2], *values), METRICS.source)
@@ -225,7 +242,7 @@ class Store:
 
     def damaged(self, what: str) -> StoreError:
         """Make the error about something in the store that contradicts itself or the schema."""
-        return StoreError(f"{self.path}: {what}\n  the store is damaged; convert the trace again")
+        return StoreError(f"{self.path}: {what}\n  {DAMAGED}")
 
     def _open(self, path: Path, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
         """Open a file; where the folder is still the same then, it belongs to the manifest that was read."""
@@ -233,9 +250,7 @@ class Store:
             file = open_parquet(path, metadata)
         except (OSError, pa.ArrowException) as error:
             if identity(self.path) == self._identity:
-                raise StoreError(
-                    f"{path} cannot be read: {error}\n  the store is damaged; convert the trace again"
-                ) from error
+                raise StoreError(f"{path} cannot be read: {error}\n  {advice(error, DAMAGED)}") from error
         else:
             if identity(self.path) == self._identity:
                 return file
@@ -266,9 +281,7 @@ class Store:
                 try:
                     check_regular(path)
                 except OSError as error:
-                    raise StoreError(
-                        f"{path} cannot be read: {error}\n  the store is damaged; convert the trace again"
-                    ) from error
+                    raise StoreError(f"{path} cannot be read: {error}\n  {advice(error, DAMAGED)}") from error
 
     @once
     def definitions(self) -> dict[str, pa.Table]:
@@ -321,9 +334,7 @@ class Store:
             # not pq.read_table: it imports pyarrow.dataset and pandas, 0.3 s
             table = file.read(use_threads=False)
         except (OSError, pa.ArrowException) as error:
-            raise StoreError(
-                f"{path} cannot be read: {error}\n  the store is damaged; convert the trace again"
-            ) from error
+            raise StoreError(f"{path} cannot be read: {error}\n  {advice(error, DAMAGED)}") from error
         differs = compare_columns(table.schema, DEFINITIONS[name], self.version, FORMAT_VERSION)
         if differs is None:
             raise StoreError(
@@ -411,9 +422,7 @@ class Store:
         found = file.schema_arrow
         differs = compare_columns(found, self.tables[table], self.version, FORMAT_VERSION)
         if differs is None or (found.names != [name for name, _ in self._stored.get(table, [])] and table != "events"):
-            raise StoreError(
-                f"{path} has other columns than the manifest says\n  the store is damaged; convert the trace again"
-            )
+            raise StoreError(f"{path} has other columns than the manifest says\n  {DAMAGED}")
         starts = list(accumulate((meta.row_group(i).num_rows for i in range(meta.num_row_groups)), initial=0))
         extents = self._extents[table]
         due = int(extents.n[extents.part == part].sum())
@@ -553,8 +562,7 @@ class Store:
         meta, starts = self._layout(table, part)
         if stop > starts[-1]:
             raise StoreError(
-                f"{self.path / table / part_name(part)} has {starts[-1]} rows, expected at least {stop}\n"
-                "  the store is damaged; convert the trace again"
+                f"{self.path / table / part_name(part)} has {starts[-1]} rows, expected at least {stop}\n  {DAMAGED}"
             )
         first, last = bisect_right(starts, start) - 1, bisect_left(starts, stop)
         base, end = starts[first], starts[last]
@@ -569,9 +577,7 @@ class Store:
             try:
                 stored = file.read_row_groups(range(first, last), columns=present, use_threads=False)
             except (OSError, pa.ArrowException) as error:
-                raise StoreError(
-                    f"{path} cannot be read: {error}\n  the store is damaged; convert the trace again"
-                ) from error
+                raise StoreError(f"{path} cannot be read: {error}\n  {advice(error, DAMAGED)}") from error
             found = {
                 c: to_numpy(stored.column(c))
                 if c not in lacking

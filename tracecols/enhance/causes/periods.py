@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.call_paths import PeriodCallPaths
 from tracecols.enhance.causes.delays import Delays, Intervals, numbers_of
 from tracecols.enhance.causes.index import PointIndex
-from tracecols.enhance.causes.pairs import CREATED, END, FORK, IDLE
+from tracecols.enhance.causes.pairs import CREATED, END, IDLE
 from tracecols.enhance.causes.points import Times, clock, in_ticks, time_type
 from tracecols.enhance.causes.quirks import Quirks
 from tracecols.enhance.causes.segments import Segments

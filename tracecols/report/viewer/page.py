@@ -9,13 +9,14 @@ from importlib.resources import files
 from pathlib import Path
 
 from tracecols.errors import SeverityError
+from tracecols.files import open_regular
 from tracecols.printable import escaped
 from tracecols.report.viewer.container import pack
 from tracecols.report.viewer.sources import Sources
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.diagnosis import name_of, name_of_source
 from tracecols.severity.narrowed import in_words
-from tracecols.store.layout import new_file
+from tracecols.store.outputs import Output
 
 
 @cache
@@ -23,6 +24,33 @@ def bundle() -> tuple[str, str]:
     """Return the viewer's JavaScript and style sheet."""
     here = files(__package__)
     return (here / "viewer.js").read_text(encoding="utf-8"), (here / "viewer.css").read_text(encoding="utf-8")
+
+
+SIGNATURE = b"tracecols-page"
+"""What the head of every report holds."""
+
+HEAD = 1 << 20
+"""Bytes of a file that are searched for it: the style sheet comes before."""
+
+
+def report_output(path: str | Path, *, force: bool = False) -> Output:
+    """Return the file of a report; it replaces reports.
+
+    Parameters
+    ----------
+    path : str or Path
+    force : bool
+        Replace any other file as well.
+    """
+
+    def recognise(found: Path) -> str | None:
+        try:
+            with open_regular(found) as file:
+                return "" if SIGNATURE in file.read(HEAD) else None
+        except OSError:
+            return None
+
+    return Output(Path(path), "a report", recognise, force=force, error=SeverityError)
 
 
 def _hash(text: str) -> str:
@@ -37,8 +65,9 @@ def title_of(cube: SeverityCube) -> str:
 
 
 def write_page(
-    cube: SeverityCube, path: str | Path, title: str | None = None, sources: str | Path | Sources | None = None
-) -> Path:
+    cube: SeverityCube, path: str | Path, title: str | None = None, sources: str | Path | Sources | None = None, *,
+    force: bool = False,
+) -> Path:  # fmt: skip
     """Write a cube as an HTML file that holds data, viewer and style, and loads nothing from anywhere.
 
     Names in the file are data: they are compressed and never parsed as markup, and the file's content security policy
@@ -48,11 +77,13 @@ def write_page(
     ----------
     cube : SeverityCube
     path : str or Path
-        Is replaced if it exists.
+        A report there is replaced.
     title : str, optional
         Shown above the trees and by the browser; the name of the trace by default.
     sources : str, Path or Sources, optional
         The folder that has the sources of the program: the file then holds the lines of the definitions of its regions.
+    force : bool, optional
+        Replace any other file as well.
 
     Returns
     -------
@@ -61,9 +92,11 @@ def write_page(
     Raises
     ------
     SeverityError
-        If the file cannot be written, or there is no such folder.
+        If the file cannot be written, something else exists in its place, or there is no such folder.
     """
     path = Path(path)
+    output = report_output(path, force=force)
+    output.check()
     script, style = bundle()
     if isinstance(sources, str | Path):
         sources = Sources.of(cube.call_paths, sources)
@@ -79,7 +112,7 @@ def write_page(
         return f'<script type="application/octet-stream" id="{name}">{encoded}</script>\n'
 
     with (
-        new_file(path, SeverityError) as file,
+        output.new() as file,
         open(file, "w", encoding="utf-8", errors="replace", newline="\n") as out,
     ):
         out.write(

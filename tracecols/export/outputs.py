@@ -1,0 +1,148 @@
+"""The outputs of exports, and how their files are recognised as made by tracecols (`store.outputs` has the rule).
+
+Cubes in files hold the facts of the cube, timelines name who wrote them, a table has the columns of the table that is to be written.
+An OTF2 archive is never written over anything (`converters.otf2.write`).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tracecols.errors import ExportError, SeverityError
+from tracecols.files import open_regular
+from tracecols.severity.storage import cube_folder, how_it_differs
+from tracecols.store.outputs import Output
+
+HEAD = 1 << 20
+"""Bytes at the beginning of a file that are looked at."""
+
+COMPARISON = '{\n "format": "tracecols comparison"'
+TREES = '{"format": "tracecols severity"'
+"""How the JSON of comparisons and of cubes begins."""
+
+
+def _head(path: Path) -> bytes:
+    with open_regular(path) as file:
+        found: bytes = file.read(HEAD) or b""
+        return found
+
+
+def _facts_in(text: str) -> dict[str, Any] | None:
+    """Return the facts in the XML of a cube that was written here."""
+    import html
+
+    from tracecols.export.cube_xml import FACTS
+
+    found = re.search(rf'<attr key="{re.escape(FACTS)}" value="([^"]*)"', text)
+    try:
+        facts = json.loads(html.unescape(found[1])) if found else None
+    except (ValueError, RecursionError):
+        return None
+    return facts if isinstance(facts, dict) else None
+
+
+def facts_of(path: Path) -> dict[str, Any] | None:
+    """Return the facts of a .cubex or .cube that was written here; None of anything else."""
+    # most outputs are folders: these take 30 ms to import
+    import tarfile
+    import zlib
+
+    try:
+        head = _head(path)
+        if head[257:262] == b"ustar":
+            with tarfile.open(path) as archive:
+                anchor = archive.extractfile("anchor.xml")
+                if anchor is None:
+                    return None
+                head = anchor.read(HEAD)
+        if head[:2] == b"\x1f\x8b":
+            head = zlib.decompressobj(31).decompress(head, HEAD)
+        return _facts_in(head.decode("utf-8", "replace"))
+    except (OSError, ValueError, LookupError, TypeError, zlib.error, tarfile.TarError):
+        return None
+
+
+def cube_output(path: Path, facts: Mapping[str, Any], *, force: bool = False) -> Output:
+    """Return the folder (.severity) or file of a cube; it replaces cubes that were made in the same way.
+
+    Parameters
+    ----------
+    path : Path
+    facts : mapping
+        Of the cube that is to be written: how it is made.
+    force : bool
+        Replace any other cube, and any file, as well.
+    """
+    if path.suffix == ".severity":
+        return cube_folder(path, facts, force=force)
+
+    def recognise(found: Path) -> str | None:
+        there = facts_of(found)
+        return None if there is None else how_it_differs(there, facts)
+
+    return Output(path, "a severity cube", recognise, force=force, error=SeverityError)
+
+
+def columns_of(path: Path) -> list[str]:
+    """Return the names of the columns of a table in a file (.parquet, .csv, .json); empty if it is none, or not to be known."""
+    try:
+        if path.suffix == ".parquet":
+            from tracecols.store.arrow import open_parquet
+
+            names: list[str] = open_parquet(path).schema_arrow.names
+            return names
+        text = _head(path).decode("utf-8", "replace")
+        if path.suffix == ".csv":
+            return next(csv.reader(io.StringIO(text)), [])
+        start = re.match(r"\s*\[\s*(?=\{)", text)
+        return list(json.JSONDecoder().raw_decode(text, start.end())[0]) if start else []
+    except (OSError, ValueError, RecursionError, csv.Error):
+        return []
+
+
+def table_output(path: Path, columns: Sequence[str], *, force: bool = False) -> Output:
+    """Return the file of a table; it replaces tables that have its columns.
+
+    Parameters
+    ----------
+    path : Path
+        Ends in .parquet, .csv or .json.
+    columns : sequence of str
+        Those of the table that is to be written, or some of them.
+    force : bool
+        Replace any other file as well.
+    """
+
+    def recognise(found: Path) -> str | None:
+        return "" if columns and set(columns) <= set(columns_of(found)) else None
+
+    return Output(path, "a table", recognise, force=force, error=ExportError)
+
+
+def text_output(path: Path, what: str, *signatures: bytes, force: bool = False) -> Output:
+    """Return a file whose head holds signatures of tracecols; it replaces files with all of these signatures.
+
+    Parameters
+    ----------
+    path : Path
+    what : str
+        Its kind, with the article.
+    *signatures : bytes
+    force : bool
+        Replace any other file as well.
+    """
+
+    def recognise(found: Path) -> str | None:
+        try:
+            head = _head(found)
+        except OSError:
+            return None
+        return "" if all(signature in head for signature in signatures) else None
+
+    return Output(path, what, recognise, force=force, error=ExportError)

@@ -1,0 +1,253 @@
+"""Outputs: files and folders that appear complete or not at all, and the one rule that says what they may replace.
+
+Whatever tracecols writes for its users is an `Output`. Never replaced are devices, pipes, sockets and folders of others, and nothing
+is written into a store or a severity cube. A file or folder that tracecols made in the same way is replaced. A file that tracecols did
+not make, as far as it tells, and what was made in another way, is replaced only if the caller says so (`force`).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from stat import S_ISDIR, S_ISREG
+from typing import Any
+
+from tracecols.errors import StoreError, TracecolsError
+from tracecols.files import check_path, kind_of
+from tracecols.scratch import ScratchFolder
+from tracecols.store.layout import is_made_here, kind_of_folder, read_manifest
+
+Recognise = Callable[[Path], str | None]
+"""Returns, of what exists in the place of an output: None if it is not known to be of the same kind, an empty text if it was made in
+the same way, else how it was made."""
+
+CORRECTED, REPLAYED = "TRACECOLS::CLOCKS_CORRECTED", "TRACECOLS::REPLAYED"
+"""Entries of the manifest's `source` of stores with other times than the recorded ones."""
+
+_TIMES = {CORRECTED: "corrected clocks", REPLAYED: "predicted times"}
+
+
+@dataclass(frozen=True)
+class Output:
+    """A file or folder that is to be written.
+
+    Attributes
+    ----------
+    path : Path
+    what : str
+        Its kind, with the article, for errors: a report.
+    recognise : callable
+        See `Recognise`; called for regular files and folders.
+    is_folder : bool
+        Whether it is a folder. Missing parents of a folder are made.
+    force : bool
+        Replace any regular file, and what tracecols made in another way.
+    is_part : bool
+        Whether it belongs to a store, and may lie in one.
+    error : type
+        The error to raise.
+    """
+
+    path: Path
+    what: str
+    recognise: Recognise
+    is_folder: bool = False
+    force: bool = False
+    is_part: bool = False
+    error: type[TracecolsError] = StoreError
+
+    def check(self) -> Path:
+        """Refuse to write where nothing may be written.
+
+        Returns
+        -------
+        Path
+            The path, or what it leads to if it is a link.
+
+        Raises
+        ------
+        TracecolsError
+            Of the type `error`: if something exists there that must not be replaced, or the path lies in a store or a cube.
+        """
+        check_path(self.path, self.error)
+        path = self._followed()
+        if not self.is_part:
+            check_place(path, self.error)
+        # while another process replaces a folder it is not what it seems: what is refused must have been there all the time
+        while (seen := _identity_of(path)) is not None and (refusal := self._refusal(path)) is not None:
+            if _identity_of(path) == seen:
+                raise refusal
+        return path
+
+    @contextmanager
+    def new(self) -> Iterator[Path]:
+        """Yield a path to write to, and move what is there to the output's place when the block ends well; else leave nothing.
+
+        A folder is there already, a file is not. What other processes write to the same place meanwhile is replaced: the last one
+        that is complete stays.
+        """
+        path = self.check()
+
+        def rescue(left: Path) -> None:
+            """Put back what a killed process had just moved away."""
+            if (left / "old").exists() and not path.exists():
+                with suppress(OSError):
+                    os.rename(left / "old", path)
+
+        try:
+            if self.is_folder:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            scratch = ScratchFolder(path.parent, f".{path.name}.", ".partial", rescue)
+        except OSError as error:
+            raise self.error(
+                f"cannot write {path}: {error.strerror or error}\n  choose a folder you may write to"
+            ) from error
+        with scratch as building:
+            new = building / "new"
+            try:
+                if self.is_folder:
+                    new.mkdir()
+                yield new
+                self.check()
+                if self.is_folder:
+                    _put(new, path, building / "old")
+                else:
+                    os.replace(new, path)
+            except OSError as error:
+                if error.filename is not None and not str(error.filename).startswith(str(building)):
+                    raise
+                raise self.error(
+                    f"cannot write {path}: {error.strerror or error}\n"
+                    "  nothing was left behind; make room or choose another folder"
+                ) from error
+
+    def _followed(self) -> Path:
+        """Return what a link leads to; any other path as it is."""
+        if not os.path.islink(self.path):
+            return self.path
+        try:
+            return self.path.resolve(strict=True)
+        except (OSError, RuntimeError) as error:
+            raise self.error(f"{self.path} is a link that leads nowhere\n  give another name, or remove it") from error
+
+    def _refusal(self, path: Path) -> TracecolsError | None:
+        """Return the error about what exists at a path; None if it may be replaced, or is gone."""
+        try:
+            mode = path.stat().st_mode
+        except OSError:
+            return None
+        if not S_ISDIR(mode) and not S_ISREG(mode):
+            return self.error(f"{path} is {kind_of(mode)}, which is never replaced\n  give another name")
+        if S_ISDIR(mode) and not self.is_folder:
+            return self.error(f"{path} is a folder, which is never replaced by a file\n  give another name")
+        made = self.recognise(path)
+        if made == "" or (self.force and (made is not None or S_ISREG(mode))):
+            return None
+        noun = self.what.partition(" ")[2]
+        is_not = f"is not {self.what}" if self.is_folder else f"is no {noun} of tracecols"
+        text = f"{path} exists and {is_not if made is None else f'was made in another way: {made}'}\n  give another name, or "
+        if S_ISDIR(mode) and made is None:
+            return self.error(f"{text}remove it")
+        return self.error(f"{text}force=True to replace it", in_shell="give another name, or --force to replace it")
+
+
+def folder_output(path: Path, what: str, error: type[TracecolsError] = StoreError, *, is_part: bool = False) -> Output:
+    """Return a folder with a manifest that replaces any other of its kind.
+
+    Parameters
+    ----------
+    path : Path
+    what : str
+        Its kind (`layout.write_manifest`).
+    error : type
+        The error to raise.
+    is_part : bool
+        Whether it belongs to a store, and may lie in one.
+    """
+
+    def recognise(found: Path) -> str | None:
+        return "" if is_made_here(found, what) else None
+
+    return Output(Path(path), what, recognise, is_folder=True, is_part=is_part, error=error)
+
+
+def store_output(path: str | Path, source: Mapping[str, Any], *, force: bool = False) -> Output:
+    """Return the store of a trace; it replaces stores whose times are of the same origin: recorded, corrected or predicted.
+
+    Parameters
+    ----------
+    path : str or Path
+    source : mapping
+        Properties of the source that is to be written.
+    force : bool
+        Replace stores with other times, and any regular file, as well.
+    """
+    what = "a store of a trace"
+
+    def recognise(found: Path) -> str | None:
+        if not is_made_here(found, what):
+            return None
+        with suppress(OSError, ValueError, LookupError, TypeError):
+            there = _times_of(read_manifest(found)[0]["source"])
+            return "" if there == _times_of(source) else f"it is the store of {there}"
+        # what is damaged is no loss
+        return ""
+
+    return Output(Path(path), what, recognise, is_folder=True, force=force)
+
+
+def _times_of(source: Mapping[str, Any]) -> str:
+    times = [words for entry, words in _TIMES.items() if entry in source]
+    return f"a trace with {' and '.join(times)}" if times else "a recorded trace"
+
+
+def check_place(path: Path, error: type[TracecolsError] = StoreError) -> None:
+    """Refuse a path that lies in a store, a severity cube or another folder that tracecols made.
+
+    Parameters
+    ----------
+    path : Path
+        It need not exist.
+    error : type
+        The error to raise.
+    """
+    with suppress(OSError, RuntimeError):
+        parent = path.parent.resolve()
+        for folder in (parent, *parent.parents):
+            if what := kind_of_folder(folder):
+                raise error(f"{path} lies in {folder}, {what}: nothing else is written there\n  give another name")
+
+
+def _identity_of(path: Path) -> tuple[int, int] | None:
+    """Return what tells the file or folder at a path from one that is put there later; None if there is none."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _put(new: Path, path: Path, old: Path) -> None:
+    """Let a folder take a place, whatever other processes put there meanwhile; `old` is where it leaves the one before."""
+    while True:
+        try:
+            with suppress(FileNotFoundError):
+                os.rename(path, old)
+            os.rename(new, path)
+            return
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+                raise
+            # another process was faster
+            if old.is_dir():
+                shutil.rmtree(old, ignore_errors=True)
+            else:
+                old.unlink(missing_ok=True)
+        finally:
+            if old.exists() and not path.exists():
+                os.rename(old, path)
