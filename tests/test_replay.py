@@ -12,8 +12,10 @@ from random_programs import RandomProgram
 import tracecols
 from tracecols.errors import AnalysisError
 from tracecols.kernels import replay as kernels
+from tracecols.replay.graph import BEGIN_AS_RECORDED, CONDITIONS, ENDLESS
 from tracecols.replay.nodes import TRANSFER, NodeClass
 from tracecols.replay.replay import Changes, Replay
+from tracecols.schema import EventKind as K
 from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.severity.efficiencies import REPLAY
 from tracecols.testing import Program
@@ -492,6 +494,319 @@ def test_empty_trace__has_no_nodes():
     replay = replayed(Program(2))
     assert len(replay.graph.nodes) == 0
     assert replay.runtime(replay.ideal) == 0
+
+
+# -- threads that the program creates ----------------------------------------------------------------------------------------
+
+
+def of_thread(location, time, kind, sequence):
+    """Write down an event of a created thread in the contingent 0."""
+    return location.record(time, kind, threads={"team": 0, "sequence": sequence})
+
+
+def creating(processes=1, threads=2):
+    """A program whose threads are created one by one."""
+    program = Program(processes, threads)
+    for name in ("pthread_create", "pthread_join"):
+        program.region(name, "pthread", "wrapper")
+    return program
+
+
+def one_thread():
+    """Main creates a thread that works for 1000 s, joins it and goes on for 100 s."""
+    program = creating()
+    main, thread = program.locations
+    of_thread(main.enter(0, "main").enter(10, "pthread_create"), 11, K.THREAD_CREATE, 1).leave(12)
+    of_thread(thread, 14, K.THREAD_BEGIN, 1).enter(14, "work").leave(1014)
+    of_thread(thread, 1014, K.THREAD_END, 1)
+    of_thread(main.enter(12, "pthread_join"), 1015, K.THREAD_WAIT, 1).leave(1016).enter(1016, "rest").leave(1116)
+    main.leave(1116)
+    return program
+
+
+@pytest.mark.parametrize(
+    ("scale", "end"), [({"work": 0.5}, 616), ({"work": 2}, 2116), ({"rest": 0.5}, 1066), ({"work": 0}, 116)]
+)
+def test_created_threads__are_waited_for_by_who_joins_them(scale, end):
+    replay = replayed(one_thread())
+    check_laws(replay)
+    assert times(replay, replay.times(Changes(scale)))[0, 1116] == end
+
+
+def test_created_threads__begin_behind_their_creation():
+    replay = replayed(one_thread())
+    # main itself takes 10 s before that, and 3 s pass until the thread begins
+    new = times(replay, replay.times(Changes({"main": 0})))
+    assert (new[1, 14], new[1, 1014], new[0, 1116]) == (4, 1004, 1006)
+
+
+def test_created_threads__creating_and_joining_is_no_computation():
+    with one_thread().trace() as trace:
+        found = trace.what_if().savings()
+        assert set(found.path) == {"main", "main/rest", "work"}
+        assert found.set_index("path").saving["work"] == 500
+        with pytest.raises(AnalysisError, match="no computation in 'pthread_join'"):
+            trace.what_if({"pthread_join": 0.5})
+
+
+def test_created_threads__without_calls_of_their_own():
+    """A recording may have the events only: what main does before it waits stays computation."""
+    program = Program(1, 2)
+    main, thread = program.locations
+    of_thread(main.enter(0, "main"), 10, K.THREAD_CREATE, 1).enter(10, "own").leave(40)
+    of_thread(main, 115, K.THREAD_WAIT, 1).leave(120)
+    of_thread(of_thread(thread, 12, K.THREAD_BEGIN, 1).enter(12, "work").leave(112), 112, K.THREAD_END, 1)
+    replay = replayed(program)
+    check_laws(replay)
+    assert times(replay, replay.times(Changes({"work": 0})))[0, 120] == 48
+    assert times(replay, replay.times(Changes({"own": 4})))[0, 120] == 138
+
+
+def test_created_threads__of_which_nothing_is_known_are_counted():
+    program = creating(1, 3)
+    main, first, second = program.locations
+    main.enter(0, "main").enter(5, "pthread_create")
+    of_thread(of_thread(main, 6, K.THREAD_CREATE, 2).leave(7).enter(7, "pthread_join"), 80, K.THREAD_WAIT, 2).leave(81)
+    main.leave(90)
+    of_thread(of_thread(first, 3, K.THREAD_BEGIN, 1).enter(4, "work").leave(60), 60, K.THREAD_END, 1)
+    of_thread(second, 8, K.THREAD_BEGIN, 2).enter(8, "work").leave(70)
+    replay = replayed(program)
+    check_laws(replay)
+    assert replay.counts == {BEGIN_AS_RECORDED: 1, ENDLESS: 1}
+
+
+def test_created_threads__that_mpi_creates():
+    """A thread that MPI_Init creates and MPI_Finalize joins begins as the one begins, and lets the other wait."""
+    program = creating()
+    main, thread = program.locations
+    of_thread(main.enter(0, "main").enter(10, "MPI_Init"), 20, K.THREAD_CREATE, 1).leave(30)
+    of_thread(main.enter(50, "MPI_Finalize"), 90, K.THREAD_WAIT, 1).leave(95).leave(100)
+    of_thread(of_thread(thread, 25, K.THREAD_BEGIN, 1).enter(25, "work").leave(80), 80, K.THREAD_END, 1)
+    replay = replayed(program)
+    check_laws(replay)
+    new = times(replay, replay.times(Changes({"main": 0})))
+    # 15 s from the ENTER of MPI_Init; MPI_Finalize ends 15 s behind the thread
+    assert (new[1, 25], new[1, 80], new[0, 95]) == (15, 70, 85)
+    # without MPI's own time the end of the thread is what remains
+    new = times(replay, replay.ideal)
+    assert (new[0, 30], new[0, 95]) == (10, 80)
+
+
+def test_created_threads__an_ideal_network_is_no_longer_run():
+    """3 processes of 4 threads, in which MPI_Init takes long: the threads begin behind it, however short it becomes."""
+    program = creating(3, 4)
+    for p, main in enumerate(program.masters):
+        main.enter(0, "main").enter(0, "MPI_Init").leave(50 + p)
+        for i in (1, 2, 3):
+            of_thread(main.enter(60 + i, "pthread_create"), 60 + i, K.THREAD_CREATE, i).leave(60 + i)
+            thread = program.locations[4 * p + i]
+            of_thread(thread, 65 + i, K.THREAD_BEGIN, i).enter(65 + i, "work").leave(90 + i)
+            of_thread(thread, 90 + i, K.THREAD_END, i)
+        for i in (1, 2, 3):
+            of_thread(main.enter(80 + i if i == 1 else 90 + i, "pthread_join"), 91 + i, K.THREAD_WAIT, i).leave(91 + i)
+        main.enter(95, "MPI_Barrier").begin_collective(95).end_collective(110, "barrier").leave(110)
+        main.enter(111, "MPI_Finalize").leave(120).leave(120)
+    replay = replayed(program)
+    check_laws(replay)
+    # from the first EXIT of MPI_Init to the last ENTER of MPI_Finalize
+    assert replay.runtime(replay.graph.nodes.time) == 111 - 50
+    # the one that leaves MPI_Init first computes until 61, and so on: nothing but the barrier is 15 s shorter
+    assert replay.runtime(replay.ideal) == 111 - 50 - 15
+
+
+def test_conditions__keep_what_is_not_waiting_for_a_mutex():
+    """Who signals is not recorded: without the time that locks take a wait for a condition is as long as it was."""
+    program = Program(1, 1)
+    program.region("pthread_cond_wait", "pthread", "wrapper")
+    (main,) = program.locations
+    main.enter(0, "main").acquire(0, 1, 1).enter(10, "pthread_cond_wait").release(10, 1, 1).acquire(50, 1, 2).leave(50)
+    main.release(60, 1, 2).leave(60)
+    replay = replayed(program)
+    check_laws(replay)
+    assert times(replay, replay.times(Changes(openmp=0)))[0, 60] == 60
+    assert replay.counts == {CONDITIONS: 1}
+
+
+class CreatingRun:
+    """A random program in which threads create others, compute and join them, run with some speed of computation.
+
+    Threads create, compute and join in random order, each what it has created; what they compute takes multiples of 4 ticks.
+    """
+
+    def __init__(self, seed, factor=1):
+        self.rng, self.factor = np.random.default_rng(seed), factor
+        self.program, self.n = creating(1, 8), 1
+        self.end = self.run(self.program.locations[0].enter(0, "main"), 0)
+        self.program.locations[0].leave(self.end)
+
+    def run(self, location, time, depth=0):
+        """Let a thread run from a time on; return when it has joined all threads it created."""
+        rng, open_threads = self.rng, []
+        for _ in range(int(rng.integers(1, 5))):
+            action = rng.integers(0, 3)
+            if action == 0 and self.n < 8 and depth < 3:
+                number = self.n
+                self.n += 1
+                of_thread(location.enter(time, "pthread_create"), time + 1, K.THREAD_CREATE, number).leave(time + 3)
+                thread, begin = self.program.locations[number], time + 1 + int(rng.integers(0, 9))
+                of_thread(thread, begin, K.THREAD_BEGIN, number)
+                end = self.run(thread, begin, depth + 1)
+                of_thread(thread, end, K.THREAD_END, number)
+                open_threads.append((number, end))
+                time += 3
+            elif action == 1 and open_threads:
+                time = self.join(location, time, *open_threads.pop(int(rng.integers(len(open_threads)))))
+            else:
+                length = int(4 * rng.integers(1, 50) * self.factor)
+                location.enter(time, "work").leave(time + length)
+                time += length
+        for number, end in open_threads:
+            time = self.join(location, time, number, end)
+        return time
+
+    def join(self, location, time, number, end):
+        """Join a thread; return when that has happened."""
+        done = max(time, end) + 2
+        of_thread(location.enter(time, "pthread_join"), done, K.THREAD_WAIT, number).leave(done + 1)
+        return done + 1
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("factor", [0, 0.25, 0.5, 2])
+def test_created_threads__are_predicted_as_they_run(seed, factor):
+    """What is predicted of a recorded run is the run of a program that computes faster, or slower."""
+    replay = replayed(CreatingRun(seed).program)
+    check_laws(replay)
+    predicted = replay.times(Changes({"work": factor}) if replay.computation.ticks.size else Changes())
+    assert predicted.max() == CreatingRun(seed, factor).end
+
+
+# -- tasks ---------------------------------------------------------------------------------------------------------------------
+
+
+TASK, TASKWAIT = "!$omp task @a.c:8", "!$omp taskwait @a.c:7"
+
+
+def of_task(location, time, kind, creator, generation):
+    return location.record(time, kind, tasks={"team": 1, "creator": creator, "generation": generation})
+
+
+def do_task(location, begin, end, creator, generation, work="work"):
+    """Execute a task from its switch to its end."""
+    of_task(location, begin, K.THREAD_TASK_SWITCH, creator, generation).enter(begin, TASK).enter(begin, work)
+    return of_task(location.leave(end).leave(end), end, K.THREAD_TASK_COMPLETE, creator, generation)
+
+
+def two_tasks():
+    """Both threads execute a task in the barrier: for 1000 and 600 s."""
+    program = Program(1, 2)
+    main, worker = program.locations
+    program.team(0)
+    main.enter(0, "main").fork(0)
+    for i, (one, end) in enumerate(((main, 1010), (worker, 610))):
+        one.begin_team(0).enter(0, PARALLEL).enter(10, BARRIER)
+        do_task(one, 10, end, 0, 1 + i)
+        of_task(one, 1010, K.THREAD_TASK_SWITCH, i, 0).leave(1011).leave(1011).end_team(1011)
+    main.join(1011).leave(1111)
+    return program
+
+
+@pytest.mark.parametrize(
+    ("changes", "end"),
+    [
+        ({"scale": {"work": 0.5}}, 611),
+        ({"scale": {"*task*": 0.5}}, 611),
+        ({"scale": {"work": 2}}, 2111),
+        ({"openmp": 0}, 1110),
+        ({"scale": {"work": 0}}, 111),
+    ],
+)
+def test_tasks__in_barriers_are_computation_that_these_wait_for(changes, end):
+    replay = replayed(two_tasks())
+    check_laws(replay)
+    assert times(replay, replay.times(Changes(**changes)))[0, 1111] == end
+    c = replay.computation
+    inside = replay.call_paths_of("work")[c.call_path]
+    assert c.ticks[inside].sum() == 1600
+
+
+def test_tasks__begin_behind_their_creation_and_are_waited_for():
+    """Main creates a task at 50 that the worker executes, and waits for it; in the barrier it comes last."""
+    program = Program(1, 2)
+    main, worker = program.locations
+    program.team(0)
+    main.enter(0, "main").fork(0).begin_team(0).enter(0, PARALLEL).enter(0, "own").leave(50)
+    of_task(main, 50, K.THREAD_TASK_CREATE, 0, 1).enter(50, TASKWAIT).leave(163).enter(163, "more").leave(183)
+    worker.begin_team(0).enter(0, PARALLEL).enter(0, BARRIER)
+    of_task(do_task(worker, 60, 160, 0, 1), 184, K.THREAD_TASK_SWITCH, 1, 0)
+    for one in (main.enter(183, BARRIER), worker):
+        one.leave(185).leave(185).end_team(185)
+    main.join(185).leave(200)
+    replay = replayed(program)
+    check_laws(replay)
+
+    def end(**changes):
+        return times(replay, replay.times(Changes(**changes)))[0, 200]
+
+    # the task begins 10 s behind its creation, the taskwait ends 3 s behind the task
+    assert end(scale={"own": 0}) == 150
+    assert end(scale={"own": 2}) == 250
+    assert end(scale={"work": 0.5}) == 150
+    assert end(scale={"more": 0}) == 180
+    # all that is left is computation: 50 + 100 + 20 + 15
+    assert end(openmp=0) == 185
+    assert set(replay.model.call_paths.region[np.unique(replay.computation.call_path)]).isdisjoint(
+        np.flatnonzero(replay.model.regions.role == "task_wait")
+    )
+
+
+class TaskRun:
+    """Random tasks that a thread creates, executed by all threads of a team in its barrier in a given order, at some speed."""
+
+    def __init__(self, seed, factor=1):
+        rng = np.random.default_rng(seed)
+        n_threads, n_tasks = int(rng.integers(2, 5)), int(rng.integers(1, 9))
+        program = Program(1, n_threads)
+        program.team(0)
+        main, *_ = program.locations
+        main.enter(0, "main").fork(0)
+        created, time = [], 0
+        for one in program.locations:
+            one.begin_team(0).enter(0, PARALLEL)
+        for i in range(n_tasks):
+            length = int(4 * rng.integers(0, 9) * factor)
+            main.enter(time, "spawn").leave(time + length)
+            time += length
+            of_task(main, time, K.THREAD_TASK_CREATE, 0, 1 + i)
+            created.append(time)
+        free = [time, *(int(4 * rng.integers(0, 9) * factor) for _ in range(n_threads - 1))]
+        for one, at in zip(program.locations[1:], free[1:], strict=True):
+            one.enter(0, "own").leave(at)
+        for one, at in zip(program.locations, free, strict=True):
+            one.enter(at, BARRIER)
+        for i in range(n_tasks):
+            thread = int(rng.integers(n_threads))
+            begin = max(free[thread] + int(rng.integers(0, 3)), created[i])
+            free[thread] = begin + int(4 * rng.integers(1, 30) * factor)
+            do_task(program.locations[thread], begin, free[thread], 0, 1 + i)
+        self.end = max(free) + 1
+        for i, one in enumerate(program.locations):
+            if K.THREAD_TASK_COMPLETE in [event[1] for event in one.events]:
+                of_task(one, self.end, K.THREAD_TASK_SWITCH, i, 0)
+            one.leave(self.end).leave(self.end).end_team(self.end)
+        main.join(self.end).leave(self.end)
+        self.program = program
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("factor", [0.25, 0.5])
+def test_tasks__are_predicted_as_they_run(seed, factor):
+    """Tasks are executed by the same threads in the same order; a task that was not waited for takes its time behind the one before."""
+    replay = replayed(TaskRun(seed).program)
+    check_laws(replay)
+    predicted = replay.times(Changes(dict.fromkeys(("own", "spawn", "work"), factor)))
+    assert predicted.max() <= TaskRun(seed).end
+    assert abs(int(predicted.max()) - TaskRun(seed, factor).end) <= 2 * 8
 
 
 # -- recorded traces ---------------------------------------------------------------------------------------------------------

@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 from tracecols.enhance.edges import EdgeCollector, Edges
 from tracecols.enhance.locks import lock_order
 from tracecols.enhance.model import Model
-from tracecols.enhance.waits import N_TO_N, N_TO_ONE, ONE_TO_N, SCAN
+from tracecols.enhance.region_rules import is_in
+from tracecols.enhance.waits import CONDITION, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN
 from tracecols.errors import AnalysisError
 from tracecols.kernels import replay as kernels
 from tracecols.replay.nodes import BARRIERS, NodeClass, Nodes, find_nodes
+from tracecols.replay.task_edges import add_task_edges, with_tasks
 from tracecols.schema.enums import COLLECTIVE_OPS
 
 Rows = NDArray[np.int64]
@@ -34,6 +36,11 @@ _NOT_WAITING = ("mpi_sendrecv", "mpi_bsend", "mpi_rsend", "mpi_ibsend", "mpi_irs
 
 UNKNOWN_PARTNERS = "calls that may wait for others, which the recording does not tell (MPI_Probe, communicators, non-blocking collectives)"
 KEPT_AS_RECORDED = "calls of one-sided communication and I/O that are kept as they were recorded"
+BEGIN_AS_RECORDED = "threads whose creation is not recorded, kept at their recorded begin"
+ENDLESS = "joins of threads whose end is not recorded, kept as long as they were"
+CONDITIONS = "waits for condition variables whose signals are not recorded, kept as long as they were beyond waiting for the mutex"
+DEVICE_CALLS = "calls that manage devices or wait for them, taken for computation"
+SHMEM_CALLS = "calls of SHMEM, taken for computation"
 DROPPED = "inferred waits of senders for receivers, or for locks, that contradict the order of other events, left out"
 UNPLACED = "messages and participants outside of MPI calls, left out"
 
@@ -164,6 +171,8 @@ def build_graph(model: Model, nodes: Nodes | None = None) -> Graph:
     _start_and_end(model, nodes, found)
     _windows(model, nodes, found)
     _threads(model, nodes, found)
+    counts |= _created_threads(model, nodes, found)
+    add_task_edges(model, nodes, found)
     _locks(model, nodes, found)
     edges = found.edges()
     n_hubs = found.n - len(nodes)
@@ -350,7 +359,24 @@ def _threads(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
     last = _last_nodes(nodes, members.location[at])
     leave = np.where(members.exit[at] >= 0, nodes.at(members.exit[at]), last)
     everybody = np.ones(at.size, bool)
-    found.all_to_all(group, nodes.at(members.enter[at]), leave, everybody, everybody)
+    come, goes = with_tasks(model, nodes, group, nodes.at(members.enter[at]), leave)
+    found.all_to_all(group, come, goes, everybody, everybody)
+
+
+def _created_threads(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[str, int]:
+    """Let threads begin after their creation, and joins return after the end of the thread; count those without either."""
+    c = model.created_threads
+    # an event inside an MPI call is no node: the ENTER of the call creates the thread, its EXIT waits for it
+    create = np.where(
+        nodes.at(c.create) >= 0, nodes.at(c.create), _node(nodes.call_enter, nodes.calls_around(c.create))
+    )
+    join = np.where(nodes.at(c.join) >= 0, nodes.at(c.join), _node(nodes.call_exit, nodes.calls_around(c.join)))
+    found.add_in_order(create, nodes.at(c.begin), nodes.time)
+    found.add_in_order(nodes.at(c.end), join, nodes.time)
+    return {
+        BEGIN_AS_RECORDED: int((create < 0).sum()),
+        ENDLESS: int(((join >= 0) & (c.end < 0)).sum()),
+    }
 
 
 def _last_nodes(nodes: Nodes, location: NDArray[np.int32]) -> Rows:
@@ -359,11 +385,8 @@ def _last_nodes(nodes: Nodes, location: NDArray[np.int32]) -> Rows:
 
 def _locks(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
     locks = model.lock_acquisitions
-    release, release_time = lock_order(locks)
-    tail, head, late = nodes.at(release), nodes.at(locks.acquire), release_time > locks.acquire_time
-    # a late edge may close a cycle, and then it is the one to leave out
-    found.add(tail[~late], head[~late])
-    found.add(tail[late], head[late], is_inferred=True)
+    release, _ = lock_order(locks)
+    found.add_in_order(nodes.at(release), nodes.at(locks.acquire), nodes.time)
 
 
 _MAY_WAIT = ("mpi_probe", "mpi_mprobe", "mpi_comm_", "mpi_cart_create", "mpi_cart_sub", "mpi_graph_create", "mpi_dist_graph_create", "mpi_intercomm_", "mpi_ibarrier", "mpi_ibcast", "mpi_ireduce", "mpi_iallreduce", "mpi_iallgather", "mpi_ialltoall", "mpi_igather", "mpi_iscatter", "mpi_iscan", "mpi_iexscan", "mpi_neighbor_", "mpi_ineighbor_")  # fmt: skip
@@ -379,8 +402,18 @@ def _not_known(model: Model, nodes: Nodes, edges: Edges) -> dict[str, int]:
     joined = reached[at_exit] & (nodes.kind[at_exit] == NodeClass.OPAQUE)
     nodes.kind[at_exit[joined]] = NodeClass.COLLECTIVE
     may = np.array([n.startswith(_MAY_WAIT) and not n.startswith(_NEVER_WAIT) for n in lower], bool)
+    locks, regions, profile = model.lock_acquisitions, model.regions, model.profile
+    on_cpu = model.locations.is_cpu[profile.location]
+    entered = model.call_paths.region[profile.call_path[on_cpu]]
+
+    def visits(mask: NDArray[np.bool_]) -> int:
+        return int(profile.visits[on_cpu][mask[entered]].sum())
+
     return {
         UNKNOWN_PARTNERS: int((may[region] & ~reached[at_exit]).sum()) if region.size else 0,
         KEPT_AS_RECORDED: int((nodes.kind[at_exit] == NodeClass.OPAQUE).sum()),
+        CONDITIONS: int(is_in(model.facts, locks.call_path, CONDITION).sum()),
+        DEVICE_CALLS: visits(regions.device_call >= 0),
+        SHMEM_CALLS: visits(regions.paradigm == "shmem"),
         **{k: n for k, n in model.messages.counts.items() if k in ("sends without receive", "receives without send")},
     }

@@ -165,7 +165,8 @@ class Replay:
     @once
     def computation(self) -> Computation:
         """The computation before each node, by call path."""
-        return find_computation(self.model, self.nodes)
+        # the graph tells where threads wait
+        return find_computation(self.model, self.graph.nodes)
 
     @once
     def ideal(self) -> Rows:
