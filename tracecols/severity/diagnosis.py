@@ -629,7 +629,7 @@ def activities(cube: Severities, idle: Cells) -> Iterator[tuple[str, NDArray[np.
     key = (idle.call_path.astype(np.int64) << 32) | masters(cube)[idle.location]
     axis = cube.properties
     computes = "comp" if "comp" in axis.number else "execution"
-    tasks = second_appearance(roots_of_tasks(cube), cube.cells["execution"]).at(key)
+    tasks = second_appearance(roots_of_tasks(cube), cube.cells.get("execution", Cells.empty())).at(key)
     found = []
     for name in axis.id:
         if not _is_below(cube, name, "execution") or axis.overlaps[axis.number[name]]:

@@ -118,9 +118,9 @@ def focused(cube: Cube) -> Cube:
     roots = np.where((roots >= 0) & ~apart & apart[roots], roots, -1)
     if (roots >= 0).any():
         for name, of in TAKEN_OFF.items():
-            if name in cells:
+            if name in cells and of in cube.cells:
                 cells[name] = cells[name] - second_appearance(roots, cube.cells[of])
-            if name in by_period:
+            if name in by_period and of in cube.period_cells:
                 kept, tasks = by_period[name], cube.period_cells[of]
                 tasks = tasks.where(roots[tasks.call_path] >= 0)
                 by_period[name] = PeriodCells.ordered(
