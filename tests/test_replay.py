@@ -341,6 +341,48 @@ def test_alltoallv__who_began_after_the_end_sent_nothing_before():
     assert collective("alltoallv", [(10, 20), (25, 30)]) == [10, 25]
 
 
+def nonblocking(op, calls, root=-1):
+    """One non-blocking operation: every rank starts it, computes, and completes it at the end of a wait; then it computes until 100."""
+    program = Program(len(calls))
+    name = f"MPI_I{op}"
+    for one, (begin, wait, end) in zip(program.masters, calls, strict=True):
+        side = {"op": COLLECTIVE_OPS.index(op), "communicator": 0, "root": root, "sent": 8, "received": 8, "request": 5}
+        one.enter(0, "main").enter(begin, name)
+        one.record(begin, K.NON_BLOCKING_COLLECTIVE_REQUEST, collectives={"request": 5}).leave(begin + 1)
+        one.enter(wait, "MPI_Wait").record(end, K.NON_BLOCKING_COLLECTIVE_COMPLETE, collectives=side).leave(end)
+        one.leave(100)
+    replay = replayed(program)
+    check_laws(replay)
+    assert replay.counts == {}
+    new = times(replay, replay.ideal)
+    return [new[i, end] for i, (_, _, end) in enumerate(calls)]
+
+
+@pytest.mark.parametrize(
+    ("op", "root", "ends"),
+    [
+        # without the second that each takes to start it: waits from 19, 29 and 59 for the start at 40
+        ("allreduce", -1, [40, 40, 59]),
+        ("barrier", -1, [40, 40, 59]),
+        ("alltoallv", -1, [40, 40, 59]),
+        # for the root that starts at 25, and for those that send
+        ("bcast", 1, [25, 29, 59]),
+        ("reduce", 0, [40, 29, 59]),
+        ("scan", -1, [19, 29, 59]),
+    ],
+)
+def test_nonblocking_collective__who_waits_for_whom(op, root, ends):
+    assert nonblocking(op, [(10, 20, 45), (25, 30, 46), (40, 60, 62)], root) == ends
+
+
+def test_nonblocking_collective__who_comes_last_is_waited_for(shared_traces, stores):
+    """Rank 2 of the recorded program computes three times as long: twice as fast it saves half of that in each of 50 steps."""
+    trace = tracecols.open(stores(shared_traces / "injected" / "iallreduce_late"))
+    saved = trace.what_if({"local_dot": 0.5}).saving
+    # 6 of 12 ms; the others need 4 ms
+    assert saved == pytest.approx(50 * 0.006, rel=0.05)
+
+
 def test_start_and_end_of_mpi__all_wait_for_all():
     program = Program(2)
     for one, begin, end in zip(program.masters, (5, 20), (60, 90), strict=True):

@@ -16,6 +16,7 @@ from math import ceil, log2
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.columns import CompoundTable
 from tracecols.enhance.edges import EdgeCollector, Edges
 from tracecols.enhance.locks import lock_order
 from tracecols.enhance.model import Model
@@ -168,6 +169,7 @@ def build_graph(model: Model, nodes: Nodes | None = None) -> Graph:
     counts = {UNPLACED: 0}
     counts[UNPLACED] += _messages(model, nodes, found)
     counts[UNPLACED] += _collectives(model, nodes, found)
+    starts = _nonblocking_collectives(model, nodes, found)
     _start_and_end(model, nodes, found)
     _windows(model, nodes, found)
     _threads(model, nodes, found)
@@ -189,7 +191,7 @@ def build_graph(model: Model, nodes: Nodes | None = None) -> Graph:
     lost = time == kernels.NEVER
     edges = edges.where(~lost[edges.tail])
     time[lost] = 0
-    counts |= _not_known(model, nodes, edges)
+    counts |= _not_known(model, nodes, edges, starts)
     return Graph(nodes, edges, n_hubs, time, {k: n for k, n in counts.items() if n}).without_contradictions()
 
 
@@ -275,14 +277,49 @@ def _collectives(model: Model, nodes: Nodes, found: EdgeCollector) -> int:
     size = np.maximum(table.size, table.n_members).astype(np.int64)[members.collective]
     call = nodes.calls_around(members.end)
     enter, leave = _node(nodes.call_enter, call), _node(nodes.call_exit, call)
-    placed = (call >= 0) & (size > 1)
+    _operations(nodes, found, members, members.collective, enter, leave, members.rank, np.where(call >= 0, size, 0))
+    return int((call < 0).sum())
+
+
+def _nonblocking_collectives(model: Model, nodes: Nodes, found: EdgeCollector) -> NDArray[np.bool_]:
+    """Let calls that complete non-blocking operations wait for those that start them; say which calls do; (n_calls,) bool."""
+    members = model.nonblocking_members
+    start, done = nodes.calls_around(members.begin), nodes.calls_around(members.done_enter)
+    enter, leave = _node(nodes.call_enter, start), _node(nodes.call_exit, done)
+    size = np.bincount(members.operation, minlength=1)[members.operation] if len(members) else np.zeros(0, np.int64)
+    rank = model.facts.communicators.rank_of(members.communicator, model.facts.process[members.location])
+    _operations(
+        nodes, found, members, members.operation, enter, leave, rank, np.where((start >= 0) & (done >= 0), size, 0)
+    )
+    starts = np.zeros(nodes.call_region.size, bool)
+    starts[start[start >= 0]] = True
+    return starts
+
+
+def _operations(
+    nodes: Nodes, found: EdgeCollector, members: CompoundTable, instance: Rows, enter: Rows, leave: Rows, ranks: Rows, size: Rows
+) -> None:  # fmt: skip
+    """Let the participants of collective operations wait for those they depend on.
+
+    Parameters
+    ----------
+    nodes : Nodes
+    found : EdgeCollector
+    members : CompoundTable
+        `collective_members`, or `nonblocking_members`.
+    instance : (n_members,) int64
+        The operation.
+    enter, leave : (n_members,) int64
+        Nodes: the participant has come, and it leaves.
+    ranks, size : (n_members,) int64
+        Ranks of participants, and how many there are; 0 for participants that are left out.
+    """
     op, sends, receives = members.op, members.sent > 0, members.received > 0
     length, steps = np.maximum(members.received, 0), _steps(size)
     everybody = np.ones(op.size, bool)
-    instance = members.collective
 
     def some(names: Iterable[str]) -> NDArray[np.int64]:
-        return np.flatnonzero(placed & np.isin(op, _ops(*names)))
+        return np.flatnonzero((size > 1) & np.isin(op, _ops(*names)))
 
     at = some(["barrier"])
     found.all_to_all(instance[at], enter[at], leave[at], everybody[at], everybody[at], 0, steps[at])
@@ -297,17 +334,16 @@ def _collectives(model: Model, nodes: Nodes, found: EdgeCollector) -> int:
     found.all_to_all(instance[at], enter[at], leave[at], sends[at], is_root[at], length[at], steps[at])
     # how much each sends to whom is not recorded: whoever had come by the end of a participant may have sent it something
     at = some(PAIRWISE)
-    begin, end = members.enter_time[at], _times(nodes, leave[at])
+    begin, end = _times(nodes, enter[at]), _times(nodes, leave[at])
     order = np.lexsort((begin, instance[at]))
     sees = _count_until(instance[at], begin, order, end)
     found.chain(instance[at], order, enter[at], leave[at], sees, sends[at], receives[at], length[at], steps[at])
     # by rank: everybody waits for those before
     at = some(SCAN)
-    order = np.lexsort((members.rank[at], instance[at]))
+    order = np.lexsort((ranks[at], instance[at]))
     sees = np.empty(at.size, np.int64)
     sees[order] = np.arange(at.size)
     found.chain(instance[at], order, enter[at], leave[at], sees, sends[at], everybody[at], length[at], steps[at])
-    return int((call < 0).sum())
 
 
 def _times(nodes: Nodes, at: Rows) -> Rows:
@@ -393,8 +429,8 @@ _MAY_WAIT = ("mpi_probe", "mpi_mprobe", "mpi_comm_", "mpi_cart_create", "mpi_car
 _NEVER_WAIT = ("mpi_comm_rank", "mpi_comm_size", "mpi_comm_group", "mpi_comm_get", "mpi_comm_set", "mpi_comm_compare", "mpi_comm_test", "mpi_comm_remote", "mpi_comm_delete", "mpi_comm_call")  # fmt: skip
 
 
-def _not_known(model: Model, nodes: Nodes, edges: Edges) -> dict[str, int]:
-    """Count what has no edge though it may wait; calls on windows that have one are no longer kept as recorded."""
+def _not_known(model: Model, nodes: Nodes, edges: Edges, starts: NDArray[np.bool_]) -> dict[str, int]:
+    """Count what has no edge though it may wait, but what only starts an operation; calls on windows that have one are no longer kept as recorded."""
     lower, region = model.regions.lower, nodes.call_region
     reached = np.zeros(len(nodes), bool)
     reached[edges.head[edges.head < len(nodes)]] = True
@@ -410,7 +446,7 @@ def _not_known(model: Model, nodes: Nodes, edges: Edges) -> dict[str, int]:
         return int(profile.visits[on_cpu][mask[entered]].sum())
 
     return {
-        UNKNOWN_PARTNERS: int((may[region] & ~reached[at_exit]).sum()) if region.size else 0,
+        UNKNOWN_PARTNERS: int((may[region] & ~reached[at_exit] & ~starts).sum()) if region.size else 0,
         KEPT_AS_RECORDED: int((nodes.kind[at_exit] == NodeClass.OPAQUE).sum()),
         CONDITIONS: int(is_in(model.facts, locks.call_path, CONDITION).sum()),
         DEVICE_CALLS: visits(regions.device_call >= 0),

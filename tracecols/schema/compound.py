@@ -540,6 +540,7 @@ NONBLOCKING_MEMBERS = Table(
         Column("is_root", "bool", "whether it is the root"),
         Column("sent", "int64", "bytes sent", "bytes"),
         Column("received", "int64", "bytes received", "bytes"),
+        Column("begin", "int64", "the event that starts it", "", "events"),
         Column("begin_time", "int64", "enter of the call that starts it", "ticks"),
         Column("latest_begin_time", "int64", "when the last participant started; null if some are missing", "ticks"),
         Column("root_begin_time", "int64", "when the root started; null if there is none", "ticks"),
