@@ -224,7 +224,7 @@ def test_findings__are_what_a_plain_twin_adds_up(name, traces, monkeypatch):
 
 
 def check_findings(cube):
-    """No finding exceeds its property, several of one together neither; and they are all of the time but computation."""
+    """The findings of a property do not exceed it together, and all findings not the time without computation."""
     for with_startup in (False, True):
         looked_at = cube if with_startup else cube.focused()
         found = Counter()
@@ -273,7 +273,7 @@ def analyzed(archive, folder, **choice):
 
 
 def test_findings__of_idle_threads_leave_tasks_out(archive, tmp_path):
-    """The tasks of the master are no time in which the worker idles: what appears at them, the program's root takes off."""
+    """A worker does not idle while its master executes tasks: the program's root takes off what appears there."""
     cube = analyzed(with_tasks(archive), tmp_path)
     assert cube.total("omp_idle_threads") == pytest.approx(20e-9)
     idle = [f for f in cube.diagnosis(100).findings if f.property == "omp_idle_threads"]

@@ -342,7 +342,7 @@ def test_alltoallv__who_began_after_the_end_sent_nothing_before():
 
 
 def nonblocking(op, calls, root=-1):
-    """One non-blocking operation: every rank starts it, computes, and completes it at the end of a wait; then it computes until 100."""
+    """One non-blocking operation: begin of its start, begin and end of its wait on every rank, which then computes until 100."""
     program = Program(len(calls))
     name = f"MPI_I{op}"
     for one, (begin, wait, end) in zip(program.masters, calls, strict=True):
@@ -376,7 +376,7 @@ def test_nonblocking_collective__who_waits_for_whom(op, root, ends):
 
 
 def test_nonblocking_collective__who_comes_last_is_waited_for(shared_traces, stores):
-    """Rank 2 of the recorded program computes three times as long: twice as fast it saves half of that in each of 50 steps."""
+    """Rank 2 of the program computes three times as long as the others, in each of 50 steps."""
     trace = tracecols.open(stores(shared_traces / "injected" / "iallreduce_late"))
     saved = trace.what_if({"local_dot": 0.5}).saving
     # 6 of 12 ms; the others need 4 ms
@@ -575,7 +575,7 @@ def test_created_threads__are_waited_for_by_who_joins_them(scale, end):
     assert times(replay, replay.times(Changes(scale)))[0, 1116] == end
 
 
-def test_created_threads__begin_behind_their_creation():
+def test_created_threads__begin_after_their_creation():
     replay = replayed(one_thread())
     # main itself takes 10 s before that, and 3 s pass until the thread begins
     new = times(replay, replay.times(Changes({"main": 0})))
@@ -627,7 +627,7 @@ def test_created_threads__that_mpi_creates():
     replay = replayed(program)
     check_laws(replay)
     new = times(replay, replay.times(Changes({"main": 0})))
-    # 15 s from the ENTER of MPI_Init; MPI_Finalize ends 15 s behind the thread
+    # 15 s from the ENTER of MPI_Init; MPI_Finalize ends 15 s after the thread
     assert (new[1, 25], new[1, 80], new[0, 95]) == (15, 70, 85)
     # without MPI's own time the end of the thread is what remains
     new = times(replay, replay.ideal)
@@ -635,7 +635,7 @@ def test_created_threads__that_mpi_creates():
 
 
 def test_created_threads__an_ideal_network_is_no_longer_run():
-    """3 processes of 4 threads, in which MPI_Init takes long: the threads begin behind it, however short it becomes."""
+    """3 processes of 4 threads, in which MPI_Init takes long: the threads begin after it, however short it becomes."""
     program = creating(3, 4)
     for p, main in enumerate(program.masters):
         main.enter(0, "main").enter(0, "MPI_Init").leave(50 + p)
@@ -672,7 +672,7 @@ def test_conditions__keep_what_is_not_waiting_for_a_mutex():
 class CreatingRun:
     """A random program in which threads create others, compute and join them, run with some speed of computation.
 
-    Threads create, compute and join in random order, each what it has created; what they compute takes multiples of 4 ticks.
+    Threads create, compute and join in random order, each the threads it has created; computation takes multiples of 4 ticks.
     """
 
     def __init__(self, seed, factor=1):
@@ -772,7 +772,7 @@ def test_tasks__in_barriers_are_computation_that_these_wait_for(changes, end):
     assert c.ticks[inside].sum() == 1600
 
 
-def test_tasks__begin_behind_their_creation_and_are_waited_for():
+def test_tasks__begin_after_their_creation_and_are_waited_for():
     """Main creates a task at 50 that the worker executes, and waits for it; in the barrier it comes last."""
     program = Program(1, 2)
     main, worker = program.locations
@@ -790,7 +790,7 @@ def test_tasks__begin_behind_their_creation_and_are_waited_for():
     def end(**changes):
         return times(replay, replay.times(Changes(**changes)))[0, 200]
 
-    # the task begins 10 s behind its creation, the taskwait ends 3 s behind the task
+    # the task begins 10 s after its creation, the taskwait ends 3 s after the task
     assert end(scale={"own": 0}) == 150
     assert end(scale={"own": 2}) == 250
     assert end(scale={"work": 0.5}) == 150
@@ -802,8 +802,40 @@ def test_tasks__begin_behind_their_creation_and_are_waited_for():
     )
 
 
+def test_tasks__wait_for_the_children_of_their_own():
+    """A task of main creates another one, which the worker executes, and waits for it; a third one of main is not its child."""
+    program = Program(1, 2)
+    main, worker = program.locations
+    program.team(0)
+    main.enter(0, "main").fork(0).begin_team(0).enter(0, PARALLEL)
+    worker.begin_team(0).enter(0, PARALLEL)
+    of_task(main, 0, K.THREAD_TASK_CREATE, 0, 9).enter(0, BARRIER)
+    of_task(main, 0, K.THREAD_TASK_SWITCH, 0, 1).enter(0, TASK).enter(0, "first").leave(20)
+    of_task(main, 20, K.THREAD_TASK_CREATE, 0, 2).enter(20, TASKWAIT)
+    worker.enter(0, BARRIER)
+    do_task(worker, 22, 122, 0, 2, "child")
+    do_task(worker, 122, 322, 0, 9, "other")
+    # the taskwait ends 3 s after the child
+    main.leave(125).enter(125, "last").leave(135).leave(135)
+    for i, one in enumerate((of_task(main, 135, K.THREAD_TASK_COMPLETE, 0, 1), worker)):
+        of_task(one, 330, K.THREAD_TASK_SWITCH, i, 0).leave(330).leave(330).end_team(330)
+    main.join(330).leave(330)
+    replay = replayed(program)
+    check_laws(replay)
+
+    def ends(**scale):
+        new = times(replay, replay.times(Changes(scale)))
+        return new[0, 135], new[0, 330]
+
+    assert ends(child=0.5) == (85, 280)
+    assert ends(other=0.5) == (135, 230)
+    assert ends(first=0) == (115, 310)
+    # what main does in its task is the last in the barrier then, which ends 8 s after that
+    assert ends(last=20, other=0) == (325, 333)
+
+
 class TaskRun:
-    """Random tasks that a thread creates, executed by all threads of a team in its barrier in a given order, at some speed."""
+    """Random tasks that one thread creates and all threads execute in the barrier, with some speed of computation."""
 
     def __init__(self, seed, factor=1):
         rng = np.random.default_rng(seed)
@@ -843,7 +875,7 @@ class TaskRun:
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("factor", [0.25, 0.5])
 def test_tasks__are_predicted_as_they_run(seed, factor):
-    """Tasks are executed by the same threads in the same order; a task that was not waited for takes its time behind the one before."""
+    """The same threads execute the tasks in the same order; what a thread takes between two tasks stays."""
     replay = replayed(TaskRun(seed).program)
     check_laws(replay)
     predicted = replay.times(Changes(dict.fromkeys(("own", "spawn", "work"), factor)))

@@ -268,7 +268,7 @@ class OutermostCalls:
         return cls(enter, stop, region[enter].astype(np.int64))
 
     def hold(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Say which rows stand in one of them: after its ENTER, up to its EXIT."""
+        """Return which rows are inside one of them: after its ENTER, up to its EXIT."""
         if not self.enter.size:
             return np.zeros(rows.size, bool)
         around = np.searchsorted(self.enter, rows, "right") - 1

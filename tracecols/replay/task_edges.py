@@ -30,7 +30,7 @@ class TaskEvents(NamedTuple):
     task : (n,) int64
         The task that is created, switched to or completed, numbered over the trace; -1 for implicit tasks.
     running : (n,) int64
-        The task that runs at the location behind the event.
+        The task that runs at the location after the event.
     """
 
     node: NDArray[np.int64]
@@ -61,7 +61,7 @@ def read_task_events(model: Model, nodes: Nodes) -> TaskEvents:
         for values, by_number in ((team, False), (creator, False), (generation, False), (older, True))
     )
     task, _ = number(combine(model.facts.process[location].astype(np.int64), team, creator, generation, older))
-    # a number may serve once more behind the end of its task
+    # a number may be used again after the end of its task
     is_create, is_complete = np.isin(kind, CREATES), np.isin(kind, COMPLETES)
     order = np.lexsort((is_complete * 1 - is_create, nodes.time[node], task))
     ended = np.empty(node.size, np.int64)
@@ -77,7 +77,7 @@ def read_task_events(model: Model, nodes: Nodes) -> TaskEvents:
 
 
 def add_task_edges(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
-    """Let tasks begin behind their creation, and taskwaits end behind the tasks that their own task has created before.
+    """Let tasks begin after their creation, and taskwaits end after the tasks that their own task has created before.
 
     That tasks wait for others because of data they share is not recorded.
 
@@ -108,7 +108,7 @@ def add_task_edges(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
 
 
 def _next_taskwait(nodes: Nodes, e: TaskEvents, creates: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find the end of the first taskwait behind each creation in the task that creates; a node, -1 for none."""
+    """Find the end of the first taskwait after each creation, in the task that creates; a node, -1 for none."""
     waits = nodes.taskwaits
     before = np.searchsorted(e.node, waits) - 1
     location = nodes.location[waits].astype(np.int64)
@@ -157,7 +157,7 @@ def resumed(nodes: Nodes, e: TaskEvents, leave: NDArray[np.int64], until: NDArra
 def with_tasks(
     model: Model, nodes: Nodes, group: NDArray[np.int64], enter: NDArray[np.int64], leave: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find from which events of threads in barriers on nobody waits for them, and from which on they wait for nobody.
+    """Find the last event of each thread in a barrier that others wait for, and the first that waits for others.
 
     Parameters
     ----------

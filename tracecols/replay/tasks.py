@@ -18,7 +18,7 @@ from tracecols.enhance.tasks import COMPLETES, SWITCHES
 from tracecols.kernels.actions import POP, PUSH
 
 TASK_CHANGES = (*SWITCHES, *COMPLETES)
-"""Kinds of events behind which another task runs."""
+"""Kinds of events after which another task runs."""
 
 TASKWAIT = "task_wait"
 """Role of regions that wait for child tasks."""
