@@ -431,8 +431,8 @@ def divided(cube: Severities) -> dict[str, Cells]:
         own = cube.cells_of(name, "eee")
         for part in axis.children[name]:
             if part in overlapping:
-                result[part] = _common(own, cube.cells[part])
-                own = own - result[part]
+                taken = result[part] = _common(own, cube.cells[part])
+                own = own - taken if len(taken) else own
         result[name] = own
     return {name: result[name] for name in candidates if name in result}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.regions import TASKS
+from tracecols.schema.enums import TASKS
 from tracecols.severity.cells import Cells
 from tracecols.severity.queries import Severities
 
@@ -45,6 +45,9 @@ def second_appearance(roots: NDArray[np.int64], cells: Cells) -> Cells:
     cells : Cells
     """
     below = cells.on(roots >= 0)
+    if not len(below):
+        # no kernel is called where there is nothing to add up
+        return Cells.empty()
     return Cells.sum(roots[below.call_path], below.location, below.value)
 
 
@@ -56,4 +59,5 @@ def with_tasks_once(roots: NDArray[np.int64], cells: Cells) -> Cells:
     roots : (n_call_paths,) int64
     cells : Cells
     """
-    return cells.on(roots < 0) + second_appearance(roots, cells)
+    others = cells.on(roots < 0)
+    return others + second_appearance(roots, cells) if len(others) < len(cells) else cells
