@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from conftest import DATA, SHARED
+from conftest import DATA, SHARED, slow
 from small_cubes import ODD_NAMES, small_cube
 
 import tracecols
@@ -33,7 +33,7 @@ def traces(tmp_path_factory):
 
     def open_one(name):
         if name not in made:
-            places = (DATA / name, SHARED / "otf2" / name, SHARED / "otf2_gpu" / name)
+            places = (DATA / name, *(SHARED / folder / name for folder in ("otf2", "otf2_gpu", "injected")))
             source = next((p for p in places if p.is_dir()), None)
             if source is None:
                 pytest.skip(f"{name} does not stand beside the repository")
@@ -164,12 +164,18 @@ def plain_findings(cube):
     focused = cube.focused()
     own = {}
     for name in axis.id:
-        if axis.root_of(name) != "time" or axis.overlaps[axis.number[name]]:
+        if axis.root_of(name) != "time":
             continue
-        cells = focused.cells_of(name, "eee")
-        own[name] = dict(
-            zip(zip(cells.call_path.tolist(), cells.location.tolist(), strict=True), cells.value.tolist(), strict=True)
-        )
+        overlaps = axis.overlaps[axis.number[name]]
+        cells = focused.cells[name] if overlaps else focused.cells_of(name, "eee")
+        places = zip(cells.call_path.tolist(), cells.location.tolist(), strict=True)
+        own[name] = dict(zip(places, cells.value.tolist(), strict=True))
+        if overlaps:
+            # of its parent's own time, which is less by that
+            of = own[axis.parent[axis.number[name]]]
+            own[name] = {at: min(value, of.get(at, 0)) for at, value in own[name].items()}
+            for at, value in own[name].items():
+                of[at] = of.get(at, 0) - value
     totals = {name: sum(cells.values()) / cube.resolution for name, cells in own.items()}
     of_rank = defaultdict(list)
     for location, kind in enumerate(s.location_type):
@@ -215,6 +221,139 @@ def test_findings__are_what_a_plain_twin_adds_up(name, traces, monkeypatch):
         assert f.share == pytest.approx(f.seconds / d.seconds)
         assert 0 < f.where.share <= f.region.share + 1e-12 <= 1 + 1e-9
         assert f.where.call_path == cube.call_paths.path[f.call_path]
+
+
+def check_findings(cube):
+    """The findings of a property do not exceed it together, and all findings not the time without computation."""
+    for with_startup in (False, True):
+        looked_at = cube if with_startup else cube.focused()
+        found = Counter()
+        for f in cube.diagnosis(10_000, with_startup=with_startup).findings:
+            assert 0 < f.seconds <= cube.total("time")
+            assert f.where.share <= 1 + 1e-9 and f.region.share <= 1 + 1e-9
+            found[f.property] += f.seconds
+        for name, seconds in found.items():
+            assert seconds <= looked_at.total(name) * (1 + 1e-9) + 1e-12, name
+        assert sum(found.values()) + looked_at.total("comp") <= looked_at.total("time") * (1 + 1e-9)
+
+
+FOLDERS = [*sorted(DATA.iterdir()), *sorted(p for f in ("otf2", "otf2_gpu", "epilog", "injected") for p in SHARED.glob(f"{f}/*") if p.is_dir())]  # fmt: skip
+QUICK = [p for p in FOLDERS if p.parent == DATA or p.name in ("omp_tasks", "omp_mix_8", "iallreduce_late")]
+
+
+@pytest.mark.parametrize(
+    "path", [*QUICK, *slow(p for p in FOLDERS if p not in QUICK)], ids=lambda p: f"{p.parent.name}/{p.name}"
+)
+def test_findings__never_exceed_their_property(path, tmp_path, monkeypatch):
+    monkeypatch.setattr(diagnosis, "LEAST", 0.0)
+    check_findings(tracecols.open(tracecols.convert(path, tmp_path / "x.trace")).analyze())
+
+
+def with_tasks(archive, with_mpi=False):
+    """A program of two threads: 10 s serial, then each executes a task of 30 s in a barrier of 40 s, then 10 s serial."""
+    mpi = archive.mpi(1, 2)
+    (main, worker), team = mpi.threads[0], mpi.teams[0]
+    parallel, barrier, task = "!$omp parallel @a.c:1", "!$omp implicit barrier @a.c:9", "!$omp task @a.c:5"
+    main.record(0, "ProgramBegin", program="prog").enter(0, "main")
+    main.call(0, 4, "MPI_Init" if with_mpi else "begin").call(4, 10, "serial").fork(10, 2)
+    for i, one in enumerate((main, worker)):
+        one.team_begin(10, team).enter(10, parallel).enter(10, barrier)
+        one.record(12, "ThreadTaskSwitch", team=team, creator=0, generation=1 + i)
+        one.enter(12, task).call(12, 42, "work").leave(42, task)
+        one.record(42, "ThreadTaskComplete", team=team, creator=0, generation=1 + i)
+        one.record(42, "ThreadTaskSwitch", team=team, creator=i, generation=0)
+        one.leave(50, barrier).leave(50, parallel).team_end(50, team)
+    main.join(50).call(50, 55, "serial").call(55, 60, "MPI_Finalize" if with_mpi else "end")
+    main.leave(60, "main").record(60, "ProgramEnd", exit_status=0)
+    return archive
+
+
+def analyzed(archive, folder, **choice):
+    return tracecols.open(tracecols.convert(archive.write(), folder / "x.trace")).analyze(**choice)
+
+
+def test_findings__of_idle_threads_leave_tasks_out(archive, tmp_path):
+    """A worker does not idle while its master executes tasks: the program's root takes off what appears there."""
+    cube = analyzed(with_tasks(archive), tmp_path)
+    assert cube.total("omp_idle_threads") == pytest.approx(20e-9)
+    idle = [f for f in cube.diagnosis(100).findings if f.property == "omp_idle_threads"]
+    assert [(f.seconds, f.title.partition(" while ")[2]) for f in idle] == [
+        (pytest.approx(20e-9), "their master computes alone")
+    ]
+    assert (idle[0].where.call_path, idle[0].where.share) == ("PROGRAM/main/serial", pytest.approx(11 / 20))
+    check_findings(cube)
+
+
+def test_focus__of_a_program_with_tasks_keeps_what_its_root_takes_off(archive, tmp_path):
+    """The program's root lies outside of the focus, and the tasks in it: together they appear once."""
+    cube = analyzed(with_tasks(archive, with_mpi=True), tmp_path)
+    # master: 6 + 40 + 5; the worker 40 in the team, idle as long as the master is alone
+    inside = cube.focused()
+    found = {name: inside.total(name) for name in ("time", "execution", "omp_idle_threads", "omp_ibarrier", "comp")}
+    expected = {"time": 102, "execution": 91, "omp_idle_threads": 11, "omp_ibarrier": 20, "comp": 71}
+    assert found == pytest.approx({name: seconds * 1e-9 for name, seconds in expected.items()})
+    check_findings(cube)
+
+
+def test_focus__of_periods_with_tasks_adds_up(archive, tmp_path):
+    inside = analyzed(with_tasks(archive, with_mpi=True), tmp_path, bins=3).focused()
+    for name in ("time", "execution", "comp", "omp_idle_threads"):
+        assert inside.period_cells[name].value.sum() == inside.cells[name].value.sum(), name
+
+
+def overlapping(values):
+    """A cube of point-to-point time, of which late senders and an overlapping property hold a part: seconds by call path."""
+    parents = {
+        "execution": "time",
+        "mpi_point2point": "execution",
+        "late": "mpi_point2point",
+        "other": "mpi_point2point",
+    }
+    cells = {name: {(f"main/{c}", 0, 0): v for c, v in of.items()} for name, of in values.items()}
+    whole = cells["mpi_point2point"]
+    cube = small_cube({"time": whole, "execution": whole, **cells}, parents=parents)
+    cube.properties.overlaps[cube.properties.number["other"]] = True
+    return cube
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ({"mpi_point2point": {"a": 100}, "late": {"a": 0}, "other": {"a": 60}}, {"other": 60, "mpi_point2point": 40}),
+        # the siblings leave 30 of it
+        ({"mpi_point2point": {"a": 100}, "late": {"a": 70}, "other": {"a": 60}}, {"late": 70, "other": 30}),
+        # cell by cell
+        (
+            {"mpi_point2point": {"a": 100, "b": 50}, "late": {"a": 100}, "other": {"a": 60, "b": 20}},
+            {"late": 100, "other": 20, "mpi_point2point": 30},
+        ),
+        ({"mpi_point2point": {"a": 100}, "late": {"a": 100}, "other": {"a": 60}}, {"late": 100}),
+    ],
+)
+def test_findings__of_what_overlaps_its_siblings_have_what_these_leave(values, found):
+    cube = overlapping(values)
+    findings = cube.diagnosis(10).findings
+    assert {f.property: round(f.seconds * cube.resolution) for f in findings} == found
+    titles = {f.property: f.title for f in findings}
+    if "mpi_point2point" in found:
+        assert " without " in titles["mpi_point2point"] and "Other" in titles["mpi_point2point"]
+
+
+def test_findings__of_what_overlaps_alone_have_all_of_it():
+    cube = overlapping({"mpi_point2point": {"a": 100}, "late": {"a": 70}, "other": {"a": 60}})
+    cube.facts["narrowed"] = {"properties": ["other"]}
+    (only,) = cube.diagnosis(10).findings
+    assert (only.property, only.seconds * cube.resolution) == ("other", 60)
+
+
+def test_diagnosis__names_waits_in_nonblocking_collectives(traces):
+    _, cube = traces("iallreduce_late")
+    first, second, *_ = cube.diagnosis().findings
+    assert first.property == "mpi_nonblocking_collective_wait"
+    assert first.where.call_path == "iallreduce_late/main/cg_step/MPI_Wait"
+    assert first.seconds == pytest.approx(cube.focused().total("mpi_nonblocking_collective_wait"))
+    assert first.share > 0.3 and "number and size of messages" not in first.advice
+    assert second.title.endswith("Point-to-point without Wait in Non-blocking Collective") and second.share < 0.02
 
 
 FIRST = {

@@ -329,6 +329,9 @@ def test_join_wait__lasts_until_the_thread_ends_or_the_call_does(archive, enhanc
     table = model.created_threads
     assert table.location.tolist() == [1, 2, 3]
     assert table.create_enter_time.tolist() == [1, 3, 5]
+    # rows of the events themselves, inside of the calls
+    assert (table.create - table.create_enter).tolist() == [1, 1, 1]
+    assert (table.join - table.join_enter).tolist() == [1, 1, 1]
     assert table.join_enter_time.tolist() == [20, 40, 50]
     assert table.end_time.tolist() == [30, 16, 71]
     assert not any(table.counts.values())

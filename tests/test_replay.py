@@ -12,15 +12,17 @@ from random_programs import RandomProgram
 import tracecols
 from tracecols.errors import AnalysisError
 from tracecols.kernels import replay as kernels
+from tracecols.replay.graph import BEGIN_AS_RECORDED, CONDITIONS, ENDLESS
 from tracecols.replay.nodes import TRANSFER, NodeClass
 from tracecols.replay.replay import Changes, Replay
+from tracecols.schema import EventKind as K
 from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.severity.efficiencies import REPLAY
 from tracecols.testing import Program
 
 IDEAL = Changes(transfer=0)
 PARALLEL, BARRIER, CRITICAL = "!$omp parallel @a.c:1", "!$omp implicit barrier @a.c:9", "!$omp critical @a.c:5"
-FOLDERS = [*sorted(DATA.iterdir()), *sorted(p for f in ("otf2", "otf2_clocks", "otf2_gpu", "otf2_small", "epilog") for p in SHARED.glob(f"{f}/*") if p.is_dir())]  # fmt: skip
+FOLDERS = [*sorted(DATA.iterdir()), *sorted(p for f in ("otf2", "otf2_clocks", "otf2_gpu", "otf2_small", "epilog", "injected") for p in SHARED.glob(f"{f}/*") if p.is_dir())]  # fmt: skip
 NAMES = [f"{p.parent.name}/{p.name}" for p in FOLDERS]
 
 
@@ -346,6 +348,48 @@ def test_communicators__nobody_has_waited_whom_others_left_before():
     assert collective("destroy_handle", [(10, 20), (25, 30)], sent=0, received=0) == [10, 25]
 
 
+def nonblocking(op, calls, root=-1):
+    """One non-blocking operation: begin of its start, begin and end of its wait on every rank, which then computes until 100."""
+    program = Program(len(calls))
+    name = f"MPI_I{op}"
+    for one, (begin, wait, end) in zip(program.masters, calls, strict=True):
+        side = {"op": COLLECTIVE_OPS.index(op), "communicator": 0, "root": root, "sent": 8, "received": 8, "request": 5}
+        one.enter(0, "main").enter(begin, name)
+        one.record(begin, K.NON_BLOCKING_COLLECTIVE_REQUEST, collectives={"request": 5}).leave(begin + 1)
+        one.enter(wait, "MPI_Wait").record(end, K.NON_BLOCKING_COLLECTIVE_COMPLETE, collectives=side).leave(end)
+        one.leave(100)
+    replay = replayed(program)
+    check_laws(replay)
+    assert replay.counts == {}
+    new = times(replay, replay.ideal)
+    return [new[i, end] for i, (_, _, end) in enumerate(calls)]
+
+
+@pytest.mark.parametrize(
+    ("op", "root", "ends"),
+    [
+        # without the second that each takes to start it: waits from 19, 29 and 59 for the start at 40
+        ("allreduce", -1, [40, 40, 59]),
+        ("barrier", -1, [40, 40, 59]),
+        ("alltoallv", -1, [40, 40, 59]),
+        # for the root that starts at 25, and for those that send
+        ("bcast", 1, [25, 29, 59]),
+        ("reduce", 0, [40, 29, 59]),
+        ("scan", -1, [19, 29, 59]),
+    ],
+)
+def test_nonblocking_collective__who_waits_for_whom(op, root, ends):
+    assert nonblocking(op, [(10, 20, 45), (25, 30, 46), (40, 60, 62)], root) == ends
+
+
+def test_nonblocking_collective__who_comes_last_is_waited_for(shared_traces, stores):
+    """Rank 2 of the program computes three times as long as the others, in each of 50 steps."""
+    trace = tracecols.open(stores(shared_traces / "injected" / "iallreduce_late"))
+    saved = trace.what_if({"local_dot": 0.5}).saving
+    # 6 of 12 ms; the others need 4 ms
+    assert saved == pytest.approx(50 * 0.006, rel=0.05)
+
+
 @pytest.mark.parametrize("is_recorded", [False, True])
 def test_start_and_end_of_mpi__all_wait_for_all_whether_or_not_operations_are_recorded(is_recorded):
     program = Program(2)
@@ -508,6 +552,351 @@ def test_empty_trace__has_no_nodes():
     assert replay.runtime(replay.ideal) == 0
 
 
+# -- threads that the program creates ----------------------------------------------------------------------------------------
+
+
+def of_thread(location, time, kind, sequence):
+    """Write down an event of a created thread in the contingent 0."""
+    return location.record(time, kind, threads={"team": 0, "sequence": sequence})
+
+
+def creating(processes=1, threads=2):
+    """A program whose threads are created one by one."""
+    program = Program(processes, threads)
+    for name in ("pthread_create", "pthread_join"):
+        program.region(name, "pthread", "wrapper")
+    return program
+
+
+def one_thread():
+    """Main creates a thread that works for 1000 s, joins it and goes on for 100 s."""
+    program = creating()
+    main, thread = program.locations
+    of_thread(main.enter(0, "main").enter(10, "pthread_create"), 11, K.THREAD_CREATE, 1).leave(12)
+    of_thread(thread, 14, K.THREAD_BEGIN, 1).enter(14, "work").leave(1014)
+    of_thread(thread, 1014, K.THREAD_END, 1)
+    of_thread(main.enter(12, "pthread_join"), 1015, K.THREAD_WAIT, 1).leave(1016).enter(1016, "rest").leave(1116)
+    main.leave(1116)
+    return program
+
+
+@pytest.mark.parametrize(
+    ("scale", "end"), [({"work": 0.5}, 616), ({"work": 2}, 2116), ({"rest": 0.5}, 1066), ({"work": 0}, 116)]
+)
+def test_created_threads__are_waited_for_by_who_joins_them(scale, end):
+    replay = replayed(one_thread())
+    check_laws(replay)
+    assert times(replay, replay.times(Changes(scale)))[0, 1116] == end
+
+
+def test_created_threads__begin_after_their_creation():
+    replay = replayed(one_thread())
+    # main itself takes 10 s before that, and 3 s pass until the thread begins
+    new = times(replay, replay.times(Changes({"main": 0})))
+    assert (new[1, 14], new[1, 1014], new[0, 1116]) == (4, 1004, 1006)
+
+
+def test_created_threads__creating_and_joining_is_no_computation():
+    with one_thread().trace() as trace:
+        found = trace.what_if().savings()
+        assert set(found.path) == {"main", "main/rest", "work"}
+        assert found.set_index("path").saving["work"] == 500
+        with pytest.raises(AnalysisError, match="no computation in 'pthread_join'"):
+            trace.what_if({"pthread_join": 0.5})
+
+
+def test_created_threads__without_calls_of_their_own():
+    """A recording may have the events only: what main does before it waits stays computation."""
+    program = Program(1, 2)
+    main, thread = program.locations
+    of_thread(main.enter(0, "main"), 10, K.THREAD_CREATE, 1).enter(10, "own").leave(40)
+    of_thread(main, 115, K.THREAD_WAIT, 1).leave(120)
+    of_thread(of_thread(thread, 12, K.THREAD_BEGIN, 1).enter(12, "work").leave(112), 112, K.THREAD_END, 1)
+    replay = replayed(program)
+    check_laws(replay)
+    assert times(replay, replay.times(Changes({"work": 0})))[0, 120] == 48
+    assert times(replay, replay.times(Changes({"own": 4})))[0, 120] == 138
+
+
+def test_created_threads__of_which_nothing_is_known_are_counted():
+    program = creating(1, 3)
+    main, first, second = program.locations
+    main.enter(0, "main").enter(5, "pthread_create")
+    of_thread(of_thread(main, 6, K.THREAD_CREATE, 2).leave(7).enter(7, "pthread_join"), 80, K.THREAD_WAIT, 2).leave(81)
+    main.leave(90)
+    of_thread(of_thread(first, 3, K.THREAD_BEGIN, 1).enter(4, "work").leave(60), 60, K.THREAD_END, 1)
+    of_thread(second, 8, K.THREAD_BEGIN, 2).enter(8, "work").leave(70)
+    replay = replayed(program)
+    check_laws(replay)
+    assert replay.counts == {BEGIN_AS_RECORDED: 1, ENDLESS: 1}
+
+
+def test_created_threads__that_mpi_creates():
+    """A thread that MPI_Init creates and MPI_Finalize joins begins as the one begins, and lets the other wait."""
+    program = creating()
+    main, thread = program.locations
+    of_thread(main.enter(0, "main").enter(10, "MPI_Init"), 20, K.THREAD_CREATE, 1).leave(30)
+    of_thread(main.enter(50, "MPI_Finalize"), 90, K.THREAD_WAIT, 1).leave(95).leave(100)
+    of_thread(of_thread(thread, 25, K.THREAD_BEGIN, 1).enter(25, "work").leave(80), 80, K.THREAD_END, 1)
+    replay = replayed(program)
+    check_laws(replay)
+    new = times(replay, replay.times(Changes({"main": 0})))
+    # 15 s from the ENTER of MPI_Init; MPI_Finalize ends 15 s after the thread
+    assert (new[1, 25], new[1, 80], new[0, 95]) == (15, 70, 85)
+    # without MPI's own time the end of the thread is what remains
+    new = times(replay, replay.ideal)
+    assert (new[0, 30], new[0, 95]) == (10, 80)
+
+
+def test_created_threads__an_ideal_network_is_no_longer_run():
+    """3 processes of 4 threads, in which MPI_Init takes long: the threads begin after it, however short it becomes."""
+    program = creating(3, 4)
+    for p, main in enumerate(program.masters):
+        main.enter(0, "main").enter(0, "MPI_Init").leave(50 + p)
+        for i in (1, 2, 3):
+            of_thread(main.enter(60 + i, "pthread_create"), 60 + i, K.THREAD_CREATE, i).leave(60 + i)
+            thread = program.locations[4 * p + i]
+            of_thread(thread, 65 + i, K.THREAD_BEGIN, i).enter(65 + i, "work").leave(90 + i)
+            of_thread(thread, 90 + i, K.THREAD_END, i)
+        for i in (1, 2, 3):
+            of_thread(main.enter(80 + i if i == 1 else 90 + i, "pthread_join"), 91 + i, K.THREAD_WAIT, i).leave(91 + i)
+        main.enter(95, "MPI_Barrier").begin_collective(95).end_collective(110, "barrier").leave(110)
+        main.enter(111, "MPI_Finalize").leave(120).leave(120)
+    replay = replayed(program)
+    check_laws(replay)
+    # from the first EXIT of MPI_Init to the last ENTER of MPI_Finalize
+    assert replay.runtime(replay.graph.nodes.time) == 111 - 50
+    # the one that leaves MPI_Init first computes until 61, and so on: nothing but the barrier is 15 s shorter
+    assert replay.runtime(replay.ideal) == 111 - 50 - 15
+
+
+def test_conditions__keep_what_is_not_waiting_for_a_mutex():
+    """Who signals is not recorded: without the time that locks take a wait for a condition is as long as it was."""
+    program = Program(1, 1)
+    program.region("pthread_cond_wait", "pthread", "wrapper")
+    (main,) = program.locations
+    main.enter(0, "main").acquire(0, 1, 1).enter(10, "pthread_cond_wait").release(10, 1, 1).acquire(50, 1, 2).leave(50)
+    main.release(60, 1, 2).leave(60)
+    replay = replayed(program)
+    check_laws(replay)
+    assert times(replay, replay.times(Changes(openmp=0)))[0, 60] == 60
+    assert replay.counts == {CONDITIONS: 1}
+
+
+class CreatingRun:
+    """A random program in which threads create others, compute and join them, run with some speed of computation.
+
+    Threads create, compute and join in random order, each the threads it has created; computation takes multiples of 4 ticks.
+    """
+
+    def __init__(self, seed, factor=1):
+        self.rng, self.factor = np.random.default_rng(seed), factor
+        self.program, self.n = creating(1, 8), 1
+        self.end = self.run(self.program.locations[0].enter(0, "main"), 0)
+        self.program.locations[0].leave(self.end)
+
+    def run(self, location, time, depth=0):
+        """Let a thread run from a time on; return when it has joined all threads it created."""
+        rng, open_threads = self.rng, []
+        for _ in range(int(rng.integers(1, 5))):
+            action = rng.integers(0, 3)
+            if action == 0 and self.n < 8 and depth < 3:
+                number = self.n
+                self.n += 1
+                of_thread(location.enter(time, "pthread_create"), time + 1, K.THREAD_CREATE, number).leave(time + 3)
+                thread, begin = self.program.locations[number], time + 1 + int(rng.integers(0, 9))
+                of_thread(thread, begin, K.THREAD_BEGIN, number)
+                end = self.run(thread, begin, depth + 1)
+                of_thread(thread, end, K.THREAD_END, number)
+                open_threads.append((number, end))
+                time += 3
+            elif action == 1 and open_threads:
+                time = self.join(location, time, *open_threads.pop(int(rng.integers(len(open_threads)))))
+            else:
+                length = int(4 * rng.integers(1, 50) * self.factor)
+                location.enter(time, "work").leave(time + length)
+                time += length
+        for number, end in open_threads:
+            time = self.join(location, time, number, end)
+        return time
+
+    def join(self, location, time, number, end):
+        """Join a thread; return when that has happened."""
+        done = max(time, end) + 2
+        of_thread(location.enter(time, "pthread_join"), done, K.THREAD_WAIT, number).leave(done + 1)
+        return done + 1
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("factor", [0, 0.25, 0.5, 2])
+def test_created_threads__are_predicted_as_they_run(seed, factor):
+    """What is predicted of a recorded run is the run of a program that computes faster, or slower."""
+    replay = replayed(CreatingRun(seed).program)
+    check_laws(replay)
+    predicted = replay.times(Changes({"work": factor}) if replay.computation.ticks.size else Changes())
+    assert predicted.max() == CreatingRun(seed, factor).end
+
+
+# -- tasks ---------------------------------------------------------------------------------------------------------------------
+
+
+TASK, TASKWAIT = "!$omp task @a.c:8", "!$omp taskwait @a.c:7"
+
+
+def of_task(location, time, kind, creator, generation):
+    return location.record(time, kind, tasks={"team": 1, "creator": creator, "generation": generation})
+
+
+def do_task(location, begin, end, creator, generation, work="work"):
+    """Execute a task from its switch to its end."""
+    of_task(location, begin, K.THREAD_TASK_SWITCH, creator, generation).enter(begin, TASK).enter(begin, work)
+    return of_task(location.leave(end).leave(end), end, K.THREAD_TASK_COMPLETE, creator, generation)
+
+
+def two_tasks():
+    """Both threads execute a task in the barrier: for 1000 and 600 s."""
+    program = Program(1, 2)
+    main, worker = program.locations
+    program.team(0)
+    main.enter(0, "main").fork(0)
+    for i, (one, end) in enumerate(((main, 1010), (worker, 610))):
+        one.begin_team(0).enter(0, PARALLEL).enter(10, BARRIER)
+        do_task(one, 10, end, 0, 1 + i)
+        of_task(one, 1010, K.THREAD_TASK_SWITCH, i, 0).leave(1011).leave(1011).end_team(1011)
+    main.join(1011).leave(1111)
+    return program
+
+
+@pytest.mark.parametrize(
+    ("changes", "end"),
+    [
+        ({"scale": {"work": 0.5}}, 611),
+        ({"scale": {"*task*": 0.5}}, 611),
+        ({"scale": {"work": 2}}, 2111),
+        ({"openmp": 0}, 1110),
+        ({"scale": {"work": 0}}, 111),
+    ],
+)
+def test_tasks__in_barriers_are_computation_that_these_wait_for(changes, end):
+    replay = replayed(two_tasks())
+    check_laws(replay)
+    assert times(replay, replay.times(Changes(**changes)))[0, 1111] == end
+    c = replay.computation
+    inside = replay.call_paths_of("work")[c.call_path]
+    assert c.ticks[inside].sum() == 1600
+
+
+def test_tasks__begin_after_their_creation_and_are_waited_for():
+    """Main creates a task at 50 that the worker executes, and waits for it; in the barrier it comes last."""
+    program = Program(1, 2)
+    main, worker = program.locations
+    program.team(0)
+    main.enter(0, "main").fork(0).begin_team(0).enter(0, PARALLEL).enter(0, "own").leave(50)
+    of_task(main, 50, K.THREAD_TASK_CREATE, 0, 1).enter(50, TASKWAIT).leave(163).enter(163, "more").leave(183)
+    worker.begin_team(0).enter(0, PARALLEL).enter(0, BARRIER)
+    of_task(do_task(worker, 60, 160, 0, 1), 184, K.THREAD_TASK_SWITCH, 1, 0)
+    for one in (main.enter(183, BARRIER), worker):
+        one.leave(185).leave(185).end_team(185)
+    main.join(185).leave(200)
+    replay = replayed(program)
+    check_laws(replay)
+
+    def end(**changes):
+        return times(replay, replay.times(Changes(**changes)))[0, 200]
+
+    # the task begins 10 s after its creation, the taskwait ends 3 s after the task
+    assert end(scale={"own": 0}) == 150
+    assert end(scale={"own": 2}) == 250
+    assert end(scale={"work": 0.5}) == 150
+    assert end(scale={"more": 0}) == 180
+    # all that is left is computation: 50 + 100 + 20 + 15
+    assert end(openmp=0) == 185
+    assert set(replay.model.call_paths.region[np.unique(replay.computation.call_path)]).isdisjoint(
+        np.flatnonzero(replay.model.regions.role == "task_wait")
+    )
+
+
+def test_tasks__wait_for_the_children_of_their_own():
+    """A task of main creates another one, which the worker executes, and waits for it; a third one of main is not its child."""
+    program = Program(1, 2)
+    main, worker = program.locations
+    program.team(0)
+    main.enter(0, "main").fork(0).begin_team(0).enter(0, PARALLEL)
+    worker.begin_team(0).enter(0, PARALLEL)
+    of_task(main, 0, K.THREAD_TASK_CREATE, 0, 9).enter(0, BARRIER)
+    of_task(main, 0, K.THREAD_TASK_SWITCH, 0, 1).enter(0, TASK).enter(0, "first").leave(20)
+    of_task(main, 20, K.THREAD_TASK_CREATE, 0, 2).enter(20, TASKWAIT)
+    worker.enter(0, BARRIER)
+    do_task(worker, 22, 122, 0, 2, "child")
+    do_task(worker, 122, 322, 0, 9, "other")
+    # the taskwait ends 3 s after the child
+    main.leave(125).enter(125, "last").leave(135).leave(135)
+    for i, one in enumerate((of_task(main, 135, K.THREAD_TASK_COMPLETE, 0, 1), worker)):
+        of_task(one, 330, K.THREAD_TASK_SWITCH, i, 0).leave(330).leave(330).end_team(330)
+    main.join(330).leave(330)
+    replay = replayed(program)
+    check_laws(replay)
+
+    def ends(**scale):
+        new = times(replay, replay.times(Changes(scale)))
+        return new[0, 135], new[0, 330]
+
+    assert ends(child=0.5) == (85, 280)
+    assert ends(other=0.5) == (135, 230)
+    assert ends(first=0) == (115, 310)
+    # what main does in its task is the last in the barrier then, which ends 8 s after that
+    assert ends(last=20, other=0) == (325, 333)
+
+
+class TaskRun:
+    """Random tasks that one thread creates and all threads execute in the barrier, with some speed of computation."""
+
+    def __init__(self, seed, factor=1):
+        rng = np.random.default_rng(seed)
+        n_threads, n_tasks = int(rng.integers(2, 5)), int(rng.integers(1, 9))
+        program = Program(1, n_threads)
+        program.team(0)
+        main, *_ = program.locations
+        main.enter(0, "main").fork(0)
+        created, time = [], 0
+        for one in program.locations:
+            one.begin_team(0).enter(0, PARALLEL)
+        for i in range(n_tasks):
+            length = int(4 * rng.integers(0, 9) * factor)
+            main.enter(time, "spawn").leave(time + length)
+            time += length
+            of_task(main, time, K.THREAD_TASK_CREATE, 0, 1 + i)
+            created.append(time)
+        free = [time, *(int(4 * rng.integers(0, 9) * factor) for _ in range(n_threads - 1))]
+        for one, at in zip(program.locations[1:], free[1:], strict=True):
+            one.enter(0, "own").leave(at)
+        for one, at in zip(program.locations, free, strict=True):
+            one.enter(at, BARRIER)
+        for i in range(n_tasks):
+            thread = int(rng.integers(n_threads))
+            begin = max(free[thread] + int(rng.integers(0, 3)), created[i])
+            free[thread] = begin + int(4 * rng.integers(1, 30) * factor)
+            do_task(program.locations[thread], begin, free[thread], 0, 1 + i)
+        self.end = max(free) + 1
+        for i, one in enumerate(program.locations):
+            if K.THREAD_TASK_COMPLETE in [event[1] for event in one.events]:
+                of_task(one, self.end, K.THREAD_TASK_SWITCH, i, 0)
+            one.leave(self.end).leave(self.end).end_team(self.end)
+        main.join(self.end).leave(self.end)
+        self.program = program
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("factor", [0.25, 0.5])
+def test_tasks__are_predicted_as_they_run(seed, factor):
+    """The same threads execute the tasks in the same order; what a thread takes between two tasks stays."""
+    replay = replayed(TaskRun(seed).program)
+    check_laws(replay)
+    predicted = replay.times(Changes(dict.fromkeys(("own", "spawn", "work"), factor)))
+    assert predicted.max() <= TaskRun(seed).end
+    assert abs(int(predicted.max()) - TaskRun(seed, factor).end) <= 2 * 8
+
+
 # -- recorded traces ---------------------------------------------------------------------------------------------------------
 
 
@@ -520,6 +909,10 @@ def test_identity__is_exact_and_the_ideal_is_never_later(stores, path):
     np.testing.assert_array_equal(g.sweep(), g.nodes.time)
     assert (g.weight >= 0).all()
     assert (replay.ideal <= g.nodes.time).all()
+    # nothing that runs keeps its recorded begin while what it waits for comes earlier
+    recorded = replay.runtime(g.nodes.time)
+    for changes in (IDEAL, Changes(openmp=0), Changes(transfer=0, openmp=0)):
+        assert replay.runtime(replay.times(changes)) <= recorded
 
 
 TABLE = {
@@ -576,7 +969,7 @@ def test_openmp__a_factor_for_what_threads_take():
     assert times(replay, replay.times(Changes(openmp=0)))[0, 40] == 30
 
 
-SMALL = [p for p in FOLDERS if p.parent.name == "data" or p.name in ("cart", "sweep3d_4", "mpi_mix_5", "clock_coll_4", "hybrid_multi", "p2p_4", "fuzz_14", "omp_mix_8", "rma_fence_4")]  # fmt: skip
+SMALL = [p for p in FOLDERS if p.parent.name == "data" or p.name in ("cart", "sweep3d_4", "mpi_mix_5", "clock_coll_4", "hybrid_multi", "p2p_4", "fuzz_14", "omp_mix_8", "rma_fence_4", "omp_tasks", "pthreads_mutex")]  # fmt: skip
 
 
 @pytest.mark.parametrize("path", SMALL, ids=lambda p: f"{p.parent.name}/{p.name}")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import DATA
+from offload_program import small
 from test_efficiencies import check_identities
 
 import tracecols
@@ -330,6 +331,21 @@ def test_command__a_cube_cannot_be_replayed(steps, tmp_path):
 def test_what_if__what_makes_no_sense_is_refused(steps, changes, words):
     with pytest.raises(AnalysisError, match=words):
         steps.what_if(**changes)
+
+
+def test_what_if__of_a_trace_with_devices_is_refused_with_the_reason(archive, tmp_path):
+    small(archive)
+    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    for changes in ({}, {"transfer": 0}, {"scale": {"*": 0.5}}):
+        with pytest.raises(
+            AnalysisError, match="1 stream of a device executes work, and the replay knows only what CPUs execute"
+        ):
+            trace.what_if(**changes)
+    result = run("what-if", trace.path, "--scale", "*=0.1")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "the run cannot be predicted" in result.stderr
+    # efficiencies by replay keep calls for devices as they were recorded, and say so
+    assert any("manage devices" in note for note in trace.replay.counts)
 
 
 def test_efficiencies__an_unknown_ideal_is_refused(steps):

@@ -1227,7 +1227,7 @@ class Trace:
         Raises
         ------
         AnalysisError
-            If a region does not exist, a number is negative or none, or the trace cannot be replayed.
+            If a region does not exist, a number is negative or none, the trace cannot be replayed, or devices execute work in it.
 
         Examples
         --------

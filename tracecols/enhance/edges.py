@@ -65,6 +65,21 @@ class EdgeCollector:
         for name, values in columns.items():
             self._found[name].append(np.broadcast_to(np.asarray(values, np.int64), tail.shape)[kept])
 
+    def add_in_order(self, tail: Rows, head: Rows, time: Rows) -> None:
+        """Add edges within processes. One that the recorded times contradict may close a cycle: it is the one to leave out then.
+
+        Parameters
+        ----------
+        tail, head : (n,) int64
+            Nodes; -1 none.
+        time : (n_nodes,) int64
+            When nodes were recorded.
+        """
+        known = np.flatnonzero((tail >= 0) & (head >= 0))
+        late = time[tail[known]] > time[head[known]]
+        for some, is_inferred in ((known[~late], False), (known[late], True)):
+            self.add(tail[some], head[some], is_inferred=is_inferred)
+
     def all_to_all(self, group: Rows, enter: Rows, leave: Rows, from_some: NDArray[np.bool_], to_some: NDArray[np.bool_],
                    length: Rows | int = 0, steps: Rows | int = 0) -> None:  # fmt: skip
         """Let everybody who receives wait for all of the same group who send."""

@@ -79,6 +79,7 @@ def match_nonblocking(
             "is_root": is_root,
             "sent": e.sent[done],
             "received": e.received[done],
+            "begin": e.row[start],
             "begin_time": begin,
             "latest_begin_time": np.maximum(latest, -1)[operation],
             "root_begin_time": np.maximum(root, -1)[operation],

@@ -8,15 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.kernels import stacks
-from tracecols.schema.enums import TEAM_CONSTRUCTS
+from tracecols.schema.enums import TASKS, TEAM_CONSTRUCTS, THREADS
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
-
-TASKS = "TASKS"
-"""Name of the artificial region above the call paths of explicit tasks."""
-
-THREADS = "THREADS"
-"""Name of the artificial region above the call paths of threads that the program creates."""
 
 CONSTRUCTS = TEAM_CONSTRUCTS
 """Roles of OpenMP regions that a whole team executes (thesis 3.5)."""

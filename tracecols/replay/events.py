@@ -16,6 +16,7 @@ from tracecols.enhance.scan import ACTION
 from tracecols.kernels import replay as kernels
 from tracecols.kernels.actions import POP
 from tracecols.replay.nodes import NodeClass, Nodes
+from tracecols.replay.tasks import TASK_CHANGES, call_path_before
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,13 +44,23 @@ class LocationEvents:
 def events_of(model: Model, nodes: Nodes, location: int) -> LocationEvents:
     """Read the events of a location, with their call paths; 40 B per event."""
     columns = scan_stacks(model.facts, model.scans, model.team_instances, location)
-    own = columns["call_path"]
-    leaves = ACTION[columns["kind"]] == POP
-    call_path = np.where(leaves, pick(model.call_paths.parent.astype(np.int64), np.where(leaves, own, -1)), own)
+    call_path = _call_path_after(model, columns["kind"], columns["call_path"])
     first = int(model.facts.first_rows[location])
     time = model.order.times_of(first, columns["time"])
     low, high = nodes_of(nodes, location)
     return LocationEvents(time, call_path.astype(np.int32), nodes.row[low:high] - first, low)
+
+
+def _call_path_after(model: Model, kind: NDArray[np.uint8], own: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the call path that a location is in after each of its events, given the call paths of `scan_stacks`."""
+    leaves = ACTION[kind] == POP
+    result: NDArray[np.int64] = np.where(
+        leaves, pick(model.call_paths.parent.astype(np.int64), np.where(leaves, own, -1)), own
+    )
+    # after the switch to another task it is where that one continues, which is the call path of the next event
+    switches = np.flatnonzero(np.isin(kind[:-1], TASK_CHANGES))
+    result[switches] = call_path_before(model, kind, own)[switches + 1]
+    return result
 
 
 def nodes_of(nodes: Nodes, location: int) -> tuple[int, int]:

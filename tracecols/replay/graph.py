@@ -16,14 +16,17 @@ from math import ceil, log2
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.columns import CompoundTable
 from tracecols.enhance.edges import EdgeCollector, Edges
 from tracecols.enhance.grouping import Segments
 from tracecols.enhance.locks import lock_order
 from tracecols.enhance.model import Model
-from tracecols.enhance.waits import HANDLES, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN
+from tracecols.enhance.region_rules import is_in
+from tracecols.enhance.waits import CONDITION, HANDLES, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN
 from tracecols.errors import AnalysisError
 from tracecols.kernels import replay as kernels
 from tracecols.replay.nodes import BARRIERS, NodeClass, Nodes, find_nodes
+from tracecols.replay.task_edges import add_task_edges, with_tasks
 from tracecols.schema.enums import COLLECTIVE_OPS
 
 Rows = NDArray[np.int64]
@@ -35,6 +38,11 @@ _NOT_WAITING = ("mpi_sendrecv", "mpi_bsend", "mpi_rsend", "mpi_ibsend", "mpi_irs
 
 UNKNOWN_PARTNERS = "calls that may wait for others, which the recording does not tell (MPI_Probe, communicators, non-blocking collectives)"
 KEPT_AS_RECORDED = "calls of one-sided communication and I/O that are kept as they were recorded"
+BEGIN_AS_RECORDED = "threads whose creation is not recorded, kept at their recorded begin"
+ENDLESS = "joins of threads whose end is not recorded, kept as long as they were"
+CONDITIONS = "waits for condition variables whose signals are not recorded, kept as long as they were beyond waiting for the mutex"
+DEVICE_CALLS = "calls that manage devices or wait for them, taken for computation"
+SHMEM_CALLS = "calls of SHMEM, taken for computation"
 DROPPED = "inferred waits of senders for receivers, or for locks, that contradict the order of other events, left out"
 UNPLACED = "messages and participants outside of MPI calls, left out"
 
@@ -162,9 +170,12 @@ def build_graph(model: Model, nodes: Nodes | None = None) -> Graph:
     counts = {UNPLACED: 0}
     counts[UNPLACED] += _messages(model, nodes, found)
     counts[UNPLACED] += _collectives(model, nodes, found)
+    starts = _nonblocking_collectives(model, nodes, found)
     _start_and_end(model, nodes, found)
     _windows(model, nodes, found)
     _threads(model, nodes, found)
+    counts |= _created_threads(model, nodes, found)
+    add_task_edges(model, nodes, found)
     _locks(model, nodes, found)
     edges = found.edges()
     n_hubs = found.n - len(nodes)
@@ -177,9 +188,11 @@ def build_graph(model: Model, nodes: Nodes | None = None) -> Graph:
     chained = np.flatnonzero(into_hubs & from_hubs)
     chained = chained[np.argsort(edges.head[chained], kind="stable")]
     kernels.latest_sources(edges.tail[chained], edges.head[chained], time, time)
-    # nothing waits for hubs without a source
-    time[time == kernels.NEVER] = 0
-    counts |= _not_known(model, nodes, edges)
+    # a chain begins with those who send nothing: nothing leads to its first hubs
+    lost = time == kernels.NEVER
+    edges = edges.where(~lost[edges.tail])
+    time[lost] = 0
+    counts |= _not_known(model, nodes, edges, starts)
     return Graph(nodes, edges, n_hubs, time, {k: n for k, n in counts.items() if n}).without_contradictions()
 
 
@@ -265,18 +278,55 @@ def _collectives(model: Model, nodes: Nodes, found: EdgeCollector) -> int:
     size = np.maximum(table.size, table.n_members).astype(np.int64)[members.collective]
     call = nodes.calls_around(members.end)
     enter, leave = _node(nodes.call_enter, call), _node(nodes.call_exit, call)
-    placed = (call >= 0) & (size > 1)
+    size = np.where(call >= 0, size, 0)
+    _operations(nodes, found, members, members.collective, enter, leave, members.rank, size)
+    at = _that_met(model, nodes, call, np.flatnonzero((size > 1) & np.isin(members.op, _ops(*HANDLES))))
+    everybody = np.ones(at.size, bool)
+    found.all_to_all(members.collective[at], enter[at], leave[at], everybody, everybody, 0, _steps(size[at]))
+    return int((call < 0).sum())
+
+
+def _nonblocking_collectives(model: Model, nodes: Nodes, found: EdgeCollector) -> NDArray[np.bool_]:
+    """Let calls that complete non-blocking operations wait for those that start them; say which calls do; (n_calls,) bool."""
+    members = model.nonblocking_members
+    start, done = nodes.calls_around(members.begin), nodes.calls_around(members.done_enter)
+    enter, leave = _node(nodes.call_enter, start), _node(nodes.call_exit, done)
+    size = np.bincount(members.operation, minlength=1)[members.operation] if len(members) else np.zeros(0, np.int64)
+    rank = model.facts.communicators.rank_of(members.communicator, model.facts.process[members.location])
+    _operations(
+        nodes, found, members, members.operation, enter, leave, rank, np.where((start >= 0) & (done >= 0), size, 0)
+    )
+    starts = np.zeros(nodes.call_region.size, bool)
+    starts[start[start >= 0]] = True
+    return starts
+
+
+def _operations(
+    nodes: Nodes, found: EdgeCollector, members: CompoundTable, instance: Rows, enter: Rows, leave: Rows, ranks: Rows, size: Rows
+) -> None:  # fmt: skip
+    """Let the participants of collective operations wait for those they depend on.
+
+    Parameters
+    ----------
+    nodes : Nodes
+    found : EdgeCollector
+    members : CompoundTable
+        `collective_members`, or `nonblocking_members`.
+    instance : (n_members,) int64
+        The operation.
+    enter, leave : (n_members,) int64
+        Nodes: the participant has come, and it leaves.
+    ranks, size : (n_members,) int64
+        Ranks of participants, and how many there are; 0 for participants that are left out.
+    """
     op, sends, receives = members.op, members.sent > 0, members.received > 0
     length, steps = np.maximum(members.received, 0), _steps(size)
     everybody = np.ones(op.size, bool)
-    instance = members.collective
 
     def some(names: Iterable[str]) -> NDArray[np.int64]:
-        return np.flatnonzero(placed & np.isin(op, _ops(*names)))
+        return np.flatnonzero((size > 1) & np.isin(op, _ops(*names)))
 
     at = some(["barrier"])
-    found.all_to_all(instance[at], enter[at], leave[at], everybody[at], everybody[at], 0, steps[at])
-    at = _that_met(model, nodes, call, some(HANDLES))
     found.all_to_all(instance[at], enter[at], leave[at], everybody[at], everybody[at], 0, steps[at])
     at = some(N_TO_N)
     found.all_to_all(instance[at], enter[at], leave[at], sends[at], receives[at], length[at], steps[at])
@@ -289,17 +339,16 @@ def _collectives(model: Model, nodes: Nodes, found: EdgeCollector) -> int:
     found.all_to_all(instance[at], enter[at], leave[at], sends[at], is_root[at], length[at], steps[at])
     # how much each sends to whom is not recorded: whoever had come by the end of a participant may have sent it something
     at = some(PAIRWISE)
-    begin, end = members.enter_time[at], _times(nodes, leave[at])
+    begin, end = _times(nodes, enter[at]), _times(nodes, leave[at])
     order = np.lexsort((begin, instance[at]))
     sees = _count_until(instance[at], begin, order, end)
     found.chain(instance[at], order, enter[at], leave[at], sees, sends[at], receives[at], length[at], steps[at])
     # by rank: everybody waits for those before
     at = some(SCAN)
-    order = np.lexsort((members.rank[at], instance[at]))
+    order = np.lexsort((ranks[at], instance[at]))
     sees = np.empty(at.size, np.int64)
     sees[order] = np.arange(at.size)
     found.chain(instance[at], order, enter[at], leave[at], sees, sends[at], everybody[at], length[at], steps[at])
-    return int((call < 0).sum())
 
 
 def _that_met(model: Model, nodes: Nodes, call: Rows, at: Rows) -> Rows:
@@ -365,7 +414,24 @@ def _threads(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
     last = _last_nodes(nodes, members.location[at])
     leave = np.where(members.exit[at] >= 0, nodes.at(members.exit[at]), last)
     everybody = np.ones(at.size, bool)
-    found.all_to_all(group, nodes.at(members.enter[at]), leave, everybody, everybody)
+    come, goes = with_tasks(model, nodes, group, nodes.at(members.enter[at]), leave)
+    found.all_to_all(group, come, goes, everybody, everybody)
+
+
+def _created_threads(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[str, int]:
+    """Let threads begin after their creation, and joins return after the end of the thread; count those without either."""
+    c = model.created_threads
+    # an event inside an MPI call is no node: the ENTER of the call creates the thread, its EXIT waits for it
+    create = np.where(
+        nodes.at(c.create) >= 0, nodes.at(c.create), _node(nodes.call_enter, nodes.calls_around(c.create))
+    )
+    join = np.where(nodes.at(c.join) >= 0, nodes.at(c.join), _node(nodes.call_exit, nodes.calls_around(c.join)))
+    found.add_in_order(create, nodes.at(c.begin), nodes.time)
+    found.add_in_order(nodes.at(c.end), join, nodes.time)
+    return {
+        BEGIN_AS_RECORDED: int((create < 0).sum()),
+        ENDLESS: int(((join >= 0) & (c.end < 0)).sum()),
+    }
 
 
 def _last_nodes(nodes: Nodes, location: NDArray[np.int32]) -> Rows:
@@ -374,19 +440,16 @@ def _last_nodes(nodes: Nodes, location: NDArray[np.int32]) -> Rows:
 
 def _locks(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
     locks = model.lock_acquisitions
-    release, release_time = lock_order(locks)
-    tail, head, late = nodes.at(release), nodes.at(locks.acquire), release_time > locks.acquire_time
-    # a late edge may close a cycle, and then it is the one to leave out
-    found.add(tail[~late], head[~late])
-    found.add(tail[late], head[late], is_inferred=True)
+    release, _ = lock_order(locks)
+    found.add_in_order(nodes.at(release), nodes.at(locks.acquire), nodes.time)
 
 
 _MAY_WAIT = ("mpi_probe", "mpi_mprobe", "mpi_comm_", "mpi_cart_create", "mpi_cart_sub", "mpi_graph_create", "mpi_dist_graph_create", "mpi_intercomm_", "mpi_ibarrier", "mpi_ibcast", "mpi_ireduce", "mpi_iallreduce", "mpi_iallgather", "mpi_ialltoall", "mpi_igather", "mpi_iscatter", "mpi_iscan", "mpi_iexscan", "mpi_neighbor_", "mpi_ineighbor_")  # fmt: skip
 _NEVER_WAIT = ("mpi_comm_rank", "mpi_comm_size", "mpi_comm_group", "mpi_comm_get", "mpi_comm_set", "mpi_comm_compare", "mpi_comm_test", "mpi_comm_remote", "mpi_comm_delete", "mpi_comm_call")  # fmt: skip
 
 
-def _not_known(model: Model, nodes: Nodes, edges: Edges) -> dict[str, int]:
-    """Count what has no edge though it may wait; calls on windows that have one are no longer kept as recorded."""
+def _not_known(model: Model, nodes: Nodes, edges: Edges, starts: NDArray[np.bool_]) -> dict[str, int]:
+    """Count what has no edge though it may wait, but what only starts an operation; calls on windows that have one are no longer kept as recorded."""
     lower, region = model.regions.lower, nodes.call_region
     reached = np.zeros(len(nodes), bool)
     reached[edges.head[edges.head < len(nodes)]] = True
@@ -394,8 +457,18 @@ def _not_known(model: Model, nodes: Nodes, edges: Edges) -> dict[str, int]:
     joined = reached[at_exit] & (nodes.kind[at_exit] == NodeClass.OPAQUE)
     nodes.kind[at_exit[joined]] = NodeClass.COLLECTIVE
     may = np.array([n.startswith(_MAY_WAIT) and not n.startswith(_NEVER_WAIT) for n in lower], bool)
+    locks, regions, profile = model.lock_acquisitions, model.regions, model.profile
+    on_cpu = model.locations.is_cpu[profile.location]
+    entered = model.call_paths.region[profile.call_path[on_cpu]]
+
+    def visits(mask: NDArray[np.bool_]) -> int:
+        return int(profile.visits[on_cpu][mask[entered]].sum())
+
     return {
-        UNKNOWN_PARTNERS: int((may[region] & ~reached[at_exit]).sum()) if region.size else 0,
+        UNKNOWN_PARTNERS: int((may[region] & ~reached[at_exit] & ~starts).sum()) if region.size else 0,
         KEPT_AS_RECORDED: int((nodes.kind[at_exit] == NodeClass.OPAQUE).sum()),
+        CONDITIONS: int(is_in(model.facts, locks.call_path, CONDITION).sum()),
+        DEVICE_CALLS: visits(regions.device_call >= 0),
+        SHMEM_CALLS: visits(regions.paradigm == "shmem"),
         **{k: n for k, n in model.messages.counts.items() if k in ("sends without receive", "receives without send")},
     }

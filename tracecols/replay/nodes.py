@@ -1,23 +1,28 @@
 """Nodes of a replay: the events of each location at which something is waited for, or waited for elsewhere.
 
-Rows of the event table, in their order: the first and the last of a location, ENTER and EXIT of outermost MPI calls and of
-OpenMP barriers, FORK, JOIN, begin and end of threads in teams, the ENTER of what acquires a lock, ACQUIRE and RELEASE; none
-strictly inside an outermost MPI call.
+Rows of the event table, in their order: the first and the last of a location, ENTER and EXIT of outermost MPI calls, of
+OpenMP barriers and of taskwaits, FORK, JOIN, begin and end of threads in teams, the ENTER of what acquires a lock, ACQUIRE and
+RELEASE; where threads are created one by one ENTER and EXIT of the calls that create and join them, THREAD_CREATE, BEGIN, END and
+WAIT; where tasks run the events that create, switch and complete them. None strictly inside an outermost MPI call.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.model import Model
+from tracecols.enhance.region_rules import either, in_role, is_in, named
 from tracecols.enhance.regions import Regions
 from tracecols.enhance.scan import ForkSpans, fork_spans
 from tracecols.enhance.teams import IS_FORK, LATE, events_in_teams
+from tracecols.enhance.waits import CONDITION
 from tracecols.kernels import replay as kernels
+from tracecols.replay.tasks import task_rows
 from tracecols.schema import EventKind
 
 BATCH = 1 << 20
@@ -28,7 +33,10 @@ BARRIERS = ("barrier", "implicit_barrier")
 
 
 class NodeClass(IntEnum):
-    """What the weight of a node is: the time between the last thing it depends on and itself."""
+    """What the weight of a node is: the time between the last thing it depends on and itself.
+
+    THREADS is what takes to create and join threads one by one, and waiting for conditions, whose signals are not recorded.
+    """
 
     COMPUTATION = 0
     POINT_TO_POINT = 1
@@ -38,10 +46,16 @@ class NodeClass(IntEnum):
     OPENMP = 5
     LOCK = 6
     OPAQUE = 7
+    THREADS = 8
 
 
 TRANSFER = (NodeClass.POINT_TO_POINT, NodeClass.COLLECTIVE, NodeClass.START, NodeClass.OTHER_MPI)
 """Classes of transfer and overhead in MPI: an ideal network has none of it."""
+
+THREAD_MANAGEMENT = either(
+    in_role(["thread_create", "thread_wait"]), named("pthread_(cancel|create|detach|exit|join)", "pthread")
+)
+"""Which regions create and join threads one by one: no computation, and kept as recorded beyond waiting."""
 
 _COLLECTIVE_ROLES = ("barrier", "coll_one2all", "coll_all2one", "coll_all2all", "coll_other")
 _ONE_SIDED = ("mpi_win_", "mpi_put", "mpi_get", "mpi_rput", "mpi_rget", "mpi_accumulate", "mpi_raccumulate", "mpi_fetch_and_op", "mpi_compare_and_swap", "mpi_file_")  # fmt: skip
@@ -98,6 +112,8 @@ class Nodes:
         Rows of these nodes.
     team_begins : (n_begins,) int64
         Node of each team begin (`Teams`), -1 for none.
+    taskwaits : (n_taskwaits,) int64
+        Nodes at which taskwaits end.
     """
 
     row: NDArray[np.int64]
@@ -111,6 +127,7 @@ class Nodes:
     call_rows: NDArray[np.int64]
     call_stops: NDArray[np.int64]
     team_begins: NDArray[np.int64]
+    taskwaits: NDArray[np.int64]
 
     def __len__(self) -> int:
         return self.row.size
@@ -133,16 +150,14 @@ class Nodes:
 def find_nodes(model: Model) -> Nodes:
     """Find the nodes of a trace: one pass over its events, location by location; O(events), 8 B and less per event at a time."""
     facts, teams = model.facts, model.team_instances
-    store, regions = facts.store, facts.regions
-    is_mpi, of_region = mpi_regions(regions), classes_of(regions)
-    members, locks = model.construct_members, model.lock_acquisitions
-    in_barrier = np.isin(np.array(members.role, object), BARRIERS)
-    barrier_enter, barrier_exit = np.sort(members.enter[in_barrier]), np.sort(members.exit[in_barrier])
-    acquire, release, lock_enter = (np.sort(getattr(locks, name)) for name in ("acquire", "release", "enter"))
-    found: dict[str, list[NDArray[np.int64]]] = {
-        name: [np.zeros(0, np.int64)] for name in ("row", "location", "time", "kind")
+    store = facts.store
+    is_mpi, of_region = mpi_regions(facts.regions), classes_of(facts.regions)
+    is_management = THREAD_MANAGEMENT(facts.regions)
+    given = _given_nodes(model)
+    found: dict[str, list[NDArray[Any]]] = {
+        name: [np.zeros(0, np.int64)]
+        for name in ("row", "location", "time", "kind", "call_region", "call_row", "call_stop", "taskwait")
     }
-    calls: dict[str, list[NDArray[np.int64]]] = {name: [np.zeros(0, np.int64)] for name in ("region", "row", "stop")}
     firsts: list[NDArray[np.bool_]] = [np.zeros(0, bool)]
     begin_rows = np.full(teams.location.size, -1, np.int64)
     spans = {
@@ -153,15 +168,8 @@ def find_nodes(model: Model) -> Nodes:
         if not n:
             continue
         first = int(facts.first_rows[location])
-        time, mark, region = _read(model, location, n, first, is_mpi)
-        enter, leave = np.flatnonzero(mark == 1), np.flatnonzero(mark == 2)
-        call_region = region[enter].astype(np.int64)
-        # only the last call may be open
-        stop = leave if leave.size == enter.size else np.append(leave, n - 1)
-
-        def between(rows: NDArray[np.int64], first: int = first, n: int = n) -> NDArray[np.int64]:
-            low, high = np.searchsorted(rows, [first, first + n])
-            return rows[low:high] - first
+        e = _read(model, location, n, first, is_mpi, is_management)
+        calls, managing = e.calls, e.managing
 
         own = teams.events[location]
         threads = own.row - first
@@ -170,66 +178,129 @@ def find_nodes(model: Model) -> Nodes:
         forker, mine = int(teams.forker[location]), teams.begins_of(location)
         if forker >= 0:
             n_begins = mine.stop - mine.start
-            begins = _begins_with_the_team(spans[forker], n_begins, location == forker, time)
+            begins = _begins_with_the_team(spans[forker], n_begins, location == forker, e.time)
         begin_rows[mine] = np.where(begins >= 0, begins + first, -1)
+        tasks = task_rows(model, location, n, first)
+        # where several kinds name a row, the last counts
         kinds = [
-            (np.array([0, n - 1]), NodeClass.COMPUTATION), (enter, NodeClass.COMPUTATION),
-            (between(barrier_enter), NodeClass.COMPUTATION), (between(lock_enter), NodeClass.COMPUTATION),
-            (between(release), NodeClass.COMPUTATION), (threads[IS_FORK[own.kind]], NodeClass.COMPUTATION),
-            (threads[is_team_end], NodeClass.OPENMP), (begins[begins >= 0], NodeClass.OPENMP), (between(barrier_exit), NodeClass.OPENMP),
-            (between(acquire), NodeClass.LOCK),
+            (np.array([0, n - 1]), NodeClass.COMPUTATION), (calls.enter, NodeClass.COMPUTATION),
+            (managing.enter, NodeClass.COMPUTATION), (managing.stop, NodeClass.COMPUTATION),
+            *((_of_location(r, first, n), NodeClass.COMPUTATION) for r in given[NodeClass.COMPUTATION]),
+            (threads[IS_FORK[own.kind]], NodeClass.COMPUTATION),
+            (tasks.row, NodeClass.COMPUTATION), (tasks.row[tasks.waits], NodeClass.OPENMP),
+            (threads[is_team_end], NodeClass.OPENMP), (begins[begins >= 0], NodeClass.OPENMP),
+            *((_of_location(r, first, n), what) for what in AFTER_WAITING for r in given[what]),
         ]  # fmt: skip
-        rows = np.unique(np.concatenate([*(r for r, _ in kinds), stop]))
+        rows = np.unique(np.concatenate([*(r for r, _ in kinds), calls.stop]))
         # nothing inside a call
-        around = np.searchsorted(enter, rows, "right") - 1
-        inside = (
-            (around >= 0) & (rows > enter[around]) & (rows < stop[around]) if enter.size else np.zeros(rows.size, bool)
-        )
-        rows = rows[~inside]
+        rows = rows[~(calls.hold(rows) & ~np.isin(rows, calls.stop))]
         kind = np.zeros(rows.size, np.int64)
         for some, what in kinds:
-            if what != NodeClass.COMPUTATION:
-                at = np.minimum(np.searchsorted(rows, some), rows.size - 1)
-                kind[at[rows[at] == some]] = what
+            at = np.minimum(np.searchsorted(rows, some), rows.size - 1)
+            kind[at[rows[at] == some]] = what
         # a call that the recording ends with has no time of its own
-        lasts = stop > enter
-        kind[np.searchsorted(rows, stop[lasts])] = of_region[call_region[lasts]]
+        lasts = calls.stop > calls.enter
+        kind[np.searchsorted(rows, calls.stop[lasts])] = of_region[calls.region[lasts]]
+        kind[managing.hold(rows) & (kind == NodeClass.COMPUTATION)] = NodeClass.THREADS
         is_first = np.zeros(rows.size, bool)
         is_first[0] = True
         firsts.append(is_first)
         for name, values in (
-            ("row", rows + first),
-            ("location", np.full(rows.size, location, np.int64)),
-            ("time", time[rows]),
-            ("kind", kind),
-        ):
+            ("row", rows + first), ("location", np.full(rows.size, location, np.int64)), ("time", e.time[rows]), ("kind", kind),
+            ("call_region", calls.region), ("call_row", calls.enter + first), ("call_stop", calls.stop + first),
+            ("taskwait", tasks.taskwaits[np.isin(tasks.taskwaits, rows)] + first),
+        ):  # fmt: skip
             found[name].append(values)
-        for name, values in (("region", call_region), ("row", enter + first), ("stop", stop + first)):
-            calls[name].append(values)
-    row, call_rows, call_stops = (np.concatenate(a) for a in (found["row"], calls["row"], calls["stop"]))
+    row, call_rows, call_stops = (np.concatenate(found[name]) for name in ("row", "call_row", "call_stop"))
     at = np.minimum(np.searchsorted(row, begin_rows), max(row.size - 1, 0))
     is_node = row[at] == begin_rows if row.size else np.zeros(begin_rows.size, bool)
     return Nodes(
         row, np.concatenate(found["location"]).astype(np.int32), np.concatenate(found["time"]),
-        np.concatenate(found["kind"]).astype(np.int8), np.concatenate(firsts), np.concatenate(calls["region"]).astype(np.int32),
+        np.concatenate(found["kind"]).astype(np.int8), np.concatenate(firsts), np.concatenate(found["call_region"]).astype(np.int32),
         np.searchsorted(row, call_rows), np.searchsorted(row, call_stops), call_rows, call_stops, np.where(is_node, at, -1),
+        np.searchsorted(row, np.concatenate(found["taskwait"])),
     )  # fmt: skip
 
 
+AFTER_WAITING = (NodeClass.OPENMP, NodeClass.THREADS, NodeClass.LOCK)
+"""Classes of nodes before which a thread waits for others."""
+
+
+def _given_nodes(model: Model) -> dict[NodeClass, list[NDArray[np.int64]]]:
+    """Return the events that the tables name, by the class of the time before them: rows of the whole trace, ascending."""
+    members, locks, created = model.construct_members, model.lock_acquisitions, model.created_threads
+    in_barrier = np.isin(np.array(members.role, object), BARRIERS)
+    waits_for_condition = is_in(model.facts, locks.call_path, CONDITION)
+    # whatever comes before the wait for a thread, its end does not matter to
+    joins = created.join[created.join >= 0]
+    before_joins = np.setdiff1d(joins - 1, model.facts.first_rows - 1)
+    rows = {
+        NodeClass.COMPUTATION: [
+            members.enter[in_barrier], locks.enter, locks.release, created.create, created.end, before_joins,
+        ],
+        NodeClass.OPENMP: [members.exit[in_barrier]],
+        NodeClass.THREADS: [created.begin, joins, locks.acquire[waits_for_condition]],
+        NodeClass.LOCK: [locks.acquire[~waits_for_condition]],
+    }  # fmt: skip
+    return {what: [np.sort(some) for some in parts] for what, parts in rows.items()}
+
+
+def _of_location(rows: NDArray[np.int64], first: int, n: int) -> NDArray[np.int64]:
+    """Return which of some ascending rows are a location's, counted from its first."""
+    low, high = np.searchsorted(rows, [first, first + n])
+    return rows[low:high] - first
+
+
+@dataclass(frozen=True, eq=False)
+class OutermostCalls:
+    """The outermost calls of some regions at one location: rows of ENTER and EXIT, of the last event if it is open, and regions."""
+
+    enter: NDArray[np.int64]
+    stop: NDArray[np.int64]
+    region: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, mark: NDArray[np.uint8], region: NDArray[np.int32]) -> OutermostCalls:
+        """Take them from the marks of `kernels.replay.mark_calls`."""
+        enter, stop = np.flatnonzero(mark == 1), np.flatnonzero(mark == 2)
+        # only the last call may be open
+        stop = stop if stop.size == enter.size else np.append(stop, mark.size - 1)
+        return cls(enter, stop, region[enter].astype(np.int64))
+
+    def hold(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which rows are inside one of them: after its ENTER, up to its EXIT."""
+        if not self.enter.size:
+            return np.zeros(rows.size, bool)
+        around = np.searchsorted(self.enter, rows, "right") - 1
+        return (around >= 0) & (rows > self.enter[around]) & (rows <= self.stop[around])
+
+
+class _LocationCalls(NamedTuple):
+    """Times of the events of one location, its outermost MPI calls, and its calls that create and join threads."""
+
+    time: NDArray[np.int64]
+    calls: OutermostCalls
+    managing: OutermostCalls
+
+
 def _read(
-    model: Model, location: int, n: int, first: int, is_mpi: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int32]]:
-    """Read the times and regions of a location, and mark its outermost MPI calls."""
-    time, region, mark = np.empty(n, np.int64), np.empty(n, np.int32), np.empty(n, np.uint8)
-    depth = 0
+    model: Model, location: int, n: int, first: int, is_mpi: NDArray[np.bool_], is_management: NDArray[np.bool_]
+) -> _LocationCalls:  # fmt: skip
+    """Read the times of a location, and find its outermost calls of MPI and of the management of threads."""
+    time, region = np.empty(n, np.int64), np.empty(n, np.int32)
+    marks = [(which, np.zeros(n, np.uint8)) for which in (is_mpi, is_management)]
+    depth = [0, 0]
     for start in range(0, n, BATCH):
         stop = min(start + BATCH, n)
         events = model.store.read("events", location, ["time", "kind", "region"], start, stop)
         time[start:stop], region[start:stop] = events["time"], events["region"]
-        depth = kernels.mark_calls(
-            events["kind"], events["region"], is_mpi, int(EventKind.ENTER), int(EventKind.EXIT), depth, mark[start:stop]
-        )
-    return model.order.times_of(first, time), mark, region
+        for i, (which, mark) in enumerate(marks):
+            if which.any():
+                depth[i] = kernels.mark_calls(
+                    events["kind"], events["region"], which, int(EventKind.ENTER), int(EventKind.EXIT), depth[i], mark[start:stop]
+                )  # fmt: skip
+    calls, managing = (OutermostCalls.of(mark, region) for _, mark in marks)
+    return _LocationCalls(model.order.times_of(first, time), calls, managing)
 
 
 def _begins_with_the_team(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.model import Model
+from tracecols.errors import AnalysisError
 from tracecols.once import once
 from tracecols.replay.replay import Changes, Replay, notes
 from tracecols.replay.retimed import RetimedSource
@@ -32,6 +34,7 @@ class Prediction(RewrittenTrace):
     """
 
     def __init__(self, replay: Replay, changes: Changes, jobs: int) -> None:
+        check_devices(replay.model)
         self.replay, self.changes, self._jobs = replay, changes, jobs
         resolution = replay.model.facts.resolution
         self.time: NDArray[np.int64] = replay.times(changes)
@@ -105,4 +108,23 @@ class Prediction(RewrittenTrace):
         return (
             f"<Prediction {self.changes}: {self.runtime:.6f} s in place of {self.recorded_runtime:.6f} s, "
             f"{self.saving / self.recorded_runtime if self.recorded_runtime else 0:.1%} less>"
+        )
+
+
+def check_devices(model: Model) -> None:
+    """Refuse a trace of which devices execute a part: the replay does not know what waits for them, and what they wait for.
+
+    Raises
+    ------
+    AnalysisError
+        If a stream of a device has events.
+    """
+    n_events = [model.store.n_rows("events", i) for i in np.flatnonzero(model.locations.is_device).tolist()]
+    n_streams = sum(n > 0 for n in n_events)
+    if n_streams:
+        streams = "1 stream of a device executes" if n_streams == 1 else f"{n_streams:,} streams of devices execute"
+        raise AnalysisError(
+            f"the run cannot be predicted: {streams} work, and the replay knows only what CPUs execute\n"
+            "  neither hosts that wait for devices nor devices that wait for hosts would follow the changes\n"
+            "  tracecols analyze shows how long devices idle and hosts wait for them",
         )

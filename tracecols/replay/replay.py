@@ -165,7 +165,8 @@ class Replay:
     @once
     def computation(self) -> Computation:
         """The computation before each node, by call path."""
-        return find_computation(self.model, self.nodes)
+        # the graph tells where threads wait
+        return find_computation(self.model, self.graph.nodes)
 
     @once
     def ideal(self) -> Rows:
@@ -212,7 +213,7 @@ class Replay:
                 hint = (
                     "give transfer, latency or bandwidth for what MPI takes"
                     if is_mpi
-                    else "only time outside of MPI and barriers can be scaled"
+                    else "only time outside of MPI, of barriers, and of calls that create and join threads can be scaled"
                 )
                 raise AnalysisError(f"there is no computation in {show(region)} to be scaled\n  {hint}")
             of_call_path[mask] *= factor

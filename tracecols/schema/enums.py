@@ -60,6 +60,12 @@ VALUE_TARGETS = {
 TEAM_CONSTRUCTS = ("parallel", "loop", "sections", "workshare", "single", "barrier", "implicit_barrier")
 """Roles of OpenMP regions that a whole team executes (thesis 3.5)."""
 
+TASKS = "TASKS"
+"""Name of the artificial region above the call paths of explicit tasks."""
+
+THREADS = "THREADS"
+"""Name of the artificial region above the call paths of threads that the program creates."""
+
 
 def name_of(names: tuple[str, ...] | dict[int, str], number: int) -> str:
     """Return the name of an enumerator, or its number as text where it is not known."""

@@ -1,7 +1,7 @@
 """What is wrong with a run, before anything else is asked: its times, its efficiencies, and the findings that cost most (docs/diagnosis.md).
 
 All of it follows from the cube. A finding is a property of the tree of times with what it has of its own, without the properties
-below it; so findings add up. Threads that idle are divided by what their master does meanwhile.
+below it; so findings add up, and none exceeds its property. Threads that idle are divided by what their master does meanwhile.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from tracecols.severity.efficiencies import (
 )
 from tracecols.severity.narrowed import in_words
 from tracecols.severity.queries import Severities
+from tracecols.severity.tasks import roots_of_tasks, second_appearance, with_tasks_once
 
 N_FINDINGS = 5
 """Findings that a diagnosis tells, unless more are asked for."""
@@ -403,17 +404,56 @@ def _lowest(found: tuple[Metric, ...], has_teams: bool, devices: Mapping[str, fl
 # -- findings --------------------------------------------------------------------------------------------------------------
 
 
-def _candidates(cube: Severities) -> Iterator[str]:
-    """Yield the properties of the tree of times that are a loss, and that a narrowed cube was asked for."""
+def _candidates(cube: Severities) -> list[str]:
+    """Return the properties of the tree of times that are a loss, and that a narrowed cube was asked for; parents before children."""
     axis = cube.properties
     asked = (cube.facts.get("narrowed") or {}).get("properties")
     # without a property for computation it is what execution has of its own
     useful = {"time", "comp"} if "comp" in axis.number else {"time", "execution"}
-    for name in axis.id:
-        if name in useful or axis.root_of(name) != "time" or axis.overlaps[axis.number[name]] or not axis.adds_up(name):
+    return [
+        name for name in axis.id
+        if name not in useful and axis.root_of(name) == "time" and axis.adds_up(name)
+        and (asked is None or any(_is_below(cube, name, top) for top in asked))
+    ]  # fmt: skip
+
+
+def divided(cube: Severities) -> dict[str, Cells]:
+    """Divide the time that is lost among properties, each cell without the properties below it, so that findings add up.
+
+    A property that may hold for the same time as its siblings has what these leave of its parent's cells, and the parent the rest.
+    """
+    axis = cube.properties
+    candidates = _candidates(cube)
+    overlapping = {name for name in candidates if axis.overlaps[axis.number[name]]}
+    result: dict[str, Cells] = {}
+    for name in candidates:
+        if name in result or _overlaps(cube, axis.parent[axis.number[name]]):
             continue
-        if asked is None or any(_is_below(cube, name, top) for top in asked):
-            yield name
+        if name in overlapping:
+            # its parent was not asked for
+            result[name] = cube.cells[name]
+            continue
+        own = cube.cells_of(name, "eee")
+        for part in axis.children[name]:
+            if part in overlapping:
+                taken = result[part] = _common(own, cube.cells[part])
+                own = own - taken if len(taken) else own
+        result[name] = own
+    return {name: result[name] for name in candidates if name in result}
+
+
+def _overlaps(cube: Severities, name: str) -> bool:
+    """Say whether a property, or one above it, may hold for the same time as its siblings."""
+    axis = cube.properties
+    while name and not axis.overlaps[axis.number[name]]:
+        name = axis.parent[axis.number[name]]
+    return bool(name)
+
+
+def _common(cells: Cells, others: Cells) -> Cells:
+    """Return the time that both have, cell by cell."""
+    value = np.minimum(others.value, np.maximum(cells.at(others.key), 0))
+    return Cells(others.key, value).where(value > 0)
 
 
 def _is_below(cube: Severities, name: str, top: str) -> bool:
@@ -434,12 +474,12 @@ def findings(cube: Severities, seconds: float) -> list[Finding]:
         What shares refer to.
     """
     found: list[Finding] = []
-    for name in _candidates(cube):
-        own = cube.cells_of(name, "eee")
+    parts = divided(cube)
+    for name, own in parts.items():
         if name == IDLE:
             found += idle_findings(cube, own, seconds)
         elif len(own):
-            title = title_of(cube, name) + remainder_in_words(cube, name)
+            title = title_of(cube, name) + remainder_in_words(cube, name, parts)
             found += _finding(cube, name, title, own, seconds, advice_of(cube, name), _delays(cube, name))
     return sorted(found, key=lambda f: (-f.seconds, f.property, f.title))
 
@@ -455,13 +495,23 @@ def title_of(cube: Severities, name: str) -> str:
     return ", ".join(reversed(titles))
 
 
-def remainder_in_words(cube: Severities, name: str) -> str:
-    """Say what the severity of a property without those below it leaves out; empty if nothing."""
+def remainder_in_words(cube: Severities, name: str, parts: Mapping[str, Cells]) -> str:
+    """Say what the severity of a property without those below it leaves out; empty if nothing.
+
+    Parameters
+    ----------
+    cube : Severities
+    name : str
+    parts : mapping of str to Cells
+        The properties that are findings of their own, as `divided` returns them.
+    """
     axis = cube.properties
-    parts = [axis.title[axis.number[part]] for part in axis.parts(name) if len(cube.cells[part])]
-    if not parts:
+    beside = axis.parts(name)
+    left_out = [c for c in axis.children[name] if (c in beside and len(cube.cells[c])) or len(parts.get(c, ()))]
+    titles = [axis.title[axis.number[part]] for part in left_out]
+    if not titles:
         return ""
-    return f" without {' and '.join(parts)}" if len(parts) <= 2 else f" without the {len(parts)} properties below it"
+    return f" without {' and '.join(titles)}" if len(titles) <= 2 else f" without the {len(titles)} properties below it"
 
 
 def advice_of(cube: Severities, name: str) -> str:
@@ -583,12 +633,15 @@ def activities(cube: Severities, idle: Cells) -> Iterator[tuple[str, NDArray[np.
     """
     key = (idle.call_path.astype(np.int64) << 32) | masters(cube)[idle.location]
     axis = cube.properties
+    computes = "comp" if "comp" in axis.number else "execution"
+    tasks = second_appearance(roots_of_tasks(cube), cube.cells.get("execution", Cells.empty())).at(key)
     found = []
     for name in axis.id:
         if not _is_below(cube, name, "execution") or axis.overlaps[axis.number[name]]:
             continue
-        # explicit tasks can make own times negative
-        value = np.maximum(cube.cells_of(name, "eee").at(key), 0).astype(np.float64)
+        value = cube.cells_of(name, "eee").at(key) + (tasks if name == computes else 0)
+        # teams that overlap, and clocks, may make own times negative
+        value = np.maximum(value, 0).astype(np.float64)
         if value.any():
             found.append((name, value))
     whole = sum((value for _, value in found), np.zeros(key.size))
@@ -598,6 +651,7 @@ def activities(cube: Severities, idle: Cells) -> Iterator[tuple[str, NDArray[np.
 
 def idle_findings(cube: Severities, idle: Cells, seconds: float) -> Iterator[Finding]:
     """Yield what idle threads cost, by what their masters do meanwhile: compute alone, MPI, devices, run-time systems."""
+    idle = _not_negative(with_tasks_once(roots_of_tasks(cube), idle))
     shares: dict[str, dict[str, NDArray[np.float64]]] = {kind: {} for kind in MEANWHILE}
     rest = np.ones(len(idle))
     for name, share in activities(cube, idle):
@@ -631,6 +685,15 @@ def idle_findings(cube: Severities, idle: Cells, seconds: float) -> Iterator[Fin
             causes,
             tuple(parts) if kind != "serial" else (),
         )
+
+
+def _not_negative(cells: Cells) -> Cells:
+    """Return cells with the same sum of which none is negative: what others take off, all give in proportion."""
+    kept = cells.where(cells.value > 0)
+    total, positive = float(cells.value.sum()), float(kept.value.sum())
+    if total == positive:
+        return kept
+    return Cells(kept.key, kept.value * (max(total, 0.0) / positive)) if positive else kept
 
 
 def _kind(cube: Severities, name: str) -> str:

@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.paths import with_descendants
+from tracecols.severity.periods import PeriodCells
 from tracecols.severity.queries import Severities
+from tracecols.severity.tasks import TAKEN_OFF, roots_of_tasks, second_appearance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -111,6 +113,20 @@ def focused(cube: Cube) -> Cube:
         return cube
     cells = {name: found.on(~apart) for name, found in cube.cells.items()}
     by_period = {name: found.where(~apart[found.call_path]) for name, found in cube.period_cells.items()}
+    roots = roots_of_tasks(cube)
+    # tasks stay, and so does what the program's root takes off for them
+    roots = np.where((roots >= 0) & ~apart & apart[roots], roots, -1)
+    if (roots >= 0).any():
+        for name, of in TAKEN_OFF.items():
+            if name in cells and of in cube.cells:
+                cells[name] = cells[name] - second_appearance(roots, cube.cells[of])
+            if name in by_period and of in cube.period_cells:
+                kept, tasks = by_period[name], cube.period_cells[of]
+                tasks = tasks.where(roots[tasks.call_path] >= 0)
+                by_period[name] = PeriodCells.ordered(
+                    np.append(kept.call_path, roots[tasks.call_path]), np.append(kept.location, tasks.location),
+                    np.append(kept.period, tasks.period), np.append(kept.value, -tasks.value),
+                )  # fmt: skip
     result = cube.replaced(cells=cells, period_cells=by_period, facts=dict(cube.facts))
     result.facts["focus"] = {"share": result.total("time") / whole, "seconds": whole - result.total("time")}
     return result

@@ -1,0 +1,184 @@
+"""What waits for what where explicit tasks of OpenMP run: a barrier for all tasks that its threads complete in it, a taskwait for the
+children of its task, and a task for its creation."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.columns import pick
+from tracecols.enhance.edges import EdgeCollector
+from tracecols.enhance.grouping import Segments, combine, lookup, number
+from tracecols.enhance.model import Model
+from tracecols.enhance.tasks import COMPLETES, SWITCHES
+from tracecols.replay.nodes import NodeClass, Nodes
+from tracecols.schema import EventKind
+
+CREATES = (EventKind.THREAD_TASK_CREATE, EventKind.OMP_TASK_CREATE)
+OLDER = (EventKind.OMP_TASK_CREATE, EventKind.OMP_TASK_SWITCH, EventKind.OMP_TASK_COMPLETE)
+
+
+class TaskEvents(NamedTuple):
+    """Events of tasks that are nodes, in the order of the nodes.
+
+    Attributes
+    ----------
+    node, location : (n,) int64
+    kind : (n,) uint8
+    task : (n,) int64
+        The task that is created, switched to or completed, numbered over the trace; -1 for implicit tasks.
+    running : (n,) int64
+        The task that runs at the location after the event.
+    """
+
+    node: NDArray[np.int64]
+    location: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    task: NDArray[np.int64]
+    running: NDArray[np.int64]
+
+    def some(self, kinds: tuple[EventKind, ...]) -> NDArray[np.int64]:
+        """Return the positions of events of some kinds."""
+        return np.flatnonzero(np.isin(self.kind, kinds))
+
+
+def read_task_events(model: Model, nodes: Nodes) -> TaskEvents:
+    """Read the events that create, switch and complete tasks, without those inside of MPI calls."""
+    every = np.arange(model.n_locations)
+    names = ["row", "kind", "team", "creator", "generation", "task"]
+    columns, counts = model.store.read_together("tasks", every, names)
+    location, node = np.repeat(every, counts), nodes.at(columns["row"])
+    kept = node >= 0
+    location, node = location[kept], node[kept]
+    kind, team, creator, generation, older = (columns[name][kept].astype(np.int64) for name in names[1:])
+    is_old = np.isin(kind, OLDER)
+    is_implicit = np.where(is_old, older, generation) == 0
+    # older recordings number tasks, others count those of each creator in a team
+    team, creator, generation, older = (
+        np.where(is_old == by_number, values, 0) + 1
+        for values, by_number in ((team, False), (creator, False), (generation, False), (older, True))
+    )
+    task, _ = number(combine(model.facts.process[location].astype(np.int64), team, creator, generation, older))
+    # a number may be used again after the end of its task
+    is_create, is_complete = np.isin(kind, CREATES), np.isin(kind, COMPLETES)
+    order = np.lexsort((is_complete * 1 - is_create, nodes.time[node], task))
+    ended = np.empty(node.size, np.int64)
+    ended[order] = np.cumsum(is_complete[order]) - is_complete[order]
+    task, _ = number(combine(task, ended)) if node.size else (task, task)
+    task = np.where(is_implicit, -1, task)
+    # what runs is what was switched to last; where a task has completed that is the implicit one
+    changes = np.flatnonzero(~is_create)
+    last = np.searchsorted(changes, np.arange(node.size), "right") - 1
+    at = pick(changes, last)
+    runs = np.where((at >= 0) & (pick(location, at) == location) & ~pick(is_complete, at), pick(task, at), -1)
+    return TaskEvents(node, location, kind.astype(np.uint8), task, runs)
+
+
+def add_task_edges(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
+    """Let tasks begin after their creation, and taskwaits end after the tasks that their own task has created before.
+
+    That tasks wait for others because of data they share is not recorded.
+
+    Parameters
+    ----------
+    model : Model
+    nodes : Nodes
+        Those at which threads turn out to have waited become of the kind OPENMP.
+    found : EdgeCollector
+    """
+    if "tasks" not in model.store.tables:
+        return
+    e = read_task_events(model, nodes)
+    creates, switches, completes = (e.some(kinds) for kinds in (CREATES, SWITCHES, COMPLETES))
+    if not creates.size:
+        return
+    switches = switches[e.task[switches] >= 0]
+    created = pick(creates, lookup(e.task[creates], e.task[switches]))
+    tail, head = pick(e.node, created), e.node[switches]
+    _add(nodes, tail, head, found)
+    # whoever comes before a task is created has waited for it, in a region that may not be recorded
+    waited = (tail >= 0) & ~nodes.is_first[head] & (nodes.time[tail] > nodes.time[head - 1])
+    nodes.kind[head[waited]] = NodeClass.OPENMP
+    done = pick(completes, lookup(e.task[completes], e.task[creates]))
+    done = pick(e.node, done)
+    wait = _next_taskwait(nodes, e, creates)
+    _add(nodes, done, resumed(nodes, e, wait, pick(nodes.time, done)), found)
+
+
+def _next_taskwait(nodes: Nodes, e: TaskEvents, creates: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Find the end of the first taskwait after each creation, in the task that creates; a node, -1 for none."""
+    waits = nodes.taskwaits
+    before = np.searchsorted(e.node, waits) - 1
+    location = nodes.location[waits].astype(np.int64)
+    running = np.where((before >= 0) & (pick(e.location, before) == location), pick(e.running, before), -1)
+    group, _ = number(
+        combine(np.append(location, e.location[creates]), np.append(running, e.running[creates]) + 1)
+    )  # fmt: skip
+    place = group * (len(nodes) + 1) + np.append(waits, e.node[creates])
+    order = np.argsort(place[: waits.size])
+    at = np.searchsorted(place[order], place[waits.size :])
+    following = pick(order, np.where(at < waits.size, at, -1))
+    is_same = (following >= 0) & (pick(group[: waits.size], following) == group[waits.size :])
+    return np.where(is_same, pick(waits, following), -1)
+
+
+def _add(nodes: Nodes, tail: NDArray[np.int64], head: NDArray[np.int64], found: EdgeCollector) -> None:
+    """Add edges between locations: at one location events are in order."""
+    known = np.flatnonzero((tail >= 0) & (head >= 0))
+    known = known[nodes.location[tail[known]] != nodes.location[head[known]]]
+    found.add_in_order(tail[known], head[known], nodes.time)
+
+
+def resumed(nodes: Nodes, e: TaskEvents, leave: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Find where threads that wait for tasks go on: with the switch back to the task that waits, if it waited until then, or the EXIT.
+
+    Parameters
+    ----------
+    nodes : Nodes
+    e : TaskEvents
+    leave : (n,) int64
+        Nodes at which barriers or taskwaits are left; -1 none.
+    until : (n,) int64
+        When the last task is done that is waited for.
+
+    Returns
+    -------
+    (n,) int64
+        Nodes.
+    """
+    before = np.maximum(leave - 1, 0)
+    is_switch = lookup(e.node[e.some(SWITCHES)], before) >= 0
+    goes_on = is_switch & (leave > 0) & ~pick(nodes.is_first, leave) & (pick(nodes.time, before) >= until)
+    return np.where(goes_on, before, leave)
+
+
+def with_tasks(
+    model: Model, nodes: Nodes, group: NDArray[np.int64], enter: NDArray[np.int64], leave: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find the last event of each thread in a barrier that others wait for, and the first that waits for others.
+
+    Parameters
+    ----------
+    model : Model
+    nodes : Nodes
+    group : (n,) int64
+        The barrier that each thread is in.
+    enter, leave : (n,) int64
+        Nodes at which threads enter and leave.
+
+    Returns
+    -------
+    come, goes : (n,) int64
+        Nodes: the ENTER, or the end of the last task that the thread completes in the barrier; and as `resumed` says.
+    """
+    if "tasks" not in model.store.tables or not enter.size:
+        return enter, leave
+    e = read_task_events(model, nodes)
+    done = e.node[e.some(COMPLETES)]
+    last = pick(done, np.searchsorted(done, leave) - 1)
+    come = np.where(last > enter, last, enter)
+    groups, _ = number(group)
+    until = Segments(groups, int(groups.max()) + 1).max(pick(nodes.time, come))[groups]
+    return come, resumed(nodes, e, leave, until)

@@ -1,0 +1,86 @@
+"""The nodes that explicit tasks of OpenMP make in a replay: where threads switch between them, and wait for them.
+
+A thread executes tasks in a barrier or a taskwait. What the tasks take is computation like any other.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.columns import pick
+from tracecols.enhance.instances import scan_stacks
+from tracecols.enhance.model import Model
+from tracecols.enhance.scan import ACTION
+from tracecols.enhance.tasks import COMPLETES, SWITCHES
+from tracecols.kernels.actions import POP, PUSH
+
+TASK_CHANGES = (*SWITCHES, *COMPLETES)
+"""Kinds of events after which another task runs."""
+
+TASKWAIT = "task_wait"
+"""Role of regions that wait for child tasks."""
+
+WAITING = (TASKWAIT, "barrier", "implicit_barrier")
+"""Roles of OpenMP regions in which threads wait for tasks, or execute them."""
+
+
+class TaskRows(NamedTuple):
+    """The nodes of one location that tasks make.
+
+    Attributes
+    ----------
+    row : (n,) int64
+        Events, counted from the first of the location: those of tasks, ENTER and EXIT of taskwaits.
+    waits : (n,) bool
+        Whether the thread waits before the event, in a barrier or a taskwait, and executes no task.
+    taskwaits : (n_taskwaits,) int64
+        EXITs of taskwaits, likewise.
+    """
+
+    row: NDArray[np.int64]
+    waits: NDArray[np.bool_]
+    taskwaits: NDArray[np.int64]
+
+
+def task_rows(model: Model, location: int, n: int, first: int) -> TaskRows:
+    """Find the nodes of a location that tasks make; one more pass over its events where it has any.
+
+    Parameters
+    ----------
+    model : Model
+    location, n, first : int
+        The location, how many events it has, and the row of its first.
+    """
+    if not model.store.n_rows("tasks", location):
+        return TaskRows(np.zeros(0, np.int64), np.zeros(0, bool), np.zeros(0, np.int64))
+    columns = scan_stacks(model.facts, model.scans, model.team_instances, location)
+    regions, before = model.regions, call_path_before(model, columns["kind"], columns["call_path"])
+    of_openmp = regions.paradigm == "openmp"
+    is_taskwait, is_waiting = (of_openmp & np.isin(regions.role, roles) for roles in ([TASKWAIT], WAITING))
+    around = pick(model.call_paths.region.astype(np.int64), before)
+    entered = columns["region"]
+    of_taskwait = np.flatnonzero((entered >= 0) & np.append(is_taskwait, False)[entered])
+    tasks = model.store.read("tasks", location, ["row"])["row"] - first
+    row = np.union1d(tasks, of_taskwait)
+    leaves = of_taskwait[ACTION[columns["kind"][of_taskwait]] == POP]
+    return TaskRows(row, np.append(is_waiting, False)[around[row]], leaves)
+
+
+def call_path_before(
+    model: Model, kind: NDArray[np.uint8], call_path: NDArray[np.int64]
+) -> NDArray[np.int64]:  # fmt: skip
+    """Return the call path that a location is in before each of its events; (n,) int64, -1 for none.
+
+    Parameters
+    ----------
+    model : Model
+    kind : (n,) uint8
+    call_path : (n,) int64
+        As `scan_stacks` returns it: of an ENTER the call path it enters, of an EXIT the one it leaves.
+    """
+    enters = ACTION[kind] == PUSH
+    parent = pick(model.call_paths.parent.astype(np.int64), np.where(enters, call_path, -1))
+    return np.where(enters, parent, call_path)

@@ -1,0 +1,63 @@
+"""Explicit tasks in a cube: their time appears twice, where they were scheduled and on call paths of their own below TASKS.
+
+As in the reference (`patterns.profile.task_cells`), the program's root takes the second appearance off, and its cells may become
+negative. Sums over all call paths are right. Whoever looks at single call paths, or leaves out the root, has to consider both.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.schema.enums import TASKS
+from tracecols.severity.cells import Cells
+from tracecols.severity.queries import Severities
+
+TAKEN_OFF = {"time": "time", "execution": "execution", "comp": "execution", "omp_idle_threads": "omp_idle_threads"}
+"""Properties that the root takes the second appearance off, and whose time below TASKS that is."""
+
+
+def roots_of_tasks(cube: Severities) -> NDArray[np.int64]:
+    """Return for call paths of tasks the root that takes them off, and -1 for all others; (n_call_paths,) int64.
+
+    That is the program, or where none is recorded TASKS itself. The conventions of EXPERT do not tell tasks apart.
+    """
+    c = cube.call_paths
+    result = np.full(len(c), -1, np.int64)
+    if cube.facts.get("conventions") == "expert":
+        return result
+    for head in np.flatnonzero(c.named(lambda name: name == TASKS) & (c.role == "artificial")).tolist():
+        above = int(c.parent[head])
+        if above >= 0:
+            result[head : c.end[head]] = above
+        else:
+            result[head + 1 : c.end[head]] = head
+    return result
+
+
+def second_appearance(roots: NDArray[np.int64], cells: Cells) -> Cells:
+    """Add up the cells of tasks at the root that takes them off.
+
+    Parameters
+    ----------
+    roots : (n_call_paths,) int64
+        As `roots_of_tasks` returns them.
+    cells : Cells
+    """
+    below = cells.on(roots >= 0)
+    if not len(below):
+        # no kernel is called where there is nothing to add up
+        return Cells.empty()
+    return Cells.sum(roots[below.call_path], below.location, below.value)
+
+
+def with_tasks_once(roots: NDArray[np.int64], cells: Cells) -> Cells:
+    """Return cells of which the root takes tasks off, without these: both together are nothing, so that the sum stays.
+
+    Parameters
+    ----------
+    roots : (n_call_paths,) int64
+    cells : Cells
+    """
+    others = cells.on(roots < 0)
+    return others + second_appearance(roots, cells) if len(others) < len(cells) else cells
