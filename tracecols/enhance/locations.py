@@ -36,8 +36,9 @@ PIECE_CALLS, PIECE_LEFT_OUT = "TRACECOLS::PIECE_CALLS", "TRACECOLS::PIECE_LEFT_O
 """Facts in the manifest of a piece: calls in which threads may wait that its ends cut through; events of collective operations
 that it lacks because others had completed the operation before."""
 
-PIECE_PENDING = "TRACECOLS::PIECE_PENDING"
-"""Fact in the manifest of a piece: what devices were asked for before it begins, and what of it was done (`slices.devices`)."""
+PIECE_PENDING, PIECE_NUMBERS = "TRACECOLS::PIECE_PENDING", "TRACECOLS::PIECE_NUMBERS"
+"""Facts in the manifest of a piece: what devices were asked for before it begins, and what of it was done (`slices.devices`); which
+numbers its operations have in the whole trace (`enhance.numbering`)."""
 
 
 @dataclass(frozen=True, eq=False)
