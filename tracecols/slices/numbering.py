@@ -50,12 +50,13 @@ class Repeated(NamedTuple):
 
     Attributes
     ----------
-    row, kind : int
-        The event, counting from the location's first, and its kind.
+    location, row, kind : int
+        Where it was recorded, its number there, and its kind.
     enter, region : int
         ENTER and region of the call that is repeated around it; -1 where the event is repeated alone.
     """
 
+    location: int
     row: int
     kind: int
     enter: int = -1
@@ -298,7 +299,7 @@ class OperationCounter:
     rows : (n, 7) int64
         The numbers in the whole trace, for `Numbering`.
     repeated : dict of int to list of Repeated
-        What is repeated at the start, by location.
+        What is repeated at the start, in this order, by the location that does.
     left_out : dict of int to (n,) int64
         By location the events that are left out, ascending, counting from its first.
     """
@@ -346,12 +347,13 @@ class OperationCounter:
         rows = np.unique(np.concatenate(parts))
         rows = rows[rows >= 0]
         location = self._location_of(rows)
-        number_of = rows - self._first_rows[location]
+        own = rows - self._first_rows[location]
         inside = self._cut.holds(location, rows)
         for i in np.unique(location).tolist():
-            self.left_out[i] = number_of[(location == i) & inside]
-            gone = set(number_of[(location == i) & ~inside].tolist())
-            self.repeated[i] = [x for x in self.repeated[i] if x.row not in gone]
+            self.left_out[i] = own[(location == i) & inside]
+        gone = set(zip(location[~inside].tolist(), own[~inside].tolist(), strict=True))
+        for i, repeated in self.repeated.items():
+            self.repeated[i] = [x for x in repeated if (x.location, x.row) not in gone]
 
     def _location_of(self, rows: Ints) -> Ints:
         """Return the location of some events."""
@@ -398,23 +400,27 @@ class OperationCounter:
         holds = cut.holds(done_at, done) if holds is None else holds
         group = combine(*key)
         early = cut.precedes(location, row)
-        # what is repeated comes before all other events of its location
-        in_slice = np.where(early, 2 * cut.low[location] - 1, 2 * row)
-        whole, part = np.lexsort((row, group)), np.lexsort((row, in_slice, group))
+        # what is repeated is so where it is completed, before all other events there
+        at = np.where(early, done_at, location)
+        in_slice = np.where(early, 2 * cut.low[at] - 1, 2 * row)
         process = self._process[location]
-        several = np.unique(combine(process, location)).size > np.unique(process).size
-        if by_time and several:
+        if by_time and np.unique(location).size > np.unique(process).size:
             time = self._order.time(row, self._times(location, row))
             tie = np.where(self._order.is_listed(row), self._order.tie_order(row), location << 32)
             whole = np.lexsort((row, tie, time, group))
-            late = np.where(early, cut.time, time), np.where(early, location << 32, tie)
-            part = np.lexsort((row, in_slice, late[1], late[0], group))
+            time, tie = np.where(early, cut.time, time), np.where(early, at << 32, tie)
+        else:
+            whole = np.lexsort((row, group))
+            time = tie = np.zeros(n, np.int64)
+        rank = np.empty(n, np.int64)
+        rank[whole] = np.arange(n)
+        part = np.lexsort((rank, in_slice, tie, time, group))
         numbers, position = np.full((2, n), -1, np.int64)
         for order, chosen, into in ((whole, counts, numbers), (part, holds, position)):
             order = order[chosen[order]]
             into[order] = occurrence(group[order])
-        at = np.flatnonzero(counts)
-        numbers[at] = self._numbering.number(what, numbers[at], *(c[at] for c in key))
+        counted = np.flatnonzero(counts)
+        numbers[counted] = self._numbering.number(what, numbers[counted], *(c[counted] for c in key))
         return Operations(what, key, channel, numbers, position, cut.precedes(done_at, done), rows)
 
     def _times(self, location: Ints, row: Ints) -> Ints:
@@ -441,18 +447,18 @@ class OperationCounter:
         return self._order.argsort(row, self._times(location, row), process)
 
     def _repeat(
-        self, location: Ints, row: Ints, kind: NDArray[np.uint8], calls: dict[int, Calls] | None = None
+        self, at: Ints, location: Ints, row: Ints, kind: NDArray[np.uint8], calls: dict[int, Calls] | None = None
     ) -> None:
-        """Repeat events at the start: alone, or in the calls that hold them if these are over."""
-        for i, r, k in zip(location.tolist(), row.tolist(), kind.tolist(), strict=True):
-            if i not in self._chosen:
+        """Repeat events at the start of some locations: alone, or in the calls that hold them if these are over."""
+        for to, i, r, k in zip(at.tolist(), location.tolist(), row.tolist(), kind.tolist(), strict=True):
+            if to not in self._chosen:
                 continue
             enter = region = -1
             if calls is not None:
                 call = int(calls[i].at(np.array([r]))[0])
                 if call >= 0 and calls[i].exit[call] < self._cut.low[i]:
                     enter, region = int(calls[i].enter[call] - self._first_rows[i]), int(calls[i].region[call])
-            self.repeated[i].append(Repeated(int(r - self._first_rows[i]), k, enter, region))
+            self.repeated[to].append(Repeated(i, int(r - self._first_rows[i]), k, enter, region))
 
     def _calls_at(
         self, location: Ints, row: Ints, wanted: NDArray[np.bool_]
@@ -505,21 +511,23 @@ class OperationCounter:
         return own.astype(np.int64), other, e.communicator[envelope].astype(np.int64), e.tag[envelope].astype(np.int64)
 
     def _repeat_requests(self, p2p: PointToPoint) -> None:
-        """Repeat the requests of receives, and the probes that found their messages, that are open at the start."""
-        e, cut = p2p.events, self._cut
-        early = cut.precedes(e.location, e.row)
-        partner = p2p.partner
-        open_after = np.zeros(len(e), bool)
-        at = np.flatnonzero(REQUESTS[e.kind] & early & (partner >= 0))
-        open_after[at] = ~early[partner[at]]
+        """Repeat the requests of receives, and the probes that found their messages, that are open at the start.
+
+        They are repeated where the receive is completed: another thread may have begun it.
+        """
+        e, partner = p2p.events, p2p.partner
+        early = self._cut.precedes(e.location, e.row)
+        to = np.full(len(e), -1, np.int64)
+        request = np.flatnonzero(REQUESTS[e.kind] & early & (partner >= 0))
+        request = request[~early[partner[request]]]
+        to[request] = e.location[partner[request]]
         if p2p.probe is not None:
             # the message of a probe is taken by what posts its receive
-            post = np.flatnonzero(p2p.probe >= 0)
-            post = post[~early[post] | open_after[post]]
-            open_after[p2p.probe[post]] = early[p2p.probe[post]]
-        at = np.flatnonzero(open_after)
-        at = at[np.argsort(e.row[at])]
-        self._repeat(e.location[at], e.row[at], e.kind[at])
+            post = np.flatnonzero((p2p.probe >= 0) & (e.kind != K.MPI_PROBE))
+            post = post[early[p2p.probe[post]] & (~early[post] | (to[post] >= 0))]
+            to[p2p.probe[post]] = e.location[np.where(partner[post] >= 0, partner[post], post)]
+        at = np.flatnonzero(to >= 0)
+        self._repeat(to[at], e.location[at], e.row[at], e.kind[at])
 
     def _collectives(self, members: Ints) -> Iterator[Operations]:
         side, location = self._side("collectives", members, ["communicator"])
@@ -547,9 +555,9 @@ class OperationCounter:
         kind = side["kind"][mine]
         start, done = nonblocking.pair_requests(kind, side["request"][mine], process.astype(np.int32))
         cut = self._cut
-        opened = start[cut.precedes(location[start], row[start]) & ~cut.precedes(location[done], row[done])]
-        opened = opened[np.argsort(row[opened])]
-        self._repeat(location[opened], row[opened], kind[opened])
+        opened = cut.precedes(location[start], row[start]) & ~cut.precedes(location[done], row[done])
+        first = start[opened]
+        self._repeat(location[done[opened]], location[first], row[first], kind[first])
         key = process[start], side["communicator"][mine][done].astype(np.int64)
         yield self._count(Numbered.NONBLOCKING, key, (), location[start], row[start], row[done])
 
@@ -587,7 +595,7 @@ class OperationCounter:
         pairs = pair_epochs(self._regions, region[held], side["level"][sync], combine(at, window))
         for what, (first, last) in zip((Numbered.ACCESS, Numbered.EXPOSURE), pairs, strict=True):
             opened = first[self._cut.precedes(at[first], row[first]) & self._cut.holds(at[last], row[last])]
-            self._repeat(at[opened], row[opened], side["kind"][sync][opened], calls)
+            self._repeat(at[opened], at[opened], row[opened], side["kind"][sync][opened], calls)
             epoch, other = self._groups.each(side["group"][sync][first].astype(np.int64))
             begin, end = first[epoch], last[epoch]
             key = self._process[at[begin]], other, window[begin]
@@ -603,7 +611,8 @@ class OperationCounter:
         e = Columns(held.size, {"location": location[held], **{c: v[held] for c, v in side.items()}})
         lock, unlock, _ = pair_locks(self._regions, e, region)
         opened = self._cut.precedes(e.location[lock], e.row[lock]) & self._cut.holds(e.location[unlock], e.row[unlock])
-        self._repeat(e.location[lock[opened]], e.row[lock[opened]], e.kind[lock[opened]], calls)
+        first = lock[opened]
+        self._repeat(e.location[first], e.location[first], e.row[first], e.kind[first], calls)
 
     def _files(self, members: Ints) -> Iterator[Operations]:
         side, location = self._side("io", members, ["handle", "operation_flags"])

@@ -94,12 +94,15 @@ class AddedEvent:
         Its kind and region.
     changes : dict, optional
         Values of its side table that differ; None for an event that repeats everything, additional attributes included.
+    location : int
+        Where the event it is copied from was recorded; -1 at the same location.
     """
 
     row: int
     kind: int
     region: int
     changes: dict[str, int] | None = None
+    location: int = -1
 
 
 @dataclass
@@ -471,9 +474,7 @@ class SlicePlanner:
         counter = OperationCounter(self.store, self._locations, cut, self._chosen, leaves_out)
         self.numbering = Numbering(counter.rows)
         for location, repeated in counter.repeated.items():
-            planned = self.slices[location]
-            if planned.start < self.store.n_rows("events", location):
-                planned.before += [event for x in repeated for event in _repeated(x)]
+            self.slices[location].before += [event for x in repeated for event in _repeated(x)]
         for location, rows in counter.left_out.items():
             self.slices[location].dropped = rows
 
@@ -654,7 +655,7 @@ _WITH_REGION = (EventKind.ENTER, EventKind.CALLING_CONTEXT_ENTER)
 
 def _repeated(x: Repeated) -> list[AddedEvent]:
     """Return an event that is repeated at the start, in its call if that is repeated, too."""
-    event = AddedEvent(x.row, x.kind, -1)
+    event = AddedEvent(x.row, x.kind, -1, location=x.location)
     if x.enter < 0:
         return [event]
     return [

@@ -311,6 +311,7 @@ class StoreSource:
         n = len(events)
         kind = np.array([e.kind for e in events], np.uint8)
         source = np.array([e.row for e in events], np.int64)
+        source_location = np.array([location if e.location < 0 else e.location for e in events], np.int64)
         batch = Batch(
             {"time": np.full(n, time, np.int64), "kind": kind, "region": np.array([e.region for e in events], np.int32)}
         )
@@ -321,15 +322,22 @@ class StoreSource:
             if not mine.size or name == "ties":
                 # events at the ends of a time range have no tie order of their own
                 continue
-            found = side_rows(self.store, name, location, self._first_rows[location], np.unique(source[mine]))
-            if found is None:
+            parts = []
+            for i in np.unique(source_location[mine]).tolist():
+                of = mine[source_location[mine] == i]
+                found = side_rows(self.store, name, i, self._first_rows[i], np.unique(source[of]))
+                if found is None:
+                    continue
+                low, high = (np.searchsorted(found["row"], source[of], side) for side in ("left", "right"))
+                counts = high - low
+                at = np.repeat(low, counts) + ranges(counts)
+                parts.append({**{c: v[at] for c, v in found.items()}, "row": first + np.repeat(of, counts)})
+            if not parts:
                 continue
-            low, high = (np.searchsorted(found["row"], source[mine], side) for side in ("left", "right"))
-            counts = high - low
-            at = np.repeat(low, counts) + ranges(counts)
-            of = np.repeat(mine, counts)
-            columns = {c: v[at] for c, v in found.items()}
-            columns["row"] = first + of
+            columns = {c: np.concatenate([p[c] for p in parts]) for c in parts[0]}
+            order = np.argsort(columns["row"], kind="stable")
+            columns = {c: v[order] for c, v in columns.items()}
+            of = columns["row"] - first
             for column in columns:
                 for i in np.flatnonzero(~is_copy[of]).tolist():
                     changes = events[of[i]].changes or {}
