@@ -261,7 +261,16 @@ def check_numbered(whole, part, rows: Rows, start: int, stop: int) -> None:
         if start + LONGEST <= last_access < stop - LONGEST:
             assert access == last_access
     m, of = whole.file_members, part.file_members
-    assert groups(of.operation, rows(of.event)) == within(groups(m.operation, m.event.tolist()), rows.held)
+
+    def left(table):
+        return list(zip(table.location.tolist(), np.minimum(table.exit_time, stop).tolist(), strict=True))
+
+    found = set(left(of))
+    entered = m.enter_time < stop
+    of_whole = groups(m.operation[entered], [x for x, inside in zip(left(m), entered.tolist(), strict=True) if inside])
+    assert groups(of.operation, left(of)) == within(of_whole, found)
+    sure = (m.exit_time >= start) & (m.exit_time < stop)
+    assert found >= {x for x, inside in zip(left(m), sure.tolist(), strict=True) if inside}
     # the call that completes, and what tells operations apart that one call completes
     m, of = whole.nonblocking_members, part.nonblocking_members
 

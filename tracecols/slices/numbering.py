@@ -20,7 +20,7 @@ from tracecols.enhance import nonblocking
 from tracecols.enhance.columns import Columns, pick
 from tracecols.enhance.communicators import Communicators
 from tracecols.enhance.created import times_of
-from tracecols.enhance.file_operations import are_collective
+from tracecols.enhance.file_operations import are_collective, pair_operations
 from tracecols.enhance.grouping import combine, mask_of, number, occurrence, pair_nested, ranges
 from tracecols.enhance.locations import Locations
 from tracecols.enhance.messages import SENDS, PointToPoint, pair_events, posted_receives
@@ -139,8 +139,10 @@ class Operations:
         numbers = np.where(self.number[inside] >= 0, self.number[inside], -1 - position)
         begins = np.append(True, (np.diff(of) != 0) | (np.diff(numbers) != 1))[: of.size]
         n = np.bincount(of, minlength=first.size)
-        end = np.zeros(first.size, np.int64)
-        known = np.flatnonzero(self.is_before | (self.position >= 0))
+        end = np.full(first.size, np.iinfo(np.int64).max)
+        known = self.is_before | (self.position >= 0)
+        np.minimum.at(end, group[~known], np.maximum(self.number[~known], 0))
+        end[group[known]] = 0
         np.maximum.at(end, group[known], self.number[known] + 1)
         return MemberNumbers(
             self.what, tuple(c[first] for c in self.key), tuple(c[first] for c in self.channel), n, end,
@@ -160,7 +162,7 @@ class MemberNumbers:
     n : (n_keys,) int64
         Operations in the slice.
     end : (n_keys,) int64
-        One more than the largest number in the slice or before it.
+        One more than the largest number in the slice or before it; the least number if there is none.
     of : (n_runs,) int64
         The key of every run, ascending.
     position, number : (n_runs,) int64
@@ -333,7 +335,7 @@ class OperationCounter:
                     held.append(operations.inside())
                 else:
                     rows.append(operations.numbers().rows())
-            rows.append(self._fenced(batch))
+            rows += [self._fenced(batch), self._next_on_windows(batch)]
         self.rows = np.concatenate(rows)
         if held:
             self._leave_out(held, Lacking(numbers))
@@ -579,11 +581,21 @@ class OperationCounter:
         first = first[side["kind"][mine][first] == K.RMA_COLLECTIVE_END]
         rows = np.zeros((first.size, N_COLUMNS), np.int64)
         rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 6] = Numbered.FENCED, at[first], window[first], 1
-        # of windows that were not synchronised here since, a slice of a slice says what this one says
-        told = self._numbering.rows[self._numbering.rows[:, 0] == Numbered.FENCED]
-        told = told[np.isin(told[:, 1], members)]
-        key = combine(np.append(at, told[:, 1]), np.append(window, told[:, 2]))
-        return np.concatenate([rows, told[~np.isin(key[at.size :], key[: at.size])]])
+        return np.concatenate([rows, self._told(Numbered.FENCED, members, at, window)])
+
+    def _next_on_windows(self, members: Ints) -> Ints:
+        """Say what comes next on the windows on which these processes do nothing in this trace, itself a slice; rows for `Numbering`."""
+        side, location = self._side("rma", members, ["window"])
+        end = np.flatnonzero((side["kind"] == K.RMA_COLLECTIVE_END) & (side["window"] >= 0))
+        window = side["window"][end].astype(np.int64)
+        return self._told(Numbered.WINDOW, np.unique(self._process[members]), self._process[location[end]], window)
+
+    def _told(self, what: Numbered, of: Ints, *key: Ints) -> Ints:
+        """Return what this trace, itself a slice, says of locations or processes but for some keys of two columns."""
+        told = self._numbering.rows[(self._numbering.rows[:, 0] == what) & np.isin(self._numbering.rows[:, 1], of)]
+        both = combine(*(np.append(column, told[:, 1 + i]) for i, column in enumerate(key)))
+        n = key[0].size
+        return told[~np.isin(both[n:], both[:n])]
 
     def _epochs(self, members: Ints) -> Iterator[Operations]:
         side, location = self._side("rma", members, ["window", "group", "level"])
@@ -615,22 +627,28 @@ class OperationCounter:
         self._repeat(e.location[first], e.location[first], e.row[first], e.kind[first], calls)
 
     def _files(self, members: Ints) -> Iterator[Operations]:
-        side, location = self._side("io", members, ["handle", "operation_flags"])
+        side, location = self._side("io", members, ["handle", "operation_flags", "matching"])
         mine = np.flatnonzero(self._handle_communicator[side["handle"]] >= 0)
-        kind, flags = side["kind"][mine].astype(np.int64), side["operation_flags"][mine].astype(np.int64)
-        mine = mine[are_collective(kind, flags)]
-        at, row = location[mine], side["row"][mine].astype(np.int64)
+        at, row, handle, matching = (
+            x[mine].astype(np.int64) for x in (location, side["row"], side["handle"], side["matching"])
+        )
+        kind, flags = side["kind"][mine], side["operation_flags"][mine].astype(np.int64)
         calls, call, _ = self._calls_at(at, row, self._is_file)
-        held = np.flatnonzero(call >= 0)
-        at, row, call, mine = at[held], row[held], call[held], mine[held]
-        # one operation per call: that of its first event, in the slice that of the first event in it
+        # operations that are underway: their bytes are told where they end
+        begin, end = pair_operations(kind, combine(at, handle, matching))
+        underway = begin[self._cut.precedes(at[begin], row[begin]) & ~self._cut.precedes(at[end], row[end])]
+        self._repeat(at[underway], at[underway], row[underway], kind[underway], calls)
         holds = self._cut.holds(at, row)
+        holds[underway] = self._cut.holds(at[underway], self._cut.low[at[underway]])
+        mine = np.flatnonzero(are_collective(kind, flags) & (call >= 0))
+        at, row, call, handle, holds = at[mine], row[mine], call[mine], handle[mine], holds[mine]
+        # one operation per call: that of its first event, in the slice that of the first event in it
         of, first = number(combine(at, call))
         in_slice = np.zeros(first.size, bool)
         in_slice[of[holds]] = True
-        location, handle = at[first], side["handle"][mine][first].astype(np.int64)
-        enter = np.array(
-            [calls[i].enter[k] for i, k in zip(location.tolist(), call[first].tolist(), strict=True)], np.int64
-        )
+        location, handle = at[first], handle[first]
+        enter = [calls[i].enter[k] for i, k in zip(location.tolist(), call[first].tolist(), strict=True)]
         key = self._process[location], handle
-        yield self._count(Numbered.FILE, key, (), location, enter, row[first], holds=in_slice)
+        yield self._count(
+            Numbered.FILE, key, (), location, np.array(enter, np.int64), row[first], holds=in_slice
+        )  # fmt: skip
