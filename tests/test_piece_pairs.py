@@ -31,12 +31,12 @@ ADD_UP = (
     "time", "execution", "mpi", "comms_send", "comms_recv", "bytes_sent", "bytes_rcvd", "syncs_coll", "comms_cxch", "comms_csrc",
     "comms_cdst", "bytes_cout", "bytes_cin", "bytes_put", "mpi_file_bytes",
 )  # fmt: skip
+# without completion: in these programs some processes leave barriers before others enter them
 WAITS = (
     "mpi_latesender", "mpi_latereceiver", "mpi_barrier_wait", "mpi_wait_nxn", "mpi_latebroadcast", "mpi_earlyreduce",
-    "mpi_nonblocking_collective_wait", "mpi_rma_wait_at_fence", "mpi_rma_early_wait", "mpi_rma_late_post",
+    "mpi_nonblocking_collective_wait", "mpi_rma_wait_at_fence", "mpi_rma_early_wait", "mpi_rma_sync_late_post", "mpi_rma_comm_late_post",
     "mpi_io_collective_wait", "mpi_mgmt_file_wait", "shmem_barrier_wait", "shmem_wait_nxn", "shmem_latebroadcast",
-    "shmem_lock_competition", "mpi_rma_lock_competition",
-)  # fmt: skip
+    "shmem_lock_competition", "mpi_rma_sync_lock_competition", "mpi_rma_early_fence", "mpi_rma_late_complete", )  # fmt: skip
 
 
 class ManyKinds(RandomProgram):
@@ -69,7 +69,17 @@ class ManyKinds(RandomProgram):
         self.owners: dict[tuple[int, int], int] = {}
         self.kind_of = partial(
             rng.choice,
-            ("MPI_Barrier", "MPI_Allreduce", "MPI_Bcast", "nonblocking", "nonblocking", "fence", "fence", "file", "shmem"),
+            (
+                "MPI_Barrier",
+                "MPI_Allreduce",
+                "MPI_Bcast",
+                "nonblocking",
+                "nonblocking",
+                "fence",
+                "fence",
+                "file",
+                "shmem",
+            ),
         )
         super()._run()
 
@@ -135,7 +145,9 @@ class ManyKinds(RandomProgram):
         del started[:at_most]
 
     def message(self, at, p) -> None:
-        what = self.rng.choice(("message", "message", "message", "complete", "put", "epoch", "epoch", "epoch", "lock", "lock"))
+        what = self.rng.choice(
+            ("message", "message", "message", "complete", "put", "epoch", "epoch", "epoch", "lock", "lock")
+        )
         if at is not p.threads[0] or what == "message":
             # several threads send and receive on the same channels
             super().message(at, p)
@@ -254,8 +266,12 @@ def check_numbered(whole, part, rows: Rows, start: int, stop: int) -> None:
     """What tracecols alone pairs is as in the whole trace, too."""
     m, of = whole.window_members, part.window_members
     assert groups(of.operation, rows(of.end)) == within(groups(m.operation, m.end.tolist()), rows.held)
-    known = dict(zip(m.end.tolist(), zip(m.latest_enter_time.tolist(), m.last_access_time.tolist(), strict=True), strict=True))
-    for end, latest, access in zip(rows(of.end), of.latest_enter_time.tolist(), of.last_access_time.tolist(), strict=True):
+    known = dict(
+        zip(m.end.tolist(), zip(m.latest_enter_time.tolist(), m.last_access_time.tolist(), strict=True), strict=True)
+    )
+    for end, latest, access in zip(
+        rows(of.end), of.latest_enter_time.tolist(), of.last_access_time.tolist(), strict=True
+    ):
         expected, last_access = known[end]
         assert latest in (-1, max(expected, start))
         if start + LONGEST <= last_access < stop - LONGEST:
@@ -269,7 +285,7 @@ def check_numbered(whole, part, rows: Rows, start: int, stop: int) -> None:
     entered = m.enter_time < stop
     of_whole = groups(m.operation[entered], [x for x, inside in zip(left(m), entered.tolist(), strict=True) if inside])
     assert groups(of.operation, left(of)) == within(of_whole, found)
-    sure = (m.exit_time >= start) & (m.exit_time < stop)
+    sure = (m.enter_time >= start) & (m.exit_time < stop)
     assert found >= {x for x, inside in zip(left(m), sure.tolist(), strict=True) if inside}
     # the call that completes, and what tells operations apart that one call completes
     m, of = whole.nonblocking_members, part.nonblocking_members
@@ -294,7 +310,13 @@ def check_epochs(whole, part, start: int, stop: int) -> None:
     """Access epochs have their exposure epochs; those that end in the piece are there."""
 
     def ends(e, inside):
-        columns = e.window, e.origin, e.target, np.maximum(e.complete_enter_time, start), np.minimum(e.wait_exit_time, stop)
+        columns = (
+            e.window,
+            e.origin,
+            e.target,
+            np.maximum(e.complete_enter_time, start),
+            np.minimum(e.wait_exit_time, stop),
+        )
         return set(zip(*(c[inside].tolist() for c in columns), strict=True))
 
     e, of = whole.epochs, part.epochs
@@ -405,11 +427,18 @@ def check_sums(seed: int, folder: Path) -> None:
         if start < stop:
             found.update(totals(piece_of(store, folder / f"{k}.trace", start, stop), (*ADD_UP, *WAITS)))
     whole = totals(store, (*ADD_UP, *WAITS))
-    assert {k: v for k, v in found.items() if k[0] in ADD_UP and v} == {k: v for k, v in whole.items() if k[0] in ADD_UP and v}
+    assert {k: v for k, v in found.items() if k[0] in ADD_UP and v} == {
+        k: v for k, v in whole.items() if k[0] in ADD_UP and v
+    }
     assert {k: (v, whole[k]) for k, v in found.items() if k[0] in WAITS and v > whole[k]} == {}
 
 
-CHECKS = {"piece": check_pieces, "piece of a piece": check_pieces_of_pieces, "archive": check_archives, "sums": check_sums}
+CHECKS = {
+    "piece": check_pieces,
+    "piece of a piece": check_pieces_of_pieces,
+    "archive": check_archives,
+    "sums": check_sums,
+}
 
 
 @pytest.mark.parametrize("what", CHECKS)

@@ -309,6 +309,10 @@ class OperationCounter:
     def __init__(self, store: Store, locations: Locations, cut: Cut, chosen: list[int], leaves_out: bool) -> None:
         self._store, self._process, self._cut = store, locations.process.astype(np.int64), cut
         self._chosen = set(chosen)
+        # requests belong to a process: all of them are repeated at one location, where they keep their order
+        filled = np.array([i for i in reversed(chosen) if cut.low[i] < cut.high[i]], np.int64)
+        self._first_location = np.full(int(self._process.max(initial=-1)) + 1, -1, np.int64)
+        self._first_location[self._process[filled]] = filled
         self._regions = Regions(store)
         self._communicators = Communicators(store, locations.process)
         self._groups = GroupMembers(store, locations.process)
@@ -402,10 +406,10 @@ class OperationCounter:
         holds = cut.holds(done_at, done) if holds is None else holds
         group = combine(*key)
         early = cut.precedes(location, row)
-        # what is repeated is so where it is completed, before all other events there
-        at = np.where(early, done_at, location)
-        in_slice = np.where(early, 2 * cut.low[at] - 1, 2 * row)
+        # what is repeated comes before all other events where it stands
         process = self._process[location]
+        at = np.where(early, self._first_location[process], location)
+        in_slice = np.where(early, 2 * cut.low[at] - 1, 2 * row)
         if by_time and np.unique(location).size > np.unique(process).size:
             time = self._order.time(row, self._times(location, row))
             tie = np.where(self._order.is_listed(row), self._order.tie_order(row), location << 32)
@@ -513,23 +517,18 @@ class OperationCounter:
         return own.astype(np.int64), other, e.communicator[envelope].astype(np.int64), e.tag[envelope].astype(np.int64)
 
     def _repeat_requests(self, p2p: PointToPoint) -> None:
-        """Repeat the requests of receives, and the probes that found their messages, that are open at the start.
-
-        They are repeated where the receive is completed: another thread may have begun it.
-        """
+        """Repeat the requests of receives, and the probes that found their messages, that are open at the start."""
         e, partner = p2p.events, p2p.partner
         early = self._cut.precedes(e.location, e.row)
-        to = np.full(len(e), -1, np.int64)
-        request = np.flatnonzero(REQUESTS[e.kind] & early & (partner >= 0))
-        request = request[~early[partner[request]]]
-        to[request] = e.location[partner[request]]
+        is_open = REQUESTS[e.kind] & early & (partner >= 0)
+        is_open[is_open] = ~early[partner[is_open]]
         if p2p.probe is not None:
             # the message of a probe is taken by what posts its receive
             post = np.flatnonzero((p2p.probe >= 0) & (e.kind != K.MPI_PROBE))
-            post = post[early[p2p.probe[post]] & (~early[post] | (to[post] >= 0))]
-            to[p2p.probe[post]] = e.location[np.where(partner[post] >= 0, partner[post], post)]
-        at = np.flatnonzero(to >= 0)
-        self._repeat(to[at], e.location[at], e.row[at], e.kind[at])
+            post = post[early[p2p.probe[post]] & (~early[post] | is_open[post])]
+            is_open[p2p.probe[post]] = True
+        at = np.flatnonzero(is_open)
+        self._repeat(self._first_location[p2p.process[at]], e.location[at], e.row[at], e.kind[at])
 
     def _collectives(self, members: Ints) -> Iterator[Operations]:
         side, location = self._side("collectives", members, ["communicator"])
@@ -559,7 +558,7 @@ class OperationCounter:
         cut = self._cut
         opened = cut.precedes(location[start], row[start]) & ~cut.precedes(location[done], row[done])
         first = start[opened]
-        self._repeat(location[done[opened]], location[first], row[first], kind[first])
+        self._repeat(self._first_location[process[first]], location[first], row[first], kind[first])
         key = process[start], side["communicator"][mine][done].astype(np.int64)
         yield self._count(Numbered.NONBLOCKING, key, (), location[start], row[start], row[done])
 

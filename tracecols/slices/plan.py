@@ -305,6 +305,7 @@ class SlicePlanner:
         waits = (regions.paradigm == "openmp") & np.isin(regions.role, WAITING)
         waits |= np.isin(regions.paradigm, ["mpi", "shmem", "pthread"]) | np.isin(regions.device_call, [WAIT, COPY])
         self._waits = np.append(waits, False)
+        self._communicates = np.append(np.isin(regions.paradigm, ["mpi", "shmem"]), False)
         self._open_begins: dict[int, list[AddedEvent]] = {}
         with ThreadPoolExecutor(jobs) as pool:
             self.slices = dict(zip(chosen, pool.map(self._plan, chosen), strict=True))
@@ -474,7 +475,14 @@ class SlicePlanner:
         counter = OperationCounter(self.store, self._locations, cut, self._chosen, leaves_out)
         self.numbering = Numbering(counter.rows)
         for location, repeated in counter.repeated.items():
-            self.slices[location].before += [event for x in repeated for event in _repeated(x)]
+            before = self.slices[location].before
+            # calls stand in front of the call that is open, events in it
+            at = next(
+                (i for i, x in enumerate(before) if x.kind == EventKind.ENTER and self._communicates[x.region]), None
+            )
+            calls = [event for x in repeated if x.enter >= 0 for event in _repeated(x)]
+            before[slice(at, at) if at is not None else slice(len(before), None)] = calls
+            before += [event for x in repeated if x.enter < 0 for event in _repeated(x)]
         for location, rows in counter.left_out.items():
             self.slices[location].dropped = rows
 
