@@ -16,9 +16,13 @@ from random_programs import RandomProgram
 import tracecols
 from tracecols.conversion import write_store
 from tracecols.converters.otf2.write import write_archive
+from tracecols.enhance.locations import PIECE_NUMBERS
 from tracecols.enhance.model import enhance as enhance_store
+from tracecols.enhance.numbering import Numbering
+from tracecols.errors import StoreError
 from tracecols.patterns.engine import analyze_model
 from tracecols.slices.numbering import LEFT_OUT
+from tracecols.slices.opened import open_slice
 from tracecols.slices.plan import plan_slices
 from tracecols.slices.source import StoreSource
 from tracecols.store import Store
@@ -340,6 +344,118 @@ def check_locks(whole, part, start: int, stop: int) -> None:
     }  # fmt: skip
 
 
+# -- single ones ----------------------------------------------------------------------------------------------------------
+
+
+def waits_of(store: Store, name: str, start: int, stop: int | None = None) -> tuple[dict[int, int], dict[str, int]]:
+    """Return ticks by location of a wait state in a piece, and what is noted."""
+    clock = store.manifest["clock"]
+    bounds = [None if t is None else (t - clock["origin"]) / clock["resolution"] for t in (start, stop)]
+    with open_slice(store, *bounds, 1) as piece:
+        cube = analyze_model(enhance_store(piece, 1))
+        found = Counter()
+        for location, value in zip(cube.cells[name].location.tolist(), cube.cells[name].value.tolist(), strict=True):
+            found[location] += value
+        return dict(found), {k: n for k, n in cube.facts["counts"].items() if "cuts through" not in k}
+
+
+def test_piece__knows_non_blocking_collectives_that_straddle_its_start(archive, enhance):
+    mpi = archive.mpi(2)
+
+    def begin(rank, time, request):
+        rank.enter(time, "MPI_Ibarrier").record(time + 1, "NonBlockingCollectiveRequest", request=request)
+        rank.leave(time + 2, "MPI_Ibarrier")
+
+    def complete(rank, enter, time, request):
+        fields = {"op": 0, "communicator": mpi.world, "root": None, "sent": 0, "received": 0, "request": request}
+        rank.enter(enter, "MPI_Wait").record(time, "NonBlockingCollectiveComplete", **fields).leave(
+            time + 1, "MPI_Wait"
+        )
+
+    # started before 20 by one, after 30 by the other; then process 0 waits from 55 to 70 for process 1
+    for rank, starts in zip(mpi.ranks, ((10, 50, 55), (30, 70, 75)), strict=True):
+        rank.enter(0, "main")
+        begin(rank, starts[0], 1)
+        complete(rank, 35, 36, 1)
+        begin(rank, starts[1], 2)
+        complete(rank, starts[2], 76, 2)
+        rank.leave(100, "main")
+    store = enhance(archive).store
+    for start in (0, 20, 33):
+        assert waits_of(store, "mpi_nonblocking_collective_wait", start) == ({0: 15}, {})
+    assert waits_of(store, "mpi_nonblocking_collective_wait", 20, 78) == ({0: 15}, {})
+
+
+def test_piece__knows_non_blocking_collectives_that_are_completed_after_its_end(archive, enhance):
+    mpi = archive.mpi(2)
+    # process 0 completes the first after the second, process 1 both at once; the second is waited for from 25 to 40
+    for rank, (second, first_done, second_done) in zip(mpi.ranks, ((20, 90, 45), (40, 45, 46)), strict=True):
+        rank.enter(0, "main")
+        for time, request in ((10, 1), (second, 2)):
+            rank.enter(time, "MPI_Ibarrier").record(time, "NonBlockingCollectiveRequest", request=request)
+            rank.leave(time + 1, "MPI_Ibarrier")
+        rank.enter(25 if second == 20 else 42, "MPI_Wait")
+        for time, request in sorted(((first_done, 1), (second_done, 2))):
+            fields = {"op": 0, "communicator": mpi.world, "root": None, "sent": 0, "received": 0, "request": request}
+            rank.record(time, "NonBlockingCollectiveComplete", **fields)
+        rank.leave(91, "MPI_Wait").leave(100, "main")
+    store = enhance(archive).store
+    assert waits_of(store, "mpi_nonblocking_collective_wait", 0) == ({0: 15}, {})
+    noted = {
+        "non-blocking collective operations that are never completed": 1,
+        "non-blocking collective operations that lack participants": 1,
+    }
+    assert waits_of(store, "mpi_nonblocking_collective_wait", 0, 60) == ({0: 15}, noted)
+
+
+def test_piece__knows_fences_that_others_have_left_before_its_start(archive, enhance):
+    mpi = archive.mpi(2)
+    window = archive.define("RmaWin", name=archive.string("w"), comm=mpi.world, flags=0)
+    # one leaves the first fence at 20, the other at 25; then process 0 waits for 20 and 40 ticks
+    for rank, times in zip(
+        mpi.ranks, (((10, 20), (50, 72), (100, 142)), ((12, 25), (70, 72), (140, 142))), strict=True
+    ):
+        rank.enter(0, "main")
+        for enter, leave in times:
+            end = {"op": 0, "level": 3, "window": window, "root": None, "sent": 0, "received": 0}
+            rank.enter(enter, "MPI_Win_fence").record(enter, "RmaCollectiveBegin")
+            rank.record(leave, "RmaCollectiveEnd", **end).leave(leave, "MPI_Win_fence")
+        rank.leave(200, "main")
+    store = enhance(archive).store
+    assert waits_of(store, "mpi_rma_wait_at_fence", 30) == ({0: 60}, {})
+    lacks = {"operations on windows that lack participants": 1}
+    assert waits_of(store, "mpi_rma_wait_at_fence", 22) == ({0: 60}, lacks)
+
+
+def test_piece__knows_in_which_order_receives_were_posted(archive, enhance):
+    mpi = archive.mpi(2)
+    a, b = mpi.ranks
+    for rank in (a, b):
+        rank.enter(0, "main")
+    a.enter(4, "MPI_Irecv").irecv_request(5, 7).leave(6, "MPI_Irecv")
+    b.enter(10, "MPI_Send").send(11, 0, mpi.world, 0, 1).leave(12, "MPI_Send")
+    # the receive that was posted last is completed first: it waits for its sender from 50 to 60
+    a.enter(50, "MPI_Recv").recv(62, 1, mpi.world, 0, 1000).leave(64, "MPI_Recv")
+    b.enter(60, "MPI_Send").send(61, 0, mpi.world, 0, 1000).leave(63, "MPI_Send").leave(100, "main")
+    a.enter(80, "MPI_Wait").irecv(82, 1, mpi.world, 7, 0, 1).leave(84, "MPI_Wait").leave(100, "main")
+    store = enhance(archive).store
+    assert waits_of(store, "mpi_latesender", 40) == ({0: 10}, {"receives without send": 1})
+    # the receive that was posted first is not completed in the piece
+    assert waits_of(store, "mpi_latesender", 40, 70) == ({0: 10}, {})
+    assert waits_of(store, "mpi_latesender", 0, 70) == ({0: 10}, {"sends without receive": 1})
+
+
+@pytest.mark.parametrize(
+    "numbers", ["1:2:3", "a:b:c:d:e:f:g", "0:0:0:0:0:-1:0", f"0:0:0:0:0:0:{1 << 40}", str(1 << 70)]
+)
+def test_piece__with_wrong_numbers_is_refused(archive, enhance, numbers):
+    archive.location().call(0, 1, "main")
+    store = enhance(archive).store
+    store.manifest["source"][PIECE_NUMBERS] = numbers
+    with pytest.raises(StoreError, match="PIECE_NUMBERS: "):
+        Numbering.of(store)
+
+
 # -- programs -------------------------------------------------------------------------------------------------------------
 
 
@@ -433,11 +549,34 @@ def check_sums(seed: int, folder: Path) -> None:
     assert {k: (v, whole[k]) for k, v in found.items() if k[0] in WAITS and v > whole[k]} == {}
 
 
+def check_divisions(seed: int, folder: Path) -> None:
+    """Neither planning nor the analysis of a piece depends on how the trace is divided."""
+    store = program(seed, folder)
+    ((start, stop),) = cut(store, seed, 1)
+    piece = piece_of(store, folder / "p.trace", start, stop)
+
+    def of_piece():
+        plan = plan_slices(store, None, start, stop, 1, True)
+        cube = analyze_model(enhance_store(piece, 1))
+        cells = {name: [c.tolist() for c in (x.call_path, x.location, x.value)] for name, x in cube.cells.items()}
+        return sorted(plan.numbering.rows.tolist()), [x.before for x in plan.slices], cells, cube.facts["counts"]
+
+    expected = of_piece()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, rows in (
+            ("slices.numbering.BATCH", 1), ("slices.plan.BATCH", 7), ("enhance.partitions.PARTITION_ROWS", 1),
+            ("enhance.collectives.BUCKET_ROWS", 5),
+        ):  # fmt: skip
+            patch.setattr(f"tracecols.{name}", rows)
+        assert of_piece() == expected
+
+
 CHECKS = {
     "piece": check_pieces,
     "piece of a piece": check_pieces_of_pieces,
     "archive": check_archives,
     "sums": check_sums,
+    "divisions": check_divisions,
 }
 
 
