@@ -580,14 +580,14 @@ CHECKS = {
 }
 
 
-@pytest.mark.parametrize("what", CHECKS)
-@pytest.mark.parametrize("seed", [2])
+# without the numbers of any kind of operations one of these fails
+@pytest.mark.parametrize(("what", "seed"), [*((what, 7) for what in CHECKS), ("piece", 12)])
 def test_piece__pairs_operations_as_the_whole_trace(what, seed, tmp_path):
     CHECKS[what](seed, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", CHECKS)
-@pytest.mark.parametrize("seed", range(10, 40))
+@pytest.mark.parametrize("seed", range(20, 60))
 def test_pieces__of_random_programs_pair_operations_as_the_whole_trace(what, seed, tmp_path):
     CHECKS[what](seed, tmp_path)
