@@ -1,4 +1,4 @@
-"""Pieces of a trace pair operations as the whole trace does: random programs with operations of all kinds, cut anywhere."""
+"""Pieces of a trace pair operations as the whole trace does: random programs of operations of all kinds, cut anywhere."""
 
 from __future__ import annotations
 
@@ -32,15 +32,17 @@ LONGEST = 40
 """No call of a `ManyKinds` takes as long, in ticks."""
 
 ADD_UP = (
-    "time", "execution", "mpi", "comms_send", "comms_recv", "bytes_sent", "bytes_rcvd", "syncs_coll", "comms_cxch", "comms_csrc",
-    "comms_cdst", "bytes_cout", "bytes_cin", "bytes_put", "mpi_file_bytes",
+    "time", "execution", "mpi", "comms_send", "comms_recv", "bytes_sent", "bytes_rcvd", "syncs_coll", "comms_cxch",
+    "comms_csrc", "comms_cdst", "bytes_cout", "bytes_cin", "bytes_put", "mpi_file_bytes",
 )  # fmt: skip
 # without completion: in these programs some processes leave barriers before others enter them
 WAITS = (
     "mpi_latesender", "mpi_latereceiver", "mpi_barrier_wait", "mpi_wait_nxn", "mpi_latebroadcast", "mpi_earlyreduce",
-    "mpi_nonblocking_collective_wait", "mpi_rma_wait_at_fence", "mpi_rma_early_wait", "mpi_rma_sync_late_post", "mpi_rma_comm_late_post",
+    "mpi_nonblocking_collective_wait", "mpi_rma_wait_at_fence", "mpi_rma_early_fence", "mpi_rma_early_wait",
+    "mpi_rma_late_complete", "mpi_rma_sync_late_post", "mpi_rma_comm_late_post", "mpi_rma_sync_lock_competition",
     "mpi_io_collective_wait", "mpi_mgmt_file_wait", "shmem_barrier_wait", "shmem_wait_nxn", "shmem_latebroadcast",
-    "shmem_lock_competition", "mpi_rma_sync_lock_competition", "mpi_rma_early_fence", "mpi_rma_late_complete", )  # fmt: skip
+    "shmem_lock_competition",
+)  # fmt: skip
 
 
 class ManyKinds(RandomProgram):
@@ -111,9 +113,10 @@ class ManyKinds(RandomProgram):
             self.leave(at, p, "MPI_Iallreduce")
             self.started[p.rank].append((c, key[1], request))
         elif what == "fence":
+            fields = {"op": BARRIER, "level": 3, "window": self.windows[c], "root": None, "sent": 0, "received": 0}
             self.in_call(at, p, "MPI_Win_fence", [
                 ("RmaCollectiveBegin", {}),
-                ("RmaCollectiveEnd", {"op": BARRIER, "level": 3, "window": self.windows[c], "root": None, "sent": 0, "received": 0}),
+                ("RmaCollectiveEnd", fields),
             ])  # fmt: skip
         elif what == "file":
             given = {"handle": self.files[c], "matching": key[1]}

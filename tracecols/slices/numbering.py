@@ -1,8 +1,8 @@
 """Which numbers the operations of a trace slice have in the whole trace, so that they are joined as they are there.
 
-Operations of several processes are joined by counting (`enhance.numbering`). A slice lacks operations that were over before its start,
-of one process more of them than of another, and operations that are not over at its end. Operations that straddle its start are in
-the slice: the events that began them are repeated at the start.
+Operations of several processes are joined by counting (`enhance.numbering`). A slice lacks operations that were over before its
+start, of one process more of them than of another, and operations that are not over at its end. Operations that straddle its
+start are in the slice: the events that began them are repeated at the start.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Repeated(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Cut:
+class SliceBounds:
     """The events of every location that a trace slice holds.
 
     Attributes
@@ -197,7 +197,7 @@ class MemberNumbers:
         return rows
 
     def runs(self) -> tuple[Ints, Ints, Ints]:
-        """Return key, first number, and one more than the last of every run of counted operations, by key in ascending order."""
+        """Return key, first number, and one more than the last of every run of counted operations, ordered by key and number."""
         last = np.append(np.diff(self.of) != 0, True)[: self.of.size]
         stop = np.where(last, self.n[self.of], np.append(self.position[1:], 0)[: self.of.size])
         counted = np.flatnonzero(self.number >= 0)
@@ -207,7 +207,7 @@ class MemberNumbers:
 
 
 class Lacking:
-    """Operations of which a slice lacks some participants, although these were over before it or others of theirs are in it.
+    """Operations of which a slice lacks participants that were over before it, or that have later operations in it.
 
     Parameters
     ----------
@@ -251,8 +251,27 @@ class Lacking:
         return found
 
 
-class Calls:
-    """The calls of some regions at a location.
+class HoldingCalls(NamedTuple):
+    """The calls that hold some events; (n,) each, -1 none.
+
+    Attributes
+    ----------
+    enter, exit : (n,) int64
+        Rows; the largest number for calls that are never left.
+    region : (n,) int32
+    """
+
+    enter: Ints
+    exit: Ints
+    region: NDArray[np.int32]
+
+    def take(self, at: Ints) -> HoldingCalls:
+        """Return those of some of the events."""
+        return HoldingCalls(self.enter[at], self.exit[at], self.region[at])
+
+
+def calls_at(store: Store, location: int, first_row: int, row: Ints, wanted: NDArray[np.bool_]) -> HoldingCalls:
+    """Find the calls of some regions that were entered last before events of a location and hold them.
 
     Parameters
     ----------
@@ -260,27 +279,31 @@ class Calls:
     location : int
     first_row : int
         Row of its first event.
+    row : (n,) int64
+        The events.
     wanted : (n_regions + 1,) bool
+        Which regions; the last for none.
     """
+    rows, kinds, regions = [np.zeros(0, np.int64)], [np.zeros(0, np.uint8)], [np.zeros(0, np.int32)]
+    for base in range(0, store.n_rows("events", location), BATCH):
+        e = store.read("events", location, ["kind", "region"], base, base + BATCH)
+        at = np.flatnonzero(np.isin(e["kind"], (K.ENTER, K.EXIT)) & wanted[e["region"]])
+        rows.append(first_row + base + at)
+        kinds.append(e["kind"][at])
+        regions.append(e["region"][at])
+    of, kind, region = np.concatenate(rows), np.concatenate(kinds), np.concatenate(regions)
+    is_enter = kind == K.ENTER
+    leave = pick(of, pair_nested(is_enter, kind == K.EXIT)[is_enter], np.iinfo(np.int64).max)
+    call = np.searchsorted(of[is_enter], row) - 1
+    call = np.where((call >= 0) & (pick(leave, call) > row), call, -1)
+    return HoldingCalls(pick(of[is_enter], call), pick(leave, call), pick(region[is_enter], call))
 
-    def __init__(self, store: Store, location: int, first_row: int, wanted: NDArray[np.bool_]) -> None:
-        rows, kinds, regions = [np.zeros(0, np.int64)], [np.zeros(0, np.uint8)], [np.zeros(0, np.int32)]
-        for base in range(0, store.n_rows("events", location), BATCH):
-            e = store.read("events", location, ["kind", "region"], base, base + BATCH)
-            at = np.flatnonzero(np.isin(e["kind"], (K.ENTER, K.EXIT)) & wanted[e["region"]])
-            rows.append(first_row + base + at)
-            kinds.append(e["kind"][at])
-            regions.append(e["region"][at])
-        row, kind = np.concatenate(rows), np.concatenate(kinds)
-        partner = pair_nested(kind == K.ENTER, kind == K.EXIT)
-        is_enter = kind == K.ENTER
-        self.enter, self.region = row[is_enter], np.concatenate(regions)[is_enter]
-        self.exit = pick(row, partner[is_enter], np.iinfo(np.int64).max)
 
-    def at(self, row: Ints) -> Ints:
-        """Return the number of the call that was entered last before each event and holds it; -1 none."""
-        found = np.searchsorted(self.enter, row) - 1
-        return np.where((found >= 0) & (pick(self.exit, found) > row), found, -1)
+def _by_location(location: Ints) -> Iterator[tuple[int, Ints]]:
+    """Yield every location that occurs, and where it does."""
+    order = np.argsort(location, kind="stable")
+    found, first = np.unique(location[order], return_index=True)
+    yield from zip(found.tolist(), np.split(order, first[1:]), strict=False)
 
 
 class OperationCounter:
@@ -290,7 +313,7 @@ class OperationCounter:
     ----------
     store : Store
     locations : Locations
-    cut : Cut
+    bounds : SliceBounds
     chosen : list of int
         Locations of which the slice holds events.
     leaves_out : bool
@@ -306,11 +329,13 @@ class OperationCounter:
         By location the events that are left out, ascending, counting from its first.
     """
 
-    def __init__(self, store: Store, locations: Locations, cut: Cut, chosen: list[int], leaves_out: bool) -> None:
-        self._store, self._process, self._cut = store, locations.process.astype(np.int64), cut
+    def __init__(
+        self, store: Store, locations: Locations, bounds: SliceBounds, chosen: list[int], leaves_out: bool
+    ) -> None:
+        self._store, self._process, self._bounds = store, locations.process.astype(np.int64), bounds
         self._chosen = set(chosen)
         # requests belong to a process: all of them are repeated at one location, where they keep their order
-        filled = np.array([i for i in reversed(chosen) if cut.low[i] < cut.high[i]], np.int64)
+        filled = np.array([i for i in reversed(chosen) if bounds.low[i] < bounds.high[i]], np.int64)
         self._first_location = np.full(int(self._process.max(initial=-1)) + 1, -1, np.int64)
         self._first_location[self._process[filled]] = filled
         self._regions = Regions(store)
@@ -354,9 +379,9 @@ class OperationCounter:
         rows = rows[rows >= 0]
         location = self._location_of(rows)
         own = rows - self._first_rows[location]
-        inside = self._cut.holds(location, rows)
-        for i in np.unique(location).tolist():
-            self.left_out[i] = own[(location == i) & inside]
+        inside = self._bounds.holds(location, rows)
+        for i, mine in _by_location(location[inside]):
+            self.left_out[i] = own[inside][mine]
         gone = set(zip(location[~inside].tolist(), own[~inside].tolist(), strict=True))
         for i, repeated in self.repeated.items():
             self.repeated[i] = [x for x in repeated if (x.location, x.row) not in gone]
@@ -396,25 +421,25 @@ class OperationCounter:
         holds : (n,) bool, optional
             Which are counted in the slice; by default those that are completed in it.
         by_time : bool, optional
-            Whether the operations of the threads of a process are counted in the order of time; else in that of the threads.
+            Whether operations of the threads of a process are counted in the order of time; else in that of the threads.
         rows : tuple of (n,) int64, optional
             All their events.
         """
-        cut, n = self._cut, row.size
+        bounds, n = self._bounds, row.size
         counts = np.ones(n, bool) if counts is None else counts
         done_at = self._location_of(done)
-        holds = cut.holds(done_at, done) if holds is None else holds
+        holds = bounds.holds(done_at, done) if holds is None else holds
         group = combine(*key)
-        early = cut.precedes(location, row)
+        early = bounds.precedes(location, row)
         # what is repeated comes before all other events where it stands
         process = self._process[location]
         at = np.where(early, self._first_location[process], location)
-        in_slice = np.where(early, 2 * cut.low[at] - 1, 2 * row)
+        in_slice = np.where(early, 2 * bounds.low[at] - 1, 2 * row)
         if by_time and np.unique(location).size > np.unique(process).size:
             time = self._order.time(row, self._times(location, row))
             tie = np.where(self._order.is_listed(row), self._order.tie_order(row), location << 32)
             whole = np.lexsort((row, tie, time, group))
-            time, tie = np.where(early, cut.time, time), np.where(early, at << 32, tie)
+            time, tie = np.where(early, bounds.time, time), np.where(early, at << 32, tie)
         else:
             whole = np.lexsort((row, group))
             time = tie = np.zeros(n, np.int64)
@@ -427,13 +452,12 @@ class OperationCounter:
             into[order] = occurrence(group[order])
         counted = np.flatnonzero(counts)
         numbers[counted] = self._numbering.number(what, numbers[counted], *(c[counted] for c in key))
-        return Operations(what, key, channel, numbers, position, cut.precedes(done_at, done), rows)
+        return Operations(what, key, channel, numbers, position, bounds.precedes(done_at, done), rows)
 
     def _times(self, location: Ints, row: Ints) -> Ints:
         """Return the times of some events."""
         time = np.empty(row.size, np.int64)
-        for i in np.unique(location).tolist():
-            mine = np.flatnonzero(location == i)
+        for i, mine in _by_location(location):
             mine = mine[np.argsort(row[mine], kind="stable")]
             time[mine] = times_of(self._store, i, row[mine] - self._first_rows[i])
         return time
@@ -453,31 +477,27 @@ class OperationCounter:
         return self._order.argsort(row, self._times(location, row), process)
 
     def _repeat(
-        self, at: Ints, location: Ints, row: Ints, kind: NDArray[np.uint8], calls: dict[int, Calls] | None = None
+        self, at: Ints, location: Ints, row: Ints, kind: NDArray[np.uint8], calls: HoldingCalls | None = None
     ) -> None:
         """Repeat events at the start of some locations: alone, or in the calls that hold them if these are over."""
-        for to, i, r, k in zip(at.tolist(), location.tolist(), row.tolist(), kind.tolist(), strict=True):
-            if to not in self._chosen:
-                continue
-            enter = region = -1
-            if calls is not None:
-                call = int(calls[i].at(np.array([r]))[0])
-                if call >= 0 and calls[i].exit[call] < self._cut.low[i]:
-                    enter, region = int(calls[i].enter[call] - self._first_rows[i]), int(calls[i].region[call])
-            self.repeated[to].append(Repeated(i, int(r - self._first_rows[i]), k, enter, region))
+        first = self._first_rows[location]
+        enter = region = np.full(row.size, -1, np.int64)
+        if calls is not None:
+            over = (calls.enter >= 0) & self._bounds.precedes(location, calls.exit)
+            enter, region = np.where(over, calls.enter - first, -1), np.where(over, calls.region, -1)
+        columns = (at, location, row - first, kind, enter, region)
+        for to, *event in zip(*(c.tolist() for c in columns), strict=True):
+            if to in self._chosen:
+                self.repeated[to].append(Repeated(*event))
 
-    def _calls_at(
-        self, location: Ints, row: Ints, wanted: NDArray[np.bool_]
-    ) -> tuple[dict[int, Calls], Ints, NDArray[np.int32]]:
-        """Find the calls that hold some events; the calls by location, the number at its location and the region of each, -1 none."""
-        calls: dict[int, Calls] = {}
-        call, region = np.full(row.size, -1, np.int64), np.full(row.size, -1, np.int32)
-        for i in np.unique(location).tolist():
-            mine = np.flatnonzero(location == i)
-            calls[i] = Calls(self._store, i, int(self._first_rows[i]), wanted)
-            call[mine] = calls[i].at(row[mine])
-            region[mine] = pick(calls[i].region, call[mine])
-        return calls, call, region
+    def _calls_at(self, location: Ints, row: Ints, wanted: NDArray[np.bool_]) -> HoldingCalls:
+        """Find the calls of some regions that hold some events."""
+        enter, leave = np.full((2, row.size), -1, np.int64)
+        region = np.full(row.size, -1, np.int32)
+        for i, mine in _by_location(location):
+            found = calls_at(self._store, i, int(self._first_rows[i]), row[mine], wanted)
+            enter[mine], leave[mine], region[mine] = found
+        return HoldingCalls(enter, leave, region)
 
     # -- the kinds of operations -------------------------------------------------------------------------------------
 
@@ -494,12 +514,12 @@ class OperationCounter:
         partner_row, partner_at = pick(row, p2p.partner), pick(e.location, p2p.partner)
         s = np.flatnonzero(SENDS[e.kind])
         cancelled = p2p.cancelled[s]
-        ends = partner_row[s] < pick(self._cut.high, partner_at[s], 0)
+        ends = partner_row[s] < pick(self._bounds.high, partner_at[s], 0)
         own, other, communicator, tag = self._envelopes(p2p, s, s)
         yield self._count(
             Numbered.SEND, (own, other, communicator, tag), (np.zeros_like(own), own, other, communicator, tag),
             e.location[s], row[s], row[s], counts=~cancelled,
-            holds=self._cut.holds(e.location[s], row[s]) & ~(cancelled & ends),
+            holds=self._bounds.holds(e.location[s], row[s]) & ~(cancelled & ends),
             rows=(row[s], partner_row[s]),
         )  # fmt: skip
         received = posted_receives(p2p)
@@ -519,7 +539,7 @@ class OperationCounter:
     def _repeat_requests(self, p2p: PointToPoint) -> None:
         """Repeat the requests of receives, and the probes that found their messages, that are open at the start."""
         e, partner = p2p.events, p2p.partner
-        early = self._cut.precedes(e.location, e.row)
+        early = self._bounds.precedes(e.location, e.row)
         is_open = REQUESTS[e.kind] & early & (partner >= 0)
         is_open[is_open] = ~early[partner[is_open]]
         if p2p.probe is not None:
@@ -555,8 +575,8 @@ class OperationCounter:
         process = self._process[location]
         kind = side["kind"][mine]
         start, done = nonblocking.pair_requests(kind, side["request"][mine], process.astype(np.int32))
-        cut = self._cut
-        opened = cut.precedes(location[start], row[start]) & ~cut.precedes(location[done], row[done])
+        bounds = self._bounds
+        opened = bounds.precedes(location[start], row[start]) & ~bounds.precedes(location[done], row[done])
         first = start[opened]
         self._repeat(self._first_location[process[first]], location[first], row[first], kind[first])
         key = process[start], side["communicator"][mine][done].astype(np.int64)
@@ -570,10 +590,10 @@ class OperationCounter:
         yield self._count(Numbered.WINDOW, key, (), at, row, row)
 
     def _fenced(self, members: Ints) -> Ints:
-        """Find the windows that were last synchronised by a collective operation when the slice begins; rows for `Numbering`."""
+        """Find the windows whose last synchronisation before the slice was collective; rows for `Numbering`."""
         side, location = self._side("rma", members, ["window"])
         mine = np.flatnonzero(
-            SYNCHRONIZES[side["kind"]] & (side["window"] >= 0) & self._cut.precedes(location, side["row"])
+            SYNCHRONIZES[side["kind"]] & (side["window"] >= 0) & self._bounds.precedes(location, side["row"])
         )[::-1]
         at, window = location[mine], side["window"][mine].astype(np.int64)
         first = number(combine(at, window))[1]
@@ -583,7 +603,7 @@ class OperationCounter:
         return np.concatenate([rows, self._told(Numbered.FENCED, members, at, window)])
 
     def _next_on_windows(self, members: Ints) -> Ints:
-        """Say what comes next on the windows on which these processes do nothing in this trace, itself a slice; rows for `Numbering`."""
+        """Keep the next numbers on windows that this trace, itself a slice, does not synchronise; rows for `Numbering`."""
         side, location = self._side("rma", members, ["window"])
         end = np.flatnonzero((side["kind"] == K.RMA_COLLECTIVE_END) & (side["window"] >= 0))
         window = side["window"][end].astype(np.int64)
@@ -600,13 +620,13 @@ class OperationCounter:
         side, location = self._side("rma", members, ["window", "group", "level"])
         sync = np.flatnonzero((side["kind"] == K.RMA_GROUP_SYNC) & (side["window"] >= 0))
         at, row, window = location[sync], side["row"][sync].astype(np.int64), side["window"][sync].astype(np.int64)
-        calls, call, region = self._calls_at(at, row, self._synchronises)
-        held = np.flatnonzero(call >= 0)
-        at, row, window, sync = at[held], row[held], window[held], sync[held]
-        pairs = pair_epochs(self._regions, region[held], side["level"][sync], combine(at, window))
+        calls = self._calls_at(at, row, self._synchronises)
+        held = np.flatnonzero(calls.enter >= 0)
+        at, row, window, sync, calls = at[held], row[held], window[held], sync[held], calls.take(held)
+        pairs = pair_epochs(self._regions, calls.region, side["level"][sync], combine(at, window))
         for what, (first, last) in zip((Numbered.ACCESS, Numbered.EXPOSURE), pairs, strict=True):
-            opened = first[self._cut.precedes(at[first], row[first]) & self._cut.holds(at[last], row[last])]
-            self._repeat(at[opened], at[opened], row[opened], side["kind"][sync][opened], calls)
+            opened = first[self._bounds.precedes(at[first], row[first]) & self._bounds.holds(at[last], row[last])]
+            self._repeat(at[opened], at[opened], row[opened], side["kind"][sync][opened], calls.take(opened))
             epoch, other = self._groups.each(side["group"][sync][first].astype(np.int64))
             begin, end = first[epoch], last[epoch]
             key = self._process[at[begin]], other, window[begin]
@@ -616,14 +636,15 @@ class OperationCounter:
         """Repeat the calls that took locks of windows that are held, or asked for, at the start."""
         side, location = self._side("rma", members, ["window", "remote", "lock"])
         held = np.flatnonzero(LOCKS[side["kind"]] & (side["window"] >= 0))
-        calls, call, region = self._calls_at(location[held], side["row"][held].astype(np.int64), self._synchronises)
-        inside = np.flatnonzero(call >= 0)
-        held, region = held[inside], region[inside]
+        calls = self._calls_at(location[held], side["row"][held].astype(np.int64), self._synchronises)
+        inside = np.flatnonzero(calls.enter >= 0)
+        held, calls = held[inside], calls.take(inside)
         e = Columns(held.size, {"location": location[held], **{c: v[held] for c, v in side.items()}})
-        lock, unlock, _ = pair_locks(self._regions, e, region)
-        opened = self._cut.precedes(e.location[lock], e.row[lock]) & self._cut.holds(e.location[unlock], e.row[unlock])
+        lock, unlock, _ = pair_locks(self._regions, e, calls.region)
+        bounds = self._bounds
+        opened = bounds.precedes(e.location[lock], e.row[lock]) & bounds.holds(e.location[unlock], e.row[unlock])
         first = lock[opened]
-        self._repeat(e.location[first], e.location[first], e.row[first], e.kind[first], calls)
+        self._repeat(e.location[first], e.location[first], e.row[first], e.kind[first], calls.take(first))
 
     def _files(self, members: Ints) -> Iterator[Operations]:
         side, location = self._side("io", members, ["handle", "operation_flags", "matching"])
@@ -632,22 +653,19 @@ class OperationCounter:
             x[mine].astype(np.int64) for x in (location, side["row"], side["handle"], side["matching"])
         )
         kind, flags = side["kind"][mine], side["operation_flags"][mine].astype(np.int64)
-        calls, call, _ = self._calls_at(at, row, self._is_file)
+        calls = self._calls_at(at, row, self._is_file)
         # operations that are underway: their bytes are told where they end
+        bounds = self._bounds
         begin, end = pair_operations(kind, combine(at, handle, matching))
-        underway = begin[self._cut.precedes(at[begin], row[begin]) & ~self._cut.precedes(at[end], row[end])]
-        self._repeat(at[underway], at[underway], row[underway], kind[underway], calls)
-        holds = self._cut.holds(at, row)
-        holds[underway] = self._cut.holds(at[underway], self._cut.low[at[underway]])
-        mine = np.flatnonzero(are_collective(kind, flags) & (call >= 0))
-        at, row, call, handle, holds = at[mine], row[mine], call[mine], handle[mine], holds[mine]
+        underway = begin[bounds.precedes(at[begin], row[begin]) & ~bounds.precedes(at[end], row[end])]
+        self._repeat(at[underway], at[underway], row[underway], kind[underway], calls.take(underway))
+        holds = bounds.holds(at, row)
+        holds[underway] = bounds.holds(at[underway], bounds.low[at[underway]])
+        mine = np.flatnonzero(are_collective(kind, flags) & (calls.enter >= 0))
+        at, row, enter, handle, holds = at[mine], row[mine], calls.enter[mine], handle[mine], holds[mine]
         # one operation per call: that of its first event, in the slice that of the first event in it
-        of, first = number(combine(at, call))
+        of, first = number(enter)
         in_slice = np.zeros(first.size, bool)
         in_slice[of[holds]] = True
-        location, handle = at[first], handle[first]
-        enter = [calls[i].enter[k] for i, k in zip(location.tolist(), call[first].tolist(), strict=True)]
-        key = self._process[location], handle
-        yield self._count(
-            Numbered.FILE, key, (), location, np.array(enter, np.int64), row[first], holds=in_slice
-        )  # fmt: skip
+        key = self._process[at[first]], handle[first]
+        yield self._count(Numbered.FILE, key, (), at[first], enter[first], row[first], holds=in_slice)

@@ -37,7 +37,7 @@ from tracecols.enhance.tasks import SWITCHES, TaskEvents
 from tracecols.enhance.teams import FORKS, JOINS, Teams
 from tracecols.kernels import arrays, cuts
 from tracecols.schema import EventKind
-from tracecols.slices.numbering import Cut, OperationCounter, Repeated
+from tracecols.slices.numbering import OperationCounter, Repeated, SliceBounds
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 
@@ -471,8 +471,8 @@ class SlicePlanner:
         for location, planned in self.slices.items():
             low[location] += planned.start
             high[location] += planned.stop
-        cut = Cut(low, high, 0 if self._start is None else self._start)
-        counter = OperationCounter(self.store, self._locations, cut, self._chosen, leaves_out)
+        bounds = SliceBounds(low, high, 0 if self._start is None else self._start)
+        counter = OperationCounter(self.store, self._locations, bounds, self._chosen, leaves_out)
         self.numbering = Numbering(counter.rows)
         for location, repeated in counter.repeated.items():
             before = self.slices[location].before
