@@ -29,6 +29,7 @@ DISPLACED = "call paths counted outside their parallel region, as the reference 
 ADD_UP = (
     "time", "execution", "comp", "mpi", "mpi_point2point", "mpi_collective", "omp_time", "omp_management", "omp_fork", "omp_barrier",
     "overhead", "comms_send", "comms_recv", "syncs_send", "syncs_recv", "bytes_sent", "bytes_rcvd",
+    "syncs_coll", "comms_cxch", "comms_csrc", "comms_cdst", "bytes_cout", "bytes_cin",
 )  # fmt: skip
 OF_IDLE_THREADS = ("omp_idle_threads", "omp_limited_parallelism")
 

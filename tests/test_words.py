@@ -32,7 +32,7 @@ RETIRED = {
 
 ALLOWED = {
     # what a manifest says of a trace slice has the name of `Trace.piece`, which is public
-    "PIECE", "PIECE_CALLS", "PIECE_CPUS", "PIECE_LEFT_OUT", "PIECE_PENDING", "OF_PIECES",
+    "PIECE", "PIECE_CALLS", "PIECE_CPUS", "PIECE_LEFT_OUT", "PIECE_NUMBERS", "PIECE_PENDING", "OF_PIECES",
     # of kernels
     "N_MARKS", "ROOM",
 }  # fmt: skip

@@ -868,7 +868,8 @@ class Trace:
     def piece(self, start: float | None = None, stop: float | None = None) -> Iterator[Trace]:
         """Open the piece of the trace between two times, in seconds since its start, as a trace of its own for a while.
 
-        What is open at the start is entered there, what is open at the end is closed there.
+        What is open at the start is entered there, what is open at the end is closed there. Messages, collective operations and the like
+        have the partners that they have in the whole trace (docs/store.md).
 
         Parameters
         ----------

@@ -18,6 +18,7 @@ from tracecols.enhance.columns import Columns, CompoundTable, joined, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import Segments, combine, number, number_chronologically, occurrence
 from tracecols.enhance.instances import CallInstances, attributed_events
+from tracecols.enhance.numbering import Numbered
 from tracecols.enhance.outgoing import OutgoingRows
 from tracecols.enhance.partitions import BUCKET_ROWS, EVERYTHING, Bucket, Division
 from tracecols.enhance.scan import LocationScan
@@ -46,8 +47,9 @@ class OutgoingMembers:
     ----------
     members : OutgoingRows
         `MEMBER`; with more than one partition in the order of the keys, which number communicators and in each its operations.
-    communicator, size, length : (n,) int64
-        Communicators that are used, by their numbers; how many participants the partition has on each; how many operations.
+    communicator, size, first, stop : (n,) int64
+        Communicators that are used, by their numbers; how many participants the partition has on each; the number of the first
+        of its operations, and one more than that of the last.
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class OutgoingMembers:
             k[by_time] = occurrence(of_process[by_time])
         else:
             k = occurrence(of_process)
+        k = facts.numbering.number(Numbered.COLLECTIVE, k, process, communicator)
         key = channel << _K | k
         if len(division) > 1:
             order = np.argsort(key, kind="stable")
@@ -120,7 +123,7 @@ class OutgoingMembers:
         self.members = OutgoingRows(rows, MEMBER, spill, _RELATIVE)
         group, first = number(channel)
         of = Segments(group, first.size)
-        self.communicator, self.size, self.length = channel[first], of.count(), of.max(k) + 1
+        self.communicator, self.size, self.first, self.stop = channel[first], of.count(), of.min(k), of.max(k) + 1
 
 
 def outgoing_members(
@@ -160,15 +163,18 @@ def plan_buckets(outgoing: Sequence[OutgoingMembers]) -> list[Bucket]:
     channel = np.concatenate([p.communicator for p in outgoing])
     group, first = number(channel)
     of = Segments(group, first.size)
-    size, length = (
-        of.sum(np.concatenate([p.size for p in outgoing])),
-        of.max(np.concatenate([p.length for p in outgoing])),
+    size = of.sum(np.concatenate([p.size for p in outgoing]))
+    # the operations of a trace slice are not numbered from 0
+    starts, stops = (
+        of.min(np.concatenate([p.first for p in outgoing])),
+        of.max(np.concatenate([p.stop for p in outgoing])),
     )
     bounds, filled = [0], 0
     for c in np.argsort(channel[first]).tolist():
-        step = max(1, BUCKET_ROWS * int(length[c]) // int(size[c]))
-        for k in range(0, int(length[c]), step):
-            n = int(size[c]) * min(step, int(length[c]) - k) // int(length[c])
+        start, stop = int(starts[c]), int(stops[c])
+        step = max(1, BUCKET_ROWS * (stop - start) // int(size[c]))
+        for k in range(start, stop, step):
+            n = int(size[c]) * min(step, stop - k) // (stop - start)
             if filled and filled + n > BUCKET_ROWS:
                 bounds.append(int(channel[first[c]]) << _K | k)
                 filled = 0

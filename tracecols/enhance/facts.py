@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.call_paths import CallPaths
 from tracecols.enhance.communicators import Communicators
 from tracecols.enhance.locations import Locations
+from tracecols.enhance.numbering import Numbering
 from tracecols.enhance.order import EventOrder
 from tracecols.enhance.regions import Regions
 from tracecols.enhance.topologies import Topology, read_topologies
@@ -34,6 +35,8 @@ class Definitions:
         Row of the first event of every location.
     communicators : Communicators
     order : EventOrder
+    numbering : Numbering
+        Of a trace slice, the numbers that its operations have in the whole trace.
     topologies : tuple of Topology
         Those of the trace, and in front of them those given by hand.
     misplaced : int
@@ -46,6 +49,7 @@ class Definitions:
     first_rows: NDArray[np.int64]
     communicators: Communicators
     order: EventOrder
+    numbering: Numbering
     topologies: tuple[Topology, ...]
     misplaced: int
 
@@ -57,7 +61,7 @@ class Definitions:
         topologies, misplaced = read_topologies(store, locations)
         return cls(
             store, Regions(store), locations, first_rows, Communicators(store, locations.process),
-            EventOrder(store, first_rows), tuple(topologies), misplaced,
+            EventOrder(store, first_rows), Numbering.of(store), tuple(topologies), misplaced,
         )  # fmt: skip
 
     @property

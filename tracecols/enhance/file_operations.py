@@ -17,6 +17,7 @@ from tracecols.enhance.created import enclosing_calls
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import Segments, combine, mask_of, number, occurrence, pair_with_previous
 from tracecols.enhance.instances import CallInstances
+from tracecols.enhance.numbering import Numbered
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import FILE_MEMBERS, FILE_OPERATIONS
 from tracecols.store.arrow import to_numpy
@@ -53,11 +54,24 @@ def match_file_operations(
     row, kind, handle, flags, location, call = (
         found[n] for n in ("row", "kind", "handle", "operation_flags", "location", "call")
     )
-    is_begin = kind == K.IO_OPERATION_BEGIN
-    is_collective = MANAGES[kind] | (is_begin & (flags & COLLECTIVE > 0) & (flags & NON_BLOCKING == 0))
-    first = np.flatnonzero(is_collective & (call >= 0))
+    first = np.flatnonzero(are_collective(kind, flags) & (call >= 0))
     first = first[np.unique(call[first], return_index=True)[1]]
     return _operations(facts, calls, found), _members(facts, calls, *(x[first] for x in (row, handle, location, call)))
+
+
+def are_collective(kind: NDArray[np.int64], flags: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Say which events are those of collective calls for a file; (n,) bool.
+
+    Parameters
+    ----------
+    kind : (n,) int
+        Event kinds.
+    flags : (n,) int64
+        `operation_flags` of the events.
+    """
+    is_begin = kind == K.IO_OPERATION_BEGIN
+    found: NDArray[np.bool_] = MANAGES[kind] | (is_begin & (flags & COLLECTIVE > 0) & (flags & NON_BLOCKING == 0))
+    return found
 
 
 def _events(facts: Facts, members: NDArray[np.int64], calls: CallInstances) -> dict[str, NDArray[np.int64]]:
@@ -81,12 +95,28 @@ def _events(facts: Facts, members: NDArray[np.int64], calls: CallInstances) -> d
     return {name: np.concatenate(arrays) for name, arrays in parts.items()}
 
 
+def pair_operations(kind: NDArray[np.integer], key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find the events that begin operations on files, and those that end them; (m,) int64 each, operations that do not end left out.
+
+    Parameters
+    ----------
+    kind : (n,) int
+        Event kinds, by location in their order.
+    key : (n,) int64
+        Location, handle and matching number of each.
+    """
+    is_begin = kind == K.IO_OPERATION_BEGIN
+    partner = pair_with_previous(key, is_begin, ENDS[kind])
+    begin = np.flatnonzero(is_begin & (partner >= 0))
+    return begin, partner[begin]
+
+
 def _operations(facts: Facts, calls: CallInstances, e: dict[str, NDArray[np.int64]]) -> CompoundTable:
     """Join operations with their completions."""
-    is_begin = e["kind"] == K.IO_OPERATION_BEGIN
-    key = combine(e["location"], e["handle"], e["matching"])
-    partner = pair_with_previous(key, is_begin, ENDS[e["kind"]])
-    at = np.flatnonzero(is_begin & (e["call"] >= 0))
+    begin, end = pair_operations(e["kind"], combine(e["location"], e["handle"], e["matching"]))
+    partner = np.full(e["kind"].size, -1, np.int64)
+    partner[begin] = end
+    at = np.flatnonzero((e["kind"] == K.IO_OPERATION_BEGIN) & (e["call"] >= 0))
     call, end = e["call"][at], partner[at]
     return CompoundTable(
         FILE_OPERATIONS,
@@ -116,8 +146,9 @@ def _members(
     process = facts.process[location].astype(np.int64) if location.size else location
     channel = facts.communicators.channel(communicator, process.astype(np.int32))
     k = np.empty(row.size, np.int64)
-    order = np.lexsort((calls.enter[call], enter, process))
+    order = facts.order.argsort(calls.enter[call], enter, process)
     k[order] = occurrence(combine(process, channel, handle)[order])
+    k = facts.numbering.number(Numbered.FILE, k, process, handle)
     operation, head = number(combine(channel, handle, k))
     of = Segments(operation, head.size)
     size = facts.communicators.size_of(communicator[head])

@@ -33,11 +33,12 @@ PIECE, PIECE_CPUS = "TRACECOLS::PIECE", "TRACECOLS::PIECE_CPUS"
 """Facts in the manifest of a piece of a trace: that it is one; which locations of type gpu are threads in the whole trace."""
 
 PIECE_CALLS, PIECE_LEFT_OUT = "TRACECOLS::PIECE_CALLS", "TRACECOLS::PIECE_LEFT_OUT"
-"""Facts in the manifest of a piece: calls in which threads may wait that its ends cut through; events of collective operations
-that it lacks because others had completed the operation before."""
+"""Facts in the manifest of a piece: calls in which threads may wait that its ends cut through; events of messages and
+collective operations that an archive lacks because it would hold only one side of them."""
 
-PIECE_PENDING = "TRACECOLS::PIECE_PENDING"
-"""Fact in the manifest of a piece: what devices were asked for before it begins, and what of it was done (`slices.devices`)."""
+PIECE_PENDING, PIECE_NUMBERS = "TRACECOLS::PIECE_PENDING", "TRACECOLS::PIECE_NUMBERS"
+"""Facts in the manifest of a piece: what devices were asked for before it begins, and what of it was done (`slices.devices`); which
+numbers its operations have in the whole trace (`enhance.numbering`)."""
 
 
 @dataclass(frozen=True, eq=False)

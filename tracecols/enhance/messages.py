@@ -10,15 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.columns import Column, Columns, ColumnSource, CompoundTable, joined, pick
 from tracecols.enhance.facts import Facts
-from tracecols.enhance.grouping import Segments, combine, join_occurrences, mask_of, number, pair_with_previous
+from tracecols.enhance.grouping import (
+    Segments,
+    combine,
+    join_occurrences,
+    mask_of,
+    number,
+    occurrence,
+    pair_with_previous,
+)
 from tracecols.enhance.instances import CallInstances, attributed_events
+from tracecols.enhance.numbering import Numbered
 from tracecols.enhance.outgoing import OutgoingRows
 from tracecols.enhance.partitions import Division
 from tracecols.enhance.scan import LocationScan
@@ -133,14 +142,70 @@ def pair_requests(
         order = facts.order.argsort(e.row, e.time, of_process)
         e = e.take(order)
         of_process = of_process[order]
+    return pair_events(e, of_process)
+
+
+def pair_events(e: Columns, process: NDArray[np.int32]) -> PointToPoint:
+    """Find which point-to-point events belong to one request.
+
+    Parameters
+    ----------
+    e : Columns
+        `kind`, `request` and `message` of the events, by process in order of time.
+    process : (n,) int32
+        Process of each.
+    """
     kind = e.kind
     starts, ends = STARTS[kind], ENDS[kind]
-    partner = _pairs(combine(of_process, e.request), starts, ends)
+    partner = _pairs(combine(process, e.request), starts, ends)
     cancelled = starts & (partner >= 0) & (pick(kind, partner, 0) == K.MPI_REQUEST_CANCELLED)
     # a matched probe knows the envelope of the message that a later call receives
     posts = POSTS[kind]
-    probe = _pairs(combine(of_process, e.message), PROBES[kind], posts) if posts.any() else None
-    return PointToPoint(e, of_process, partner, cancelled, probe)
+    probe = _pairs(combine(process, e.message), PROBES[kind], posts) if posts.any() else None
+    return PointToPoint(e, process, partner, cancelled, probe)
+
+
+class PostedReceives(NamedTuple):
+    """The receives of some processes in the order in which they were posted; numbers of events, (n,) int64 each.
+
+    Attributes
+    ----------
+    receive : (n,) int64
+        The events that receive, or complete a receive.
+    post : (n,) int64
+        The events that post them: requests, or the receives themselves.
+    envelope : (n,) int64
+        The events that know source, communicator and tag: the receives, or matching probes.
+    matching : (n,) int64
+        The events that take the messages, ascending: requests, matching probes, or the receives themselves.
+    """
+
+    receive: NDArray[np.int64]
+    post: NDArray[np.int64]
+    envelope: NDArray[np.int64]
+    matching: NDArray[np.int64]
+
+
+def posted_receives(p2p: PointToPoint) -> PostedReceives:
+    """Put the receives of some processes in the order in which they were posted.
+
+    Parameters
+    ----------
+    p2p : PointToPoint
+        Point-to-point events of the processes.
+    """
+    kind = p2p.events.kind
+    receives = np.flatnonzero(RECEIVES[kind])
+    # where a receive was posted: by its request, by the probe that found the message, or by itself
+    post = np.where(REQUESTED[kind[receives]], p2p.partner[receives], receives)
+    post = np.where(post >= 0, post, receives)
+    envelope, matching = receives, post
+    if p2p.probe is not None:
+        found_by = p2p.probe[post]
+        envelope = np.where(found_by >= 0, found_by, receives)
+        matching = np.where(found_by >= 0, found_by, post)
+    order = np.argsort(matching, kind="stable")
+    return PostedReceives(receives[order], post[order], envelope[order], matching[order])
 
 
 def list_sends(p2p: PointToPoint, calls: CallInstances) -> CompoundTable:
@@ -214,18 +279,7 @@ def outgoing_messages(
     """
     e, of_process, partner, cancelled = p2p.events, p2p.process, p2p.partner, p2p.cancelled
     kind = e.kind
-    receives = np.flatnonzero(RECEIVES[kind])
-    # where a receive was posted: by its request, by the probe that found the message, or by itself
-    post = np.where(REQUESTED[kind[receives]], partner[receives], receives)
-    post = np.where(post >= 0, post, receives)
-    envelope, matching = receives, post
-    if p2p.probe is not None:
-        found_by = p2p.probe[post]
-        envelope = np.where(found_by >= 0, found_by, receives)
-        matching = np.where(found_by >= 0, found_by, post)
-    by_post = np.argsort(matching, kind="stable")
-    receives, post, envelope = receives[by_post], post[by_post], envelope[by_post]
-
+    receives, post, envelope, _ = posted_receives(p2p)
     c = facts.communicators
     sends = np.flatnonzero(SENDS[kind] & ~cancelled)
     destination = c.process_of(e.communicator[sends], e.peer[sends], of_process[sends])
@@ -383,7 +437,10 @@ def match_messages(
         return joined([o.sends.rows(name, *span) for o, span in zip(outgoing, spans, strict=True)])
 
     n = sum(stop - start for start, stop in spans)
-    key = combine(*(np.concatenate([sent(name), receives.rows(name)]) for name in KEY))
+    columns = [np.concatenate([sent(name), receives.rows(name)]) for name in KEY]
+    key = combine(*columns)
+    if facts.numbering:
+        key = combine(key, _numbers(facts, key, columns, n))
     match = join_occurrences(key[:n], key[n:])
     recv = receives.rows("recv")
     r = np.flatnonzero(match >= 0)
@@ -403,12 +460,12 @@ def match_messages(
             s
         ]
 
-    columns: dict[str, Column] = {
+    made: dict[str, Column] = {
         **{name: partial(sent_in_order, name) for name in SEND_HALF},
         **{name: partial(received, name) for name in RECV_HALF},
         "unreceived_before": unreceived_before,
     }
-    table = CompoundTable(MESSAGES, r.size, columns)
+    table = CompoundTable(MESSAGES, r.size, made)
     table.counts = {
         "sends without receive": n - r.size + own.sends.n - int(own.start[-1]),
         "receives without send": int(receives.n - r.size),
@@ -418,6 +475,19 @@ def match_messages(
     bounds = np.concatenate([[0], np.cumsum([stop - start for start, stop in spans])])
     every = all_receives(facts, table, receives, np.flatnonzero(match < 0))
     return table, every, MatchResult(receives, matched, bounds, spill)
+
+
+def _numbers(facts: Facts, key: NDArray[np.int64], columns: Sequence[NDArray[Any]], n_sends: int) -> NDArray[np.int64]:
+    """Return the numbers of sends, and after them of receives, among those of their channel in the whole trace."""
+    source, destination, communicator, tag = columns
+    k = np.concatenate([occurrence(key[:n_sends]), occurrence(key[n_sends:])])
+    sends, receives = slice(n_sends), slice(n_sends, None)
+    return np.concatenate([
+        facts.numbering.number(what, k[side], *(c[side] for c in (own, other, communicator, tag)))
+        for what, side, own, other in (
+            (Numbered.SEND, sends, source, destination), (Numbered.RECEIVE, receives, destination, source),
+        )
+    ])  # fmt: skip
 
 
 def all_receives(

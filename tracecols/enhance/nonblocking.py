@@ -15,6 +15,7 @@ from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import Segments, combine, mask_of, number, occurrence, pair_with_previous
 from tracecols.enhance.instances import CallInstances, attributed_events
+from tracecols.enhance.numbering import Numbered
 from tracecols.enhance.scan import LocationScan
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import NONBLOCKING_MEMBERS
@@ -47,19 +48,16 @@ def match_nonblocking(
     process = facts.process[e.location] if e.location.size else np.zeros(0, np.int32)
     order = facts.order.argsort(e.row, e.time, process)
     e, process = e.take(order), process[order]
-    is_start = e.kind == K.NON_BLOCKING_COLLECTIVE_REQUEST
-    partner = pair_with_previous(combine(process, e.request), is_start, ~is_start)
-    # in the order in which they are started
-    start = np.flatnonzero(is_start & (partner >= 0) & (e.call >= 0))
-    done = partner[start]
-    held = e.call[done] >= 0
-    start, done = start[held], done[held]
+    n_started = int((e.kind == K.NON_BLOCKING_COLLECTIVE_REQUEST).sum())
+    start, done = pair_requests(e.kind, e.request, process)
     communicator, process = e.communicator[done], process[start]
     channel = facts.communicators.channel(communicator, process)
     k = occurrence(combine(process, channel)) if start.size else start
+    k = facts.numbering.number(Numbered.NONBLOCKING, k, process, communicator)
     operation, head = number(combine(channel, k)) if start.size else (start, start)
     of = Segments(operation, head.size)
-    begin = calls.enter_time[e.call[start]]
+    # an operation that is started outside of any call, or before a trace slice, begins at its event
+    begin = np.where(e.call[start] >= 0, pick(calls.enter_time, e.call[start]), e.time[start])
     rank = facts.communicators.rank_of(communicator, process)
     is_root = (e.root[done] >= 0) & (rank == e.root[done])
     complete = of.count() == facts.communicators.size_of(communicator[head])
@@ -68,29 +66,55 @@ def match_nonblocking(
         np.where(complete, of.max(np.where(mask, begin, never)), never)
         for mask in (np.ones(start.size, bool), is_root, (e.sent[done] > 0) & ~is_root)
     )
+    # waiting is that of the call that completes an operation
+    held = np.flatnonzero(e.call[done] >= 0)
+    call, done, operation = e.call[done][held], done[held], operation[held]
     return CompoundTable(
         NONBLOCKING_MEMBERS,
-        start.size,
+        held.size,
         {
             "operation": operation,
-            "communicator": communicator,
+            "communicator": e.communicator[done],
             "op": e.op[done],
             "location": e.location[done],
-            "is_root": is_root,
+            "is_root": is_root[held],
             "sent": e.sent[done],
             "received": e.received[done],
-            "begin": e.row[start],
-            "begin_time": begin,
+            "begin": e.row[start][held],
+            "begin_time": begin[held],
             "latest_begin_time": np.maximum(latest, -1)[operation],
             "root_begin_time": np.maximum(root, -1)[operation],
             "latest_sender_begin_time": np.maximum(senders, -1)[operation],
-            "done_enter": calls.enter[e.call[done]],
-            "done_enter_time": calls.enter_time[e.call[done]],
-            "done_exit_time": calls.exit_time[e.call[done]],
-            "done_call_path": pick(calls.call_path, e.call[done]),
+            "done_enter": calls.enter[call],
+            "done_enter_time": calls.enter_time[call],
+            "done_exit_time": calls.exit_time[call],
+            "done_call_path": pick(calls.call_path, call),
         },
         {
-            "non-blocking collective operations that are never completed": int(is_start.sum() - start.size),
+            "non-blocking collective operations that are never completed": n_started - start.size,
             "non-blocking collective operations that lack participants": int((~complete).sum()),
         },
     )
+
+
+def pair_requests(
+    kind: NDArray[np.uint8], request: NDArray[np.int64], process: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find the events that start non-blocking collective operations, in their order, and the events that complete them.
+
+    Parameters
+    ----------
+    kind : (n,) uint8
+        `KINDS`, by process in order of time.
+    request : (n,) int64
+    process : (n,) int32
+
+    Returns
+    -------
+    start, done : (m,) int64
+        Numbers of events; operations that are never completed are left out.
+    """
+    is_start = kind == K.NON_BLOCKING_COLLECTIVE_REQUEST
+    partner = pair_with_previous(combine(process, request), is_start, ~is_start)
+    start = np.flatnonzero(is_start & (partner >= 0))
+    return start, partner[start]

@@ -26,10 +26,13 @@ from tracecols.enhance.grouping import (
     ranges,
 )
 from tracecols.enhance.instances import CallInstances, attributed_events
+from tracecols.enhance.numbering import Numbered
+from tracecols.enhance.regions import Regions
 from tracecols.enhance.scan import LocationScan
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import EPOCHS, LOCK_EPOCHS, RMA_OPERATIONS, WINDOW_MEMBERS
 from tracecols.schema.enums import GROUPS_OF_LOCATIONS
+from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 
 START, COMPLETE, POST, WAIT, TEST = range(5)
@@ -80,6 +83,7 @@ def match_window_collectives(
     by_time = facts.order.argsort(e.row[end], e.time[end], process)
     k = np.empty(end.size, np.int64)
     k[by_time] = occurrence(combine(process, window)[by_time])
+    k = facts.numbering.number(Numbered.WINDOW, k, process, window)
     communicator = to_numpy(facts.store.definitions["windows"].column("communicator"))
     # on MPI_COMM_SELF each process has a window of its own
     channel = facts.communicators.channel(pick(communicator, window), process)
@@ -146,7 +150,8 @@ def _last_accesses(
     n = end.size
     key = combine(np.concatenate([process, origin]), np.concatenate([window, of]))
     before = latest_before(key[:n], end, key[n:], operations.event[known])
-    number_of = np.where(before >= 0, pick(k, before) + 1, 0)
+    first = facts.numbering.number(Numbered.WINDOW, np.zeros(known.size, np.int64), origin, of)
+    number_of = np.where(before >= 0, pick(k, before) + 1, first)
     remote = origin != target
     keys = combine(
         np.concatenate([process, target[remote]]),
@@ -188,6 +193,8 @@ def list_rma_operations(
     key = combine(e.location[both], e.window[both]) if both.size else both
     last = latest_before(key[: sync.size], e.row[sync], key[sync.size :], e.row[at])
     is_fenced = pick(e.kind[sync].astype(np.int64), last) == K.RMA_COLLECTIVE_END
+    none = np.zeros(at.size, np.int64)
+    is_fenced |= (last < 0) & (facts.numbering.number(Numbered.FENCED, none, location, e.window[at]) > 0)
     return CompoundTable(
         RMA_OPERATIONS,
         at.size,
@@ -240,21 +247,12 @@ def match_lock_epochs(
     """
     e = attributed_events(facts, scans, members, calls, "rma", ["window", "remote", "lock", "lock_type"])
     held = np.flatnonzero((e.window >= 0) & (e.call >= 0) & LOCKS[e.kind])
-    # locks of SHMEM are nobody's: they are told apart by their numbers, and told of when they are taken
-    is_shared = (facts.regions.paradigm == "shmem")[facts.call_paths.region[calls.call_path[e.call[held]]]]
-    takes = (e.kind[held] == K.RMA_REQUEST_LOCK) | ((e.kind[held] == K.RMA_ACQUIRE_LOCK) & is_shared)
-    gives = e.kind[held] == K.RMA_RELEASE_LOCK
-    chosen = np.flatnonzero((takes | gives) & ((e.remote[held] >= 0) | is_shared))
-    mine, takes, gives, is_shared = held[chosen], takes[chosen], gives[chosen], is_shared[chosen]
-    location, window = e.location[mine], e.window[mine]
-    remote = np.where(is_shared, -1, e.remote[mine].astype(np.int64))
-    which = np.where(is_shared, e.lock[mine], 0)
-    partner = pair_with_previous(combine(location, window, remote, which), takes, gives)
-    lock = np.flatnonzero(takes & (partner >= 0))
-    which, remote = which[lock], remote[lock]
-    unlock = mine[partner[lock]]
-    window, location = window[lock], location[lock]
-    lock = mine[lock]
+    region = facts.call_paths.region[calls.call_path[e.call[held]]]
+    lock, unlock, is_shared = pair_locks(facts.regions, e.take(held), region)
+    remote = np.where(is_shared, -1, e.remote[held].astype(np.int64))
+    which = np.where(is_shared, e.lock[held], 0)
+    which, remote, unlock, lock = which[lock], remote[lock], held[unlock], held[lock]
+    window, location = e.window[lock], e.location[lock]
     own = facts.process[location] if location.size else np.zeros(0, np.int32)
     communicator = pick(to_numpy(facts.store.definitions["windows"].column("communicator")), window)
     target = facts.communicators.process_of(communicator, remote, own)
@@ -290,6 +288,43 @@ def match_lock_epochs(
     )  # fmt: skip
 
 
+def pair_locks(
+    regions: Regions, e: Columns, region: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Find the events that take locks of windows, and those that release them.
+
+    Parameters
+    ----------
+    regions : Regions
+    e : Columns
+        `kind`, `location`, `window`, `remote` and `lock` of events of `LOCKS`, by location in their order.
+    region : (n,) int32
+        Of the call of each.
+
+    Returns
+    -------
+    lock, unlock : (m,) int64
+        Numbers of events; locks that are never released are left out.
+    is_shared : (n,) bool
+        Events of locks that no process owns, those of SHMEM.
+    """
+    # locks of SHMEM are nobody's: they are told apart by their numbers, and told of when they are taken
+    is_shared = np.append(regions.paradigm == "shmem", False)[region]
+    takes = (e.kind == K.RMA_REQUEST_LOCK) | ((e.kind == K.RMA_ACQUIRE_LOCK) & is_shared)
+    gives = e.kind == K.RMA_RELEASE_LOCK
+    mine = np.flatnonzero((takes | gives) & ((e.remote >= 0) | is_shared))
+    of = is_shared[mine]
+    key = combine(
+        e.location[mine],
+        e.window[mine],
+        np.where(of, -1, e.remote[mine].astype(np.int64)),
+        np.where(of, e.lock[mine], 0),
+    )
+    partner = pair_with_previous(key, takes[mine], gives[mine])
+    lock = np.flatnonzero(takes[mine] & (partner >= 0))
+    return mine[lock], mine[partner[lock]], is_shared
+
+
 def match_epochs(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances
 ) -> CompoundTable:
@@ -308,24 +343,15 @@ def match_epochs(
     """
     e = attributed_events(facts, scans, members, calls, "rma", ["window", "group", "level"])
     sync = np.flatnonzero((e.kind == K.RMA_GROUP_SYNC) & (e.call >= 0) & (e.window >= 0))
-    role_of = np.array([_ROLES.get(n, -1) for n in facts.regions.lower], np.int64)
     call = e.call[sync]
-    role = role_of[facts.call_paths.region[calls.call_path[call]]] if sync.size else np.zeros(0, np.int64)
-    # a test that has not completed the epoch does not end it
-    role = np.where((role == TEST) & (e.level[sync] <= 0), -1, np.where(role == TEST, WAIT, role))
-    key = combine(e.location[sync], e.window[sync])
-
-    def pairs(first: int, second: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        partner = pair_with_previous(key, role == first, role == second)
-        begin = np.flatnonzero((role == first) & (partner >= 0))
-        return begin, partner[begin]
-
-    start, complete = pairs(START, COMPLETE)
-    post, wait = pairs(POST, WAIT)
+    region = facts.call_paths.region[calls.call_path[call]] if sync.size else np.zeros(0, np.int32)
+    (start, complete), (post, wait) = pair_epochs(
+        facts.regions, region, e.level[sync], combine(e.location[sync], e.window[sync])
+    )
     access, exposure = _meet(facts, e, sync, start, post)
     start, complete, post, wait = sync[start], sync[complete], sync[post], sync[wait]
 
-    n_expected = _group_sizes(facts)[e.group[post]] if post.size else np.zeros(0, np.int64)
+    n_expected = GroupMembers(facts.store, facts.process).size[e.group[post]]
     is_complete = (np.bincount(exposure, minlength=post.size) == n_expected)[exposure]
     rank = facts.order.rank(e.row[sync], e.time[sync])
     position = np.zeros(e.row.size, np.int64)
@@ -377,43 +403,91 @@ def match_epochs(
     )
 
 
-def _group_members(facts: Facts) -> list[list[int]]:
-    """Return the locations in every group; groups of something else have none."""
-    groups = facts.store.definitions["groups"]
-    kinds, members = groups.column("type").to_pylist(), groups.column("members").to_pylist()
-    return [m if kind in GROUPS_OF_LOCATIONS else [] for kind, m in zip(kinds, members, strict=True)]
+Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Numbers of the events that begin epochs, and of those that end them."""
 
 
-def _group_sizes(facts: Facts) -> NDArray[np.int64]:
-    return np.array([len(m) for m in _group_members(facts)] + [0], np.int64)
+def pair_epochs(
+    regions: Regions, region: NDArray[np.int32], level: NDArray[np.int64], key: NDArray[np.int64]
+) -> tuple[Pairs, Pairs]:
+    """Find the synchronisations with groups that begin access epochs and exposure epochs, and those that end them.
+
+    Parameters
+    ----------
+    regions : Regions
+    region : (n,) int32
+        Of the call of every synchronisation, by location in their order.
+    level : (n,) int64
+        What each synchronises.
+    key : (n,) int64
+        Location and window of each.
+
+    Returns
+    -------
+    access, exposure : pair of (m,) int64
+        Epochs that do not end are left out.
+    """
+    role_of = np.array([_ROLES.get(n, -1) for n in regions.lower] + [-1], np.int64)
+    role = role_of[region]
+    # a test that has not completed the epoch does not end it
+    role = np.where((role == TEST) & (level <= 0), -1, np.where(role == TEST, WAIT, role))
+
+    def pairs(first: int, second: int) -> Pairs:
+        partner = pair_with_previous(key, role == first, role == second)
+        begin = np.flatnonzero((role == first) & (partner >= 0))
+        return begin, partner[begin]
+
+    return pairs(START, COMPLETE), pairs(POST, WAIT)
+
+
+class GroupMembers:
+    """The members of groups of locations; groups of something else have none.
+
+    Parameters
+    ----------
+    store : Store
+    process : (n_locations,) int32
+        Process of every location.
+
+    Attributes
+    ----------
+    size : (n_groups + 1,) int64
+        Number of members; the last for no group.
+    """
+
+    def __init__(self, store: Store, process: NDArray[np.int32]) -> None:
+        groups = store.definitions["groups"]
+        kinds, members = groups.column("type").to_pylist(), groups.column("members").to_pylist()
+        found = [m if kind in GROUPS_OF_LOCATIONS else [] for kind, m in zip(kinds, members, strict=True)]
+        self.size = np.array([len(m) for m in found] + [0], np.int64)
+        self._start = np.concatenate([[0], np.cumsum(self.size[:-1])]).astype(np.int64)
+        self._process = pick(process, np.array([m for group in found for m in group], np.int64)).astype(np.int64)
+
+    def each(self, group: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return for every member of some groups the number of the group among these, and the process of the member."""
+        n = np.where(group >= 0, self.size[group], 0)
+        at = ranges(self._start[np.where(group >= 0, group, 0)], n)
+        return np.repeat(np.arange(group.size), n), self._process[at]
 
 
 def _meet(
     facts: Facts, e: Columns, sync: NDArray[np.int64], start: NDArray[np.int64], post: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Join the k-th access epoch of an origin at a target with the target's k-th exposure epoch for that origin."""
-    members = _group_members(facts)
-    sizes = _group_sizes(facts)
-    flat = np.array([m for group in members for m in group], np.int64)
-    starts = np.concatenate([[0], np.cumsum(sizes[:-1])]).astype(np.int64)
-
-    def partners(of: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return for every epoch and member of its group the epoch and the member's process."""
-        group = e.group[sync[of]].astype(np.int64)
-        n = np.where(group >= 0, sizes[group], 0)
-        at = ranges(starts[np.where(group >= 0, group, 0)], n)
-        return np.repeat(np.arange(of.size), n), pick(facts.process, flat[at]).astype(np.int64)
-
-    access, target = partners(start)
-    exposure, origin = partners(post)
-    own_access = facts.process[e.location[sync[start]]][access] if start.size else target
-    own_exposure = facts.process[e.location[sync[post]]][exposure] if post.size else origin
+    members = GroupMembers(facts.store, facts.process)
+    access, target = members.each(e.group[sync[start]].astype(np.int64))
+    exposure, origin = members.each(e.group[sync[post]].astype(np.int64))
+    own_access = pick(facts.process[e.location[sync[start]]], access).astype(np.int64)
+    own_exposure = pick(facts.process[e.location[sync[post]]], exposure).astype(np.int64)
+    window = np.concatenate([e.window[sync[start]][access], e.window[sync[post]][exposure]]).astype(np.int64)
     n = access.size
-    key = combine(
-        np.concatenate([e.window[sync[start]][access], e.window[sync[post]][exposure]]),
-        np.concatenate([own_access, origin]),
-        np.concatenate([target, own_exposure]),
-    )
+    key = combine(window, np.concatenate([own_access, origin]), np.concatenate([target, own_exposure]))
+    if facts.numbering:
+        numbers = [
+            facts.numbering.number(Numbered.ACCESS, occurrence(key[:n]), own_access, target, window[:n]),
+            facts.numbering.number(Numbered.EXPOSURE, occurrence(key[n:]), own_exposure, origin, window[n:]),
+        ]
+        key = combine(key, np.concatenate(numbers))
     left = join_occurrences(key[:n], key[n:])
     right = np.flatnonzero(left >= 0)
     return access[left[right]], exposure[right]

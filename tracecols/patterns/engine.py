@@ -20,7 +20,7 @@ from tracecols.enhance.locations import PIECE_CALLS, PIECE_LEFT_OUT, find_locati
 from tracecols.enhance.model import Model, Progress
 from tracecols.enhance.paths import named, with_descendants
 from tracecols.enhance.periods import NO_PERIODS, Periods, phases_of
-from tracecols.enhance.regions import COPY, LAUNCH, TASKS, THREADS
+from tracecols.enhance.regions import COPY, LAUNCH
 from tracecols.enhance.steps import WITHIN
 from tracecols.enhance.tables import TABLES, tables_of
 from tracecols.enhance.topologies import given_topology
@@ -38,6 +38,7 @@ from tracecols.patterns.registry import CONVENTIONS, find_declared, needed, prop
 from tracecols.patterns.team_times import TeamTimes
 from tracecols.schema import not_analysed
 from tracecols.schema.causes import CHARGED, HELD, RUN_CAUSES, SPREAD, WAITS
+from tracecols.schema.enums import TASKS, THREADS
 from tracecols.schema.severity import DEFAULT
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
@@ -1080,7 +1081,7 @@ def visits_of(model: Model, regions: NDArray[np.bool_]) -> int:
 
 OF_PIECES = {
     PIECE_CALLS: "calls of MPI, OpenMP or for devices that an end of the piece cuts through, whose waiting is not all seen here",
-    PIECE_LEFT_OUT: "events of collective operations left out of the piece, because others completed them before",
+    PIECE_LEFT_OUT: "events of messages and collective operations left out of the piece, which holds only one side of them",
 }
 """What a piece of a trace says about itself that results depend on."""
 

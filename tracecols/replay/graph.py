@@ -188,10 +188,8 @@ def build_graph(model: Model, nodes: Nodes | None = None) -> Graph:
     chained = np.flatnonzero(into_hubs & from_hubs)
     chained = chained[np.argsort(edges.head[chained], kind="stable")]
     kernels.latest_sources(edges.tail[chained], edges.head[chained], time, time)
-    # a chain begins with those who send nothing: nothing leads to its first hubs
-    lost = time == kernels.NEVER
-    edges = edges.where(~lost[edges.tail])
-    time[lost] = 0
+    # nothing waits for hubs without a source
+    time[time == kernels.NEVER] = 0
     counts |= _not_known(model, nodes, edges, starts)
     return Graph(nodes, edges, n_hubs, time, {k: n for k, n in counts.items() if n}).without_contradictions()
 

@@ -4,13 +4,16 @@ A trace slice is what a recording of the time range would have held, had it know
 
 * What is open at the start is entered again at the time of the start, with its attributes: region instances (also those
   that a PROGRAM_BEGIN, a calling context or MEASUREMENT_ON_OFF enters), FORKs and team begins, begins of created threads,
-  suspended tasks, requests of receives, a flush of the trace buffer. What is open at the end is closed at the time of the end,
+  suspended tasks, a flush of the trace buffer. What is open at the end is closed at the time of the end,
   unless the location's events end before.
-* Partners are found by counting: the k-th send and receive of a channel, the k-th collective operation of a communicator,
-  the k-th begin in a team. So that the same belong together as in the whole trace, receives of messages that were sent
-  before the start are left out of archives; where a trace slice is analyzed they stay, without the rank of their sender, so
-  that they count and match nothing. Ends of collective operations that others had completed before are left out; a thread
-  that had left a team or an OpenMP construct when others had not enters and leaves it once more, at the start.
+* Partners are found by counting: the k-th send and receive of a channel, the k-th collective operation on a communicator, a
+  window or a file, the k-th access and exposure epoch, the k-th begin in a team. So that the same belong together as in the
+  whole trace, the slice says which numbers its operations have there (`slices.numbering`); operations whose partners it lacks
+  count and match nothing. For tools that know nothing of that, archives hold no messages and blocking collective operations
+  whose partners lie before the start. What is open at the start is completed by the partner it has in the whole trace: the
+  requests of receives and of non-blocking collective operations, matching probes, and the calls that began an epoch or took a
+  lock of a window are repeated at the start.
+* A thread that had left a team or an OpenMP construct when others had not enters and leaves it once more, at the start.
 * Locations that are not chosen stay defined and have no events: ranks and communicators mean what they meant.
 """
 
@@ -26,25 +29,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.base import Columns
-from tracecols.enhance.communicators import Communicators
-from tracecols.enhance.grouping import combine, occurrence, pair_nested, pair_with_previous
+from tracecols.enhance.grouping import combine, pair_nested, pair_with_previous
 from tracecols.enhance.locations import CALLSITE, Locations
+from tracecols.enhance.numbering import Numbering
 from tracecols.enhance.regions import CONSTRUCTS, COPY, WAIT, Regions
 from tracecols.enhance.tasks import SWITCHES, TaskEvents
 from tracecols.enhance.teams import FORKS, JOINS, Teams
 from tracecols.kernels import arrays, cuts
 from tracecols.schema import EventKind
+from tracecols.slices.numbering import OperationCounter, Repeated, SliceBounds
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 
 BATCH = 1 << 20
 """Number of events that are read at once."""
-
-SENDS = (EventKind.MPI_SEND, EventKind.MPI_ISEND)
-RECEIVES = (EventKind.MPI_RECV, EventKind.MPI_IRECV, EventKind.MPI_PROBE)
-"""What takes a message: a matching probe does, for the receive that follows."""
-REQUESTS = (EventKind.MPI_IRECV_REQUEST, EventKind.MPI_IMRECV_REQUEST)
-COMPLETIONS = (EventKind.MPI_IRECV, EventKind.MPI_IMRECV, EventKind.MPI_REQUEST_CANCELLED)
 
 COPY_BEGINS = (EventKind.RMA_PUT, EventKind.RMA_GET)
 COPY_ENDS = (
@@ -96,12 +94,15 @@ class AddedEvent:
         Its kind and region.
     changes : dict, optional
         Values of its side table that differ; None for an event that repeats everything, additional attributes included.
+    location : int
+        Where the event it is copied from was recorded; -1 at the same location.
     """
 
     row: int
     kind: int
     region: int
     changes: dict[str, int] | None = None
+    location: int = -1
 
 
 @dataclass
@@ -116,8 +117,6 @@ class LocationSlice:
         Events that are added before and after them.
     dropped : (n,) int64
         Which of them are left out, in order.
-    unmatched : (n,) int64
-        Which of them are receives and sends of messages whose other end lies before the trace slice, in order.
     n_calls : int
         Number of calls in which a thread may wait that are open at the start or the end.
     """
@@ -127,7 +126,6 @@ class LocationSlice:
     before: list[AddedEvent] = field(default_factory=list)
     after: list[AddedEvent] = field(default_factory=list)
     dropped: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    unmatched: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     n_calls: int = 0
 
     @property
@@ -285,15 +283,19 @@ class SlicePlanner:
         Ticks: events with start <= time < stop.
     jobs : int
         Threads.
+    leaves_out : bool
+        Whether to leave out messages and collective operations whose partners lie outside (`OperationCounter`).
     """
 
-    def __init__(self, store: Store, chosen: list[int], start: int | None, stop: int | None, jobs: int) -> None:
+    def __init__(
+        self, store: Store, chosen: list[int], start: int | None, stop: int | None, jobs: int, leaves_out: bool
+    ) -> None:
         self.store, self._chosen, self._start, self._stop = store, chosen, start, stop
         locations = store.definitions["locations"]
         self._first_rows = to_numpy(locations.column("first_row"))
         self._process = to_numpy(locations.column("process"))
-        has_gpus = "gpu" in locations.column("type").to_pylist()
-        self._is_device = Locations.of(store).is_device if has_gpus else np.zeros(len(locations), bool)
+        self._locations = Locations.of(store)
+        self._is_device = self._locations.is_device
         names = store.definitions["parameter_definitions"].column("name").to_pylist()
         self._is_callsite = np.array([n == CALLSITE for n in [*names, ""]])
         regions = Regions(store)
@@ -303,21 +305,14 @@ class SlicePlanner:
         waits = (regions.paradigm == "openmp") & np.isin(regions.role, WAITING)
         waits |= np.isin(regions.paradigm, ["mpi", "shmem", "pthread"]) | np.isin(regions.device_call, [WAIT, COPY])
         self._waits = np.append(waits, False)
+        self._communicates = np.append(np.isin(regions.paradigm, ["mpi", "shmem"]), False)
         self._open_begins: dict[int, list[AddedEvent]] = {}
         with ThreadPoolExecutor(jobs) as pool:
             self.slices = dict(zip(chosen, pool.map(self._plan, chosen), strict=True))
         if start is not None:
-            communicators = Communicators(store, self._process)
-            dropped: dict[int, list[NDArray[np.int64]]] = defaultdict(list)
-            unmatched: dict[int, list[NDArray[np.int64]]] = defaultdict(list)
-            self._messages(communicators, unmatched)
-            self._collectives(communicators, dropped)
-            for location, found in dropped.items():
-                self.slices[location].dropped = np.unique(np.concatenate(found))
-            for location, found in unmatched.items():
-                self.slices[location].unmatched = np.unique(np.concatenate(found))
             self._constructs()
         self._teams(chosen)
+        self._count(leaves_out)
 
     def _side(self, table: str, location: int, *columns: str) -> Columns:
         """Read columns of a side table, its rows counting from the location's first."""
@@ -469,95 +464,27 @@ class SlicePlanner:
 
     # -- what was counted before the time range ----------------------------------------------------------------------
 
-    def _messages(self, communicators: Communicators, unmatched: dict[int, list[NDArray[np.int64]]]) -> None:
-        """Find receives whose sends come before the time range, and repeat the requests of receives."""
-        balance: dict[tuple[int, ...], int] = defaultdict(int)
-        for location in self._chosen:
-            e = self._side("p2p", location, "kind", "peer", "communicator", "tag", "request")
-            self._requests(location, e)
-            is_early = e["row"] < self.slices[location].start
-            keys, group, sign, _ = self._channels(communicators, location, {c: v[is_early] for c, v in e.items()})
-            for key, n in zip(keys, np.bincount(group, sign, len(keys)).tolist(), strict=True):
-                balance[key] += int(n)
-        # positive: messages under way; negative: received before they were sent, by wrong clocks
-        under_way = {key: n for key, n in balance.items() if n}
-        waiting = {int(key[1 if n > 0 else 0]) for key, n in under_way.items()}
-        for location in self._chosen:
-            if self._process[location] not in waiting:
-                continue
-            e = self._side("p2p", location, "kind", "peer", "communicator", "tag")
-            inside = (e["row"] >= self.slices[location].start) & (e["row"] < self.slices[location].stop)
-            keys, group, sign, row = self._channels(communicators, location, {c: v[inside] for c, v in e.items()})
-            for wanted in (-1, 1):
-                mine = np.flatnonzero(sign == wanted)
-                left = np.array([max(-wanted * under_way.get(k, 0), 0) for k in keys], np.int64)
-                chosen = mine[occurrence(group[mine]) < left[group[mine]]]
-                if chosen.size:
-                    unmatched[location].append(row[chosen])
-                for k, n in zip(keys, np.bincount(group[chosen], minlength=len(keys)).tolist(), strict=True):
-                    if n:
-                        under_way[k] += wanted * n
-
-    def _channels(
-        self, communicators: Communicators, location: int, e: Columns
-    ) -> tuple[list[tuple[int, ...]], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Find the channels of sends and receives.
-
-        Returns
-        -------
-        keys : list of (source, destination, communicator, tag)
-            The channels; source and destination are processes.
-        group, sign, row : (n,) int64
-            Of every send and receive its channel, 1 or -1, its row.
-        """
-        is_send = np.isin(e["kind"], SENDS)
-        mine = np.flatnonzero(is_send | np.isin(e["kind"], RECEIVES))
-        is_send = is_send[mine]
-        own = np.full(mine.size, self._process[location], np.int32)
-        communicator, tag = e["communicator"][mine].astype(np.int64), e["tag"][mine]
-        other = communicators.process_of(e["communicator"][mine], e["peer"][mine], own)
-        columns = np.where(is_send, own, other), np.where(is_send, other, own), communicator, tag
-        _, first, group = np.unique(combine(*columns), return_index=True, return_inverse=True)
-        keys = list(zip(*(c[first].tolist() for c in columns), strict=True))
-        return keys, group, np.where(is_send, 1, -1), e["row"][mine]
-
-    def _requests(self, location: int, e: Columns) -> None:
-        """Repeat requests of receives that were not complete."""
-        planned = self.slices[location]
-        mine = np.flatnonzero(np.isin(e["kind"], (*REQUESTS, *COMPLETIONS)) & (e["row"] < planned.start))
-        # the last event of every request
-        _, at = np.unique(e["request"][mine][::-1], return_index=True)
-        last = np.sort(mine[mine.size - 1 - at])
-        for i in last[np.isin(e["kind"][last], REQUESTS)].tolist():
-            planned.before.append(AddedEvent(int(e["row"][i]), int(e["kind"][i]), -1))
-
-    def _collectives(self, communicators: Communicators, dropped: dict[int, list[NDArray[np.int64]]]) -> None:
-        """Leave out the ends of collective operations that others have completed before the time range."""
-        ends: dict[tuple[int, int], int] = defaultdict(int)
-        for location in self._chosen:
-            e = self._side("collectives", location, "kind", "communicator")
-            early = (e["kind"] == EventKind.MPI_COLLECTIVE_END) & (e["row"] < self.slices[location].start)
-            for c, n in zip(*np.unique(e["communicator"][early], return_counts=True), strict=True):
-                ends[int(c), int(self._process[location])] += int(n)
-        most: dict[int, int] = defaultdict(int)
-        for (c, _), n in ends.items():
-            most[c] = 0 if c < 0 or communicators.is_self[c] else max(most[c], n)
-        for location in self._chosen:
-            planned, process = self.slices[location], int(self._process[location])
-            e = self._side("collectives", location, "kind", "communicator")
-            inside = (e["row"] >= planned.start) & (e["row"] < planned.stop)
-            at = np.flatnonzero(inside & (e["kind"] == EventKind.MPI_COLLECTIVE_END))
-            found, of = np.unique(e["communicator"][at], return_inverse=True)
-            lacking = [max(most[c] - ends[c, process], 0) for c in found.tolist()]
-            chosen = at[occurrence(of) < np.array(lacking, np.int64)[of]]
-            if not chosen.size:
-                continue
-            # with its begin, which is the event before
-            begins = chosen[chosen > 0] - 1
-            begins = begins[inside[begins] & (e["kind"][begins] == EventKind.MPI_COLLECTIVE_BEGIN)]
-            dropped[location].append(e["row"][np.concatenate([chosen, begins])])
-            for c in e["communicator"][chosen].tolist():
-                ends[c, process] += 1
+    def _count(self, leaves_out: bool) -> None:
+        """Number the operations as the whole trace does, and repeat what began those that straddle the start."""
+        low = self._first_rows.copy()
+        high = low.copy()
+        for location, planned in self.slices.items():
+            low[location] += planned.start
+            high[location] += planned.stop
+        bounds = SliceBounds(low, high, 0 if self._start is None else self._start)
+        counter = OperationCounter(self.store, self._locations, bounds, self._chosen, leaves_out)
+        self.numbering = Numbering(counter.rows)
+        for location, repeated in counter.repeated.items():
+            before = self.slices[location].before
+            # calls stand in front of the call that is open, events in it
+            at = next(
+                (i for i, x in enumerate(before) if x.kind == EventKind.ENTER and self._communicates[x.region]), None
+            )
+            calls = [event for x in repeated if x.enter >= 0 for event in _repeated(x)]
+            before[slice(at, at) if at is not None else slice(len(before), None)] = calls
+            before += [event for x in repeated if x.enter < 0 for event in _repeated(x)]
+        for location, rows in counter.left_out.items():
+            self.slices[location].dropped = rows
 
     def _teams(self, chosen: list[int]) -> None:
         """Let every thread be in the team instances that are open at an end of the time range.
@@ -565,7 +492,7 @@ class SlicePlanner:
         So that all of them lie between FORK and JOIN there, as in the whole trace, threads that have left at the start enter and
         leave once more, and threads that have not begun at the end enter and leave there.
         """
-        teams = Teams(self.store, Locations.of(self.store), np.array(chosen, np.int64))
+        teams = Teams(self.store, self._locations, np.array(chosen, np.int64))
         visits = TeamVisits.concatenate([self._visits_of(teams, location) for location in chosen])
         before = self._visits_across(visits, teams.n_instances, "start") if self._start is not None else {}
         after = self._visits_across(visits, teams.n_instances, "stop") if self._stop is not None else {}
@@ -667,7 +594,7 @@ class SlicePlanner:
     def _insert(self, location: int, events: list[AddedEvent]) -> None:
         """Put events, each of which follows from the one before, among those that come before the time range, where they stood."""
         before = self.slices[location].before
-        n = next((i for i, x in enumerate(before) if x.kind in _AFTER_OPEN), len(before))
+        n = next((i for i, x in enumerate(before) if x.kind in SWITCHES), len(before))
         at = 0
         for x in events:
             # behind what was open when it happened, and behind the event before
@@ -732,12 +659,39 @@ def _ahead(steps: dict[int, int]) -> list[int]:
 
 
 _WITH_REGION = (EventKind.ENTER, EventKind.CALLING_CONTEXT_ENTER)
-_AFTER_OPEN = (*SWITCHES, *REQUESTS)
+
+
+def _repeated(x: Repeated) -> list[AddedEvent]:
+    """Return an event that is repeated at the start, in its call if that is repeated, too."""
+    event = AddedEvent(x.row, x.kind, -1, location=x.location)
+    if x.enter < 0:
+        return [event]
+    return [
+        AddedEvent(x.enter, EventKind.ENTER, x.region),
+        event,
+        AddedEvent(x.enter, EventKind.EXIT, x.region, {}),
+    ]
+
+
+class SlicePlan(NamedTuple):
+    """What a trace slice holds.
+
+    Attributes
+    ----------
+    slices : list of LocationSlice
+        By location.
+    numbering : Numbering
+        The numbers that its operations have in the whole trace.
+    """
+
+    slices: list[LocationSlice]
+    numbering: Numbering
 
 
 def plan_slices(
-    store: Store, locations: Iterable[int] | None, start: int | None, stop: int | None, jobs: int
-) -> list[LocationSlice]:
+    store: Store, locations: Iterable[int] | None, start: int | None, stop: int | None, jobs: int,
+    leaves_out: bool = False,
+) -> SlicePlan:  # fmt: skip
     """Plan a trace slice.
 
     Parameters
@@ -749,13 +703,10 @@ def plan_slices(
         Ticks: events with start <= time < stop.
     jobs : int
         Threads.
-
-    Returns
-    -------
-    list of LocationSlice
-        By location.
+    leaves_out : bool, optional
+        Whether to leave out messages and collective operations whose partners lie outside.
     """
     n = int(store.manifest["n_locations"])
     chosen = sorted(set(range(n) if locations is None else locations))
-    planned = SlicePlanner(store, chosen, start, stop, jobs).slices
-    return [planned.get(i, LocationSlice(0, 0)) for i in range(n)]
+    planner = SlicePlanner(store, chosen, start, stop, jobs, leaves_out)
+    return SlicePlan([planner.slices.get(i, LocationSlice(0, 0)) for i in range(n)], planner.numbering)

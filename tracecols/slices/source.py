@@ -17,6 +17,7 @@ from tracecols.enhance.locations import (
     PIECE_CALLS,
     PIECE_CPUS,
     PIECE_LEFT_OUT,
+    PIECE_NUMBERS,
     PIECE_PENDING,
     Locations,
     find_locations,
@@ -202,8 +203,8 @@ class StoreSource:
     jobs : int, optional
         Threads to look for what is open at the ends of the time range; by default one per core.
     keeps_unmatched : bool, optional
-        Keep receives of messages that were sent before the time range, which no rank is said to have sent, instead of leaving
-        them out.
+        Keep messages and collective operations whose partners lie before the time range, instead of leaving them out for tools that
+        would join others with them.
     """
 
     def __init__(
@@ -241,14 +242,12 @@ class StoreSource:
             raise StoreError(
                 f"nothing lies between the ticks {start} and {stop}\n  the end has to be later than the start"
             )
-        self._slices = plan_slices(store, chosen, start, stop, n_jobs(jobs))
+        self._slices, numbering = plan_slices(store, chosen, start, stop, n_jobs(jobs), not keeps_unmatched)
         n_left_out = sum(planned.dropped.size for planned in self._slices)
-        if not keeps_unmatched:
-            for planned in self._slices:
-                planned.dropped, planned.unmatched = (
-                    np.union1d(planned.dropped, planned.unmatched),
-                    planned.unmatched[:0],
-                )
+        # the format's own library refuses properties without a value
+        self.properties.pop(PIECE_NUMBERS, None)
+        if numbering:
+            self.properties[PIECE_NUMBERS] = str(numbering)
         n_events = self.definitions["locations"]["n_events"]
         kept = range(len(n_events)) if chosen is None else chosen
         if any(self._slices[i].start or self._slices[i].stop < n_events[i] for i in kept):
@@ -256,7 +255,6 @@ class StoreSource:
                 PIECE_CALLS: str(sum(planned.n_calls for planned in self._slices)),
                 PIECE_LEFT_OUT: str(n_left_out),
             }
-            # the format's own library refuses properties without a value
             if pending := pending_work(store, self._slices):
                 self.properties[PIECE_PENDING] = pending
         self.definitions["locations"]["n_events"] = [planned.n_events for planned in self._slices]
@@ -298,10 +296,6 @@ class StoreSource:
                 for name, columns in found.items():
                     mine = kept[columns["row"] - start]
                     found[name] = {c: v[mine] for c, v in columns.items()}
-            if planned.unmatched.size and "p2p" in found:
-                at = np.searchsorted(planned.unmatched, [start, stop])
-                unmatched = np.isin(found["p2p"]["row"], planned.unmatched[slice(*at)])
-                found["p2p"]["peer"] = np.where(unmatched, -1, found["p2p"]["peer"])
             if planned.start or planned.dropped.size:
                 for columns in found.values():
                     columns["row"] = columns["row"] - planned.start - np.searchsorted(planned.dropped, columns["row"])
@@ -317,6 +311,7 @@ class StoreSource:
         n = len(events)
         kind = np.array([e.kind for e in events], np.uint8)
         source = np.array([e.row for e in events], np.int64)
+        source_location = np.array([location if e.location < 0 else e.location for e in events], np.int64)
         batch = Batch(
             {"time": np.full(n, time, np.int64), "kind": kind, "region": np.array([e.region for e in events], np.int32)}
         )
@@ -327,15 +322,22 @@ class StoreSource:
             if not mine.size or name == "ties":
                 # events at the ends of a time range have no tie order of their own
                 continue
-            found = side_rows(self.store, name, location, self._first_rows[location], np.unique(source[mine]))
-            if found is None:
+            parts = []
+            for i in np.unique(source_location[mine]).tolist():
+                of = mine[source_location[mine] == i]
+                found = side_rows(self.store, name, i, self._first_rows[i], np.unique(source[of]))
+                if found is None:
+                    continue
+                low, high = (np.searchsorted(found["row"], source[of], side) for side in ("left", "right"))
+                counts = high - low
+                at = np.repeat(low, counts) + ranges(counts)
+                parts.append({**{c: v[at] for c, v in found.items()}, "row": first + np.repeat(of, counts)})
+            if not parts:
                 continue
-            low, high = (np.searchsorted(found["row"], source[mine], side) for side in ("left", "right"))
-            counts = high - low
-            at = np.repeat(low, counts) + ranges(counts)
-            of = np.repeat(mine, counts)
-            columns = {c: v[at] for c, v in found.items()}
-            columns["row"] = first + of
+            columns = {c: np.concatenate([p[c] for p in parts]) for c in parts[0]}
+            order = np.argsort(columns["row"], kind="stable")
+            columns = {c: v[order] for c, v in columns.items()}
+            of = columns["row"] - first
             for column in columns:
                 for i in np.flatnonzero(~is_copy[of]).tolist():
                     changes = events[of[i]].changes or {}

@@ -1,0 +1,671 @@
+"""Which numbers the operations of a trace slice have in the whole trace, so that they are joined as they are there.
+
+Operations of several processes are joined by counting (`enhance.numbering`). A slice lacks operations that were over before its
+start, of one process more of them than of another, and operations that are not over at its end. Operations that straddle its
+start are in the slice: the events that began them are repeated at the start.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.converters.base import Columns as Arrays
+from tracecols.enhance import nonblocking
+from tracecols.enhance.columns import Columns, pick
+from tracecols.enhance.communicators import Communicators
+from tracecols.enhance.created import times_of
+from tracecols.enhance.file_operations import are_collective, pair_operations
+from tracecols.enhance.grouping import combine, mask_of, number, occurrence, pair_nested, ranges
+from tracecols.enhance.locations import Locations
+from tracecols.enhance.messages import SENDS, PointToPoint, pair_events, posted_receives
+from tracecols.enhance.numbering import N_COLUMNS, Numbered, Numbering
+from tracecols.enhance.order import EventOrder
+from tracecols.enhance.partitions import whole_processes
+from tracecols.enhance.regions import Regions
+from tracecols.enhance.windows import LOCKS, SYNCHRONIZES, GroupMembers, pair_epochs, pair_locks
+from tracecols.schema import EventKind as K
+from tracecols.store import Store
+from tracecols.store.arrow import to_numpy
+
+BATCH = 1 << 20
+"""Events, and rows of side tables, that are looked at together, and more only of a single process."""
+
+Ints = NDArray[np.int64]
+
+REQUESTS = mask_of((K.MPI_IRECV_REQUEST, K.MPI_IMRECV_REQUEST))
+TABLES = ("p2p", "collectives", "rma", "io")
+
+LEFT_OUT = (Numbered.SEND, Numbered.RECEIVE, Numbered.COLLECTIVE)
+"""What other tools join by counting: an archive holds none of these if it lacks their partners."""
+
+
+class Repeated(NamedTuple):
+    """An event before a slice that is repeated at its start.
+
+    Attributes
+    ----------
+    location, row, kind : int
+        Where it was recorded, its number there, and its kind.
+    enter, region : int
+        ENTER and region of the call that is repeated around it; -1 where the event is repeated alone.
+    """
+
+    location: int
+    row: int
+    kind: int
+    enter: int = -1
+    region: int = -1
+
+
+@dataclass(frozen=True)
+class SliceBounds:
+    """The events of every location that a trace slice holds.
+
+    Attributes
+    ----------
+    low, high : (n_locations,) int64
+        Rows: low <= row < high.
+    time : int
+        Ticks at which events are repeated.
+    """
+
+    low: Ints
+    high: Ints
+    time: int
+
+    def holds(self, location: Ints, row: Ints) -> NDArray[np.bool_]:
+        """Say which events the slice holds; (n,) bool."""
+        return (row >= self.low[location]) & (row < self.high[location])
+
+    def precedes(self, location: Ints, row: Ints) -> NDArray[np.bool_]:
+        """Say which events lie before the slice; (n,) bool."""
+        return row < self.low[location]
+
+
+@dataclass
+class Operations:
+    """Operations of one kind of some processes in the whole trace; (n,) each.
+
+    Attributes
+    ----------
+    what : Numbered
+    key : tuple of (n,) int64
+        By what they are counted (`Numbered`).
+    channel : tuple of (n,) int64
+        What those that are joined have in common.
+    number : (n,) int64
+        Their numbers in the whole trace; negative for those that are not counted there.
+    position : (n,) int64
+        Their numbers in the slice; -1 for those that it lacks.
+    is_before : (n,) bool
+        Whether they are over before the slice.
+    rows : tuple of (n,) int64
+        Rows of their events; -1 none.
+    """
+
+    what: Numbered
+    key: tuple[Ints, ...]
+    channel: tuple[Ints, ...]
+    number: Ints
+    position: Ints
+    is_before: NDArray[np.bool_]
+    rows: tuple[Ints, ...]
+
+    def inside(self) -> Operations:
+        """Return those that are in the slice."""
+        at = np.flatnonzero(self.position >= 0)
+
+        def taken(columns: tuple[Ints, ...]) -> tuple[Ints, ...]:
+            return tuple(c[at] for c in columns)
+
+        return Operations(
+            self.what, taken(self.key), taken(self.channel), self.number[at], self.position[at], self.is_before[at],
+            taken(self.rows),
+        )  # fmt: skip
+
+    def numbers(self) -> MemberNumbers:
+        """Return the numbers of the operations in the slice."""
+        group, first = number(combine(*self.key))
+        inside = np.flatnonzero(self.position >= 0)
+        inside = inside[np.lexsort((self.position[inside], group[inside]))]
+        of, position = group[inside], self.position[inside]
+        # an operation that is not counted in the whole trace gets a number that no other has
+        numbers = np.where(self.number[inside] >= 0, self.number[inside], -1 - position)
+        begins = np.append(True, (np.diff(of) != 0) | (np.diff(numbers) != 1))[: of.size]
+        n = np.bincount(of, minlength=first.size)
+        end = np.full(first.size, np.iinfo(np.int64).max)
+        known = self.is_before | (self.position >= 0)
+        np.minimum.at(end, group[~known], np.maximum(self.number[~known], 0))
+        end[group[known]] = 0
+        np.maximum.at(end, group[known], self.number[known] + 1)
+        return MemberNumbers(
+            self.what, tuple(c[first] for c in self.key), tuple(c[first] for c in self.channel), n, end,
+            of[begins], position[begins], numbers[begins],
+        )  # fmt: skip
+
+
+@dataclass
+class MemberNumbers:
+    """The numbers of operations in a slice, by key as runs of operations that follow each other.
+
+    Attributes
+    ----------
+    what : Numbered
+    key, channel : tuple of (n_keys,) int64
+        As those of `Operations`.
+    n : (n_keys,) int64
+        Operations in the slice.
+    end : (n_keys,) int64
+        One more than the largest number in the slice or before it; the least number if there is none.
+    of : (n_runs,) int64
+        The key of every run, ascending.
+    position, number : (n_runs,) int64
+        Of its first operation.
+    """
+
+    what: Numbered
+    key: tuple[Ints, ...]
+    channel: tuple[Ints, ...]
+    n: Ints
+    end: Ints
+    of: Ints
+    position: Ints
+    number: Ints
+
+    def rows(self) -> Ints:
+        """Return what differs from counting in the slice as `Numbering` wants it; (n, 7) int64."""
+        skipped = self.number - self.position
+        before = np.where(np.append(True, np.diff(self.of) != 0)[: self.of.size], 0, np.append(0, skipped)[:-1])
+        run = np.flatnonzero(skipped != before)
+        of, position, numbers = self.of[run], self.position[run], self.number[run]
+        if self.what == Numbered.WINDOW:
+            # accesses belong to the operation after them, also if the slice holds none
+            none = np.flatnonzero((self.n == 0) & (self.end > 0))
+            of, position = np.append(of, none), np.append(position, np.zeros(none.size, np.int64))
+            numbers = np.append(numbers, self.end[none])
+        rows = np.zeros((of.size, N_COLUMNS), np.int64)
+        rows[:, 0] = self.what
+        for i, column in enumerate(self.key):
+            rows[:, 1 + i] = column[of]
+        rows[:, 5], rows[:, 6] = position, numbers
+        return rows
+
+    def runs(self) -> tuple[Ints, Ints, Ints]:
+        """Return key, first number, and one more than the last of every run of counted operations, ordered by key and number."""
+        last = np.append(np.diff(self.of) != 0, True)[: self.of.size]
+        stop = np.where(last, self.n[self.of], np.append(self.position[1:], 0)[: self.of.size])
+        counted = np.flatnonzero(self.number >= 0)
+        counted = counted[np.lexsort((self.number[counted], self.of[counted]))]
+        first = self.number[counted]
+        return self.of[counted], first, first + (stop - self.position)[counted]
+
+
+class Lacking:
+    """Operations of which a slice lacks participants that were over before it, or that have later operations in it.
+
+    Parameters
+    ----------
+    members : list of MemberNumbers
+        Of all processes.
+    """
+
+    def __init__(self, members: list[MemberNumbers]) -> None:
+        n_keys = np.cumsum([0, *(m.n.size for m in members)])
+        nothing = np.zeros(0, np.int64)
+        channels = [np.concatenate([nothing, *(m.channel[i] for m in members)]) for i in range(5)]
+        end = np.concatenate([nothing, *(m.end for m in members)])
+        runs = [m.runs() for m in members]
+        of, first, stop = (
+            np.concatenate([nothing, *(r[i] + (n if i == 0 else 0) for r, n in zip(runs, n_keys, strict=False))])
+            for i in range(3)
+        )
+        group, head = number(combine(*channels))
+        # what all lack has no partner that could be joined wrongly
+        least = np.full(head.size, np.iinfo(np.int64).max)
+        np.minimum.at(least, group[of], first)
+        begins = np.append(True, np.diff(of) != 0)[: of.size]
+        low = np.where(begins, 0, np.append(0, stop)[:-1])
+        after = np.zeros(end.size, np.int64)
+        np.maximum.at(after, of, stop)
+        low, high = np.append(low, after), np.append(first, end)
+        of = group[np.append(of, np.arange(end.size))]
+        low = np.maximum(low, least[of])
+        size = np.maximum(high - low, 0)
+        at = np.repeat(head[of], size)
+        self._columns = [*(c[at] for c in channels), ranges(low, size)]
+
+    def among(self, operations: Operations) -> NDArray[np.bool_]:
+        """Say which operations of a slice are such; (n,) bool."""
+        own = [*operations.channel, operations.number]
+        n = operations.number.size
+        if not n or not self._columns[0].size:
+            return np.zeros(n, bool)
+        key = combine(*(np.concatenate([a, b]) for a, b in zip(own, self._columns, strict=True)))
+        found: NDArray[np.bool_] = np.isin(key[:n], key[n:]) & (operations.position >= 0)
+        return found
+
+
+class HoldingCalls(NamedTuple):
+    """The calls that hold some events; (n,) each, -1 none.
+
+    Attributes
+    ----------
+    enter, exit : (n,) int64
+        Rows; the largest number for calls that are never left.
+    region : (n,) int32
+    """
+
+    enter: Ints
+    exit: Ints
+    region: NDArray[np.int32]
+
+    def take(self, at: Ints) -> HoldingCalls:
+        """Return those of some of the events."""
+        return HoldingCalls(self.enter[at], self.exit[at], self.region[at])
+
+
+def calls_at(store: Store, location: int, first_row: int, row: Ints, wanted: NDArray[np.bool_]) -> HoldingCalls:
+    """Find the calls of some regions that were entered last before events of a location and hold them.
+
+    Parameters
+    ----------
+    store : Store
+    location : int
+    first_row : int
+        Row of its first event.
+    row : (n,) int64
+        The events.
+    wanted : (n_regions + 1,) bool
+        Which regions; the last for none.
+    """
+    rows, kinds, regions = [np.zeros(0, np.int64)], [np.zeros(0, np.uint8)], [np.zeros(0, np.int32)]
+    for base in range(0, store.n_rows("events", location), BATCH):
+        e = store.read("events", location, ["kind", "region"], base, base + BATCH)
+        at = np.flatnonzero(np.isin(e["kind"], (K.ENTER, K.EXIT)) & wanted[e["region"]])
+        rows.append(first_row + base + at)
+        kinds.append(e["kind"][at])
+        regions.append(e["region"][at])
+    of, kind, region = np.concatenate(rows), np.concatenate(kinds), np.concatenate(regions)
+    is_enter = kind == K.ENTER
+    leave = pick(of, pair_nested(is_enter, kind == K.EXIT)[is_enter], np.iinfo(np.int64).max)
+    call = np.searchsorted(of[is_enter], row) - 1
+    call = np.where((call >= 0) & (pick(leave, call) > row), call, -1)
+    return HoldingCalls(pick(of[is_enter], call), pick(leave, call), pick(region[is_enter], call))
+
+
+def _by_location(location: Ints) -> Iterator[tuple[int, Ints]]:
+    """Yield every location that occurs, and where it does."""
+    order = np.argsort(location, kind="stable")
+    found, first = np.unique(location[order], return_index=True)
+    yield from zip(found.tolist(), np.split(order, first[1:]), strict=False)
+
+
+class OperationCounter:
+    """Count the operations of a trace, of which a slice holds some.
+
+    Parameters
+    ----------
+    store : Store
+    locations : Locations
+    bounds : SliceBounds
+    chosen : list of int
+        Locations of which the slice holds events.
+    leaves_out : bool
+        Whether the slice holds no messages and collective operations whose partners it lacks.
+
+    Attributes
+    ----------
+    rows : (n, 7) int64
+        The numbers in the whole trace, for `Numbering`.
+    repeated : dict of int to list of Repeated
+        What is repeated at the start, in this order, by the location that does.
+    left_out : dict of int to (n,) int64
+        By location the events that are left out, ascending, counting from its first.
+    """
+
+    def __init__(
+        self, store: Store, locations: Locations, bounds: SliceBounds, chosen: list[int], leaves_out: bool
+    ) -> None:
+        self._store, self._process, self._bounds = store, locations.process.astype(np.int64), bounds
+        self._chosen = set(chosen)
+        # requests belong to a process: all of them are repeated at one location, where they keep their order
+        filled = np.array([i for i in reversed(chosen) if bounds.low[i] < bounds.high[i]], np.int64)
+        self._first_location = np.full(int(self._process.max(initial=-1)) + 1, -1, np.int64)
+        self._first_location[self._process[filled]] = filled
+        self._regions = Regions(store)
+        self._communicators = Communicators(store, locations.process)
+        self._groups = GroupMembers(store, locations.process)
+        self._first_rows = to_numpy(store.definitions["locations"].column("first_row"))
+        self._order = EventOrder(store, self._first_rows)
+        self._numbering = Numbering.of(store)
+        names = self._regions.paradigm
+        self._synchronises = np.append((names == "mpi") | (names == "shmem"), False)
+        self._is_file = np.append(self._regions.is_file, False)
+        self._handle_communicator = np.append(to_numpy(store.definitions["io_handles"].column("communicator")), -1)
+        self.repeated: dict[int, list[Repeated]] = defaultdict(list)
+        self.left_out: dict[int, Ints] = {}
+        # all threads of a process take part in counting
+        mine = np.flatnonzero(np.isin(self._process, self._process[chosen]))
+        sizes = np.zeros(self._process.size, np.int64)
+        for table in set(TABLES) & set(store.tables):
+            sizes += store.counts(table)
+        batches = [np.sort(mine[b]) for b in whole_processes(sizes[mine], self._process[mine].astype(np.int32), BATCH)]
+        rows, numbers, held = [np.zeros((0, N_COLUMNS), np.int64)], [], []
+        for batch in batches:
+            for operations in self._operations(batch):
+                if leaves_out and operations.what in LEFT_OUT:
+                    numbers.append(operations.numbers())
+                    held.append(operations.inside())
+                else:
+                    rows.append(operations.numbers().rows())
+            rows += [self._fenced(batch), self._next_on_windows(batch)]
+        self.rows = np.concatenate(rows)
+        if held:
+            self._leave_out(held, Lacking(numbers))
+
+    def _leave_out(self, held: list[Operations], lacking: Lacking) -> None:
+        """Leave out the events of messages and collective operations that lack a partner, and do not repeat them."""
+        parts = [np.zeros(0, np.int64)]
+        for operations in held:
+            at = lacking.among(operations)
+            parts += [column[at] for column in operations.rows]
+        rows = np.unique(np.concatenate(parts))
+        rows = rows[rows >= 0]
+        location = self._location_of(rows)
+        own = rows - self._first_rows[location]
+        inside = self._bounds.holds(location, rows)
+        for i, mine in _by_location(location[inside]):
+            self.left_out[i] = own[inside][mine]
+        gone = set(zip(location[~inside].tolist(), own[~inside].tolist(), strict=True))
+        for i, repeated in self.repeated.items():
+            self.repeated[i] = [x for x in repeated if (x.location, x.row) not in gone]
+
+    def _location_of(self, rows: Ints) -> Ints:
+        """Return the location of some events."""
+        return np.searchsorted(self._first_rows, rows, "right") - 1
+
+    # -- counting ----------------------------------------------------------------------------------------------------
+
+    def _operations(self, members: Ints) -> Iterator[Operations]:
+        """Count all operations of some processes."""
+        makers: list[Callable[[Ints], Iterator[Operations]]] = [
+            self._messages, self._collectives, self._nonblocking, self._windows, self._epochs, self._files,
+        ]  # fmt: skip
+        for make in makers:
+            yield from make(members)
+        self._locks(members)
+
+    def _count(
+        self, what: Numbered, key: tuple[Ints, ...], channel: tuple[Ints, ...], location: Ints, row: Ints, done: Ints,
+        *, counts: NDArray[np.bool_] | None = None, holds: NDArray[np.bool_] | None = None, by_time: bool = True,
+        rows: tuple[Ints, ...] = (),
+    ) -> Operations:  # fmt: skip
+        """Number operations in the whole trace and in the slice.
+
+        Parameters
+        ----------
+        what, key, channel
+            As those of `Operations`; the first column of `key` is the process, or the location.
+        location, row : (n,) int64
+            The events in whose order they are counted.
+        done : (n,) int64
+            Rows of the events at the same process that complete them.
+        counts : (n,) bool, optional
+            Which are counted in the whole trace; all by default.
+        holds : (n,) bool, optional
+            Which are counted in the slice; by default those that are completed in it.
+        by_time : bool, optional
+            Whether operations of the threads of a process are counted in the order of time; else in that of the threads.
+        rows : tuple of (n,) int64, optional
+            All their events.
+        """
+        bounds, n = self._bounds, row.size
+        counts = np.ones(n, bool) if counts is None else counts
+        done_at = self._location_of(done)
+        holds = bounds.holds(done_at, done) if holds is None else holds
+        group = combine(*key)
+        early = bounds.precedes(location, row)
+        # what is repeated comes before all other events where it stands
+        process = self._process[location]
+        at = np.where(early, self._first_location[process], location)
+        in_slice = np.where(early, 2 * bounds.low[at] - 1, 2 * row)
+        if by_time and np.unique(location).size > np.unique(process).size:
+            time = self._order.time(row, self._times(location, row))
+            tie = np.where(self._order.is_listed(row), self._order.tie_order(row), location << 32)
+            whole = np.lexsort((row, tie, time, group))
+            time, tie = np.where(early, bounds.time, time), np.where(early, at << 32, tie)
+        else:
+            whole = np.lexsort((row, group))
+            time = tie = np.zeros(n, np.int64)
+        rank = np.empty(n, np.int64)
+        rank[whole] = np.arange(n)
+        part = np.lexsort((rank, in_slice, tie, time, group))
+        numbers, position = np.full((2, n), -1, np.int64)
+        for order, chosen, into in ((whole, counts, numbers), (part, holds, position)):
+            order = order[chosen[order]]
+            into[order] = occurrence(group[order])
+        counted = np.flatnonzero(counts)
+        numbers[counted] = self._numbering.number(what, numbers[counted], *(c[counted] for c in key))
+        return Operations(what, key, channel, numbers, position, bounds.precedes(done_at, done), rows)
+
+    def _times(self, location: Ints, row: Ints) -> Ints:
+        """Return the times of some events."""
+        time = np.empty(row.size, np.int64)
+        for i, mine in _by_location(location):
+            mine = mine[np.argsort(row[mine], kind="stable")]
+            time[mine] = times_of(self._store, i, row[mine] - self._first_rows[i])
+        return time
+
+    def _side(self, table: str, members: Ints, columns: list[str]) -> tuple[Arrays, Ints]:
+        """Read columns of a side table, and the location of every row."""
+        if table not in self._store.tables:
+            return {c: np.zeros(0, np.int64) for c in ("row", "kind", *columns)}, np.zeros(0, np.int64)
+        side, counts = self._store.read_together(table, members, ["row", "kind", *columns])
+        return side, np.repeat(members, counts)
+
+    def _by_time(self, location: Ints, row: Ints) -> Ints:
+        """Put events in the order of time by process."""
+        process = self._process[location]
+        if np.unique(location).size == np.unique(process).size:
+            return np.argsort(process, kind="stable")
+        return self._order.argsort(row, self._times(location, row), process)
+
+    def _repeat(
+        self, at: Ints, location: Ints, row: Ints, kind: NDArray[np.uint8], calls: HoldingCalls | None = None
+    ) -> None:
+        """Repeat events at the start of some locations: alone, or in the calls that hold them if these are over."""
+        first = self._first_rows[location]
+        enter = region = np.full(row.size, -1, np.int64)
+        if calls is not None:
+            over = (calls.enter >= 0) & self._bounds.precedes(location, calls.exit)
+            enter, region = np.where(over, calls.enter - first, -1), np.where(over, calls.region, -1)
+        columns = (at, location, row - first, kind, enter, region)
+        for to, *event in zip(*(c.tolist() for c in columns), strict=True):
+            if to in self._chosen:
+                self.repeated[to].append(Repeated(*event))
+
+    def _calls_at(self, location: Ints, row: Ints, wanted: NDArray[np.bool_]) -> HoldingCalls:
+        """Find the calls of some regions that hold some events."""
+        enter, leave = np.full((2, row.size), -1, np.int64)
+        region = np.full(row.size, -1, np.int32)
+        for i, mine in _by_location(location):
+            found = calls_at(self._store, i, int(self._first_rows[i]), row[mine], wanted)
+            enter[mine], leave[mine], region[mine] = found
+        return HoldingCalls(enter, leave, region)
+
+    # -- the kinds of operations -------------------------------------------------------------------------------------
+
+    def _messages(self, members: Ints) -> Iterator[Operations]:
+        columns = ["peer", "communicator", "tag", "request", "message"]
+        side, location = self._side("p2p", members, columns)
+        if not location.size:
+            return
+        order = self._by_time(location, side["row"])
+        e = Columns(order.size, {"location": location[order], **{c: v[order] for c, v in side.items()}})
+        p2p = pair_events(e, self._process[e.location].astype(np.int32))
+        self._repeat_requests(p2p)
+        row = e.row.astype(np.int64)
+        partner_row, partner_at = pick(row, p2p.partner), pick(e.location, p2p.partner)
+        s = np.flatnonzero(SENDS[e.kind])
+        cancelled = p2p.cancelled[s]
+        ends = partner_row[s] < pick(self._bounds.high, partner_at[s], 0)
+        own, other, communicator, tag = self._envelopes(p2p, s, s)
+        yield self._count(
+            Numbered.SEND, (own, other, communicator, tag), (np.zeros_like(own), own, other, communicator, tag),
+            e.location[s], row[s], row[s], counts=~cancelled,
+            holds=self._bounds.holds(e.location[s], row[s]) & ~(cancelled & ends),
+            rows=(row[s], partner_row[s]),
+        )  # fmt: skip
+        received = posted_receives(p2p)
+        r, post, matching = received.receive, received.post, received.matching
+        own, other, communicator, tag = self._envelopes(p2p, received.envelope, r)
+        yield self._count(
+            Numbered.RECEIVE, (own, other, communicator, tag), (np.zeros_like(own), other, own, communicator, tag),
+            e.location[matching], row[matching], row[r], rows=(row[r], row[post], row[matching]),
+        )  # fmt: skip
+
+    def _envelopes(self, p2p: PointToPoint, envelope: Ints, event: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+        """Return the process of some events, the other process, communicator and tag."""
+        e, own = p2p.events, p2p.process[event]
+        other = self._communicators.process_of(e.communicator[envelope], e.peer[envelope], own)
+        return own.astype(np.int64), other, e.communicator[envelope].astype(np.int64), e.tag[envelope].astype(np.int64)
+
+    def _repeat_requests(self, p2p: PointToPoint) -> None:
+        """Repeat the requests of receives, and the probes that found their messages, that are open at the start."""
+        e, partner = p2p.events, p2p.partner
+        early = self._bounds.precedes(e.location, e.row)
+        is_open = REQUESTS[e.kind] & early & (partner >= 0)
+        is_open[is_open] = ~early[partner[is_open]]
+        if p2p.probe is not None:
+            # the message of a probe is taken by what posts its receive
+            post = np.flatnonzero((p2p.probe >= 0) & (e.kind != K.MPI_PROBE))
+            post = post[early[p2p.probe[post]] & (~early[post] | is_open[post])]
+            is_open[p2p.probe[post]] = True
+        at = np.flatnonzero(is_open)
+        self._repeat(self._first_location[p2p.process[at]], e.location[at], e.row[at], e.kind[at])
+
+    def _collectives(self, members: Ints) -> Iterator[Operations]:
+        side, location = self._side("collectives", members, ["communicator"])
+        kind, row = side["kind"], side["row"].astype(np.int64)
+        end = np.flatnonzero(kind == K.MPI_COLLECTIVE_END)
+        # its begin is the event before
+        begun = (end > 0) & (kind[end - 1] == K.MPI_COLLECTIVE_BEGIN) & (location[end - 1] == location[end])
+        begin = np.where(begun, row[end - 1], -1)
+        at, communicator = location[end], side["communicator"][end]
+        process = self._process[at]
+        channel = self._communicators.channel(communicator, process.astype(np.int32))
+        none = np.zeros_like(process)
+        yield self._count(
+            Numbered.COLLECTIVE, (process, communicator.astype(np.int64)), (none + 1, channel, none, none, none),
+            at, row[end], row[end], rows=(row[end], begin),
+        )  # fmt: skip
+
+    def _nonblocking(self, members: Ints) -> Iterator[Operations]:
+        side, location = self._side("collectives", members, ["communicator", "request"])
+        mine = np.flatnonzero(mask_of(nonblocking.KINDS)[side["kind"]])
+        location, row = location[mine], side["row"][mine].astype(np.int64)
+        order = self._by_time(location, row)
+        mine, location, row = mine[order], location[order], row[order]
+        process = self._process[location]
+        kind = side["kind"][mine]
+        start, done = nonblocking.pair_requests(kind, side["request"][mine], process.astype(np.int32))
+        bounds = self._bounds
+        opened = bounds.precedes(location[start], row[start]) & ~bounds.precedes(location[done], row[done])
+        first = start[opened]
+        self._repeat(self._first_location[process[first]], location[first], row[first], kind[first])
+        key = process[start], side["communicator"][mine][done].astype(np.int64)
+        yield self._count(Numbered.NONBLOCKING, key, (), location[start], row[start], row[done])
+
+    def _windows(self, members: Ints) -> Iterator[Operations]:
+        side, location = self._side("rma", members, ["window"])
+        end = np.flatnonzero((side["kind"] == K.RMA_COLLECTIVE_END) & (side["window"] >= 0))
+        at, row = location[end], side["row"][end].astype(np.int64)
+        key = self._process[at], side["window"][end].astype(np.int64)
+        yield self._count(Numbered.WINDOW, key, (), at, row, row)
+
+    def _fenced(self, members: Ints) -> Ints:
+        """Find the windows whose last synchronisation before the slice was collective; rows for `Numbering`."""
+        side, location = self._side("rma", members, ["window"])
+        mine = np.flatnonzero(
+            SYNCHRONIZES[side["kind"]] & (side["window"] >= 0) & self._bounds.precedes(location, side["row"])
+        )[::-1]
+        at, window = location[mine], side["window"][mine].astype(np.int64)
+        first = number(combine(at, window))[1]
+        first = first[side["kind"][mine][first] == K.RMA_COLLECTIVE_END]
+        rows = np.zeros((first.size, N_COLUMNS), np.int64)
+        rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 6] = Numbered.FENCED, at[first], window[first], 1
+        return np.concatenate([rows, self._told(Numbered.FENCED, members, at, window)])
+
+    def _next_on_windows(self, members: Ints) -> Ints:
+        """Keep the next numbers on windows that this trace, itself a slice, does not synchronise; rows for `Numbering`."""
+        side, location = self._side("rma", members, ["window"])
+        end = np.flatnonzero((side["kind"] == K.RMA_COLLECTIVE_END) & (side["window"] >= 0))
+        window = side["window"][end].astype(np.int64)
+        return self._told(Numbered.WINDOW, np.unique(self._process[members]), self._process[location[end]], window)
+
+    def _told(self, what: Numbered, of: Ints, *key: Ints) -> Ints:
+        """Return what this trace, itself a slice, says of locations or processes but for some keys of two columns."""
+        told = self._numbering.rows[(self._numbering.rows[:, 0] == what) & np.isin(self._numbering.rows[:, 1], of)]
+        both = combine(*(np.append(column, told[:, 1 + i]) for i, column in enumerate(key)))
+        n = key[0].size
+        return told[~np.isin(both[n:], both[:n])]
+
+    def _epochs(self, members: Ints) -> Iterator[Operations]:
+        side, location = self._side("rma", members, ["window", "group", "level"])
+        sync = np.flatnonzero((side["kind"] == K.RMA_GROUP_SYNC) & (side["window"] >= 0))
+        at, row, window = location[sync], side["row"][sync].astype(np.int64), side["window"][sync].astype(np.int64)
+        calls = self._calls_at(at, row, self._synchronises)
+        held = np.flatnonzero(calls.enter >= 0)
+        at, row, window, sync, calls = at[held], row[held], window[held], sync[held], calls.take(held)
+        pairs = pair_epochs(self._regions, calls.region, side["level"][sync], combine(at, window))
+        for what, (first, last) in zip((Numbered.ACCESS, Numbered.EXPOSURE), pairs, strict=True):
+            opened = first[self._bounds.precedes(at[first], row[first]) & self._bounds.holds(at[last], row[last])]
+            self._repeat(at[opened], at[opened], row[opened], side["kind"][sync][opened], calls.take(opened))
+            epoch, other = self._groups.each(side["group"][sync][first].astype(np.int64))
+            begin, end = first[epoch], last[epoch]
+            key = self._process[at[begin]], other, window[begin]
+            yield self._count(what, key, (), at[begin], row[begin], row[end], by_time=False)
+
+    def _locks(self, members: Ints) -> None:
+        """Repeat the calls that took locks of windows that are held, or asked for, at the start."""
+        side, location = self._side("rma", members, ["window", "remote", "lock"])
+        held = np.flatnonzero(LOCKS[side["kind"]] & (side["window"] >= 0))
+        calls = self._calls_at(location[held], side["row"][held].astype(np.int64), self._synchronises)
+        inside = np.flatnonzero(calls.enter >= 0)
+        held, calls = held[inside], calls.take(inside)
+        e = Columns(held.size, {"location": location[held], **{c: v[held] for c, v in side.items()}})
+        lock, unlock, _ = pair_locks(self._regions, e, calls.region)
+        bounds = self._bounds
+        opened = bounds.precedes(e.location[lock], e.row[lock]) & bounds.holds(e.location[unlock], e.row[unlock])
+        first = lock[opened]
+        self._repeat(e.location[first], e.location[first], e.row[first], e.kind[first], calls.take(first))
+
+    def _files(self, members: Ints) -> Iterator[Operations]:
+        side, location = self._side("io", members, ["handle", "operation_flags", "matching"])
+        mine = np.flatnonzero(self._handle_communicator[side["handle"]] >= 0)
+        at, row, handle, matching = (
+            x[mine].astype(np.int64) for x in (location, side["row"], side["handle"], side["matching"])
+        )
+        kind, flags = side["kind"][mine], side["operation_flags"][mine].astype(np.int64)
+        calls = self._calls_at(at, row, self._is_file)
+        # operations that are underway: their bytes are told where they end
+        bounds = self._bounds
+        begin, end = pair_operations(kind, combine(at, handle, matching))
+        underway = begin[bounds.precedes(at[begin], row[begin]) & ~bounds.precedes(at[end], row[end])]
+        self._repeat(at[underway], at[underway], row[underway], kind[underway], calls.take(underway))
+        holds = bounds.holds(at, row)
+        holds[underway] = bounds.holds(at[underway], bounds.low[at[underway]])
+        mine = np.flatnonzero(are_collective(kind, flags) & (calls.enter >= 0))
+        at, row, enter, handle, holds = at[mine], row[mine], calls.enter[mine], handle[mine], holds[mine]
+        # one operation per call: that of its first event, in the slice that of the first event in it
+        of, first = number(enter)
+        in_slice = np.zeros(first.size, bool)
+        in_slice[of[holds]] = True
+        key = self._process[at[first]], handle[first]
+        yield self._count(Numbered.FILE, key, (), at[first], enter[first], row[first], holds=in_slice)
