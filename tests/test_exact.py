@@ -88,6 +88,26 @@ def check_laws(model, cube):
     assert [line for line in cube.violations() if any(word in line.split()[0] for word in trees)] == []
 
 
+def what_is_executed(model, cube):
+    """Return the cells of what is executed, with explicit tasks once and as often as they stand in the call tree."""
+    once = cube.cells["execution"]
+    once = once + cube.cells["overhead"] if "overhead" in cube.cells else once
+    # tasks are executed below TASKS, and stand where they were scheduled as well; the second is taken off the program's root
+    return once, once + task_cells(model, profile_cells(model))
+
+
+def check_path(model, cube):
+    """Check that the critical path has no more of a cell than is executed, but for launch: of processes, and of threads where they are created."""
+    if model.store.decreases:
+        return
+    _, executed = what_is_executed(model, cube)
+    excess = cube.cells["critical_path"] - executed.where(executed.value > 0)
+    excess = excess.where(excess.value > 0)
+    creates = np.isin(excess.call_path, model.created_threads.create_call_path)
+    is_process = model.locations.master[excess.location] == excess.location
+    assert (creates | ((model.call_paths.whole.parent[excess.call_path] < 0) & is_process)).all()
+
+
 def check_activities(model, cube):
     """Check that activities are executed: no cell has more of them than execution, but for the outermost regions of processes.
 
@@ -98,10 +118,7 @@ def check_activities(model, cube):
     charged = [name for name in ("critical_path", "delay", "performance_impact") if name in cube.cells]
     for name in charged:
         assert not is_artificial[cube.cells[name].call_path].any(), name
-    once = cube.cells["execution"]
-    once = once + cube.cells["overhead"] if "overhead" in cube.cells else once
-    # tasks are executed below TASKS, and stand where they were scheduled as well; the second is taken off the program's root
-    executed = once + task_cells(model, profile_cells(model))
+    once, executed = what_is_executed(model, cube)
     activities = cube.cells["critical_path_activities"] + cube.cells["non_critical_path_activities"]
     excess = activities - executed.where(executed.value > 0)
     excess = excess.where(excess.value > 0)
@@ -164,6 +181,7 @@ def test_exact__laws_hold_on_recorded_traces_however_they_are_divided(name, stor
     model = enhance(stores[name], 2)
     whole = analyze_model(model, "exact")
     check_laws(model, whole)
+    check_path(model, whole)
     for module, constant, value in (
         ("enhance.partitions", "PARTITION_ROWS", 1), ("enhance.collectives", "BUCKET_ROWS", 5), ("enhance.spill", "BUDGET", 0),
         ("enhance.scan", "BATCH", 97), ("enhance.scan", "WAVE", 97),
@@ -186,7 +204,9 @@ def test_exact__laws_hold_on_all_shared_traces(folder, tmp_path):
     """Those that the reference refuses as well: nested teams, teams of several sizes, MPI on any thread, threads that a program creates."""
     source = next((f for f in (folder / "traces.otf2", *folder.glob("*.elg")) if f.exists()), folder)
     model = enhance(Store(tracecols.convert(source, tmp_path / "x.trace")), 1)
-    check_laws(model, analyze_model(model))
+    cube = analyze_model(model)
+    check_laws(model, cube)
+    check_path(model, cube)
     assert is_long(model.store) == (folder.parent.name == "epilog" and "bgq" not in folder.name)
 
 
@@ -221,6 +241,7 @@ def test_exact__laws_hold_on_random_programs_however_they_are_divided(tmp_path_f
     model = enhance(store, 1)
     cube = analyze_model(model, "exact")
     check_laws(model, cube)
+    check_path(model, cube)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tracecols.enhance.partitions.PARTITION_ROWS", 1)
         same(cube, analyze_model(enhance(store, 1), "exact"))

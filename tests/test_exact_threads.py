@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from otf2_writer import Archive
 from random_threads import BARRIER, CREATE, JOIN, PARALLEL, TASK, RandomThreads
-from test_exact import check_laws, same
+from test_exact import check_laws, check_path, same
 from test_periods import analyze, assert_same
 
 import tracecols
@@ -282,6 +282,7 @@ def check_random(program, folder, monkeypatch):
     trace = tracecols.open(tracecols.convert(program.path, folder / "x.trace", jobs=1), jobs=1)
     cube, path = trace.analyze(), trace.critical_path()
     check_laws(trace.model, cube)
+    check_path(trace.model, cube)
     stretches = path[["location", "begin_time", "end_time"]].to_numpy().tolist()
     assert ticks(cube, "critical_path") == program.expected_path(stretches)
     with monkeypatch.context() as patch:
