@@ -1,8 +1,8 @@
 """Generate OTF2 archives of programs whose wait states are known: `python -m benchmarks.generate PROGRAM OUT/`.
 
 The programs are small simulations (`benchmarks/programs`): a wavefront sweep, a halo exchange, a hybrid multi-zone solver, a
-master with workers, a Fourier transform, pairs of processes with many channels, a process that does almost everything, hosts that use
-devices (`offload`), one-sided communication (`rma`). What each of them has lost waiting follows from its own schedule and stands beside the archive in `truth.json`: ticks (bytes,
+master with workers, a Fourier transform, pairs of processes with many channels, a process that does almost everything, random call
+trees with messages around a ring (`irregular`), hosts that use devices (`offload`), one-sided communication (`rma`). What each of them has lost waiting follows from its own schedule and stands beside the archive in `truth.json`: ticks (bytes,
 occurrences) by property and location, visits by region.
 """
 
@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.programs.epilog import write_epilog
 from benchmarks.programs.offload import make_offload
 from benchmarks.programs.recorded import Recording
 from benchmarks.programs.rma import make_rma
@@ -48,16 +49,20 @@ def truth_as_json(truth: Truth) -> dict[str, Any]:
     }
 
 
-def write(source: Generated, folder: str | Path, jobs: int | None = None, *, unmeasured: bool = False) -> Path:
-    """Write a generated trace as `traces.otf2` into a folder, and `truth.json` beside it; returns the anchor file.
+def write(
+    source: Generated, folder: str | Path, jobs: int | None = None, *, unmeasured: bool = False, is_epilog: bool = False
+) -> Path:
+    """Write a generated trace as `traces.otf2`, or as `epik.elg`, into a folder, and `truth.json` beside it; returns the anchor file.
 
-    With a skew the archive says by how much clocks differ, or not: then the recorded times are those of different clocks.
+    With a skew the OTF2 archive says by how much clocks differ, or not: then the recorded times are those of different clocks.
     """
     from tracecols.converters.otf2.write import write_archive
 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    if unmeasured:
+    if is_epilog:
+        path = write_epilog(source, folder / "epik.elg")
+    elif unmeasured:
         path = write_archive(SkewedSource(source), folder / "traces.otf2", jobs=jobs)
     else:
         path = write_archive(source, folder / "traces.otf2", jobs=jobs, clock_offsets=source.clock_offsets)
@@ -86,6 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--counters", action="store_true", help="record counters with every ENTER and EXIT")
     parser.add_argument("--periodic", action="store_true", help="let the grid of halo be periodic")
+    parser.add_argument("--epilog", action="store_true", help="write a merged EPILOG trace")
     parser.add_argument("--jobs", type=int, help="threads that write; one per core by default")
     given = parser.parse_args(arguments)
     start = time.perf_counter()
@@ -105,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )  # fmt: skip
     except ValueError as error:
         parser.error(str(error))
-    path = write(source, given.folder, given.jobs, unmeasured=given.unmeasured)
+    path = write(source, given.folder, given.jobs, unmeasured=given.unmeasured, is_epilog=given.epilog)
     seconds = time.perf_counter() - start
     n = source.truth.n_events
     print(

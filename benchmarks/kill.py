@@ -172,7 +172,7 @@ def campaign(all_cases: list[Case], kills: int, seed: int) -> tuple[dict[str, Co
 
 def main() -> None:
     """Run the campaign and print what came of it; exit 1 if anything failed."""
-    from benchmarks.synthetic import make_archive
+    from benchmarks.generate import make, write
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kill", description="Kill commands at random moments.")
     parser.add_argument("--kills", type=int, default=300)
@@ -182,7 +182,8 @@ def main() -> None:
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tracecols-kill-") as scratch:
         other = ROOT / "tests" / "data" / "late_sender"
-        made = cases(Path(scratch), make_archive(arguments.events), other)
+        archive = write(make("irregular", 8, 1, arguments.events, depth=12), Path(scratch) / "archive")
+        made = cases(Path(scratch), archive, other)
         seen, failures = campaign(made, arguments.kills, arguments.seed)
     table = Table("command", "found after the signal", "times")
     for name, found in seen.items():

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.programs import channels, fft, halo, kernels, lopsided, master, multizone, sweep
+from benchmarks.programs import channels, fft, halo, irregular, kernels, lopsided, master, multizone, sweep
 from benchmarks.programs.script import Script
 from tracecols.converters.base import Batch, Clock, Report
 from tracecols.schema import DEFINITIONS, SIDE_TABLES
 
 PROGRAMS: dict[str, ModuleType] = {
     "sweep": sweep, "halo": halo, "multizone": multizone, "master": master, "fft": fft, "channels": channels,
-    "lopsided": lopsided,
+    "lopsided": lopsided, "irregular": irregular,
 }  # fmt: skip
 
 RESOLUTION = 1_000_000_000
