@@ -22,12 +22,24 @@ PACKAGES = ("tracecols", "numpy", "pandas", "pyarrow", "numba", "llvmlite", "duc
 
 def pytest_addoption(parser):
     group = parser.getgroup("tracecols")
-    group.addoption("--workloads", nargs="+", default=[], metavar="NAME", help="traces: shell patterns (python -m benchmarks list), or paths of archives and stores; all by default")
+    group.addoption(
+        "--workloads",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="traces: shell patterns (python -m benchmarks list), or paths of archives and stores; all by default",
+    )
     group.addoption("--large", action="store_true", help="10^8 and 10^9 events, too: an hour more, and 45 GB of room")
     group.addoption("--events", type=float, default=1e7, help="events of the irregular workloads (default 1e7)")
     group.addoption("--rounds", type=int, default=5, metavar="N", help="how often, besides once before (default 5)")
     group.addoption("--jobs", type=int, metavar="N", help="threads where there are several (default: one per core)")
-    group.addoption("--scratch", type=Path, default=Path(tempfile.gettempdir()), metavar="FOLDER", help="where generated traces and stores are written")
+    group.addoption(
+        "--scratch",
+        type=Path,
+        default=Path(tempfile.gettempdir()),
+        metavar="FOLDER",
+        help="where generated traces and stores are written",
+    )
 
 
 def pytest_generate_tests(metafunc):

@@ -45,7 +45,13 @@ def read(paths: list[Path]) -> Results:
             machine = found["machine_info"]
             for b in found["benchmarks"]:
                 step, facts = STEPS[b["params"]["name"]], b["extra_info"]
-                rows[facts["workload"], step.name] = {**facts, **{name: b["stats"][name] for name in ("median", "min", "max", "rounds")}, "step": step.name, "group": step.group, "title": step.title}
+                rows[facts["workload"], step.name] = {
+                    **facts,
+                    **{name: b["stats"][name] for name in ("median", "min", "max", "rounds")},
+                    "step": step.name,
+                    "group": step.group,
+                    "title": step.title,
+                }
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ResultsError(f"{path} cannot be read as results of 'python -m benchmarks run': {error}") from error
     if not rows:
@@ -94,7 +100,13 @@ def _cells(frame: pd.DataFrame, columns: list[Any], by: str, show: Callable[[Any
 def circumstances(found: Results) -> str:
     """Say what the figures were measured on and how."""
     m = found.machine
-    packages = ", ".join(f"{name} {m[name]}" for name in m if name not in ("machine", "processor", "system", "release", "load", "memory_bytes") and isinstance(m[name], str) and "python" not in name)
+    packages = ", ".join(
+        f"{name} {m[name]}"
+        for name in m
+        if name not in ("machine", "processor", "system", "release", "load", "memory_bytes")
+        and isinstance(m[name], str)
+        and "python" not in name
+    )
     cpu = m.get("cpu", {})
     return (
         f"{cpu.get('count', '')} cores of {cpu.get('brand_raw', m.get('processor', ''))}, {m['memory_bytes'] / 2**30:.0f} GiB, "
@@ -107,25 +119,58 @@ def overview(found: pd.DataFrame) -> str:
     """Write rates of the main steps on all workloads, with their ratio to pyarrow."""
     names = list(dict.fromkeys(found["workload"]))
     facts = found.groupby("workload").first().loc[names]
-    rows = [[f"yardstick: {title}", *rates] for title, *rates in _cells(found[found["group"] == "yardsticks"], names, "workload", lambda r: short(r.rate))]
+    rows = [
+        [f"yardstick: {title}", *rates]
+        for title, *rates in _cells(found[found["group"] == "yardsticks"], names, "workload", lambda r: short(r.rate))
+    ]
     rows += _cells(found[found["group"].isin(MAIN)], names, "workload", lambda r: f"{short(r.rate)} ({short(r.times)})")
     rows.append(["M events", *map(short, facts["n_events"] / 1e6)])
-    rows += [[f"{what}, B/event", *map(short, facts[f"{what}_bytes"] / facts["n_events"])] for what in ("archive", "store")]
+    rows += [
+        [f"{what}, B/event", *map(short, facts[f"{what}_bytes"] / facts["n_events"])] for what in ("archive", "store")
+    ]
     memory = found[found["step"].isin(["convert", "analyze"])]
-    rows += [[f"{title}: peak memory, MiB", *cells] for title, *cells in _cells(memory, names, "workload", lambda r: mebibytes(r.peak_bytes))]
+    rows += [
+        [f"{title}: peak memory, MiB", *cells]
+        for title, *cells in _cells(memory, names, "workload", lambda r: mebibytes(r.peak_bytes))
+    ]
     return markdown("M events/s (times pyarrow)", ["step", *names], rows)
 
 
 def all_figures(name: str, found: pd.DataFrame) -> str:
     """Write everything that is known of the steps on a workload."""
-    headings = ["step", "seconds", "least", "most", "ns/event", "CPU s", "peak MiB", "more than before, MiB", "scratch MB", "makes", ""]
+    headings = [
+        "step",
+        "seconds",
+        "least",
+        "most",
+        "ns/event",
+        "CPU s",
+        "peak MiB",
+        "more than before, MiB",
+        "scratch MB",
+        "makes",
+        "",
+    ]
     rows = [
-        [r.title, short(r.median), short(r.min), short(r.max), short(r.ns), short(r.processor_seconds), mebibytes(r.peak_bytes), mebibytes(r.peak_bytes - r.held_bytes), short(r.scratch_bytes / 1e6),
-         "" if math.isnan(r.made) else f"{r.made:,.0f}", "; ".join(f"{what} {short(v)}" for what, v in r.notes.items())]
+        [
+            r.title,
+            short(r.median),
+            short(r.min),
+            short(r.max),
+            short(r.ns),
+            short(r.processor_seconds),
+            mebibytes(r.peak_bytes),
+            mebibytes(r.peak_bytes - r.held_bytes),
+            short(r.scratch_bytes / 1e6),
+            "" if math.isnan(r.made) else f"{r.made:,.0f}",
+            "; ".join(f"{what} {short(v)}" for what, v in r.notes.items()),
+        ]
         for r in found.itertuples()
     ]
     of = found.iloc[0]
-    return markdown(f"{name}: {of['about']}; {of['n_events']:,} events, {of['n_locations']:,} locations", headings, rows)
+    return markdown(
+        f"{name}: {of['about']}; {of['n_events']:,} events, {of['n_locations']:,} locations", headings, rows
+    )
 
 
 def families(found: pd.DataFrame) -> str:
@@ -145,7 +190,11 @@ def growth(found: pd.DataFrame, series: str) -> str:
     found["place"] = share if series == "messages" else found[f"n_{series}"].astype(float)
     places = sorted(set(found["place"]))
     rows = list(_cells(found, places, "place", lambda r: f"{short(r.ns)}, {mebibytes(r.peak_bytes)} MiB"))
-    return markdown(f"Growth with {series}, ns/event and peak memory", [SERIES[series], *(f"{x:,.0f}" if x >= 1 else short(x) for x in places)], rows)
+    return markdown(
+        f"Growth with {series}, ns/event and peak memory",
+        [SERIES[series], *(f"{x:,.0f}" if x >= 1 else short(x) for x in places)],
+        rows,
+    )
 
 
 def others(found: pd.DataFrame) -> str:

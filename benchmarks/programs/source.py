@@ -192,6 +192,30 @@ def _power_of_two(n: int) -> int:
     return 1 << max(n - 1, 1).bit_length()
 
 
+def _plan(script: Script, n_turns: int, seed: int, weight: int, tree_start: Any, tree: Any) -> kernels.Plan:
+    """Turn a script into tables for the kernels."""
+    s, sizes = script, [len(p.steps) for p in script.processes]
+    start = np.concatenate([[0], np.cumsum(sizes)])
+    table = np.array([row for p in s.processes for row in p.steps], np.int64)
+    jumps = np.isin(table[:, kernels.CODE], (kernels.JUMP, kernels.RECV_TASK))
+    table[jumps, kernels.TARGET] += np.repeat(start[:-1], sizes)[jumps]
+    table[table[:, kernels.CODE] == kernels.PARALLEL, kernels.COMM] += len(s.comms)
+    spans = [
+        (f, f + p.body, f + p.tail, f + len(p.steps), p.n_requests)
+        for f, p in zip(start[:-1].tolist(), s.processes, strict=True)
+    ]
+    sends = np.isin(table[:, kernels.CODE], (kernels.SEND, kernels.ISEND))
+    ring = max(int(np.bincount(table[sends, kernels.CHANNEL], minlength=1).max()), 4)
+    operations = np.isin(table[:, kernels.CODE], (kernels.COLLECTIVE, kernels.MANAGEMENT))
+    process = np.repeat(np.arange(s.n_processes), sizes)[operations]
+    of_member = np.bincount(table[operations, kernels.CHANNEL] * s.n_processes + process)
+    return kernels.Plan(
+        seed, n_turns, s.n_threads, weight, _power_of_two(ring), _power_of_two(int(of_member.max())), table, np.array(spans),
+        np.array([*s.requests, [0] * 8], np.int64), np.cumsum([0, *(len(c.members) for c in s.comms)]),
+        np.concatenate([np.array(c.members, np.int64) for c in s.comms]), quantiles(), tree_start, tree,
+    )  # fmt: skip
+
+
 class Generated:
     """A generated trace (see `tracecols.converters.base.Source`).
 
@@ -223,16 +247,15 @@ class Generated:
         self.format = "generated"
         self._script = script
         regions = np.array(_functions(script, functions) if depth else [0])
-        self._n_turns, self._seed, self._weight = n_turns, seed, 1 + counters
-        self._tree_start, self._tree = call_trees(depth, nodes, functions, seed)
-        self._tree = np.stack([*self._tree[:2], regions[self._tree[2]]])
-        self._make_plan()
-        sizes = np.diff(self._spans[:, :4], axis=1)
+        tree_start, tree = call_trees(depth, nodes, functions, seed)
+        tree = np.stack([*tree[:2], regions[tree[2]]])
+        self._plan = _plan(script, n_turns, seed, 1 + counters, tree_start, tree)
+        sizes = np.diff(self._plan.spans[:, :4], axis=1)
         self._n_steps = int(sizes.sum() + (n_turns - 1) * sizes[:, 1].sum())
         self._simulate()
         self._room = self._largest_step()
         self.truth = self._find_truth()
-        length = int(self._top[kernels.END]) - kernels.START
+        length = int(self._result.top[kernels.END]) - kernels.START
         self.clock = Clock(RESOLUTION, kernels.START, length, 1_700_000_000_000_000_000)
         self.clock_offsets: list[Offsets] | None = None
         if skew:
@@ -248,33 +271,6 @@ class Generated:
 
     # -- the first pass --------------------------------------------------------------------------------------------
 
-    def _make_plan(self) -> None:
-        """Turn the script into tables for the kernels."""
-        s = self._script
-        sizes = [len(p.steps) for p in s.processes]
-        start = np.concatenate([[0], np.cumsum(sizes)])
-        script = np.array([row for p in s.processes for row in p.steps], np.int64)
-        jumps = np.isin(script[:, kernels.CODE], (kernels.JUMP, kernels.RECV_TASK))
-        script[jumps, kernels.TARGET] += np.repeat(start[:-1], sizes)[jumps]
-        script[script[:, kernels.CODE] == kernels.PARALLEL, kernels.COMM] += len(s.comms)
-        self._spans = np.array(
-            [
-                (f, f + p.body, f + p.tail, f + len(p.steps), p.n_requests)
-                for f, p in zip(start[:-1].tolist(), s.processes, strict=True)
-            ]
-        )
-        sends = np.isin(script[:, kernels.CODE], (kernels.SEND, kernels.ISEND))
-        self._ring = _power_of_two(max(int(np.bincount(script[sends, kernels.CHANNEL], minlength=1).max()), 4))
-        operations = np.isin(script[:, kernels.CODE], (kernels.COLLECTIVE, kernels.MANAGEMENT))
-        process = np.repeat(np.arange(s.n_processes), sizes)[operations]
-        of_member = np.bincount(script[operations, kernels.CHANNEL] * s.n_processes + process)
-        self._generations = _power_of_two(int(of_member.max()))
-        self._table = script
-        self._requests = np.array([*s.requests, [0] * 8], np.int64)
-        self._comm_start = np.cumsum([0, *(len(c.members) for c in s.comms)])
-        self._comm_members = np.concatenate([np.array(c.members, np.int64) for c in s.comms])
-        self._quantiles = quantiles()
-
     def _log_sizes(self, slack: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return how many numbers each location and each process will log, at most; loops are guessed."""
         logs, teams = [], []
@@ -282,10 +278,10 @@ class Generated:
         single[[kernels.RECV, kernels.RECV_TASK, kernels.WAIT, kernels.COLLECTIVE, kernels.MANAGEMENT]] = 1
         single[kernels.RECV_ANY] = 2
         for p, process in enumerate(self._script.processes):
-            rows = self._table[self._spans[p, 0] : self._spans[p, 3]]
+            rows = self._plan.script[self._plan.spans[p, 0] : self._plan.spans[p, 3]]
             often = np.ones(len(rows))
             weights = np.array(process.weights)
-            often[process.body : process.tail] = self._n_turns
+            often[process.body : process.tail] = self._plan.n_turns
             often *= np.where(weights > 1, weights * slack, 1)
             code = rows[:, kernels.CODE]
             waits = single[code] + ((code == kernels.SEND) & (rows[:, kernels.MODE] == kernels.RENDEZVOUS))
@@ -309,40 +305,33 @@ class Generated:
 
     def _try(self, slack: float) -> tuple[int, int]:
         """Run the first pass with logs of some size."""
-        s, table = self._script, self._table
-        n, n_locations, n_members = s.n_processes, s.n_processes * s.n_threads, self._comm_members.size
+        s, plan = self._script, self._plan
+        n, n_members = s.n_processes, plan.comm_members.size
         log_start, team_start = self._log_sizes(slack)
-        receives = np.isin(table[:, kernels.CODE], (kernels.RECV, kernels.RECV_ANY, kernels.WAIT))
-        stack = max(int(receives[a:b].sum()) for a, b in self._spans[:, [0, 3]].tolist())
+        receives = np.isin(plan.script[:, kernels.CODE], (kernels.RECV, kernels.RECV_ANY, kernels.WAIT))
+        stack = max(int(receives[a:b].sum()) for a, b in plan.spans[:, [0, 3]].tolist())
         stack += 4 * max(int(w) for p in s.processes for w in p.weights) + 8
 
         def zeros(*shape: int) -> NDArray[np.int64]:
             return np.zeros(shape, np.int64)
 
-        top = zeros(5)
         state = zeros(n, kernels.RECORDS + kernels.N_RECORDS)
         state[:, kernels.TEAM_START] = state[:, kernels.TEAM_AT] = team_start[:-1]
         state[:, kernels.TEAM_END] = team_start[1:]
         channels = zeros(max(len(s.channels), 1), 6)
         for key, i in s.channels.items():
             channels[i, :2] = key[:2]
-        places = zeros(n_locations, kernels.SEVERITIES + len(kernels.PROPERTIES))
+        places = zeros(n * s.n_threads, kernels.SEVERITIES + len(kernels.PROPERTIES))
         places[:, kernels.LOG_START] = places[:, kernels.LOG_AT] = log_start[:-1]
-        places[:, kernels.LOG_END] = log_start[1:]
-        places[:, kernels.FIRST_STEP] = -1
-        log, team_log = np.empty(int(log_start[-1]), np.int32), np.empty(int(team_start[-1]), np.int64)
-        visits, tree_uses = zeros(len(s.regions)), zeros(self._tree_start.size - 1)
-        self._run(
-            kernels.simulate, 2 * self._n_steps,
-            self._seed, self._n_turns, s.n_threads, self._weight, self._ring, self._generations, table, self._spans,
-            self._requests, self._comm_start, self._comm_members, self._quantiles, self._tree_start,
-            top, state, zeros(n), channels, zeros(len(channels) * self._ring, 10), zeros(n, stack, 2),
-            np.full((len(s.comms) * self._generations, 4), -1, np.int64), zeros(n_members * self._generations, 2),
-            zeros(n_members), zeros(n, s.n_locks, 2), zeros(s.n_threads, 2), places, log, team_log, visits, tree_uses,
+        places[:, kernels.LOG_END], places[:, kernels.FIRST_STEP] = log_start[1:], -1
+        self._result = kernels.Run(
+            zeros(5), state, zeros(n), channels, zeros(len(channels) * plan.ring, 10), zeros(n, stack, 2),
+            np.full((len(s.comms) * plan.generations, 4), -1, np.int64), zeros(n_members * plan.generations, 2),
+            zeros(n_members), zeros(n, s.n_locks, 2), zeros(s.n_threads, 2), places, np.empty(int(log_start[-1]), np.int32),
+            np.empty(int(team_start[-1]), np.int64), zeros(len(s.regions)), zeros(plan.tree_start.size - 1),
         )  # fmt: skip
-        self._top, self._state, self._places, self._log, self._team_log = top, state, places, log, team_log
-        self._visits, self._tree_uses = visits, tree_uses
-        return int(top[kernels.STATUS]), int(top[kernels.WHO])
+        self._run(kernels.simulate, 2 * self._n_steps, plan, self._result)
+        return int(self._result.top[kernels.STATUS]), int(self._result.top[kernels.WHO])
 
     def _run(self, kernel: Any, work: int, *arguments: Any) -> None:
         """Run a kernel, as a plain function if that is faster than to compile it; the result is the same."""
@@ -354,20 +343,24 @@ class Generated:
 
     def _largest_step(self) -> int:
         """Return how many events one step can make, at most."""
-        tree = int(np.diff(self._tree_start).max())
-        code, count = self._table[:, kernels.CODE], self._table[:, kernels.COUNT]
+        tree = int(np.diff(self._plan.tree_start).max())
+        code, count = self._plan.script[:, kernels.CODE], self._plan.script[:, kernels.COUNT]
         n_loops = int(count[code == kernels.PARALLEL].max(initial=1))
         n_requests = int(count[code == kernels.WAIT].max(initial=1))
-        return 64 + n_requests + self._weight * n_loops * (tree + 8)
+        return 64 + n_requests + self._plan.weight * n_loops * (tree + 8)
 
     def _find_truth(self) -> Truth:
-        places = self._places
+        places = self._result.places
         n_events = places[:, kernels.N_EVENTS]
-        visits = self._visits.copy()
-        enters = self._tree[1] == kernels.K_ENTER
-        np.add.at(visits, self._tree[2, enters], np.repeat(self._tree_uses, np.diff(self._tree_start))[enters])
+        visits = self._result.visits.copy()
+        enters = self._plan.tree[1] == kernels.K_ENTER
+        np.add.at(
+            visits,
+            self._plan.tree[2, enters],
+            np.repeat(self._result.tree_uses, np.diff(self._plan.tree_start))[enters],
+        )
         counters = {}
-        if self._weight == 2:
+        if self._plan.weight == 2:
             # from the second event of a span to the third last; what a worker counts between its teams has no call path
             rows = n_events - 4 * places[:, kernels.N_SPANS]
             counters[COUNTERS[0][0]] = 3 * places[:, kernels.SPAN] + rows
@@ -376,7 +369,7 @@ class Generated:
             {name: places[:, kernels.SEVERITIES + i].copy() for i, name in enumerate(kernels.PROPERTIES)},
             counters,
             {r.name: n for r, n in zip(self._script.regions, visits.tolist(), strict=True) if n},
-            int(self._top[kernels.N_MESSAGES]),
+            int(self._result.top[kernels.N_MESSAGES]),
             int(n_events.sum()),
         )
 
@@ -411,10 +404,10 @@ class Generated:
                 location = p * n_threads + t
                 add(
                     "locations", name=f"OMP thread {t}" if t else "Master thread", type="cpu_thread", process=p, thread=t,
-                    first_row=0, n_events=int(self._places[location, kernels.N_EVENTS]),
+                    first_row=0, n_events=int(self._result.places[location, kernels.N_EVENTS]),
                 )  # fmt: skip
         add("groups", name="", type="comm_locations", paradigm="mpi", flags=0, members=masters)
-        teams = bool((self._table[:, kernels.CODE] == kernels.PARALLEL).any())
+        teams = bool((self._plan.script[:, kernels.CODE] == kernels.PARALLEL).any())
         if teams:
             everything = list(range(n * n_threads))
             add("groups", name="OpenMP", type="comm_locations", paradigm="openmp", flags=0, members=everything)
@@ -440,7 +433,7 @@ class Generated:
             )  # fmt: skip
             for rank, place in enumerate(of.coordinates):
                 add("topology_coordinates", topology=i, rank=rank, location=masters[rank], coordinates=place)
-        if self._weight == 2:
+        if self._plan.weight == 2:
             for name, description in COUNTERS:
                 add(
                     "metric_members", name=name, description=description, type="papi", mode="accumulated_start",
@@ -455,7 +448,7 @@ class Generated:
     def _columns(self) -> tuple[tuple[NDArray[Any], ...], tuple[NDArray[np.int64], ...]]:
         """Return the columns to fill, those of this thread: of events, and of attributes as numbers."""
         if not hasattr(self._local, "events"):
-            n = min(ROWS, int(self._places[:, kernels.N_EVENTS].max())) + self._room
+            n = min(ROWS, int(self._result.places[:, kernels.N_EVENTS].max())) + self._room
             self._local.events = np.empty(n, np.int64), np.empty(n, np.uint8), np.empty(n, np.int32)
             # pages that are never touched cost nothing
             self._local.sides = tuple(np.empty((rows, n), np.int64) for rows in (7, 7, 5, 4, 2, 3))
@@ -490,20 +483,19 @@ class Generated:
 
     def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
         """Yield the events of one location in order; the arrays are reused by the next batch."""
-        places, state, n_threads = self._places, self._state, self._script.n_threads
+        places, state, n_threads = self._result.places, self._result.state, self._script.n_threads
         if not places[location, kernels.N_EVENTS]:
             return
         events, sides = self._columns()
         p = location // n_threads
         n = np.zeros(kernels.N_OUT, np.int64)
-        n[kernels.E_PC], n[kernels.E_CLOCK] = self._spans[p, 0], state[p, kernels.BEGINNING]
+        n[kernels.E_PC], n[kernels.E_CLOCK] = self._plan.spans[p, 0], state[p, kernels.BEGINNING]
         n[kernels.E_LOG], n[kernels.E_TEAM] = places[location, kernels.LOG_START], state[p, kernels.TEAM_START]
         while not n[kernels.E_DONE]:
+            team_end = state[p, kernels.TEAM_AT]
             self._run(
-                kernels.record, self.truth.n_events,
-                self._seed, self._n_turns, n_threads, self._weight, self._table, self._spans, self._requests,
-                self._quantiles, self._tree_start, self._tree, self._log, self._team_log, state[p, kernels.TEAM_AT],
-                location, self._room, n, *events, *sides,
+                kernels.record, self.truth.n_events, self._plan, self._result, kernels.Out(n, *events, *sides), team_end, location,
+                self._room,
             )  # fmt: skip
             if n[kernels.EVENTS]:
                 yield self._batch(n)
