@@ -221,8 +221,7 @@ def wake(run, channel, side):
 @part
 def block(run, p, why, on):
     """Let a process wait."""
-    run.state[p, BLOCKED] = why
-    run.state[p, ON] = on
+    run.state[p, BLOCKED], run.state[p, ON] = why, on
 
 
 @part
@@ -265,12 +264,8 @@ def start_send(plan, run, channel, enter, length, tag, mode, x):
         run.top[STATUS] = RING_FULL
     s = channel * plan.ring + (k & (plan.ring - 1))
     time = enter + first_half(x)
-    run.slots[s, S_ENTER] = enter
-    run.slots[s, S_TIME] = time
-    run.slots[s, S_LENGTH] = length
-    run.slots[s, S_TAG] = tag
-    run.slots[s, S_MODE] = mode
-    run.slots[s, S_DONE_EXIT] = -1
+    run.slots[s, S_ENTER], run.slots[s, S_TIME], run.slots[s, S_DONE_EXIT] = enter, time, -1
+    run.slots[s, S_LENGTH], run.slots[s, S_TAG], run.slots[s, S_MODE] = length, tag, mode
     if mode == EAGER:
         run.slots[s, S_ARRIVAL] = time + LATENCY + (length >> 2) + ((x >> 42) & 511)
     elif run.channels[channel, POSTED] > k:
@@ -286,9 +281,7 @@ def start_send(plan, run, channel, enter, length, tag, mode, x):
 @part
 def finish_send(plan, run, channel, s, enter, leave, record):
     """Complete a send at the sender's side."""
-    run.slots[s, S_DONE_ENTER] = enter
-    run.slots[s, S_DONE_EXIT] = leave
-    run.slots[s, S_RECORD] = record
+    run.slots[s, S_DONE_ENTER], run.slots[s, S_DONE_EXIT], run.slots[s, S_RECORD] = enter, leave, record
     k = run.channels[channel, DONE_WITH]
     run.channels[channel, DONE_WITH] = k + 1
     if run.channels[channel, POSTED] > k:
@@ -327,8 +320,7 @@ def was_late(run, p, time, wait, location):
     if sp >= run.stack.shape[1]:
         run.top[STATUS] = STACK_FULL
         return
-    run.stack[p, sp, 0] = time
-    run.stack[p, sp, 1] = wait
+    run.stack[p, sp, 0], run.stack[p, sp, 1] = time, wait
     run.state[p, SP] = sp + 1
 
 
@@ -424,11 +416,12 @@ def everybody_is_there(plan, run, comm, generation, base, latest, n_bytes, is_ma
 @part
 def operate(plan, run, p, pc, x):
     """Take part in a collective operation; returns when it ends, -1 if that is not known yet."""
-    comm, m, mode, root = plan.script[pc, CHANNEL], plan.script[pc, PEER], plan.script[pc, MODE], plan.script[pc, ROOT]
+    script = plan.script
+    comm, m, mode, root = script[pc, CHANNEL], script[pc, PEER], script[pc, MODE], script[pc, ROOT]
     start = plan.comm_start[comm]
     size = plan.comm_start[comm + 1] - start
     enter = run.state[p, CLOCK] + gap(x)
-    is_management = plan.script[pc, CODE] == MANAGEMENT
+    is_management = script[pc, CODE] == MANAGEMENT
     together = is_management or mode == N_TO_N or mode == BARRIER
     generation = run.generation_of[start + m] - (1 if run.state[p, STAGE] else 0)
     at = comm * plan.generations + (generation & (plan.generations - 1))
@@ -438,9 +431,7 @@ def operate(plan, run, p, pc, x):
         if run.operations[at, 0] != generation:
             if run.operations[at, 0] >= 0 and run.operations[at, 1] < size:
                 run.top[STATUS] = RING_FULL
-            run.operations[at, 0] = generation
-            run.operations[at, 1] = 0
-            run.operations[at, 2] = -1
+            run.operations[at, 0], run.operations[at, 1], run.operations[at, 2] = generation, 0, -1
         run.operations[at, 1] += 1
         run.operations[at, 2] = max(run.operations[at, 2], enter)
         run.meetings[base + m, 0] = enter
@@ -448,13 +439,13 @@ def operate(plan, run, p, pc, x):
         is_last = run.operations[at, 1] == size
         if together and is_last:
             everybody_is_there(
-                plan, run, comm, generation, base, run.operations[at, 2], plan.script[pc, LENGTH], is_management, mode
+                plan, run, comm, generation, base, run.operations[at, 2], script[pc, LENGTH], is_management, mode
             )
         if m == root:
             run.operations[at, 3] = generation
         if (is_last and (together or mode == N_TO_ONE)) or (m == root and mode == ONE_TO_N):
             wake_members(plan, run, comm)
-    cost = COLLECTIVE_COST + (plan.script[pc, LENGTH] >> 3) + ((x >> 42) & 255)
+    cost = COLLECTIVE_COST + (script[pc, LENGTH] >> 3) + ((x >> 42) & 255)
     if together:
         if run.operations[at, 1] == size:
             return run.meetings[base + m, 1]
@@ -487,20 +478,15 @@ def add_span(run, location, end):
 @part
 def run_team(plan, run, p, pc, turn, fork):
     """Run a parallel region; returns the time of the join."""
-    base, n_loops, scale, mode = (
-        plan.script[pc, REGION],
-        plan.script[pc, COUNT],
-        plan.script[pc, SCALE],
-        plan.script[pc, MODE],
-    )
+    script = plan.script
+    base, n_loops, scale, mode = script[pc, REGION], script[pc, COUNT], script[pc, SCALE], script[pc, MODE]
     mine = p * plan.n_threads
     at = run.state[p, TEAM_AT]
     if at + n_loops + 4 > run.state[p, TEAM_END]:
         run.top[STATUS] = LOG_FULL
         return fork
     run.state[p, TEAM_AT] = at + n_loops + 4
-    run.team_log[at] = fork
-    run.team_log[at + 1] = (turn << 24) | pc
+    run.team_log[at], run.team_log[at + 1] = fork, (turn << 24) | pc
     at += 2
     for t in range(plan.n_threads):
         enter = team_begins(fork, t, draw(plan.seed, mine + t, turn, pc)) + 20
@@ -532,7 +518,7 @@ def run_team(plan, run, p, pc, turn, fork):
             run.scratch[t, 0] = ends + ((z >> 50) & 63) + 10
     run.visits[base + FOR] += plan.n_threads * n_loops
     run.visits[base + FOR_BARRIER] += plan.n_threads * n_loops
-    run.visits[plan.script[pc, OP]] += plan.n_threads * n_loops
+    run.visits[script[pc, OP]] += plan.n_threads * n_loops
     if mode != NO_LOCK:
         for t in range(plan.n_threads):
             run.scratch[t, 0] += gap(draw(plan.seed, mine + t, turn, pc + 64 * MIDDLE))
@@ -542,7 +528,7 @@ def run_team(plan, run, p, pc, turn, fork):
                 run.scratch[k, 1] = run.scratch[k - 1, 1]
                 k -= 1
             run.scratch[k, 1] = t
-        lock = plan.script[pc, CHANNEL]
+        lock = script[pc, CHANNEL]
         contention = CONTENTION_CRITICAL if mode == CRITICAL else CONTENTION_API
         released, number = run.locks[p, lock, 0], run.locks[p, lock, 1]
         for k in range(plan.n_threads):
@@ -557,10 +543,9 @@ def run_team(plan, run, p, pc, turn, fork):
             released = acquired + lock_is_held(plan.quantiles, draw(plan.seed, mine + t, turn, pc + 64 * MIDDLE), scale)
             run.scratch[t, 0] = released + 12
             run.places[mine + t, N_EVENTS] += 2 + 4 * plan.weight
-        run.locks[p, lock, 0] = released
-        run.locks[p, lock, 1] = number
-        run.visits[base + CRITICAL_REGION if mode == CRITICAL else plan.script[pc, TAG]] += plan.n_threads
-        run.visits[base + CRITICAL_BLOCK if mode == CRITICAL else plan.script[pc, PEER]] += plan.n_threads
+        run.locks[p, lock, 0], run.locks[p, lock, 1] = released, number
+        run.visits[base + CRITICAL_REGION if mode == CRITICAL else script[pc, TAG]] += plan.n_threads
+        run.visits[base + CRITICAL_BLOCK if mode == CRITICAL else script[pc, PEER]] += plan.n_threads
     latest = np.int64(0)
     for t in range(plan.n_threads):
         run.scratch[t, 0] += 12
@@ -583,6 +568,7 @@ def run_team(plan, run, p, pc, turn, fork):
 @kernel
 def simulate(plan, run):
     """Run all processes to their ends."""
+    script = plan.script
     n = plan.spans.shape[0]
     n_trees = plan.tree_start.size - 1
     for p in range(n - 1, -1, -1):
@@ -608,14 +594,13 @@ def simulate(plan, run):
         pc, turn, clock = run.state[p, PC], run.state[p, TURN], run.state[p, CLOCK]
         if pc == plan.spans[p, 2] and run.state[p, STAGE] == 0 and turn + 1 < plan.n_turns:
             turn, pc = turn + 1, plan.spans[p, 1]
-            run.state[p, TURN] = turn
-            run.state[p, PC] = pc
+            run.state[p, TURN], run.state[p, PC] = turn, pc
         if pc == plan.spans[p, 3]:
             run.state[p, IS_DONE] = 1
             run.top[END] = max(run.top[END], clock)
             runs = False
             continue
-        code = plan.script[pc, CODE]
+        code = script[pc, CODE]
         location = p * plan.n_threads
         x = draw(plan.seed, location, turn, pc)
         enter = clock + gap(x)
@@ -626,13 +611,13 @@ def simulate(plan, run):
             tree = tree_of(n_trees, x)
             run.tree_uses[tree] += 1
             n_events = plan.weight * (2 + plan.tree_start[tree + 1] - plan.tree_start[tree])
-            leave = enter + duration(plan.quantiles, x, plan.script[pc, SCALE])
+            leave = enter + duration(plan.quantiles, x, script[pc, SCALE])
         elif code == SEND or code == REPLY or code == ISEND:
-            channel, mode, length = plan.script[pc, CHANNEL], plan.script[pc, MODE], plan.script[pc, LENGTH]
+            channel, mode, length = script[pc, CHANNEL], script[pc, MODE], script[pc, LENGTH]
             if code == REPLY:
-                channel = plan.requests[plan.script[pc, FIRST] + run.state[p, SOURCE], R_CHANNEL]
+                channel = plan.requests[script[pc, FIRST] + run.state[p, SOURCE], R_CHANNEL]
             if run.state[p, STAGE] == 0:
-                s = start_send(plan, run, channel, enter, length, plan.script[pc, TAG], mode, x)
+                s = start_send(plan, run, channel, enter, length, script[pc, TAG], mode, x)
                 run.places[location, BYTES_SENT] += length
             else:
                 s = channel * plan.ring + ((run.channels[channel, SENT] - 1) & (plan.ring - 1))
@@ -649,21 +634,17 @@ def simulate(plan, run):
             if code != ISEND and leave >= 0:
                 finish_send(plan, run, channel, s, enter, leave, ALONE)
         elif code == RECV or code == RECV_TASK or code == RECV_ANY or code == IRECV:
-            channel = plan.script[pc, CHANNEL]
+            channel = script[pc, CHANNEL]
             if code == RECV_ANY:
                 channel = np.int64(-1)
                 if run.state[p, STAGE]:
                     best = np.int64(1) << 62
-                    for i in range(plan.script[pc, COUNT]):
-                        c = plan.requests[plan.script[pc, FIRST] + i, R_CHANNEL]
+                    for i in range(script[pc, COUNT]):
+                        c = plan.requests[script[pc, FIRST] + i, R_CHANNEL]
                         k = run.channels[c, TAKEN]
-                        if (
-                            run.channels[c, SENT] > k
-                            and run.slots[c * plan.ring + (k & (plan.ring - 1)), S_ARRIVAL] < best
-                        ):
-                            best = run.slots[c * plan.ring + (k & (plan.ring - 1)), S_ARRIVAL]
-                            channel = c
-                            run.state[p, SOURCE] = i
+                        arrival = run.slots[c * plan.ring + (k & (plan.ring - 1)), S_ARRIVAL]
+                        if run.channels[c, SENT] > k and arrival < best:
+                            best, channel, run.state[p, SOURCE] = arrival, c, i
                     if channel < 0:
                         run.top[STATUS] = DEADLOCK
                         break
@@ -687,16 +668,16 @@ def simulate(plan, run):
                 run.places[location, BYTES_RECEIVED] += run.slots[s, S_LENGTH]
                 run.channels[channel, TAKEN] = k + 1
                 value = done - enter
-                if code == RECV_TASK and run.slots[s, S_TAG] != plan.script[pc, TAG]:
-                    following = plan.script[pc, TARGET]
+                if code == RECV_TASK and run.slots[s, S_TAG] != script[pc, TAG]:
+                    following = script[pc, TARGET]
                     value = ~value
                 note(run, location, value)
                 if code == RECV_ANY:
                     note(run, location, run.state[p, SOURCE])
                 leave = done + second_half(x)
         elif code == WAIT:
-            n_events = plan.script[pc, COUNT] + 2 * plan.weight
-            leave = wait_for_requests(plan, run, p, plan.script[pc, FIRST], plan.script[pc, COUNT], x)
+            n_events = script[pc, COUNT] + 2 * plan.weight
+            leave = wait_for_requests(plan, run, p, script[pc, FIRST], script[pc, COUNT], x)
         elif code == COLLECTIVE or code == MANAGEMENT:
             end = operate(plan, run, p, pc, x)
             if end >= 0:
@@ -704,16 +685,16 @@ def simulate(plan, run):
                 leave, n_events = end, 2 * plan.weight
                 if code == COLLECTIVE:
                     leave, n_events = end + second_half(x), 2 + 2 * plan.weight
-                    run.places[location, BYTES_OUT] += plan.script[pc, LENGTH]
-                    run.places[location, BYTES_IN] += plan.script[pc, RECEIVED]
-                if plan.script[pc, TARGET]:
+                    run.places[location, BYTES_OUT] += script[pc, LENGTH]
+                    run.places[location, BYTES_IN] += script[pc, RECEIVED]
+                if script[pc, TARGET]:
                     # all messages sent from now on are later than those received so far
                     run.state[p, SP] = 0
         elif code == PARALLEL:
             n_events = 0
             leave = run_team(plan, run, p, pc, turn, enter)
         elif code == JUMP:
-            following = plan.script[pc, TARGET]
+            following = script[pc, TARGET]
             leave, n_events = clock, 0
         else:
             leave, n_events = enter, 1
@@ -726,12 +707,10 @@ def simulate(plan, run):
         if leave < 0:
             runs = False
             continue
-        if plan.script[pc, COUNTED]:
-            run.visits[plan.script[pc, REGION]] += 1
+        if script[pc, COUNTED]:
+            run.visits[script[pc, REGION]] += 1
         run.places[location, N_EVENTS] += n_events
-        run.state[p, CLOCK] = leave
-        run.state[p, PC] = following
-        run.state[p, STAGE] = 0
+        run.state[p, CLOCK], run.state[p, PC], run.state[p, STAGE] = leave, following, 0
     if run.top[STATUS] == DONE:
         for p in range(n):
             if run.state[p, IS_DONE] == 0:
@@ -758,9 +737,7 @@ N_OUT = 15
 def put(out, t, k, r):
     """Append an event; returns its place in the location."""
     i = out.n[EVENTS]
-    out.time[i] = t
-    out.kind[i] = k
-    out.region[i] = r
+    out.time[i], out.kind[i], out.region[i] = t, k, r
     out.n[EVENTS] = i + 1
     return out.n[E_BASE] + i
 
@@ -768,73 +745,22 @@ def put(out, t, k, r):
 @part
 def put_step(plan, out, t, k, r):
     """Append an ENTER or EXIT, counters before it."""
-    i = out.n[EVENTS]
     if plan.weight == 2:
         m = out.n[METRICS]
-        row = out.n[E_BASE] + i
-        out.time[i] = t
-        out.kind[i] = K_METRIC
-        out.region[i] = -1
-        out.metrics[0, m] = row
-        out.metrics[1, m] = 3 * (t - START) + row
-        out.metrics[2, m] = (t - START) >> 4
+        row = put(out, t, K_METRIC, -1)
+        out.metrics[0, m], out.metrics[1, m], out.metrics[2, m] = row, 3 * (t - START) + row, (t - START) >> 4
         out.n[METRICS] = m + 1
-        i += 1
-    out.time[i] = t
-    out.kind[i] = k
-    out.region[i] = r
-    out.n[EVENTS] = i + 1
+    put(out, t, k, r)
 
 
 @part
-def put_message(out, t, k, peer, communicator, tag, length, request):
-    """Append an event of a message or request."""
-    i = out.n[P2P]
-    out.p2p[0, i] = put(out, t, k, -1)
-    out.p2p[1, i] = k
-    out.p2p[2, i] = peer
-    out.p2p[3, i] = communicator
-    out.p2p[4, i] = tag
-    out.p2p[5, i] = length
-    out.p2p[6, i] = request
-    out.n[P2P] = i + 1
-
-
-@part
-def put_operation(out, t, k, op, communicator, root, sent, received):
-    """Append an event of a collective operation."""
-    i = out.n[COLL]
-    out.coll[0, i] = put(out, t, k, -1)
-    out.coll[1, i] = k
-    out.coll[2, i] = op
-    out.coll[3, i] = communicator
-    out.coll[4, i] = root
-    out.coll[5, i] = sent
-    out.coll[6, i] = received
-    out.n[COLL] = i + 1
-
-
-@part
-def put_thread(out, t, k, team, model, requested):
-    """Append an event of a team."""
-    i = out.n[THREADS]
-    out.threads[0, i] = put(out, t, k, -1)
-    out.threads[1, i] = k
-    out.threads[2, i] = team
-    out.threads[3, i] = model
-    out.threads[4, i] = requested
-    out.n[THREADS] = i + 1
-
-
-@part
-def put_lock(out, t, k, lock, acquisition):
-    """Append an event of a lock."""
-    i = out.n[LOCKS]
-    out.locks[0, i] = put(out, t, k, -1)
-    out.locks[1, i] = k
-    out.locks[2, i] = lock
-    out.locks[3, i] = acquisition
-    out.n[LOCKS] = i + 1
+def put_with(out, columns, family, t, k, values):
+    """Append an event with attributes: of a message, a collective operation, a team or a lock."""
+    i = out.n[family]
+    columns[0, i], columns[1, i] = put(out, t, k, -1), k
+    for j in range(len(values)):
+        columns[2 + j, i] = values[j]
+    out.n[family] = i + 1
 
 
 @part
@@ -848,14 +774,15 @@ def put_tree(plan, out, number, start, length):
 @part
 def put_team(plan, run, out, location, t, at):
     """Append what a thread does in a parallel region; returns the time of the join."""
+    script = plan.script
     fork, turn, pc = run.team_log[at], run.team_log[at + 1] >> 24, run.team_log[at + 1] & 0xFFFFFF
-    base, n_loops, scale = plan.script[pc, REGION], plan.script[pc, COUNT], plan.script[pc, SCALE]
+    base, n_loops, scale = script[pc, REGION], script[pc, COUNT], script[pc, SCALE]
     at += 2
     y = draw(plan.seed, location, turn, pc)
     if t == 0:
-        put_thread(out, fork, K_FORK, -1, OPENMP, plan.n_threads)
+        put_with(out, out.threads, THREADS, fork, K_FORK, (-1, OPENMP, plan.n_threads))
     now = team_begins(fork, t, y)
-    put_thread(out, now, K_TEAM_BEGIN, plan.script[pc, COMM], -1, -1)
+    put_with(out, out.threads, THREADS, now, K_TEAM_BEGIN, (script[pc, COMM], -1, -1))
     now += 20
     put_step(plan, out, now, K_ENTER, base)
     for i in range(n_loops):
@@ -863,18 +790,18 @@ def put_team(plan, run, out, location, t, at):
         now += gap(z)
         put_step(plan, out, now, K_ENTER, base + FOR)
         now += 10
-        put_step(plan, out, now, K_ENTER, plan.script[pc, OP])
+        put_step(plan, out, now, K_ENTER, script[pc, OP])
         length = duration(plan.quantiles, z, scale)
         put_tree(plan, out, tree_of(plan.tree_start.size - 1, z), now, length)
         now += length
-        put_step(plan, out, now, K_EXIT, plan.script[pc, OP])
+        put_step(plan, out, now, K_EXIT, script[pc, OP])
         put_step(plan, out, now + 15, K_ENTER, base + FOR_BARRIER)
         now = run.team_log[at] + ((z >> 50) & 63)
         at += 1
         put_step(plan, out, now, K_EXIT, base + FOR_BARRIER)
         now += 10
         put_step(plan, out, now, K_EXIT, base + FOR)
-    if plan.script[pc, MODE] != NO_LOCK:
+    if script[pc, MODE] != NO_LOCK:
         z = draw(plan.seed, location, turn, pc + 64 * MIDDLE)
         now += gap(z)
         k = out.n[E_LOG]
@@ -882,19 +809,19 @@ def put_team(plan, run, out, location, t, at):
         out.n[E_LOG] = k + 2
         released = acquired + lock_is_held(plan.quantiles, z, scale)
         # a region around the lock and a block in it; or a call that takes it and one that gives it back
-        first, second = plan.script[pc, TAG], plan.script[pc, PEER]
+        first, second = script[pc, TAG], script[pc, PEER]
         inner_first, inner_second = K_EXIT, K_ENTER
         inner, other, outer = first, second, second
-        if plan.script[pc, MODE] == CRITICAL:
+        if script[pc, MODE] == CRITICAL:
             first = base + CRITICAL_REGION
             inner_first, inner_second = K_ENTER, K_EXIT
             inner = other = base + CRITICAL_BLOCK
             outer = first
         put_step(plan, out, now, K_ENTER, first)
-        put_lock(out, acquired, K_ACQUIRE, plan.script[pc, CHANNEL], number)
+        put_with(out, out.locks, LOCKS, acquired, K_ACQUIRE, (script[pc, CHANNEL], number))
         put_step(plan, out, acquired + 9, inner_first, inner)
         put_step(plan, out, released - 8, inner_second, other)
-        put_lock(out, released, K_RELEASE, plan.script[pc, CHANNEL], number)
+        put_with(out, out.locks, LOCKS, released, K_RELEASE, (script[pc, CHANNEL], number))
         now = released + 12
         put_step(plan, out, now, K_EXIT, outer)
     put_step(plan, out, now + 12, K_ENTER, base + PARALLEL_BARRIER)
@@ -902,10 +829,10 @@ def put_team(plan, run, out, location, t, at):
     put_step(plan, out, now, K_EXIT, base + PARALLEL_BARRIER)
     now += 10
     put_step(plan, out, now, K_EXIT, base)
-    put_thread(out, now + 10, K_TEAM_END, plan.script[pc, COMM], -1, -1)
+    put_with(out, out.threads, THREADS, now + 10, K_TEAM_END, (script[pc, COMM], -1, -1))
     join = run.team_log[at + 1]
     if t == 0:
-        put_thread(out, join, K_JOIN, -1, OPENMP, -1)
+        put_with(out, out.threads, THREADS, join, K_JOIN, (-1, OPENMP, -1))
     out.n[E_TEAM] = at + 2
     return join
 
@@ -921,6 +848,7 @@ def record(plan, run, out, team_end, location, room):
     room : int
         Events that one step makes at most.
     """
+    script = plan.script
     p, number = location // plan.n_threads, location % plan.n_threads
     size = out.time.size - room
     if number:
@@ -935,13 +863,13 @@ def record(plan, run, out, team_end, location, room):
         if pc == plan.spans[p, 3]:
             out.n[E_DONE] = 1
             break
-        code, r = plan.script[pc, CODE], plan.script[pc, REGION]
+        code, r = script[pc, CODE], script[pc, REGION]
         x = draw(plan.seed, location, turn, pc)
         enter = clock + gap(x)
         following = pc + 1
         at = out.n[E_LOG]
         if code == JUMP:
-            pc = plan.script[pc, TARGET]
+            pc = script[pc, TARGET]
             continue
         if code == PARALLEL:
             clock = put_team(plan, run, out, location, number, out.n[E_TEAM])
@@ -961,23 +889,16 @@ def record(plan, run, out, team_end, location, room):
                 clock, pc = enter, following
                 continue
         clock = enter
-        message, when, peer, tag, length = (
-            -1,
-            enter + first_half(x),
-            plan.script[pc, PEER],
-            plan.script[pc, TAG],
-            plan.script[pc, LENGTH],
-        )
-        request = np.int64(-1)
-        communicator = plan.script[pc, COMM]
+        message, when, communicator = -1, enter + first_half(x), script[pc, COMM]
+        peer, tag, length, request = script[pc, PEER], script[pc, TAG], script[pc, LENGTH], np.int64(-1)
         if code == COMPUTE:
-            clock = enter + duration(plan.quantiles, x, plan.script[pc, SCALE])
+            clock = enter + duration(plan.quantiles, x, script[pc, SCALE])
             put_tree(plan, out, tree_of(plan.tree_start.size - 1, x), enter, clock - enter)
         elif code == SEND or code == REPLY:
             message = K_SEND
             if code == REPLY:
-                peer = plan.requests[plan.script[pc, FIRST] + out.n[E_SOURCE], R_PEER]
-            if plan.script[pc, MODE] == EAGER:
+                peer = plan.requests[script[pc, FIRST] + out.n[E_SOURCE], R_PEER]
+            if script[pc, MODE] == EAGER:
                 clock = when + second_half(x) + (length >> 3)
             else:
                 clock = enter + run.log[at]
@@ -989,57 +910,45 @@ def record(plan, run, out, team_end, location, room):
             if code == RECV_ANY:
                 out.n[E_SOURCE] = run.log[at + 1]
                 out.n[E_LOG] = at + 2
-                peer = plan.requests[plan.script[pc, FIRST] + out.n[E_SOURCE], R_PEER]
+                peer = plan.requests[script[pc, FIRST] + out.n[E_SOURCE], R_PEER]
             elif waited < 0:
-                waited, tag, length, following = ~waited, tag + 1, plan.script[pc, RECEIVED], plan.script[pc, TARGET]
+                waited, tag, length, following = ~waited, tag + 1, script[pc, RECEIVED], script[pc, TARGET]
             when = enter + waited
             clock = when + second_half(x)
         elif code == ISEND or code == IRECV:
             message = K_ISEND
-            request = turn * plan.spans[p, 4] + plan.script[pc, REQUEST]
+            request = turn * plan.spans[p, 4] + script[pc, REQUEST]
             clock = when + second_half(x)
             if code == IRECV:
                 message, peer, communicator, tag, length = K_IRECV_REQUEST, -1, -1, -1, -1
         elif code == WAIT:
             clock = enter + run.log[at]
             out.n[E_LOG] = at + 1
-            for i in range(plan.script[pc, FIRST], plan.script[pc, FIRST] + plan.script[pc, COUNT]):
+            for i in range(script[pc, FIRST], script[pc, FIRST] + script[pc, COUNT]):
                 k, peer, communicator, tag, length = K_ISEND_COMPLETE, -1, -1, -1, -1
                 if plan.requests[i, R_IS_SEND] == 0:
                     k, peer, communicator = K_IRECV, plan.requests[i, R_PEER], plan.requests[i, R_COMM]
                     tag, length = plan.requests[i, R_TAG], plan.requests[i, R_LENGTH]
-                put_message(
-                    out,
-                    clock,
-                    k,
-                    peer,
-                    communicator,
-                    tag,
-                    length,
-                    turn * plan.spans[p, 4] + plan.requests[i, R_REQUEST],
-                )
+                request = turn * plan.spans[p, 4] + plan.requests[i, R_REQUEST]
+                put_with(out, out.p2p, P2P, clock, k, (peer, communicator, tag, length, request))
                 clock += STEP
             clock += second_half(x)
         elif code == COLLECTIVE or code == MANAGEMENT:
             clock = enter + run.log[at]
             out.n[E_LOG] = at + 1
             if code == COLLECTIVE:
-                put_operation(out, enter, K_BEGIN, -1, -1, -1, -1, -1)
-                put_operation(
+                put_with(out, out.coll, COLL, enter, K_BEGIN, (-1, -1, -1, -1, -1))
+                put_with(
                     out,
+                    out.coll,
+                    COLL,
                     clock,
                     K_END,
-                    plan.script[pc, OP],
-                    communicator,
-                    plan.script[pc, ROOT],
-                    length,
-                    plan.script[pc, RECEIVED],
+                    (script[pc, OP], communicator, script[pc, ROOT], length, script[pc, RECEIVED]),
                 )
                 clock += second_half(x)
         if message >= 0:
-            put_message(out, when, message, peer, communicator, tag, length, request)
+            put_with(out, out.p2p, P2P, when, message, (peer, communicator, tag, length, request))
         put_step(plan, out, clock, K_EXIT, r)
         pc = following
-    out.n[E_TURN] = turn
-    out.n[E_PC] = pc
-    out.n[E_CLOCK] = clock
+    out.n[E_TURN], out.n[E_PC], out.n[E_CLOCK] = turn, pc, clock
