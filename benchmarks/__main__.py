@@ -17,12 +17,9 @@ def run(arguments: list[str]) -> int:
     """Measure under pytest-benchmark."""
     import pytest
 
-    given = [
-        f"--benchmark-json={a}" if before == "-o" else a for before, a in zip(["", *arguments], arguments, strict=False)
-    ]
     options = ["--benchmark-columns=median,min,max,rounds", "--benchmark-sort=fullname", "-rf"]
-    steps = Path(__file__).with_name("test_steps.py")
-    return int(pytest.main([str(steps), *options, *(a for a in given if a != "-o")]))
+    given = ["--benchmark-json" if a == "-o" else a for a in arguments]
+    return int(pytest.main([str(Path(__file__).with_name("test_steps.py")), *options, *given]))
 
 
 def compare(arguments: list[str]) -> int:

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
@@ -20,26 +20,19 @@ from tracecols.jobs import n_jobs
 PACKAGES = ("tracecols", "numpy", "pandas", "pyarrow", "numba", "llvmlite", "duckdb", "otf2", "pipit")
 
 
+OPTIONS = {
+    "--workloads": {"nargs": "+", "default": [], "metavar": "NAME", "help": "traces: shell patterns, or paths of archives or stores"},
+    "--large": {"action": "store_true", "help": "10^8 and 10^9 events, too: an hour more, and 45 GB of room"},
+    "--events": {"type": float, "default": 1e7, "help": "events of the irregular workloads (default 1e7)"},
+    "--rounds": {"type": int, "default": 5, "help": "how often, besides once before (default 5)"},
+    "--jobs": {"type": int, "help": "threads where there are several (default: one per core)"},
+    "--scratch": {"type": Path, "default": Path(tempfile.gettempdir()), "help": "folder of generated traces and stores"},
+}  # fmt: skip
+
+
 def pytest_addoption(parser):
-    group = parser.getgroup("tracecols")
-    group.addoption(
-        "--workloads",
-        nargs="+",
-        default=[],
-        metavar="NAME",
-        help="traces: shell patterns (python -m benchmarks list), or paths of archives and stores; all by default",
-    )
-    group.addoption("--large", action="store_true", help="10^8 and 10^9 events, too: an hour more, and 45 GB of room")
-    group.addoption("--events", type=float, default=1e7, help="events of the irregular workloads (default 1e7)")
-    group.addoption("--rounds", type=int, default=5, metavar="N", help="how often, besides once before (default 5)")
-    group.addoption("--jobs", type=int, metavar="N", help="threads where there are several (default: one per core)")
-    group.addoption(
-        "--scratch",
-        type=Path,
-        default=Path(tempfile.gettempdir()),
-        metavar="FOLDER",
-        help="where generated traces and stores are written",
-    )
+    for name, about in OPTIONS.items():
+        parser.getgroup("tracecols").addoption(name, **about)
 
 
 def pytest_generate_tests(metafunc):
@@ -88,8 +81,5 @@ def pytest_benchmark_update_machine_info(config, machine_info):
     machine_info.pop("node", None)
     machine_info["memory_bytes"] = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     machine_info["load"] = os.getloadavg()[0]
-    for name in PACKAGES:
-        try:
-            machine_info[name] = version(name)
-        except PackageNotFoundError:
-            continue
+    installed = {d.metadata["Name"]: d.version for d in distributions()}
+    machine_info["packages"] = {name: installed[name] for name in PACKAGES if name in installed}

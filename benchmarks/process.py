@@ -10,8 +10,9 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing import get_context
+from numbers import Integral
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Self
@@ -91,30 +92,15 @@ def watched(*folders: Path) -> Iterator[list[int]]:
 
 @dataclass
 class Round:
-    """What one run of a step took.
-
-    Attributes
-    ----------
-    seconds, processor_seconds : float
-    held_bytes : int, optional
-        Memory before it began.
-    peak_bytes : int
-        The most memory while it ran.
-    scratch_bytes : int
-        The most bytes of temporary files at a time; 0 if that was not watched.
-    made : int, optional
-        What the step returns: how many events, cells or rows it made.
-    notes : dict of str to float
-        What the step says besides.
-    """
+    """What one run of a step took."""
 
     seconds: float
     processor_seconds: float
-    held_bytes: int | None
-    peak_bytes: int
-    scratch_bytes: int
-    made: int | None
-    notes: dict[str, float] = field(default_factory=dict)
+    held_bytes: int | None  # memory before it began
+    peak_bytes: int  # the most memory while it ran
+    scratch_bytes: int  # the most bytes of temporary files at a time; 0 if that was not watched
+    made: int | None  # how many events, cells or rows the step made
+    notes: dict[str, float]  # what the step says besides
 
 
 _subject: list[Subject] = []
@@ -140,17 +126,13 @@ def _round(name: str, is_watched: bool) -> Round:
         made = run()
         seconds, used = time.perf_counter() - begin, processor_seconds() - used
         most = peak()
-    return Round(seconds, used, before, most, scratch[0], made if isinstance(made, int) else None, dict(subject.notes))
+    return Round(
+        seconds, used, before, most, scratch[0], int(made) if isinstance(made, Integral) else None, dict(subject.notes)
+    )
 
 
 class StepProcess:
-    """A process that runs one step of a subject, as often as it is asked to.
-
-    Attributes
-    ----------
-    rounds : list of Round
-        What was run.
-    """
+    """A process that runs one step of a subject, as often as it is asked to, and keeps what each of these `rounds` took."""
 
     def __init__(self, step: str, subject: Subject) -> None:
         self.step, self.rounds = step, list[Round]()

@@ -22,15 +22,8 @@ class ResultsError(Exception):
     """A file holds no results."""
 
 
-class Results(pd.DataFrame):
-    """A row for each step and workload, and what the figures were measured on (`machine`)."""
-
-    _metadata = ["machine"]
-    machine: dict[str, Any]
-
-
-def read(paths: list[Path]) -> Results:
-    """Read results; of steps that are in several files those of the last one.
+def read(paths: list[Path]) -> pd.DataFrame:
+    """Read results, a row for each step and workload; of what is in several files that of the last one.
 
     Raises
     ------
@@ -38,32 +31,25 @@ def read(paths: list[Path]) -> Results:
         If a file holds none.
     """
     rows: dict[tuple[str, str], dict[str, Any]] = {}
-    machine: dict[str, Any] = {}
     for path in paths:
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
-            machine = found["machine_info"]
             for b in found["benchmarks"]:
                 step, facts = STEPS[b["params"]["name"]], b["extra_info"]
-                rows[facts["workload"], step.name] = {
-                    **facts,
-                    **{name: b["stats"][name] for name in ("median", "min", "max", "rounds")},
-                    "step": step.name,
-                    "group": step.group,
-                    "title": step.title,
-                }
+                stats = {name: b["stats"][name] for name in ("median", "min", "max", "rounds")}
+                about = {"step": step.name, "group": step.group, "title": step.title, "machine": found["machine_info"]}
+                rows[facts["workload"], step.name] = {**facts, **stats, **about}
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ResultsError(f"{path} cannot be read as results of 'python -m benchmarks run': {error}") from error
     if not rows:
         raise ResultsError(f"no results of 'python -m benchmarks run' in {', '.join(map(str, paths)) or 'no files'}")
-    order = {name: i for i, name in enumerate(STEPS)}
-    frame = Results(sorted(rows.values(), key=lambda row: (GROUPS.index(row["group"]), order[row["step"]])))
+    order = list(STEPS)
+    frame = pd.DataFrame(sorted(rows.values(), key=lambda r: (GROUPS.index(r["group"]), order.index(r["step"]))))
     # yardsticks are measured on some of the events
     of = frame["made"].where(frame["group"] == "yardsticks", frame["n_events"]).astype(float)
     frame["ns"], frame["rate"] = frame["median"] / of * 1e9, of / frame["median"] / 1e6
     yardstick = frame[frame["step"] == "pyarrow"].set_index("workload")["ns"]
     frame["times"] = frame["ns"] / frame["workload"].map(yardstick)
-    frame.machine = machine
     return frame
 
 
@@ -97,21 +83,14 @@ def _cells(frame: pd.DataFrame, columns: list[Any], by: str, show: Callable[[Any
         yield [of["title"].iloc[0], *(show(rows[c]) if c in rows else "" for c in columns)]
 
 
-def circumstances(found: Results) -> str:
+def circumstances(found: pd.DataFrame) -> str:
     """Say what the figures were measured on and how."""
-    m = found.machine
-    packages = ", ".join(
-        f"{name} {m[name]}"
-        for name in m
-        if name not in ("machine", "processor", "system", "release", "load", "memory_bytes")
-        and isinstance(m[name], str)
-        and "python" not in name
-    )
-    cpu = m.get("cpu", {})
+    m = found["machine"].iloc[-1]
+    packages = ", ".join(f"{name} {version}" for name, version in m["packages"].items())
     return (
-        f"{cpu.get('count', '')} cores of {cpu.get('brand_raw', m.get('processor', ''))}, {m['memory_bytes'] / 2**30:.0f} GiB, "
-        f"{m['system']} {m['machine']}; python {m['python_version']}, {packages}. Medians of up to {found['rounds'].max()} rounds, each step in a "
-        f"process of its own, {found['jobs'].max()} threads where there are several. Load of the machine before: {m['load']:.1f}."
+        f"{m['cpu']['count']} cores of {m['cpu']['brand_raw']}, {m['memory_bytes'] / 2**30:.0f} GiB, {m['system']} {m['machine']}; "
+        f"python {m['python_version']}, {packages}. Medians of up to {found['rounds'].max()} rounds, each step in a process of its own, "
+        f"{found['jobs'].max()} threads where there are several. Load of the machine before: {m['load']:.1f}."
     )
 
 
@@ -119,58 +98,38 @@ def overview(found: pd.DataFrame) -> str:
     """Write rates of the main steps on all workloads, with their ratio to pyarrow."""
     names = list(dict.fromkeys(found["workload"]))
     facts = found.groupby("workload").first().loc[names]
-    rows = [
-        [f"yardstick: {title}", *rates]
-        for title, *rates in _cells(found[found["group"] == "yardsticks"], names, "workload", lambda r: short(r.rate))
-    ]
-    rows += _cells(found[found["group"].isin(MAIN)], names, "workload", lambda r: f"{short(r.rate)} ({short(r.times)})")
+
+    def of(part: Any, show: Callable[[Any], str], title: str = "{}") -> list[list[str]]:
+        return [[title.format(what), *cells] for what, *cells in _cells(found[part], names, "workload", show)]
+
+    rows = of(found["group"] == "yardsticks", lambda r: short(r.rate), "yardstick: {}")
+    rows += of(found["group"].isin(MAIN), lambda r: f"{short(r.rate)} ({short(r.times)})")
     rows.append(["M events", *map(short, facts["n_events"] / 1e6)])
-    rows += [
-        [f"{what}, B/event", *map(short, facts[f"{what}_bytes"] / facts["n_events"])] for what in ("archive", "store")
-    ]
-    memory = found[found["step"].isin(["convert", "analyze"])]
-    rows += [
-        [f"{title}: peak memory, MiB", *cells]
-        for title, *cells in _cells(memory, names, "workload", lambda r: mebibytes(r.peak_bytes))
-    ]
+    rows += [[f"{w}, B/event", *map(short, facts[f"{w}_bytes"] / facts["n_events"])] for w in ("archive", "store")]
+    rows += of(found["step"].isin(["convert", "analyze"]), lambda r: mebibytes(r.peak_bytes), "{}: peak memory, MiB")
     return markdown("M events/s (times pyarrow)", ["step", *names], rows)
+
+
+FIGURES: dict[str, Callable[[Any], str]] = {
+    "step": lambda r: r.title,
+    "seconds": lambda r: short(r.median),
+    "least": lambda r: short(r.min),
+    "most": lambda r: short(r.max),
+    "ns/event": lambda r: short(r.ns),
+    "CPU s": lambda r: short(r.processor_seconds),
+    "peak MiB": lambda r: mebibytes(r.peak_bytes),
+    "more than before, MiB": lambda r: mebibytes(r.peak_bytes - r.held_bytes),
+    "scratch MB": lambda r: short(r.scratch_bytes / 1e6),
+    "makes": lambda r: "" if math.isnan(r.made) else f"{r.made:,.0f}",
+    "": lambda r: "; ".join(f"{what} {short(value)}" for what, value in r.notes.items()),
+}
 
 
 def all_figures(name: str, found: pd.DataFrame) -> str:
     """Write everything that is known of the steps on a workload."""
-    headings = [
-        "step",
-        "seconds",
-        "least",
-        "most",
-        "ns/event",
-        "CPU s",
-        "peak MiB",
-        "more than before, MiB",
-        "scratch MB",
-        "makes",
-        "",
-    ]
-    rows = [
-        [
-            r.title,
-            short(r.median),
-            short(r.min),
-            short(r.max),
-            short(r.ns),
-            short(r.processor_seconds),
-            mebibytes(r.peak_bytes),
-            mebibytes(r.peak_bytes - r.held_bytes),
-            short(r.scratch_bytes / 1e6),
-            "" if math.isnan(r.made) else f"{r.made:,.0f}",
-            "; ".join(f"{what} {short(v)}" for what, v in r.notes.items()),
-        ]
-        for r in found.itertuples()
-    ]
-    of = found.iloc[0]
-    return markdown(
-        f"{name}: {of['about']}; {of['n_events']:,} events, {of['n_locations']:,} locations", headings, rows
-    )
+    of, rows = found.iloc[0], [[show(r) for show in FIGURES.values()] for r in found.itertuples()]
+    title = f"{name}: {of['about']}; {of['n_events']:,} events, {of['n_locations']:,} locations"
+    return markdown(title, list(FIGURES), rows)
 
 
 def families(found: pd.DataFrame) -> str:
@@ -184,17 +143,12 @@ def families(found: pd.DataFrame) -> str:
 def growth(found: pd.DataFrame, series: str) -> str:
     """Write how cost per event and memory change along a series."""
     found = found[(found["series"] == series) & found["group"].isin(MAIN)].copy()
-    if found.empty:
-        return ""
     share = [row.get("p2p", 0) / n for row, n in zip(found["n_rows"], found["n_events"], strict=True)]
     found["place"] = share if series == "messages" else found[f"n_{series}"].astype(float)
     places = sorted(set(found["place"]))
     rows = list(_cells(found, places, "place", lambda r: f"{short(r.ns)}, {mebibytes(r.peak_bytes)} MiB"))
-    return markdown(
-        f"Growth with {series}, ns/event and peak memory",
-        [SERIES[series], *(f"{x:,.0f}" if x >= 1 else short(x) for x in places)],
-        rows,
-    )
+    headings = [SERIES[series], *(f"{x:,.0f}" if x >= 1 else short(x) for x in places)]
+    return markdown(f"Growth with {series}, ns/event and peak memory", headings, rows) if rows else ""
 
 
 def others(found: pd.DataFrame) -> str:
@@ -209,7 +163,7 @@ def others(found: pd.DataFrame) -> str:
     return markdown("Others, the same archive and work", headings, rows, 2) if rows else ""
 
 
-def tables(found: Results) -> list[str]:
+def tables(found: pd.DataFrame) -> list[str]:
     """Return all tables: what was measured on all workloads, growth, others, and all figures of each workload."""
     alone = found[found["series"] == ""]
     made = [circumstances(found)]

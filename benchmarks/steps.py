@@ -37,33 +37,15 @@ GROUPS = ("yardsticks", "read", "analysis", "tables", "export", "queries", "peer
 
 @dataclass
 class Subject:
-    """A trace to be measured, and a folder for what steps write.
+    """A trace to be measured, and a folder for what steps write."""
 
-    Attributes
-    ----------
-    name : str
-        Of the workload.
-    archive : Path, optional
-        The anchor file; None of a store whose archive is not known.
-    store : Path
-        What it was converted to.
-    scratch : Path
-        A folder.
-    jobs : int
-        Threads of the steps that use several.
-    facts : dict
-        What there is to know of the trace: format, numbers of events, locations and rows, sizes.
-    notes : dict of str to float
-        What a step says besides how many things it makes.
-    """
-
-    name: str
-    archive: Path | None
+    name: str  # of the workload
+    archive: Path | None  # the anchor file; None of a store whose archive is not known
     store: Path
     scratch: Path
-    jobs: int
-    facts: dict[str, Any] = field(default_factory=dict)
-    notes: dict[str, float] = field(default_factory=dict)
+    jobs: int  # threads of the steps that use several
+    facts: dict[str, Any] = field(default_factory=dict)  # numbers of events, locations and rows, sizes
+    notes: dict[str, float] = field(default_factory=dict)  # what a step says besides how many things it makes
 
     @property
     def conventions(self) -> str:
@@ -80,6 +62,12 @@ class Subject:
     def trace(self, **more: Any) -> Any:
         """Open the store."""
         return open_trace(self.store, **more)
+
+    def scanned(self, **more: Any) -> Any:
+        """Open the store, and scan it."""
+        trace = self.trace(**more)
+        _ = trace.model
+        return trace
 
     def empty(self, name: str) -> Path:
         """Return an empty folder."""
@@ -129,48 +117,20 @@ Run = Callable[[], object]
 
 @dataclass(frozen=True)
 class Step:
-    """A step.
-
-    Attributes
-    ----------
-    name : str
-        For commands.
-    group : str
-        One of `GROUPS`.
-    title : str
-        For tables.
-    prepare : callable
-        `prepare(subject)` returns what is measured.
-    in_series : bool
-        Whether it is measured on the workloads of series.
-    family : str
-        Family of events without which there is nothing to measure.
-    most_events : int, optional
-        Traces with more are left out.
-    needs : str
-        What the subject must have: `archive`, `otf2`, or nothing.
-    package : str
-        A package that must be installed.
-    missing : callable, optional
-        Says what else is missing; empty if nothing is.
-    against : str
-        Of a peer: the step of tracecols that does the same.
-    counts_events : bool
-        Whether it returns how many events there are, which must then be right.
-    """
+    """A step: `prepare(subject)` returns what is measured."""
 
     name: str
     group: str
     title: str
     prepare: Callable[[Subject], Run]
-    in_series: bool = False
-    family: str = ""
-    most_events: int | None = None
-    needs: str = ""
-    package: str = ""
-    missing: Callable[[], str] | None = None
-    against: str = ""
-    counts_events: bool = False
+    in_series: bool = False  # whether it is measured on the workloads of series
+    family: str = ""  # of events without which there is nothing to measure
+    most_events: int | None = None  # traces with more are left out
+    needs: str = ""  # what the subject must have: `archive`, `otf2`, or nothing
+    package: str = ""  # that must be installed
+    missing: Callable[[], str] | None = None  # says what else is missing
+    against: str = ""  # of a peer: the step of tracecols that does the same
+    counts_events: bool = False  # whether it returns how many events there are, which must then be right
 
     def why_not(self, subject: Subject) -> str:
         """Say why it cannot be measured on a subject; empty if it can."""
@@ -347,34 +307,25 @@ def _command(subject: Subject) -> Run:
 # -- tables and exports -------------------------------------------------------------------------------------------------
 
 
-def _table(subject: Subject, name: str) -> Run:
-    """Make a compound table at once; region instances, which others refer to, are there."""
+def _with_calls(subject: Subject) -> Any:
+    """Scan the store, and make region instances, which compound tables refer to."""
     model = subject.model()
     _ = model.call_instances
-    return lambda: len(getattr(model, name))
+    return model
 
 
-def _call_instances(subject: Subject) -> Run:
-    """Put the region instances of all locations together."""
-    model = subject.model()
-    return lambda: int(model.call_instances.enter.size)
-
-
-def _graph(subject: Subject) -> Run:
-    """Build the graph of a replay; its tables are there."""
-    from tracecols.replay.graph import build_graph
-
+def _with_tables(subject: Subject) -> Any:
+    """Scan the store, and make the tables of which the graph of a replay is built."""
     model = subject.model()
     for name in ("sent_messages", "collective_members", "construct_members", "lock_acquisitions", "window_members"):
         getattr(model, name)
-    return lambda: len(build_graph(model).nodes)
+    return model
 
 
-def _sweep(subject: Subject) -> Run:
-    """Let all nodes of a replay happen once."""
+def _graph(model: Any) -> Any:
     from tracecols.replay.graph import build_graph
 
-    return build_graph(subject.model()).sweep
+    return build_graph(model)
 
 
 def _enhance(subject: Subject) -> Run:
@@ -408,30 +359,16 @@ def _export_otf2(subject: Subject) -> Run:
 
 def _read_window(subject: Subject, columns: list[str], **more: Any) -> Run:
     """Read the tenth in the middle of the first location's events; the trace was scanned before."""
-    trace = subject.trace()
+    trace = subject.scanned()
     times = trace.store.read("events", 0, ["time"])["time"]
     start, stop = trace.seconds(times[[times.size * 45 // 100, times.size * 55 // 100]]).tolist()
-    _ = trace.model
     return lambda: len(trace.read_events(0, start, stop, columns, **more))
 
 
-def _messages(subject: Subject) -> Run:
-    """Match messages and make a data frame; the trace was scanned before."""
-    trace = subject.trace()
-    _ = trace.model
-    return lambda: len(trace.messages)
-
-
-def _sql(subject: Subject) -> Run:
-    trace = subject.trace()
-    return lambda: len(trace.sql("select region, count(*) as n from events group by region"))
-
-
-def _cube_frame(subject: Subject) -> Run:
+def _cube(subject: Subject) -> Any:
     from tracecols.severity import SeverityCube
 
-    cube = SeverityCube.load(subject.cube())
-    return lambda: len(cube.frame())
+    return SeverityCube.load(subject.cube())
 
 
 def _loaded(subject: Subject, ask: Callable[[Any], Any]) -> Run:
@@ -445,9 +382,7 @@ def _bytes_by_peers(trace: Any) -> Any:
 
 def _frame(subject: Subject, make: Callable[[Any], Any]) -> Run:
     """Make a frame of all events of a trace that was scanned before; noted: its size, and how much memory making it takes."""
-    trace = subject.trace(jobs=subject.jobs, frame_limit=None)
-    _ = trace.model
-    before = held()
+    trace, before = subject.scanned(jobs=subject.jobs, frame_limit=None), held()
 
     def run() -> int:
         frame = make(trace)
@@ -458,12 +393,6 @@ def _frame(subject: Subject, make: Callable[[Any], Any]) -> Run:
         return len(frame)
 
     return run
-
-
-def _sql_over_events(subject: Subject) -> Run:
-    trace = subject.enhanced()
-    query = "select count(*) as n, max(exitptr) as m, sum(pos) as p from events where enterptr >= 0"
-    return lambda: int(trace.sql(query).n[0])
 
 
 def _polars_over_events(subject: Subject) -> Run:
@@ -492,17 +421,13 @@ def _with_pandas(subject: Subject) -> Run:
     return run
 
 
+OVER_EVENTS = "select count(*) as n, max(exitptr) as m, sum(pos) as p from events where enterptr >= 0"
 QUESTIONS = (
     "select send_location, recv_location, sum(length) as n from messages group by all",
     "select recv_call_path, sum(wait) as n from (select recv_call_path, least(send_enter_time, recv_exit_time) - recv_enter_time as wait"
     " from messages) where wait > 0 group by 1 order by 2 desc limit 5",
     "select region, sum(exit_time - enter_time) as n from region_instances group by 1",
 )
-
-
-def _with_sql(subject: Subject) -> Run:
-    trace = subject.enhanced()
-    return lambda: int(sum(trace.sql(query)["n"].sum() for query in QUESTIONS))
 
 
 def _with_polars(subject: Subject) -> Run:
@@ -541,6 +466,11 @@ def _with_dask(subject: Subject) -> Run:
     return run
 
 
+def _ask(of: Callable[[Subject], Any], run: Callable[[Any], object]) -> Callable[[Subject], Run]:
+    """Return how to prepare a step that asks something of what was made beforehand."""
+    return lambda subject: partial(run, of(subject))
+
+
 # -- the list -----------------------------------------------------------------------------------------------------------
 
 SERIES, ARCHIVE = {"in_series": True}, {"needs": "archive"}
@@ -563,16 +493,19 @@ _STEPS: tuple[tuple[str, str, str, Callable[[Subject], Run], dict[str, Any]], ..
     ("analyze_workers", "analysis", "analyze a store, two worker processes", _analyze_with_workers, {"package": "distributed"}),
     ("analyze_archive", "analysis", "archive to severities, all threads", _analyze_archive, SERIES | ARCHIVE),
     ("command", "analysis", "the command tracecols analyze ARCHIVE", _command, ARCHIVE),
-    ("table_calls", "tables", "region instances of all locations", _call_instances, SERIES | WHOLE),
-    ("table_messages", "tables", "table messages", lambda s: _table(s, "messages"), SERIES | WHOLE | P2P),
-    ("table_collectives", "tables", "table collectives", lambda s: _table(s, "collectives"), SERIES | WHOLE | {"family": "collectives"}),
-    ("table_teams", "tables", "table teams", lambda s: _table(s, "teams"), SERIES | WHOLE | THREADS),
-    ("table_constructs", "tables", "table constructs", lambda s: _table(s, "constructs"), SERIES | WHOLE | THREADS),
-    ("table_locks", "tables", "table lock acquisitions", lambda s: _table(s, "lock_acquisitions"), SERIES | WHOLE | {"family": "locks"}),
-    ("table_windows", "tables", "table window members", lambda s: _table(s, "window_members"), SERIES | WHOLE | RMA),
-    ("table_epochs", "tables", "table epochs", lambda s: _table(s, "epochs"), SERIES | WHOLE | RMA),
-    ("replay_graph", "tables", "replay: nodes and edges from the tables, one thread", _graph, SERIES | WHOLE),
-    ("replay_sweep", "tables", "replay: one sweep", _sweep, SERIES | WHOLE),
+    ("table_calls", "tables", "region instances of all locations", _ask(Subject.model, lambda m: m.call_instances.enter.size), SERIES | WHOLE),
+    ("table_messages", "tables", "table messages", _ask(_with_calls, lambda m: len(m.messages)), SERIES | WHOLE | P2P),
+    ("table_collectives", "tables", "table collectives", _ask(_with_calls, lambda m: len(m.collectives)),
+     SERIES | WHOLE | {"family": "collectives"}),
+    ("table_teams", "tables", "table teams", _ask(_with_calls, lambda m: len(m.teams)), SERIES | WHOLE | THREADS),
+    ("table_constructs", "tables", "table constructs", _ask(_with_calls, lambda m: len(m.constructs)), SERIES | WHOLE | THREADS),
+    ("table_locks", "tables", "table lock acquisitions", _ask(_with_calls, lambda m: len(m.lock_acquisitions)),
+     SERIES | WHOLE | {"family": "locks"}),
+    ("table_windows", "tables", "table window members", _ask(_with_calls, lambda m: len(m.window_members)), SERIES | WHOLE | RMA),
+    ("table_epochs", "tables", "table epochs", _ask(_with_calls, lambda m: len(m.epochs)), SERIES | WHOLE | RMA),
+    ("replay_graph", "tables", "replay: nodes and edges from the tables, one thread",
+     _ask(_with_tables, lambda m: len(_graph(m).nodes)), SERIES | WHOLE),
+    ("replay_sweep", "tables", "replay: one sweep", lambda s: _graph(s.model()).sweep, SERIES | WHOLE),
     ("enhance", "tables", "all enhanced tables as Parquet, all threads", _enhance, SERIES),
     ("export_parquet", "export", "export a cube as Parquet", lambda s: _export_cube(s, ".parquet"), {}),
     ("export_csv", "export", "export a cube as CSV", lambda s: _export_cube(s, ".csv"), {}),
@@ -580,9 +513,10 @@ _STEPS: tuple[tuple[str, str, str, Callable[[Subject], Run], dict[str, Any]], ..
     ("read_window", "queries", "a tenth of a location's events, named", lambda s: _read_window(s, STORED, names=True), {}),
     ("read_pointers", "queries", "the same with enterptr, exitptr, call path",
      lambda s: _read_window(s, [*STORED, "enterptr", "exitptr", "call_path"]), {}),
-    ("messages_frame", "queries", "messages as a data frame", _messages, WIDE),
-    ("sql", "queries", "SQL: events per region", _sql, {"package": "duckdb"}),
-    ("cube_frame", "queries", "a cube as a data frame", _cube_frame, {}),
+    ("messages_frame", "queries", "messages as a data frame", _ask(Subject.scanned, lambda t: len(t.messages)), WIDE),
+    ("sql", "queries", "SQL: events per region",
+     _ask(Subject.trace, lambda t: len(t.sql("select region, count(*) as n from events group by region"))), {"package": "duckdb"}),
+    ("cube_frame", "queries", "a cube as a data frame", _ask(_cube, lambda cube: len(cube.frame())), {}),
     ("load_events", "queries", "archive to a data frame of all events",
      lambda s: _loaded(s, lambda trace: trace.read_events(columns=NAMED, names=True)), ARCHIVE | WHOLE),
     ("load_profile", "queries", "archive to the profile", lambda s: _loaded(s, lambda trace: trace.profile), ARCHIVE),
@@ -590,10 +524,12 @@ _STEPS: tuple[tuple[str, str, str, Callable[[Subject], Run], dict[str, Any]], ..
     ("events_frame", "queries", "all events with pointers as a data frame, all threads",
      lambda s: _frame(s, lambda trace: trace.events), WHOLE),
     ("events_raw", "queries", "the same, numbers only", lambda s: _frame(s, lambda trace: trace.frame("events", raw=True)), WHOLE),
-    ("events_sql", "queries", "SQL over all events with pointers", _sql_over_events, {"package": "duckdb"}),
+    ("events_sql", "queries", "SQL over all events with pointers",
+     _ask(Subject.enhanced, lambda t: int(t.sql(OVER_EVENTS).n[0])), {"package": "duckdb"}),
     ("events_polars", "queries", "polars over all events with pointers", _polars_over_events, {"package": "polars"}),
     ("questions_pandas", "queries", "three questions in pandas", _with_pandas, WIDE),
-    ("questions_sql", "queries", "three questions in SQL", _with_sql, P2P | {"package": "duckdb"}),
+    ("questions_sql", "queries", "three questions in SQL",
+     _ask(Subject.enhanced, lambda t: int(sum(t.sql(query)["n"].sum() for query in QUESTIONS))), P2P | {"package": "duckdb"}),
     ("questions_polars", "queries", "three questions in polars", _with_polars, P2P | {"package": "polars"}),
     ("questions_dask", "queries", "three questions in Dask DataFrame", _with_dask, P2P | {"package": "distributed"}),
 )

@@ -2,73 +2,35 @@
 
 `python -m benchmarks.workers equal ARCHIVE ...` compares cubes and stores, bit for bit, with those of threads; of a STORE only the cubes.
 `python -m benchmarks.workers kill --kills 30` kills a worker in each of so many analyses and conversions, and compares what comes of it.
-`python -m benchmarks.workers cost STORE` prints processor time, memory and bytes of scratch beside those of threads.
+What they cost the step `analyze_workers` measures (`python -m benchmarks run -k analyze`).
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import os
 import random
-import resource
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
-import numpy as np
 from distributed import Status
 
 from benchmarks.kill import content
-from benchmarks.process import scratch_bytes
-
-
-def _same(one: Any, other: Any) -> bool:
-    a, b = np.asarray(one), np.asarray(other)
-    return a.dtype == b.dtype and a.tobytes() == b.tobytes()
-
-
-def _columns(one: Any, other: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the columns of two objects that are the same dataclass."""
-    for field in dataclasses.fields(one):
-        yield field.name, getattr(one, field.name), getattr(other, field.name)
 
 
 def differences(one: Any, other: Any) -> list[str]:
-    """Return in what two cubes differ: facts, axes, or cells, bit by bit."""
-    found = []
-    if one.facts != other.facts:
-        found.append(f"facts: {one.facts} and {other.facts}")
-    if one.properties.id != other.properties.id:
-        found.append("properties")
-    for name in one.properties.id:
-        a, b = one.cells[name], other.cells[name]
-        if not (
-            np.array_equal(a.key, b.key) and a.value.dtype == b.value.dtype and a.value.tobytes() == b.value.tobytes()
-        ):
-            found.append(f"cells of {name}")
-    if (one.periods is None) != (other.periods is None):
-        found.append("periods")
-    elif one.periods is not None:
-        found += [f"{name} of periods" for name, a, b in _columns(one.periods, other.periods) if not _same(a, b)]
-        found += [
-            f"{column} of cells of {name} by period"
-            for name in one.properties.id
-            for column, a, b in _columns(one.period_cells[name], other.period_cells[name])
-            if not _same(a, b)
-        ]
-    for axis in ("parent", "region", "call_site"):
-        a, b = (getattr(c.call_paths, axis, None) for c in (one, other))
-        if a is not None and not np.array_equal(a, b):
-            found.append(f"{axis} of call paths")
-    return found
+    """Return in which of their files two cubes differ: facts, axes, or cells, bit by bit."""
+    with tempfile.TemporaryDirectory(prefix="tracecols-cubes-") as name:
+        a, b = (content(cube.save(Path(name) / f"{i}.severity")) for i, cube in enumerate((one, other)))
+    return [file for file in sorted(a.keys() | b.keys()) if a.get(file) != b.get(file)]
 
 
 def finer() -> None:
@@ -220,57 +182,6 @@ def campaign(archive: Path, folder: Path, client: Any, kills: int, seed: int) ->
     return met, wrong
 
 
-def _usage() -> tuple[float, int]:
-    """Return the processor time of this process (s), and the most memory it held (bytes)."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime, used.ru_maxrss * 1024
-
-
-def cost_of_workers(store: Path, conventions: str, client: Any, folder: Path) -> dict[str, float]:
-    """Analyse on workers that are warm; returns elapsed and processor time (s), memory and scratch (bytes), and the sum of all cells."""
-    import tracecols
-
-    stop, most = Event(), [0]
-    watch = Thread(target=scratch_bytes, args=([folder], stop, most))
-    before = sum(t for t, _ in client.run(_usage).values()) + _usage()[0]
-    begin = time.monotonic()
-    watch.start()
-    try:
-        cube = tracecols.open(store, jobs=1).analyze(conventions, cluster=client, scratch=folder)
-    finally:
-        stop.set()
-        watch.join()
-    elapsed = time.monotonic() - begin
-    after = client.run(_usage)
-    return {
-        "elapsed_seconds": elapsed,
-        "processor_seconds": sum(t for t, _ in after.values()) + _usage()[0] - before,
-        "memory_of_a_worker": max(m for _, m in after.values()),
-        "memory_of_the_client": _usage()[1],
-        "scratch_bytes": most[0],
-        "sum": float(sum(c.value.sum() for c in cube.cells.values())),
-    }
-
-
-def cost(store: Path, conventions: str, n: int) -> None:
-    """Print what an analysis costs with threads and with workers."""
-    import tracecols
-    from tracecols.cluster import local_workers
-
-    def threads() -> dict[str, float]:
-        before, begin = _usage()[0], time.monotonic()
-        cube = tracecols.open(store, jobs=n).analyze(conventions)
-        return {
-            "elapsed_seconds": time.monotonic() - begin, "processor_seconds": _usage()[0] - before,
-            "memory": _usage()[1], "sum": float(sum(c.value.sum() for c in cube.cells.values())),
-        }  # fmt: skip
-
-    with tempfile.TemporaryDirectory(prefix="tracecols-cost-") as folder:
-        with local_workers(n) as client:
-            print("workers", cost_of_workers(store, conventions, client, Path(folder)), flush=True)
-        print("threads", threads(), flush=True)
-
-
 def main() -> None:
     """Do what is asked for; exit 1 if anything is wrong."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.workers", description=__doc__)
@@ -287,10 +198,6 @@ def main() -> None:
     add.add_argument("--events", type=int, default=2_000_000)
     add.add_argument("--workers", type=int, default=2)
     add.add_argument("--seed", type=int, default=0)
-    add = commands.add_parser("cost")
-    add.add_argument("store", type=Path)
-    add.add_argument("--conventions", default="scalasca")
-    add.add_argument("--workers", type=int, default=2)
     given = parser.parse_args()
     wrong: list[str] = []
     if given.command == "equal":
@@ -298,7 +205,7 @@ def main() -> None:
             finer()
         ways = [{}, *({name: v} for name in ("bins", "phases") if (v := getattr(given, name)) is not None)]
         wrong = equal(given.archives, given.workers, given.conventions, ways)
-    elif given.command == "kill":
+    else:
         from benchmarks.generate import make, write
         from tracecols.cluster import local_workers
 
@@ -308,8 +215,6 @@ def main() -> None:
             with local_workers(given.workers) as client:
                 met, wrong = campaign(archive, Path(name) / "work", client, given.kills, given.seed)
         print(f"{given.kills} kills, {met} of them while there was work; {len(wrong)} failures")
-    else:
-        cost(given.store, given.conventions, given.workers)
     for line in wrong:
         print(f"  {line}")
     if wrong:
