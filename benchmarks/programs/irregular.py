@@ -44,7 +44,7 @@ def write(n_processes: int, n_threads: int, size: int, periodic: bool) -> Script
                 if not (p.number % 2 and how):
                     p.recv(left, s.world, how, N_BYTES)
             if number == 7:
-                p.bcast(s.world, 0, 64)
-        p.allreduce(s.world, 8)
+                p.collective("bcast", s.world, 64, 0)
+        p.collective("allreduce", s.world, 8)
     s.end()
     return s

@@ -55,25 +55,12 @@ Offsets = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 @dataclass
 class Truth:
-    """What a program has done, from its own schedule.
+    """What a program has done, from its own schedule, all call paths together."""
 
-    Attributes
-    ----------
-    waits : dict of str to (n_locations,) int64
-        Ticks, or bytes, by property under the conventions of Scalasca; all call paths together.
-    counters : dict of str to (n_locations,) int64
-        By counter.
-    visits : dict of str to int
-        By region name.
-    n_messages : int
-        Point-to-point.
-    n_events : int
-    """
-
-    waits: dict[str, NDArray[np.int64]]
-    counters: dict[str, NDArray[np.int64]]
-    visits: dict[str, int]
-    n_messages: int
+    waits: dict[str, NDArray[np.int64]]  # ticks, or bytes, by property under the conventions of Scalasca and location
+    counters: dict[str, NDArray[np.int64]]  # by counter and location
+    visits: dict[str, int]  # by region name
+    n_messages: int  # point-to-point
     n_events: int
 
 
@@ -87,17 +74,7 @@ def quantiles() -> NDArray[np.int64]:
 
 @lru_cache(1)
 def call_trees(depth: int, nodes: int, functions: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Make random call trees.
-
-    Parameters
-    ----------
-    depth : int
-        Of the trees; 0 makes a single one without calls.
-    nodes : int
-        Calls of all trees together; 0 makes small trees, of 8 to 24 calls.
-    functions : int
-        Number of functions that are called.
-    seed : int
+    """Make random call trees, with so many calls of some functions in all of them together (0: small trees, of 8 to 24 calls).
 
     Returns
     -------
@@ -147,19 +124,8 @@ def clock_offsets(n_locations: int, skew: float, span: tuple[int, int], seed: in
 
     Clocks are ahead of the common one and run fast: a slow one does not tell all ticks of the common clock apart.
 
-    Parameters
-    ----------
-    n_locations : int
-    skew : float
-        Largest offset at the begin in seconds; a clock drifts by up to a tenth of that, or of the recording.
-    span : tuple of int
-        First and last tick of the recording.
-    seed : int
-
-    Returns
-    -------
-    list of ((n_readings,) int64, (n_readings,) int64)
-        By location: ticks of the common clock, what is to be added to the local one there.
+    The largest offset at the begin is `skew` in seconds; a clock drifts by up to a tenth of that, or of the recording, whose
+    first and last tick are `span`.
     """
     random = np.random.default_rng([seed, 7])
     largest = max(int(skew * RESOLUTION), 1)
@@ -174,18 +140,15 @@ def clock_offsets(n_locations: int, skew: float, span: tuple[int, int], seed: in
     return result
 
 
+FUNCTION_KINDS = (
+    ("function", "compiler"), ("function", "compiler"), ("loop", "user"), ("code", "user"), ("wrapper", "compiler"),
+)  # fmt: skip
+
+
 def _functions(script: Script, n: int) -> list[int]:
     """Define the functions of call trees: of the program, of libraries, loops and phases marked by hand."""
-    kinds = (
-        ("function", "compiler"),
-        ("function", "compiler"),
-        ("loop", "user"),
-        ("code", "user"),
-        ("wrapper", "compiler"),
-    )
-    return [
-        script.region(f"function_{i:02}", *kinds[i % len(kinds)], f"library_{i % 7}.c", 10 + 3 * i) for i in range(n)
-    ]
+    kinds = [FUNCTION_KINDS[i % len(FUNCTION_KINDS)] for i in range(n)]
+    return [script.region(f"function_{i:02}", *of, f"library_{i % 7}.c", 10 + 3 * i) for i, of in enumerate(kinds)]
 
 
 def _power_of_two(n: int) -> int:
@@ -217,7 +180,7 @@ def _plan(script: Script, n_turns: int, seed: int, weight: int, tree_start: Any,
 
 
 class Generated:
-    """A generated trace (see `tracecols.converters.base.Source`).
+    """A generated trace (see `tracecols.converters.base.Source`), and the `truth` about it.
 
     Parameters
     ----------
@@ -230,13 +193,7 @@ class Generated:
     counters : bool
         Record counters with every ENTER and EXIT.
     skew : float
-        Largest offset of a location's clock in seconds; 0 for one clock of all.
-
-    Attributes
-    ----------
-    truth : Truth
-    clock_offsets : list of ((n_readings,) int64, (n_readings,) int64), or None
-        Readings of local clocks (`clock_offsets`).
+        Largest offset of a location's clock in seconds (`clock_offsets`); 0 for one clock of all.
     """
 
     def __init__(
@@ -508,25 +465,8 @@ def make(
 ) -> Generated:
     """Make a trace of a program.
 
-    Parameters
-    ----------
-    program : str
-        One of `PROGRAMS`.
-    processes, threads : int
-        Processes, and threads of each.
-    events : int
-        Events of all locations together; within a tenth.
-    seed : int
-        Of all random numbers; the same trace wherever it is made.
-    periodic : bool, optional
-        Whether the grid of `halo` is.
-    **options
-        What computations call, counters and clocks (`Generated`).
-
-    Returns
-    -------
-    Generated
-        A source; what is true about it stands in its attribute `truth`.
+    It has so many events of all locations together, within a tenth, and is the same wherever it is made. Options say what computations
+    call, whether there are counters, and how clocks differ (`Generated`), and whether the grid of `halo` is periodic.
     """
     if program not in PROGRAMS:
         raise ValueError(f"no program {program!r}; there are {', '.join(PROGRAMS)}")
