@@ -70,53 +70,57 @@ def write(
     return path
 
 
+OPTIONS: dict[str, tuple[Any, str]] = {
+    "processes": (16, ""),
+    "threads": (1, "threads of each process; its streams for offload"),
+    "events": (1e6, "events of all locations together, within a tenth"),
+    "seed": (0, "of all random numbers"),
+    "depth": (0, "depth of random call trees within computations"),
+    "nodes": (0, "calls of all these trees together; few by default"),
+    "functions": (N_FUNCTIONS, "functions these trees call; 48 by default"),
+    "skew": (0.0, "largest offset of a location's clock in seconds"),
+    "jobs": (None, "threads that write; one per core by default"),
+    "counters": (False, "record counters with every ENTER and EXIT"),
+    "periodic": (False, "let the grid of halo be periodic"),
+    "unmeasured": (False, "do not record by how much clocks differ; one clock per process"),
+    "epilog": (False, "write a merged EPILOG trace"),
+}
+"""Options of the command: defaults, and what they say."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.generate",
-        description="Write an OTF2 archive of a program whose wait states are known.",
-    )
+    about = "Write an archive of a program whose wait states are known."
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.generate", description=about)
     parser.add_argument("program", choices=[*PROGRAMS, *RECORDED])
-    parser.add_argument("folder", type=Path, help="where traces.otf2 and truth.json are to stand")
-    parser.add_argument("--processes", type=int, default=16)
-    parser.add_argument("--threads", type=int, default=1, help="threads of each process; its streams for offload")
-    parser.add_argument("--events", type=float, default=1e6, help="events of all locations together, within a tenth")
-    parser.add_argument("--seed", type=int, default=0, help="of all random numbers")
-    parser.add_argument("--depth", type=int, default=0, help="depth of random call trees within computations")
-    parser.add_argument("--nodes", type=int, default=0, help="calls of all these trees together; few by default")
-    parser.add_argument("--functions", type=int, default=N_FUNCTIONS, help="functions these trees call; 48 by default")
-    parser.add_argument("--skew", type=float, default=0, help="largest offset of a location's clock in seconds")
-    parser.add_argument(
-        "--unmeasured", action="store_true", help="do not record by how much clocks differ; one clock per process"
-    )
-    parser.add_argument("--counters", action="store_true", help="record counters with every ENTER and EXIT")
-    parser.add_argument("--periodic", action="store_true", help="let the grid of halo be periodic")
-    parser.add_argument("--epilog", action="store_true", help="write a merged EPILOG trace")
-    parser.add_argument("--jobs", type=int, help="threads that write; one per core by default")
+    parser.add_argument("folder", type=Path, help="where the archive and truth.json are written")
+    for name, (default, words) in OPTIONS.items():
+        kind = (
+            {"action": "store_true"}
+            if default is False
+            else {"type": int if default is None else type(default), "default": default}
+        )
+        parser.add_argument(f"--{name}", help=words, **kind)
     given = parser.parse_args(arguments)
-    start = time.perf_counter()
+    start, events = time.perf_counter(), int(given.events)
     if given.unmeasured and not given.skew:
         parser.error("--unmeasured is for clocks that differ: give a --skew")
     if given.program in RECORDED:
         if given.processes < 1 or given.threads < 1:
             parser.error("there are no programs without processes or threads")
-        found = record(given.program, given.folder, given.processes, given.threads, int(given.events), given.seed)
+        found = record(given.program, given.folder, given.processes, given.threads, events, given.seed)
         print(f"{found.archive.path}: {found.n_events:,} events, {len(found.locations)} locations")
         return 0
+    names = ("depth", "nodes", "functions", "counters", "periodic", "skew")
+    options = {name: getattr(given, name) for name in names}
     try:
-        source = make(
-            given.program, given.processes, given.threads, int(given.events), given.seed, depth=given.depth,
-            nodes=given.nodes, functions=given.functions, counters=given.counters, periodic=given.periodic,
-            skew=given.skew,
-        )  # fmt: skip
+        source = make(given.program, given.processes, given.threads, events, given.seed, **options)
+        path = write(source, given.folder, given.jobs, unmeasured=given.unmeasured, is_epilog=given.epilog)
     except ValueError as error:
         parser.error(str(error))
-    path = write(source, given.folder, given.jobs, unmeasured=given.unmeasured, is_epilog=given.epilog)
-    seconds = time.perf_counter() - start
-    n = source.truth.n_events
-    print(
-        f"{path}: {n:,} events, {len(source.definitions['locations']['id'])} locations, {n / seconds / 1e6:.1f} M events/s"
-    )
+    n, seconds = source.truth.n_events, time.perf_counter() - start
+    n_locations = len(source.definitions["locations"]["id"])
+    print(f"{path}: {n:,} events, {n_locations} locations, {n / seconds / 1e6:.1f} M events/s")
     return 0
 
 

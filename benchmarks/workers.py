@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from itertools import product
 from pathlib import Path
 from threading import Event, Thread
@@ -59,54 +60,45 @@ def different_outcomes(one: Any, other: Any) -> list[str]:
     return differences(one, other)
 
 
-def equal(archives: list[Path], workers: list[int], conventions: list[str], ways: list[dict[str, Any]]) -> list[str]:
-    """Compare what workers make of archives, and of stores, with what threads do; returns what differs.
+def equal_stores(archive: Path, folder: Path, client: Any) -> tuple[Path | None, list[str]]:
+    """Convert an archive with threads and with workers; returns the store, None if it is refused, and what differs."""
+    import tracecols
 
-    Parameters
-    ----------
-    archives : list of Path
-        Archives; or stores, which are analysed only.
-    workers : list of int
-        Numbers of worker processes.
-    conventions : list of str
-    ways : list of dict
-        What else an analysis is given: {}, {"bins": 5}, ...
+    if archive.suffix == ".trace":
+        return archive, []
+    expected, found = folder / "expected.trace", folder / "found.trace"
+    made = [
+        outcome(tracecols.convert, archive, path, **more)
+        for path, more in ((expected, {}), (found, {"cluster": client}))
+    ]
+    if str in map(type, made):
+        print(f"{archive}: refused: {str(made[0]).splitlines()[0]}", flush=True)
+        same = made[0] == str(made[1]).replace(str(found), str(expected))
+        return None, [] if same else [f"{made[0]} and {made[1]}"]
+    return expected, [] if content(expected) == content(found) else ["stores differ"]
+
+
+def equal(archives: list[Path], workers: list[int], conventions: list[str], ways: list[dict[str, Any]]) -> list[str]:
+    """Compare what workers make of archives, or of stores, with what threads do; returns what differs.
+
+    Analyses are made with some numbers of workers, by some conventions, and in some ways: with {}, {"bins": 5}, ...
     """
     import tracecols
     from tracecols.cluster import local_workers
 
     wrong: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="tracecols-equal-") as name:
-        folder = Path(name)
-        for n in workers:
-            with local_workers(n) as client:
-                for k, archive in enumerate(archives):
-                    expected, found, n_analyses = folder / f"{k}.trace", folder / "found.trace", 0
-                    if archive.suffix == ".trace":
-                        expected = archive
-                    else:
-                        made = [
-                            outcome(tracecols.convert, archive, path, **more)
-                            for path, more in ((expected, {}), (found, {"cluster": client}))
-                        ]
-                        if str in map(type, made):
-                            same = made[0] == str(made[1]).replace(str(found), str(expected))
-                            wrong += [] if same else [f"{archive}, {n} workers: {made[0]} and {made[1]}"]
-                            print(f"{n} workers: {archive}: refused: {made[0].splitlines()[0]}", flush=True)
-                            continue
-                        if content(expected) != content(found):
-                            wrong.append(f"{archive}, {n} workers: stores differ")
-                    trace = tracecols.open(expected)
-                    for rules, way in product(conventions, ways):
-                        cubes = [
-                            outcome(trace.analyze, rules, **way, **more)
-                            for more in ({}, {"cluster": client, "scratch": folder})
-                        ]
-                        n_analyses += not isinstance(cubes[0], str)
-                        wrong += [f"{archive}, {n} workers, {rules}, {way}: {d}" for d in different_outcomes(*cubes)]
-                    left = list(folder.glob(".*"))
-                    wrong += [f"{archive}: left {left}"] if left else []
-                    print(f"{n} workers: {archive}: {n_analyses} analyses, {len(wrong)} differences so far", flush=True)
+    for n in workers:
+        with local_workers(n) as client:
+            for archive in archives:
+                with tempfile.TemporaryDirectory(prefix="tracecols-equal-") as name:
+                    store, different = equal_stores(archive, Path(name), client)
+                    for rules, way in product(conventions, ways) if store is not None else ():
+                        given: dict[str, Any] = {"cluster": client, "scratch": Path(name)}
+                        analyze = partial(outcome, tracecols.open(store).analyze, rules, **way)
+                        different += [f"{rules}, {way}: {d}" for d in different_outcomes(analyze(), analyze(**given))]
+                    different += [f"left {left}" for left in Path(name).glob(".*")]
+                wrong += [f"{archive}, {n} workers: {d}" for d in different]
+                print(f"{n} workers: {archive}: {len(wrong)} differences so far", flush=True)
     return wrong
 
 
@@ -155,11 +147,8 @@ def campaign(archive: Path, folder: Path, client: Any, kills: int, seed: int) ->
         return differences(cube, trace.analyze(cluster=client, scratch=folder))
 
     def convert() -> list[str]:
-        return (
-            []
-            if content(tracecols.convert(archive, folder / "found.trace", cluster=client)) == expected
-            else ["stores differ"]
-        )
+        found = tracecols.convert(archive, folder / "found.trace", cluster=client)
+        return [] if content(found) == expected else ["stores differ"]
 
     works = (analyze, convert)
     seconds, wrong, met = [], [], 0
