@@ -14,7 +14,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.steps import Subject
-from benchmarks.workloads import BYTES_PER_EVENT, bytes_of, choose
+from benchmarks.workloads import BYTES_PER_EVENT, bytes_of, choose, is_otf2
 from tracecols.jobs import n_jobs
 
 PACKAGES = ("tracecols", "numpy", "pandas", "pyarrow", "numba", "llvmlite", "duckdb", "otf2", "pipit")
@@ -26,6 +26,7 @@ OPTIONS = {
     "--events": {"type": float, "default": 1e7, "help": "events of the irregular workloads (default 1e7)"},
     "--rounds": {"type": int, "default": 5, "help": "how often, besides once before (default 5)"},
     "--jobs": {"type": int, "help": "threads where there are several (default: one per core)"},
+    "--conventions": {"help": "of analyses (default: of the tool that records such archives)"},
     "--scratch": {"type": Path, "default": Path(tempfile.gettempdir()), "help": "folder of generated traces and stores"},
 }  # fmt: skip
 
@@ -73,7 +74,8 @@ def subject(request):
             "store_bytes": sum(f.stat().st_size for f in store.path.rglob("*") if f.is_file()),
         }
         (folder / "scratch").mkdir()
-        yield Subject(workload.name, None if is_store else archive, store.path, folder / "scratch", jobs, facts)
+        rules = option("conventions") or ("scalasca" if is_store or is_otf2(archive) else "expert")
+        yield Subject(workload.name, None if is_store else archive, store.path, folder / "scratch", jobs, rules, facts)
 
 
 def pytest_benchmark_update_machine_info(config, machine_info):

@@ -44,13 +44,9 @@ class Subject:
     store: Path
     scratch: Path
     jobs: int  # threads of the steps that use several
+    conventions: str = "scalasca"
     facts: dict[str, Any] = field(default_factory=dict)  # numbers of events, locations and rows, sizes
     notes: dict[str, float] = field(default_factory=dict)  # what a step says besides how many things it makes
-
-    @property
-    def conventions(self) -> str:
-        """The conventions of the tool that records such archives."""
-        return "expert" if self.archive is not None and not is_otf2(self.archive) else "scalasca"
 
     def model(self, jobs: int = 1) -> Any:
         """Scan the store: return a model in which no compound table is made yet."""

@@ -45,7 +45,7 @@ def subject(tmp_path_factory, data):
     store = tracecols.convert(archive, folder / "kept.trace")
     (folder / "scratch").mkdir()
     facts = {"n_events": 6708, "n_rows": {"p2p": 30, "collectives": 24, "threads": 72, "locks": 36}}
-    return Subject("hybrid_2x3", archive, store, folder / "scratch", 2, facts)
+    return Subject("hybrid_2x3", archive, store, folder / "scratch", 2, facts=facts)
 
 
 @pytest.mark.slow
@@ -82,9 +82,15 @@ def test_patterns__parts_are_families_and_add_up(subject):
 
 def test_why_not__says_what_is_missing(subject):
     large = Subject(
-        "x", Path("epik.elg"), subject.store, subject.scratch, 1, {"n_events": 10**9, "n_rows": {}, "series": "events"}
+        "x",
+        Path("epik.elg"),
+        subject.store,
+        subject.scratch,
+        1,
+        "exact",
+        {"n_events": 10**9, "n_rows": {}, "series": "events"},
     )
-    store = Subject("x", None, subject.store, subject.scratch, 1, {"n_events": 1, "n_rows": {"p2p": 1}})
+    store = Subject("x", None, subject.store, subject.scratch, 1, "exact", {"n_events": 1, "n_rows": {"p2p": 1}})
     assert STEPS["command"].why_not(large) == "not in series"
     assert STEPS["table_messages"].why_not(large) == "no such events"
     assert STEPS["table_calls"].why_not(large) == "more than 50,000,000 events"
