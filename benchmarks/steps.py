@@ -399,67 +399,20 @@ def _polars_over_events(subject: Subject) -> Run:
     return lambda: int(of.collect(engine="streaming")[0, 0])
 
 
-# -- three questions in four ways (docs/tables.md): how many bytes went from whom to whom, which call paths lost most time to late senders,
-# how long the instances of each region took; each returns the sum of all answers
+PAGE = ROOT / "tracecols" / "docs" / "tables.md"
 
 
-def _with_pandas(subject: Subject) -> Run:
-    trace = subject.trace(jobs=subject.jobs, frame_limit=None)
-
-    def run() -> int:
-        m, r = trace.messages, trace.region_instances
-        lengths = m.groupby(["send_location", "recv_location"]).length.sum()
-        wait = np.minimum(m.send_enter_time, m.recv_exit_time) - m.recv_enter_time
-        late = wait[wait > 0].groupby(m.recv_call_path).sum().nlargest(5)
-        ticks = (r.exit_time - r.enter_time).groupby(r.region).sum()
-        return int(lengths.sum() + late.sum() + ticks.sum())
-
-    return run
+def _questions(subject: Subject, mark: str, **modules: str) -> Run:
+    """Ask the three questions of docs/tables.md with the code that is there after a mark; frames are made of a trace that was not scanned."""
+    code = PAGE.read_text(encoding="utf-8").split(mark)[1].split("```")[0]
+    trace = subject.trace(jobs=subject.jobs, frame_limit=None) if "np" in modules else subject.enhanced()
+    if not modules:
+        return lambda: [trace.sql(query) for query in code.split(";") if query.strip()]
+    names = {name: import_module(module) for name, module in modules.items()}
+    return partial(exec, compile(code, PAGE.name, "exec"), {**names, "trace": trace})
 
 
 OVER_EVENTS = "select count(*) as n, max(exitptr) as m, sum(pos) as p from events where enterptr >= 0"
-QUESTIONS = (
-    "select send_location, recv_location, sum(length) as n from messages group by all",
-    "select recv_call_path, sum(wait) as n from (select recv_call_path, least(send_enter_time, recv_exit_time) - recv_enter_time as wait"
-    " from messages) where wait > 0 group by 1 order by 2 desc limit 5",
-    "select region, sum(exit_time - enter_time) as n from region_instances group by 1",
-)
-
-
-def _with_polars(subject: Subject) -> Run:
-    import polars as pl
-
-    trace = subject.enhanced()
-
-    def run() -> int:
-        m, r = (pl.scan_parquet(trace.scan(name).files) for name in ("messages", "region_instances"))
-        lengths = m.group_by("send_location", "recv_location").agg(pl.col("length").sum()).collect(engine="streaming")
-        wait = (pl.min_horizontal("send_enter_time", "recv_exit_time") - pl.col("recv_enter_time")).alias("wait")
-        late = m.select("recv_call_path", wait).filter(pl.col("wait") > 0)
-        late = late.group_by("recv_call_path").agg(pl.col("wait").sum())
-        most = late.sort("wait", descending=True).head(5).collect(engine="streaming")
-        lasting = (pl.col("exit_time") - pl.col("enter_time")).alias("ticks")
-        ticks = r.group_by("region").agg(lasting.sum()).collect(engine="streaming")
-        return int(lengths["length"].sum() + most["wait"].sum() + ticks["ticks"].sum())
-
-    return run
-
-
-def _with_dask(subject: Subject) -> Run:
-    import dask.dataframe as dd
-
-    trace = subject.enhanced()
-
-    def run() -> int:
-        m, r = (dd.read_parquet([str(f) for f in trace.scan(n).files]) for n in ("messages", "region_instances"))
-        lengths = m.groupby(["send_location", "recv_location"]).length.sum().compute()
-        end = m.send_enter_time.where(m.send_enter_time < m.recv_exit_time, m.recv_exit_time)
-        m = m.assign(wait=end - m.recv_enter_time)
-        late = m[m.wait > 0].groupby("recv_call_path").wait.sum().nlargest(5).compute()
-        ticks = r.assign(ticks=r.exit_time - r.enter_time).groupby("region").ticks.sum().compute()
-        return int(lengths.sum() + late.sum() + ticks.sum())
-
-    return run
 
 
 def _ask(of: Callable[[Subject], Any], run: Callable[[Any], object]) -> Callable[[Subject], Run]:
@@ -523,11 +476,12 @@ _STEPS: tuple[tuple[str, str, str, Callable[[Subject], Run], dict[str, Any]], ..
     ("events_sql", "queries", "SQL over all events with pointers",
      _ask(Subject.enhanced, lambda t: int(t.sql(OVER_EVENTS).n[0])), {"package": "duckdb"}),
     ("events_polars", "queries", "polars over all events with pointers", _polars_over_events, {"package": "polars"}),
-    ("questions_pandas", "queries", "three questions in pandas", _with_pandas, WIDE),
-    ("questions_sql", "queries", "three questions in SQL",
-     _ask(Subject.enhanced, lambda t: int(sum(t.sql(query)["n"].sum() for query in QUESTIONS))), P2P | {"package": "duckdb"}),
-    ("questions_polars", "queries", "three questions in polars", _with_polars, P2P | {"package": "polars"}),
-    ("questions_dask", "queries", "three questions in Dask DataFrame", _with_dask, P2P | {"package": "distributed"}),
+    ("questions_pandas", "queries", "three questions in pandas", lambda s: _questions(s, "# pandas\n", np="numpy"), WIDE),
+    ("questions_sql", "queries", "three questions in SQL", lambda s: _questions(s, "```sql\n"), P2P | {"package": "duckdb"}),
+    ("questions_polars", "queries", "three questions in polars", lambda s: _questions(s, "# polars\n", pl="polars"),
+     P2P | {"package": "polars"}),
+    ("questions_dask", "queries", "three questions in Dask DataFrame", lambda s: _questions(s, "# Dask DataFrame\n", dd="dask.dataframe"),
+     P2P | {"package": "distributed"}),
 )
 # fmt: on
 

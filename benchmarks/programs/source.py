@@ -33,6 +33,9 @@ FEW = 100_000
 """Programs of half as many steps, or as many events, are run by the plain functions in a second: compiling the kernels takes half a minute."""
 COUNTERS = (("PAPI_TOT_INS", "instructions completed"), ("PAPI_L2_TCM", "level 2 cache misses"))
 
+DEFAULTS = {"flags": 0, "parent": -1, "creator": -1, "first_row": 0, "exponent": 0}
+"""Of columns of definitions; texts are empty."""
+
 _FILLED = {
     "p2p": ("peer", "communicator", "tag", "length", "request"),
     "collectives": ("op", "communicator", "root", "sent", "received"),
@@ -339,63 +342,47 @@ class Generated:
 
         def add(table: str, **columns: Any) -> None:
             rows = tables[table]
-            if "id" in rows:
-                columns["id"] = len(rows["id"])
             for name, values in rows.items():
-                values.append(columns[name])
+                values.append(len(values) if name == "id" else columns.get(name, DEFAULTS.get(name, "")))
 
-        masters = [p * n_threads for p in range(n)]
+        def add_members(members: list[int], paradigm: str, **columns: Any) -> None:
+            add("groups", type="comm_group", paradigm=paradigm, members=members)
+            add("communicators", kind="group", paradigm=paradigm, members=members, remote_members=[], **columns)
+
+        everything, masters = list(range(n * n_threads)), list(range(0, n * n_threads, n_threads))
         add("strings", string=s.name)
         for r in s.regions:
-            add(
-                "regions", name=r.name, canonical_name=r.name, description="", role=r.role, paradigm=r.paradigm, flags=0,
-                file=r.file, begin_line=r.line, end_line=r.line,
-            )  # fmt: skip
-        add("system_tree_nodes", name="generated", class_name="machine", parent=-1)
-        n_nodes = -(-n // 16)
-        for i in range(n_nodes):
+            about = {"role": r.role, "paradigm": r.paradigm, "file": r.file, "begin_line": r.line, "end_line": r.line}
+            add("regions", name=r.name, canonical_name=r.name, **about)
+        add("system_tree_nodes", name="generated", class_name="machine")
+        for i in range(-(-n // 16)):
             add("system_tree_nodes", name=f"node {i}", class_name="node", parent=0)
+        n_events = self._result.places[:, kernels.N_EVENTS].tolist()
         for p in range(n):
-            add("processes", name=f"MPI Rank {p}", type="process", node=1 + p // 16, creator=-1, rank=p)
+            add("processes", name=f"MPI Rank {p}", type="process", node=1 + p // 16, rank=p)
             for t in range(n_threads):
-                location = p * n_threads + t
+                name = f"OMP thread {t}" if t else "Master thread"
                 add(
-                    "locations", name=f"OMP thread {t}" if t else "Master thread", type="cpu_thread", process=p, thread=t,
-                    first_row=0, n_events=int(self._result.places[location, kernels.N_EVENTS]),
-                )  # fmt: skip
-        add("groups", name="", type="comm_locations", paradigm="mpi", flags=0, members=masters)
+                    "locations", name=name, type="cpu_thread", process=p, thread=t, n_events=n_events[p * n_threads + t]
+                )
+        add("groups", type="comm_locations", paradigm="mpi", members=masters)
         teams = bool((self._plan.script[:, kernels.CODE] == kernels.PARALLEL).any())
         if teams:
-            everything = list(range(n * n_threads))
-            add("groups", name="OpenMP", type="comm_locations", paradigm="openmp", flags=0, members=everything)
+            add("groups", name="OpenMP", type="comm_locations", paradigm="openmp", members=everything)
         for c in s.comms:
-            members = [p * n_threads for p in c.members]
-            add("groups", name="", type="comm_group", paradigm="mpi", flags=0, members=members)
-            add(
-                "communicators", name=c.name, kind="group", paradigm="mpi", parent=c.parent, flags=0, members=members,
-                remote_members=[],
-            )  # fmt: skip
-        for p in range(n if teams else 0):
-            members = list(range(p * n_threads, (p + 1) * n_threads))
-            add("groups", name="", type="comm_group", paradigm="openmp", flags=0, members=members)
-            add(
-                "communicators", name="", kind="group", paradigm="openmp", parent=-1, flags=0, members=members,
-                remote_members=[],
-            )  # fmt: skip
+            add_members([masters[p] for p in c.members], "mpi", name=c.name, parent=c.parent)
+        for at in masters if teams else ():
+            add_members(everything[at : at + n_threads], "openmp")
         for i, of in enumerate(s.topologies):
             names = [f"dimension {d}" for d in range(len(of.sizes))]
-            add(
-                "topologies", name=of.name, communicator=of.communicator, dimensions=names, sizes=of.sizes,
-                periodic=of.periodic,
-            )  # fmt: skip
+            about = {"communicator": of.communicator, "sizes": of.sizes, "periodic": of.periodic}
+            add("topologies", name=of.name, dimensions=names, **about)
             for rank, place in enumerate(of.coordinates):
                 add("topology_coordinates", topology=i, rank=rank, location=masters[rank], coordinates=place)
         if self._plan.weight == 2:
             for name, description in COUNTERS:
-                add(
-                    "metric_members", name=name, description=description, type="papi", mode="accumulated_start",
-                    value_type="uint64", base=1, exponent=0, unit="#",
-                )  # fmt: skip
+                about = {"type": "papi", "mode": "accumulated_start", "value_type": "uint64", "base": 1, "unit": "#"}
+                add("metric_members", name=name, description=description, **about)
             add("metric_classes", members=[0, 1], occurrence="synchronous_strict", recorder_kind="cpu")
             add("metric_sources", metric_class=0, recorder=-1, scope="location", scope_id=-1)
         return tables
