@@ -24,29 +24,16 @@ BYTES_PER_EVENT = 45
 
 @dataclass(frozen=True)
 class Workload:
-    """A trace to measure on.
-
-    Attributes
-    ----------
-    name : str
-    about : str
-        What it is.
-    make : callable
-        `make(folder)` writes the trace into an empty folder, or finds a recorded one, and returns its anchor file, or a store.
-    n_events : int
-        Of generated ones, about; 0 for recorded ones, which need no room.
-    series : str
-        One of `SERIES` if it belongs to one: fewer steps are measured then.
-    is_large : bool
-        Whether it takes a long time and much room.
-    """
+    """A trace to measure on."""
 
     name: str
     about: str
-    make: Callable[[Path], Path]
-    n_events: int = 0
-    series: str = ""
-    is_large: bool = False
+    make: Callable[
+        [Path], Path
+    ]  # writes the trace into an empty folder, or finds a recorded one; returns its anchor file, or a store
+    n_events: int = 0  # of generated ones, about; 0 for recorded ones, which need no room
+    series: str = ""  # one of `SERIES` if it belongs to one: fewer steps are measured then
+    is_large: bool = False  # whether it takes a long time and much room
 
 
 def _recorded(name: str, path: Path, about: str) -> Workload:
@@ -86,13 +73,7 @@ TREES = {"depth": 12, "functions": 300}
 
 
 def workloads(n_events: int = 10_000_000) -> dict[str, Workload]:
-    """Return all workloads by name; recorded ones only if they are there.
-
-    Parameters
-    ----------
-    n_events : int
-        Events of the irregular ones; a fifth of it those of the programs.
-    """
+    """Return all workloads by name, recorded ones only if they are there; so many events have the irregular ones, a fifth of it the programs."""
     n, about = n_events, "random call trees and durations"
     found = [_recorded(name, path, what) for name, path, what in RECORDED if path.exists()]
     found.append(_generated("irregular", f"{about}, 8 processes", "irregular", 8, 1, n, nodes=4_000, **TREES))
@@ -116,12 +97,7 @@ def workloads(n_events: int = 10_000_000) -> dict[str, Workload]:
 def choose(names: list[str], large: bool, n_events: int = 10_000_000) -> list[Workload]:
     """Return the workloads whose names match one of some shell patterns; all but the large ones if there are none.
 
-    The path of an archive or of a store is a workload, too.
-
-    Raises
-    ------
-    ValueError
-        If a pattern matches nothing.
+    The path of an archive or of a store is a workload, too. What matches nothing is a ValueError.
     """
     every = workloads(n_events)
     if not names:

@@ -70,14 +70,7 @@ def _define(source: Generated, n_events: int) -> bytes:
 def _records(source: Generated, location: int, together: NDArray[np.bool_], masters: NDArray[np.int64]) -> NDArray[Any]:
     """Return the records of a location, in order.
 
-    Parameters
-    ----------
-    source : Generated
-    location : int
-    together : (n_regions,) bool
-        Whether all threads of a team leave a region.
-    masters : (n_communicators, any) int64
-        Locations by communicator and rank.
+    `together` says of which regions all threads of a team leave, `masters` are locations by communicator and rank.
     """
     parts, base = [np.zeros(0, RECORD)], 0
     for batch in source.read(location, Report()):

@@ -12,13 +12,7 @@ from tracecols.converters.otf2.clock import LocalClock
 
 
 class SkewedSource:
-    """A generated trace with the local times of its processes in place of the true ones.
-
-    Parameters
-    ----------
-    source : Generated
-        With a skew. The threads of a process have the clock of its first location.
-    """
+    """A trace generated with a skew, with local times in place of the true ones; threads have the clock of their process's first location."""
 
     def __init__(self, source: Generated) -> None:
         if source.clock_offsets is None:
