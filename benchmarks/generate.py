@@ -20,8 +20,7 @@ from benchmarks.programs.epilog import write_epilog
 from benchmarks.programs.offload import make_offload
 from benchmarks.programs.recorded import Recording
 from benchmarks.programs.rma import make_rma
-from benchmarks.programs.skewed import SkewedSource
-from benchmarks.programs.source import N_FUNCTIONS, PROGRAMS, Generated, Truth, make
+from benchmarks.programs.source import N_FUNCTIONS, PROGRAMS, Generated, SkewedSource, Truth, make
 
 __all__ = ["Generated", "Truth", "make", "record", "truth_as_json", "write"]
 

@@ -7,6 +7,7 @@ cannot know by itself, how long it had to wait, the first pass logs: one number 
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -119,22 +120,9 @@ class Run(NamedTuple):
     tree_uses: Any  # (n_trees,)
 
 
-class Out(NamedTuple):
-    """What the second pass fills: columns of events, and per family of attributes a matrix, (n_columns, any): row, kind, values.
-
-    `n` are the numbers of events and of attributes, the first event's place in the location, and where the script and the logs go on.
-    """
-
-    n: Any
-    time: Any
-    kind: Any
-    region: Any
-    p2p: Any
-    coll: Any
-    threads: Any
-    locks: Any
-    control: Any
-    metrics: Any
+# what the second pass fills: columns of events, and per family of attributes a matrix, (n_columns, any): row, kind, values; `n` are the numbers
+# of events and of attributes, the first event's place in the location, and where the script and the logs go on
+Out = namedtuple("Out", "n time kind region p2p coll threads locks control metrics")
 
 
 # -- random numbers ------------------------------------------------------------------------------------------------
@@ -841,12 +829,7 @@ def put_team(plan, run, out, location, t, at):
 def record(plan, run, out, team_end, location, room):
     """Fill the columns with what a location does next, as far as there is room; see `simulate`.
 
-    Parameters
-    ----------
-    team_end : int
-        Where the process's part of `team_log` ends.
-    room : int
-        Events that one step makes at most.
+    The process's part of `team_log` ends at `team_end`; one step makes `room` events at most.
     """
     script = plan.script
     p, number = location // plan.n_threads, location % plan.n_threads

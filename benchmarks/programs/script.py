@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from benchmarks.programs import kernels as k
 from tracecols.schema.enums import COLLECTIVE_OPS
 
@@ -276,18 +278,10 @@ def grid(n: int, dimensions: int) -> list[int]:
 
 def coordinates_of(rank: int, sizes: list[int]) -> list[int]:
     """Return the place of a rank in a grid, the last coordinate running fastest."""
-    place = []
-    for size in reversed(sizes):
-        place.append(rank % size)
-        rank //= size
-    return place[::-1]
+    return [int(x) for x in np.unravel_index(rank, sizes)]
 
 
 def rank_at(place: list[int], sizes: list[int], periodic: bool) -> int:
     """Return the rank at a place, -1 if there is none."""
-    rank = 0
-    for x, size in zip(place, sizes, strict=True):
-        if not 0 <= x < size and not periodic:
-            return -1
-        rank = rank * size + x % size
-    return rank
+    inside = periodic or all(0 <= x < size for x, size in zip(place, sizes, strict=True))
+    return int(np.ravel_multi_index(place, sizes, "wrap")) if inside else -1

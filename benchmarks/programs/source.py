@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from benchmarks.programs import channels, fft, halo, irregular, kernels, lopsided, master, multizone, sweep
 from benchmarks.programs.script import Script
 from tracecols.converters.base import Batch, Clock, Report
+from tracecols.converters.otf2.clock import LocalClock
 from tracecols.schema import DEFINITIONS, SIDE_TABLES
 
 PROGRAMS: dict[str, ModuleType] = {
@@ -445,6 +446,29 @@ class Generated:
                 yield self._batch(n)
             n[kernels.E_BASE] += n[kernels.EVENTS]
             n[: kernels.METRICS + 1] = 0
+
+
+class SkewedSource:
+    """A trace generated with a skew, with local times in place of the true ones; threads have the clock of their process's first location."""
+
+    def __init__(self, source: Generated) -> None:
+        if source.clock_offsets is None:
+            raise ValueError("without a skew all clocks are the same")
+        self._source = source
+        process = source.definitions["locations"]["process"]
+        first = {p: i for i, p in reversed(list(enumerate(process)))}
+        self._clocks = [LocalClock(source.clock_offsets[first[p]]) for p in process]
+        ahead = -min(int(offset.min()) for _, offset in source.clock_offsets)
+        self.clock = replace(source.clock, length=source.clock.length + ahead)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+    def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
+        """Yield the events of one location in order."""
+        for batch in self._source.read(location, report, salvage=salvage):
+            batch.events["time"] = self._clocks[location].local(batch.events["time"])
+            yield batch
 
 
 def make(
