@@ -27,24 +27,17 @@ INCLUDES = ("/usr/include", "/usr/local/include", "/opt/otf2/include")
 PIPIT = "pip install git+https://github.com/hpcgroup/pipit"
 
 
+def config(*options: str) -> list[str]:
+    """Ask otf2-config for flags; there are none where it is not installed."""
+    command = shutil.which("otf2-config")
+    asked = [[command, option] for option in options if command]
+    return "".join(subprocess.run(c, capture_output=True, text=True, check=True).stdout for c in asked).split()
+
+
 def include_folder() -> Path | None:
     """Find the headers of the library."""
-    if config := shutil.which("otf2-config"):
-        flags = subprocess.run([config, "--cflags"], capture_output=True, text=True, check=True).stdout.split()
-        found = [flag[2:] for flag in flags if flag.startswith("-I")]
-    else:
-        found = list(INCLUDES)
-    return next((Path(f) for f in found if (Path(f) / "otf2" / "otf2.h").exists()), None)
-
-
-def link_flags() -> list[str]:
-    """Say how to link the library."""
-    if config := shutil.which("otf2-config"):
-        flags: list[str] = []
-        for option in ("--ldflags", "--libs"):
-            flags += subprocess.run([config, option], capture_output=True, text=True, check=True).stdout.split()
-        return flags
-    return ["-lopen-trace-format2"]
+    folders = [flag[2:] for flag in config("--cflags") if flag.startswith("-I")] or INCLUDES
+    return next((Path(f) for f in folders if (Path(f) / "otf2" / "otf2.h").exists()), None)
 
 
 def compiler() -> str | None:
@@ -98,7 +91,7 @@ def _read_with_library(subject: Subject, name: str, before: list[str], flags: li
 
 
 def _installed(subject: Subject) -> Run:
-    return _read_with_library(subject, "installed", [], link_flags())
+    return _read_with_library(subject, "installed", [], config("--ldflags", "--libs") or ["-lopen-trace-format2"])
 
 
 def _of_package(subject: Subject) -> Run:

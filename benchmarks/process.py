@@ -9,13 +9,13 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from numbers import Integral
 from pathlib import Path
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from benchmarks.steps import Subject
@@ -25,10 +25,7 @@ if TYPE_CHECKING:
 
 def _status(field: str) -> int | None:
     """Return a line of what Linux says of this process, in bytes."""
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-    except OSError:
-        return None
+    lines = status.read_text().splitlines() if (status := Path("/proc/self/status")).exists() else ()
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith(f"{field}:")), None)
 
 
@@ -126,20 +123,16 @@ def _round(name: str, is_watched: bool) -> Round:
         made = run()
         seconds, used = time.perf_counter() - begin, processor_seconds() - used
         most = peak()
-    return Round(
-        seconds, used, before, most, scratch[0], int(made) if isinstance(made, Integral) else None, dict(subject.notes)
-    )
+    number = int(made) if isinstance(made, Integral) else None
+    return Round(seconds, used, before, most, scratch[0], number, dict(subject.notes))
 
 
-class StepProcess:
+class StepProcess(AbstractContextManager["StepProcess"]):
     """A process that runs one step of a subject, as often as it is asked to, and keeps what each of these `rounds` took."""
 
     def __init__(self, step: str, subject: Subject) -> None:
         self.step, self.rounds = step, list[Round]()
         self._pool = ProcessPoolExecutor(1, get_context("spawn"), initializer=_begin, initargs=(subject,))
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown()

@@ -57,10 +57,8 @@ def short(value: float | None) -> str:
     """Write a number with three digits."""
     if value is None or math.isnan(value):
         return ""
-    if not value:
-        return "0"
     if abs(value) < 1e-3:
-        return f"{value:.1e}"
+        return f"{value:.1e}" if value else "0"
     value = float(f"{value:.3g}")
     return f"{value:,.{max(2 - math.floor(math.log10(abs(value))), 0)}f}"
 

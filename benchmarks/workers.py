@@ -183,10 +183,8 @@ def main() -> None:
     add.add_argument("--phases", help="compare analyses by the instances of a region, too")
     add.add_argument("--large", action="store_true", help="leave partitions as large as they are")
     add = commands.add_parser("kill")
-    add.add_argument("--kills", type=int, default=30)
-    add.add_argument("--events", type=int, default=2_000_000)
-    add.add_argument("--workers", type=int, default=2)
-    add.add_argument("--seed", type=int, default=0)
+    for name, default in (("kills", 30), ("events", 2_000_000), ("workers", 2), ("seed", 0)):
+        add.add_argument(f"--{name}", type=int, default=default)
     given = parser.parse_args()
     wrong: list[str] = []
     if given.command == "equal":
@@ -204,10 +202,8 @@ def main() -> None:
             with local_workers(given.workers) as client:
                 met, wrong = campaign(archive, Path(name) / "work", client, given.kills, given.seed)
         print(f"{given.kills} kills, {met} of them while there was work; {len(wrong)} failures")
-    for line in wrong:
-        print(f"  {line}")
-    if wrong:
-        sys.exit(1)
+    print("".join(f"  {line}\n" for line in wrong), end="")
+    sys.exit(bool(wrong))
 
 
 if __name__ == "__main__":
