@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tracecols import convert
+from tracecols.schema import SIDE_TABLES
+from tracecols.store import Store
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.steps import Subject
@@ -49,10 +53,6 @@ def pytest_generate_tests(metafunc):
 @pytest.fixture(scope="module")
 def subject(request):
     """The trace of a workload and its store, which are removed afterwards."""
-    from tracecols import convert
-    from tracecols.schema import SIDE_TABLES
-    from tracecols.store import Store
-
     workload, option = request.param, request.config.getoption
     needed, free = workload.n_events * BYTES_PER_EVENT, shutil.disk_usage(option("scratch")).free
     if needed > free:

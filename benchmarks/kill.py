@@ -19,6 +19,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import tracecols
+from benchmarks.generate import make, write
+
 ROOT = Path(__file__).parents[1]
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
 
@@ -118,8 +121,6 @@ class Case:
 
 def cases(folder: Path, archive: Path, other: Path) -> list[Case]:
     """Return all commands that write, on one archive; another one makes older outputs."""
-    import tracecols
-
     store = tracecols.convert(archive, folder / "store.trace")
     older = tracecols.convert(other, folder / "older.trace")
     cube = tracecols.open(older).analyze().save(folder / "older.severity")
@@ -145,8 +146,6 @@ def campaign(all_cases: list[Case], kills: int, seed: int) -> tuple[dict[str, Co
 
 def main() -> None:
     """Run the campaign and print what came of it; exit 1 if anything failed."""
-    from benchmarks.generate import make, write
-
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kill", description="Kill commands at random moments.")
     for name, default in (("kills", 300), ("events", 1_000_000), ("seed", 0)):
         parser.add_argument(f"--{name}", type=int, default=default)

@@ -23,7 +23,22 @@ import numpy as np
 
 from benchmarks.process import held, peak, processor_seconds
 from benchmarks.workloads import ROOT, is_otf2
+from tracecols import convert
 from tracecols import open as open_trace
+from tracecols.converters.base import Report
+from tracecols.converters.registry import open_source
+from tracecols.enhance.model import enhance
+from tracecols.enhance.table_files import ENHANCED
+from tracecols.enhance.table_writer import write_tables
+from tracecols.export.archive import export_archive
+from tracecols.export.tables import export
+from tracecols.patterns.engine import analyze_model
+from tracecols.patterns.registry import FAMILIES
+from tracecols.replay.graph import build_graph
+from tracecols.schema import EVENTS
+from tracecols.severity import SeverityCube
+from tracecols.store import Store
+from tracecols.store.arrow import arrow_schema, event_writer
 
 BATCH = 1 << 20
 SAMPLE = 1 << 22
@@ -50,9 +65,6 @@ class Subject:
 
     def model(self, jobs: int = 1) -> Any:
         """Scan the store: return a model in which no compound table is made yet."""
-        from tracecols.enhance.model import enhance
-        from tracecols.store import Store
-
         return enhance(Store(self.store), jobs)
 
     def trace(self, **more: Any) -> Any:
@@ -73,8 +85,6 @@ class Subject:
 
     def convert(self, jobs: int) -> Path:
         """Convert the archive; the same place each time."""
-        from tracecols import convert
-
         assert self.archive is not None
         return convert(self.archive, self.scratch / "made.trace", jobs=jobs)
 
@@ -87,16 +97,12 @@ class Subject:
 
     def enhanced(self) -> Any:
         """Return the trace with all enhanced tables as files."""
-        from tracecols.enhance.table_files import ENHANCED
-
         trace = self.trace(jobs=self.jobs)
         trace.catalog.enhanced(ENHANCED)
         return trace
 
     def columns(self) -> Iterator[dict[str, Any]]:
         """Yield time, kind and region of events, the first `SAMPLE`, in batches like those that `decode` makes."""
-        from tracecols.store import Store
-
         store, left = Store(self.store), SAMPLE
         for location in range(store.manifest["n_locations"]):
             for at in range(0, store.n_rows("events", location), BATCH):
@@ -166,9 +172,6 @@ def _write_columns(subject: Subject) -> Run:
     """Let pyarrow write the columns, with the store's settings and in one file."""
     import pyarrow as pa
 
-    from tracecols.schema import EVENTS
-    from tracecols.store.arrow import arrow_schema, event_writer
-
     columns, schema = list(subject.columns()), arrow_schema(EVENTS)
 
     def run() -> int:
@@ -195,9 +198,6 @@ def _decode(subject: Subject) -> Run:
     To open an OTF2 archive is to read its definitions, which does not count. To open a merged trace is to go through all
     records for those of each location, which is a part of decoding them and counts.
     """
-    from tracecols.converters.base import Report
-    from tracecols.converters.registry import open_source
-
     archive = subject.archive
     assert archive is not None
     opened = open_source(archive) if is_otf2(archive) else None
@@ -214,7 +214,6 @@ def _decode(subject: Subject) -> Run:
 @contextmanager
 def _clocked_families(notes: dict[str, float]) -> Iterator[None]:
     """Time the declared functions of all properties by family, for as long as this lasts."""
-    from tracecols.patterns.registry import FAMILIES
 
     def clocked(function: Callable[..., Any], family: str) -> Callable[..., Any]:
         @wraps(function)
@@ -246,8 +245,6 @@ def _n_cells(cube: Any) -> int:
 
 def _search(subject: Subject) -> Run:
     """Search for all properties in a model that was only scanned; noted: the declared functions of each family."""
-    from tracecols.patterns.engine import analyze_model
-
     model = subject.model()
 
     def run() -> int:
@@ -318,17 +315,8 @@ def _with_tables(subject: Subject) -> Any:
     return model
 
 
-def _graph(model: Any) -> Any:
-    from tracecols.replay.graph import build_graph
-
-    return build_graph(model)
-
-
 def _enhance(subject: Subject) -> Run:
     """Scan the store and write events with pointers, the call tree and all compound tables; returns their bytes."""
-    from tracecols.enhance.table_files import ENHANCED
-    from tracecols.enhance.table_writer import write_tables
-
     folder = subject.empty("enhanced")
 
     def run() -> int:
@@ -336,18 +324,6 @@ def _enhance(subject: Subject) -> Run:
         return sum(f.stat().st_size for f in folder.rglob("*.parquet"))
 
     return run
-
-
-def _export_cube(subject: Subject, ending: str) -> Run:
-    from tracecols.export.tables import export
-
-    return partial(export, subject.cube(), subject.scratch / f"made{ending}")
-
-
-def _export_otf2(subject: Subject) -> Run:
-    from tracecols.export.archive import export_archive
-
-    return partial(export_archive, subject.store, subject.empty("exported") / "made.otf2", jobs=subject.jobs)
 
 
 # -- queries ------------------------------------------------------------------------------------------------------------
@@ -359,12 +335,6 @@ def _read_window(subject: Subject, columns: list[str], **more: Any) -> Run:
     times = trace.store.read("events", 0, ["time"])["time"]
     start, stop = trace.seconds(times[[times.size * 45 // 100, times.size * 55 // 100]]).tolist()
     return lambda: len(trace.read_events(0, start, stop, columns, **more))
-
-
-def _cube(subject: Subject) -> Any:
-    from tracecols.severity import SeverityCube
-
-    return SeverityCube.load(subject.cube())
 
 
 def _loaded(subject: Subject, ask: Callable[[Any], Any]) -> Run:
@@ -453,19 +423,20 @@ _STEPS: tuple[tuple[str, str, str, Callable[[Subject], Run], dict[str, Any]], ..
     ("table_windows", "tables", "table window members", _ask(_with_calls, lambda m: len(m.window_members)), SERIES | WHOLE | RMA),
     ("table_epochs", "tables", "table epochs", _ask(_with_calls, lambda m: len(m.epochs)), SERIES | WHOLE | RMA),
     ("replay_graph", "tables", "replay: nodes and edges from the tables, one thread",
-     _ask(_with_tables, lambda m: len(_graph(m).nodes)), SERIES | WHOLE),
-    ("replay_sweep", "tables", "replay: one sweep", lambda s: _graph(s.model()).sweep, SERIES | WHOLE),
+     _ask(_with_tables, lambda m: len(build_graph(m).nodes)), SERIES | WHOLE),
+    ("replay_sweep", "tables", "replay: one sweep", lambda s: build_graph(s.model()).sweep, SERIES | WHOLE),
     ("enhance", "tables", "all enhanced tables as Parquet, all threads", _enhance, SERIES),
-    ("export_parquet", "export", "export a cube as Parquet", lambda s: _export_cube(s, ".parquet"), {}),
-    ("export_csv", "export", "export a cube as CSV", lambda s: _export_cube(s, ".csv"), {}),
-    ("export_otf2", "export", "export a store as OTF2, all threads", _export_otf2, SERIES),
+    ("export_parquet", "export", "export a cube as Parquet", lambda s: partial(export, s.cube(), s.scratch / "made.parquet"), {}),
+    ("export_csv", "export", "export a cube as CSV", lambda s: partial(export, s.cube(), s.scratch / "made.csv"), {}),
+    ("export_otf2", "export", "export a store as OTF2, all threads",
+     lambda s: partial(export_archive, s.store, s.empty("exported") / "made.otf2", jobs=s.jobs), SERIES),
     ("read_window", "queries", "a tenth of a location's events, named", lambda s: _read_window(s, STORED, names=True), {}),
     ("read_pointers", "queries", "the same with enterptr, exitptr, call path",
      lambda s: _read_window(s, [*STORED, "enterptr", "exitptr", "call_path"]), {}),
     ("messages_frame", "queries", "messages as a data frame", _ask(Subject.scanned, lambda t: len(t.messages)), WIDE),
     ("sql", "queries", "SQL: events per region",
      _ask(Subject.trace, lambda t: len(t.sql("select region, count(*) as n from events group by region"))), {"package": "duckdb"}),
-    ("cube_frame", "queries", "a cube as a data frame", _ask(_cube, lambda cube: len(cube.frame())), {}),
+    ("cube_frame", "queries", "a cube as a data frame", _ask(lambda s: SeverityCube.load(s.cube()), lambda cube: len(cube.frame())), {}),
     ("load_events", "queries", "archive to a data frame of all events",
      lambda s: _loaded(s, lambda trace: trace.read_events(columns=NAMED, names=True)), ARCHIVE | WHOLE),
     ("load_profile", "queries", "archive to the profile", lambda s: _loaded(s, lambda trace: trace.profile), ARCHIVE),

@@ -24,7 +24,12 @@ from typing import Any
 
 from distributed import Status
 
+import tracecols
+from benchmarks.generate import make, write
 from benchmarks.kill import content
+from tracecols.cluster import local_workers
+from tracecols.enhance import collectives, model, partitions
+from tracecols.errors import TracecolsError
 
 
 def differences(one: Any, other: Any) -> list[str]:
@@ -36,8 +41,6 @@ def differences(one: Any, other: Any) -> list[str]:
 
 def finer() -> None:
     """Let small traces have several partitions, ranges of collective operations, and groups of a scan."""
-    from tracecols.enhance import collectives, model, partitions
-
     partitions.PARTITION_ROWS = 64
     collectives.BUCKET_ROWS = 50
     model.SMALLEST_SCAN = 1000
@@ -45,8 +48,6 @@ def finer() -> None:
 
 def outcome(work: Callable[..., Any], *given: Any, **more: Any) -> Any:
     """Do some work; returns what it makes, or the words of its error."""
-    from tracecols.errors import TracecolsError
-
     try:
         return work(*given, **more)
     except TracecolsError as error:
@@ -62,8 +63,6 @@ def different_outcomes(one: Any, other: Any) -> list[str]:
 
 def equal_stores(archive: Path, folder: Path, client: Any) -> tuple[Path | None, list[str]]:
     """Convert an archive with threads and with workers; returns the store, None if it is refused, and what differs."""
-    import tracecols
-
     if archive.suffix == ".trace":
         return archive, []
     expected, found = folder / "expected.trace", folder / "found.trace"
@@ -83,9 +82,6 @@ def equal(archives: list[Path], workers: list[int], conventions: list[str], ways
 
     Analyses are made with some numbers of workers, by some conventions, and in some ways: with {}, {"bins": 5}, ...
     """
-    import tracecols
-    from tracecols.cluster import local_workers
-
     wrong: list[str] = []
     for n in workers:
         with local_workers(n) as client:
@@ -135,8 +131,6 @@ def wait_for_nannies(client: Any, n: int) -> None:
 
 def campaign(archive: Path, folder: Path, client: Any, kills: int, seed: int) -> tuple[int, list[str]]:
     """Kill a worker in each of some analyses and conversions; returns how many met one at work, and what went wrong."""
-    import tracecols
-
     n_workers = len(client.nthreads())
     chance = random.Random(seed)
     store = tracecols.convert(archive, folder / "expected.trace")
@@ -193,9 +187,6 @@ def main() -> None:
         ways = [{}, *({name: v} for name in ("bins", "phases") if (v := getattr(given, name)) is not None)]
         wrong = equal(given.archives, given.workers, given.conventions, ways)
     else:
-        from benchmarks.generate import make, write
-        from tracecols.cluster import local_workers
-
         with tempfile.TemporaryDirectory(prefix="tracecols-kill-") as name:
             archive = write(make("multizone", 16, 4, given.events, 0, depth=4), Path(name) / "archive")
             (Path(name) / "work").mkdir()
