@@ -19,7 +19,7 @@ def run(arguments: list[str]) -> int:
 
     options = ["--benchmark-columns=median,min,max,rounds", "--benchmark-sort=fullname", "-rf"]
     given = ["--benchmark-json" if a == "-o" else a for a in arguments]
-    return int(pytest.main([str(Path(__file__).with_name("test_steps.py")), *options, *given]))
+    return int(pytest.main([f"{Path(__file__).with_name('test_steps.py')}::test_step", *options, *given]))
 
 
 def compare(arguments: list[str]) -> int:

@@ -6,6 +6,7 @@ a number, it is how many events, cells or rows it makes. The engine is called he
 
 from __future__ import annotations
 
+import math
 import shutil
 import subprocess
 import sys
@@ -136,19 +137,16 @@ class Step:
 
     def why_not(self, subject: Subject) -> str:
         """Say why it cannot be measured on a subject; empty if it can."""
-        if subject.facts.get("series") and not self.in_series:
-            return "not in series"
-        if self.needs and subject.archive is None:
-            return "the archive is not known"
-        if self.needs == "otf2" and subject.archive is not None and not is_otf2(subject.archive):
-            return "not an OTF2 archive"
-        if self.family and not subject.facts["n_rows"].get(self.family):
-            return "no such events"
-        if self.most_events is not None and subject.facts["n_events"] > self.most_events:
-            return f"more than {self.most_events:,} events"
-        if self.package and not find_spec(self.package):
-            return f"{self.package} is not installed"
-        return self.missing() if self.missing is not None else ""
+        facts, archive = subject.facts, subject.archive
+        reasons = {
+            "not in series": bool(facts.get("series")) and not self.in_series,
+            "the archive is not known": bool(self.needs) and archive is None,
+            "not an OTF2 archive": self.needs == "otf2" and archive is not None and not is_otf2(archive),
+            "no such events": bool(self.family) and not facts["n_rows"].get(self.family),
+            f"more than {self.most_events or 0:,} events": facts["n_events"] > (self.most_events or math.inf),
+            f"{self.package} is not installed": bool(self.package) and not find_spec(self.package),
+        }
+        return next((why for why, holds in reasons.items() if holds), self.missing() if self.missing else "")
 
 
 # -- yardsticks ---------------------------------------------------------------------------------------------------------
