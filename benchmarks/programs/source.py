@@ -204,9 +204,7 @@ class Generated:
         self, script: Script, n_turns: int, seed: int, *, depth: int = 0, nodes: int = 0, functions: int = N_FUNCTIONS,
         counters: bool = False, skew: float = 0,
     ) -> None:  # fmt: skip
-        self.path = Path(script.name)
-        self.format = "generated"
-        self._script = script
+        self.path, self.format, self._script = Path(script.name), "generated", script
         regions = np.array(_functions(script, functions) if depth else [0])
         tree_start, tree = call_trees(depth, nodes, functions, seed)
         tree = np.stack([*tree[:2], regions[tree[2]]])
@@ -223,9 +221,8 @@ class Generated:
             span = kernels.START, kernels.START + length
             self.clock_offsets = clock_offsets(script.n_processes * script.n_threads, skew, span, seed)
         self.capabilities: frozenset[str] = frozenset()
-        self.properties: dict[str, Any] = {
-            "creator": "benchmarks.generate", "machine": "", "description": f"{script.name}, seed {seed}",
-        }  # fmt: skip
+        about = f"{script.name}, seed {seed}"
+        self.properties: dict[str, Any] = {"creator": "benchmarks.generate", "machine": "", "description": about}
         self.metric_types = [["uint64", "uint64"]] if counters else []
         self.definitions = self._define()
         self._local = threading.local()
@@ -255,14 +252,12 @@ class Generated:
 
     def _simulate(self) -> None:
         """Find out when everything happens."""
-        slack = 1.0
-        while True:
-            status, p = self._try(slack)
-            if status == kernels.DONE:
-                return
-            if status != kernels.LOG_FULL:
-                raise RuntimeError(f"process {p} of {self._script.name}: {_MISTAKES[status]}")
+        slack, status = 0.5, kernels.LOG_FULL
+        while status == kernels.LOG_FULL:
             slack *= 2
+            status, p = self._try(slack)
+        if status != kernels.DONE:
+            raise RuntimeError(f"process {p} of {self._script.name}: {_MISTAKES[status]}")
 
     def _try(self, slack: float) -> tuple[int, int]:
         """Run the first pass with logs of some size."""
@@ -311,15 +306,10 @@ class Generated:
         return 64 + n_requests + self._plan.weight * n_loops * (tree + 8)
 
     def _find_truth(self) -> Truth:
-        places = self._result.places
-        n_events = places[:, kernels.N_EVENTS]
-        visits = self._result.visits.copy()
-        enters = self._plan.tree[1] == kernels.K_ENTER
-        np.add.at(
-            visits,
-            self._plan.tree[2, enters],
-            np.repeat(self._result.tree_uses, np.diff(self._plan.tree_start))[enters],
-        )
+        places, plan, visits = self._result.places, self._plan, self._result.visits.copy()
+        n_events, enters = places[:, kernels.N_EVENTS], plan.tree[1] == kernels.K_ENTER
+        uses = np.repeat(self._result.tree_uses, np.diff(plan.tree_start))
+        np.add.at(visits, plan.tree[2, enters], uses[enters])
         counters = {}
         if self._plan.weight == 2:
             # from the second event of a span to the third last; what a worker counts between its teams has no call path
