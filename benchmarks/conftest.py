@@ -1,47 +1,87 @@
-"""The traces to measure, as a parameter: `--events 1e6` is the size of the irregular ones."""
+"""Options of the benchmarks, the trace that each of them is measured on, and what results say of the machine."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
-from fnmatch import fnmatch
+import tempfile
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
 
+from tracecols import convert
+from tracecols.schema import SIDE_TABLES
+from tracecols.store import Store
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.steps import Subject
-from benchmarks.workloads import workloads
+from benchmarks.workloads import BYTES_PER_EVENT, bytes_of, choose, is_otf2
+from tracecols.jobs import n_jobs
+
+PACKAGES = ("tracecols", "numpy", "pandas", "pyarrow", "numba", "llvmlite", "duckdb", "otf2", "pipit")
+
+
+OPTIONS = {
+    "--workloads": {"nargs": "+", "default": [], "metavar": "NAME", "help": "traces: shell patterns, or paths of archives or stores"},
+    "--large": {"action": "store_true", "help": "10^8 and 10^9 events, too: an hour more, and 45 GB of room"},
+    "--events": {"type": float, "default": 1e7, "help": "events of the irregular workloads (default 1e7)"},
+    "--rounds": {"type": int, "default": 5, "help": "how often, besides once before (default 5)"},
+    "--jobs": {"type": int, "help": "threads where there are several (default: one per core)"},
+    "--conventions": {"help": "of analyses (default: of the tool that records such archives)"},
+    "--scratch": {"type": Path, "default": Path(tempfile.gettempdir()), "help": "folder of generated traces and stores"},
+}  # fmt: skip
 
 
 def pytest_addoption(parser):
-    parser.addoption("--events", type=float, default=1e6, help="events of the irregular workloads")
-    parser.addoption(
-        "--workloads", nargs="+", default=["hybrid_2x3", "bt-mz", "irregular*"], metavar="NAME",
-        help="which (python -m benchmarks list); shell patterns",
-    )  # fmt: skip
+    for name, about in OPTIONS.items():
+        parser.getgroup("tracecols").addoption(name, **about)
 
 
 def pytest_generate_tests(metafunc):
     if "subject" in metafunc.fixturenames:
-        chosen = metafunc.config.getoption("workloads")
-        names = [n for n in workloads() if any(fnmatch(n, pattern) for pattern in chosen)]
-        metafunc.parametrize("subject", names, indirect=True, scope="module")
+        option = metafunc.config.getoption
+        try:
+            chosen = choose(option("workloads"), option("large"), int(option("events")))
+        except ValueError as error:
+            raise pytest.UsageError(str(error)) from None
+        metafunc.parametrize("subject", chosen, indirect=True, scope="module", ids=lambda workload: workload.name)
 
 
 @pytest.fixture(scope="module")
-def subject(request, tmp_path_factory):
-    """A trace and its store, as the steps want it; with its name and what it holds."""
-    from tracecols import convert
-    from tracecols.jobs import n_jobs
-    from tracecols.store import Store
+def subject(request):
+    """The trace of a workload and its store, which are removed afterwards."""
+    workload, option = request.param, request.config.getoption
+    needed, free = workload.n_events * BYTES_PER_EVENT, shutil.disk_usage(option("scratch")).free
+    if needed > free:
+        pytest.fail(f"no room: needs {needed / 2**30:.0f} GiB, {free / 2**30:.0f} GiB are free (--scratch)")
+    with tempfile.TemporaryDirectory(prefix="tracecols-", dir=option("scratch")) as name:
+        folder, jobs = Path(name), n_jobs(option("jobs"))
+        archive = workload.make(folder)
+        is_store = archive.is_dir() and (archive / "manifest.json").exists()
+        store = Store(archive if is_store else convert(archive, folder / "kept.trace", jobs=jobs))
+        facts = {
+            "workload": workload.name,
+            "about": workload.about,
+            "series": workload.series,
+            "jobs": jobs,
+            "n_events": store.manifest["n_events"],
+            "n_locations": store.manifest["n_locations"],
+            "n_rows": {name: store.n_rows(name) for name in SIDE_TABLES if store.n_rows(name)},
+            "archive_bytes": 0 if is_store else bytes_of(archive),
+            "store_bytes": sum(f.stat().st_size for f in store.path.rglob("*") if f.is_file()),
+        }
+        (folder / "scratch").mkdir()
+        rules = option("conventions") or ("scalasca" if is_store or is_otf2(archive) else "expert")
+        yield Subject(workload.name, None if is_store else archive, store.path, folder / "scratch", jobs, rules, facts)
 
-    folder = tmp_path_factory.mktemp("subject")
-    workload = workloads(int(request.config.getoption("events")))[request.param]
-    archive = workload.make(folder)
-    store = convert(archive, folder / "kept.trace")
-    result = Subject(archive, store, folder, n_jobs(None))
-    result.name = request.param
-    result.n_events = Store(store).manifest["n_events"]
-    result.n_rows = Store(store).n_rows
-    return result
+
+def pytest_benchmark_update_machine_info(config, machine_info):
+    """Say what figures depend on besides, and leave out the name of the machine."""
+    machine_info.pop("node", None)
+    machine_info["memory_bytes"] = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    machine_info["load"] = os.getloadavg()[0]
+    installed = {d.metadata["Name"]: d.version for d in distributions()}
+    machine_info["packages"] = {name: installed[name] for name in PACKAGES if name in installed}

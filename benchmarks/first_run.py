@@ -71,9 +71,7 @@ def main(arguments: Sequence[str]) -> None:
             convert = _seconds(folder / "one", jobs, "convert", given.archive, "-o", store)
             analyze = _seconds(folder / "one", jobs, "analyze", store, "-o", folder / "a.severity")
             both = _seconds(folder / "other", jobs, "analyze", given.archive, "-o", folder / "b.severity")
-        print(
-            f"{jobs} threads: convert {convert:.1f} s, then analyze {analyze:.1f} s; analyze of the archive {both:.1f} s"
-        )
+        print(f"{jobs} threads: convert {convert:.1f} s, then analyze {analyze:.1f} s; of the archive {both:.1f} s")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Generate OTF2 archives of programs whose wait states are known: `python -m benchmarks.generate PROGRAM OUT/`.
 
 The programs are small simulations (`benchmarks/programs`): a wavefront sweep, a halo exchange, a hybrid multi-zone solver, a
-master with workers, a Fourier transform, pairs of processes with many channels, a process that does almost everything, hosts that use
-devices (`offload`), one-sided communication (`rma`). What each of them has lost waiting follows from its own schedule and stands beside the archive in `truth.json`: ticks (bytes,
+master with workers, a Fourier transform, pairs of processes with many channels, a process that does almost everything, random call
+trees with messages around a ring (`irregular`), hosts that use devices (`offload`), one-sided communication (`rma`). What each of them has lost waiting follows from its own schedule and stands beside the archive in `truth.json`: ticks (bytes,
 occurrences) by property and location, visits by region.
 """
 
@@ -16,11 +16,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.programs.epilog import write_epilog
 from benchmarks.programs.offload import make_offload
 from benchmarks.programs.recorded import Recording
 from benchmarks.programs.rma import make_rma
-from benchmarks.programs.skewed import SkewedSource
-from benchmarks.programs.source import N_FUNCTIONS, PROGRAMS, Generated, Truth, make
+from benchmarks.programs.source import N_FUNCTIONS, PROGRAMS, Generated, SkewedSource, Truth, make
 
 __all__ = ["Generated", "Truth", "make", "record", "truth_as_json", "write"]
 
@@ -48,16 +48,20 @@ def truth_as_json(truth: Truth) -> dict[str, Any]:
     }
 
 
-def write(source: Generated, folder: str | Path, jobs: int | None = None, *, unmeasured: bool = False) -> Path:
-    """Write a generated trace as `traces.otf2` into a folder, and `truth.json` beside it; returns the anchor file.
+def write(
+    source: Generated, folder: str | Path, jobs: int | None = None, *, unmeasured: bool = False, is_epilog: bool = False
+) -> Path:
+    """Write a generated trace as `traces.otf2`, or as `epik.elg`, into a folder, and `truth.json` beside it; returns the anchor file.
 
-    With a skew the archive says by how much clocks differ, or not: then the recorded times are those of different clocks.
+    With a skew the OTF2 archive says by how much clocks differ, or not: then the recorded times are those of different clocks.
     """
     from tracecols.converters.otf2.write import write_archive
 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    if unmeasured:
+    if is_epilog:
+        path = write_epilog(source, folder / "epik.elg")
+    elif unmeasured:
         path = write_archive(SkewedSource(source), folder / "traces.otf2", jobs=jobs)
     else:
         path = write_archive(source, folder / "traces.otf2", jobs=jobs, clock_offsets=source.clock_offsets)
@@ -65,52 +69,57 @@ def write(source: Generated, folder: str | Path, jobs: int | None = None, *, unm
     return path
 
 
+OPTIONS: dict[str, tuple[Any, str]] = {
+    "processes": (16, ""),
+    "threads": (1, "threads of each process; its streams for offload"),
+    "events": (1e6, "events of all locations together, within a tenth"),
+    "seed": (0, "of all random numbers"),
+    "depth": (0, "depth of random call trees within computations"),
+    "nodes": (0, "calls of all these trees together; few by default"),
+    "functions": (N_FUNCTIONS, "functions these trees call; 48 by default"),
+    "skew": (0.0, "largest offset of a location's clock in seconds"),
+    "jobs": (None, "threads that write; one per core by default"),
+    "counters": (False, "record counters with every ENTER and EXIT"),
+    "periodic": (False, "let the grid of halo be periodic"),
+    "unmeasured": (False, "do not record by how much clocks differ; one clock per process"),
+    "epilog": (False, "write a merged EPILOG trace"),
+}
+"""Options of the command: defaults, and what they say."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.generate",
-        description="Write an OTF2 archive of a program whose wait states are known.",
-    )
+    about = "Write an archive of a program whose wait states are known."
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.generate", description=about)
     parser.add_argument("program", choices=[*PROGRAMS, *RECORDED])
-    parser.add_argument("folder", type=Path, help="where traces.otf2 and truth.json are to stand")
-    parser.add_argument("--processes", type=int, default=16)
-    parser.add_argument("--threads", type=int, default=1, help="threads of each process; its streams for offload")
-    parser.add_argument("--events", type=float, default=1e6, help="events of all locations together, within a tenth")
-    parser.add_argument("--seed", type=int, default=0, help="of all random numbers")
-    parser.add_argument("--depth", type=int, default=0, help="depth of random call trees within computations")
-    parser.add_argument("--nodes", type=int, default=0, help="calls of all these trees together; few by default")
-    parser.add_argument("--functions", type=int, default=N_FUNCTIONS, help="functions these trees call; 48 by default")
-    parser.add_argument("--skew", type=float, default=0, help="largest offset of a location's clock in seconds")
-    parser.add_argument(
-        "--unmeasured", action="store_true", help="do not record by how much clocks differ; one clock per process"
-    )
-    parser.add_argument("--counters", action="store_true", help="record counters with every ENTER and EXIT")
-    parser.add_argument("--periodic", action="store_true", help="let the grid of halo be periodic")
-    parser.add_argument("--jobs", type=int, help="threads that write; one per core by default")
+    parser.add_argument("folder", type=Path, help="where the archive and truth.json are written")
+    for name, (default, words) in OPTIONS.items():
+        kind = (
+            {"action": "store_true"}
+            if default is False
+            else {"type": int if default is None else type(default), "default": default}
+        )
+        parser.add_argument(f"--{name}", help=words, **kind)
     given = parser.parse_args(arguments)
-    start = time.perf_counter()
+    start, events = time.perf_counter(), int(given.events)
     if given.unmeasured and not given.skew:
         parser.error("--unmeasured is for clocks that differ: give a --skew")
     if given.program in RECORDED:
         if given.processes < 1 or given.threads < 1:
             parser.error("there are no programs without processes or threads")
-        found = record(given.program, given.folder, given.processes, given.threads, int(given.events), given.seed)
+        found = record(given.program, given.folder, given.processes, given.threads, events, given.seed)
         print(f"{found.archive.path}: {found.n_events:,} events, {len(found.locations)} locations")
         return 0
+    names = ("depth", "nodes", "functions", "counters", "periodic", "skew")
+    options = {name: getattr(given, name) for name in names}
     try:
-        source = make(
-            given.program, given.processes, given.threads, int(given.events), given.seed, depth=given.depth,
-            nodes=given.nodes, functions=given.functions, counters=given.counters, periodic=given.periodic,
-            skew=given.skew,
-        )  # fmt: skip
+        source = make(given.program, given.processes, given.threads, events, given.seed, **options)
+        path = write(source, given.folder, given.jobs, unmeasured=given.unmeasured, is_epilog=given.epilog)
     except ValueError as error:
         parser.error(str(error))
-    path = write(source, given.folder, given.jobs, unmeasured=given.unmeasured)
-    seconds = time.perf_counter() - start
-    n = source.truth.n_events
-    print(
-        f"{path}: {n:,} events, {len(source.definitions['locations']['id'])} locations, {n / seconds / 1e6:.1f} M events/s"
-    )
+    n, seconds = source.truth.n_events, time.perf_counter() - start
+    n_locations = len(source.definitions["locations"]["id"])
+    print(f"{path}: {n:,} events, {n_locations} locations, {n / seconds / 1e6:.1f} M events/s")
     return 0
 
 

@@ -19,8 +19,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
+import tracecols
+from benchmarks.generate import make, write
 
 ROOT = Path(__file__).parents[1]
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
@@ -28,28 +28,12 @@ SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
 
 def content(folder: Path) -> dict[str, str]:
     """Return the files below a folder and what they hold."""
-    return {
-        str(p.relative_to(folder)): hashlib.blake2b(p.read_bytes()).hexdigest()
-        for p in sorted(folder.rglob("*"))
-        if p.is_file()
-    }
+    files = [p for p in sorted(folder.rglob("*")) if p.is_file()]
+    return {str(p.relative_to(folder)): hashlib.blake2b(p.read_bytes()).hexdigest() for p in files}
 
 
 class Case:
-    """A command with a sound run of it to compare with.
-
-    Parameters
-    ----------
-    name : str
-    arguments : list of str
-        What follows `tracecols`; the output is relative.
-    older : Path, optional
-        An older output that may stand in its place.
-    output : str
-        Its name.
-    folder : Path
-        Where it runs.
-    """
+    """A command (what follows `tracecols`), run in a folder, the name of its output, and an older output that may be in its place."""
 
     def __init__(self, name: str, arguments: list[str], output: str, folder: Path, older: Path | None = None) -> None:
         self.name, self.arguments, self.output, self.older = name, arguments, output, older
@@ -67,13 +51,9 @@ class Case:
 
     def start(self) -> subprocess.Popen[bytes]:
         """Start the command."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "tracecols", *self.arguments],
-            cwd=self.folder,
-            env={**os.environ, "TMPDIR": str(self.temporary), "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )
+        env = {**os.environ, "TMPDIR": str(self.temporary), "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+        command = [sys.executable, "-m", "tracecols", *self.arguments]
+        return subprocess.Popen(command, cwd=self.folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
     def clear(self) -> None:
         """Begin with nothing."""
@@ -105,10 +85,7 @@ class Case:
         """End the command at a random moment and run it again; returns what was found and what is wrong."""
         wrong: list[str] = []
         has_older = self.older is not None and number % 2 == 0
-        if has_older:
-            self.put_older()
-        else:
-            self.clear()
+        (self.put_older if has_older else self.clear)()
         how = SIGNALS[number // 2 % len(SIGNALS)]
         process = self.start()
         try:
@@ -144,16 +121,13 @@ class Case:
 
 def cases(folder: Path, archive: Path, other: Path) -> list[Case]:
     """Return all commands that write, on one archive; another one makes older outputs."""
-    import tracecols
-
     store = tracecols.convert(archive, folder / "store.trace")
     older = tracecols.convert(other, folder / "older.trace")
     cube = tracecols.open(older).analyze().save(folder / "older.severity")
     return [
         Case("convert", ["convert", str(archive), "-o", "x.trace"], "x.trace", folder / "1", older),
         Case("analyze", ["analyze", str(archive), "-o", "x.severity"], "x.severity", folder / "2", cube),
-        Case("export .otf2", ["export", str(store), "x.otf2"], "x.otf2", folder / "3"),
-        Case("export .parquet", ["export", str(store), "x.parquet"], "x.parquet", folder / "4"),
+        *(Case(f"export {x}", ["export", str(store), f"x{x}"], f"x{x}", folder / x) for x in (".otf2", ".parquet")),
     ]
 
 
@@ -172,29 +146,22 @@ def campaign(all_cases: list[Case], kills: int, seed: int) -> tuple[dict[str, Co
 
 def main() -> None:
     """Run the campaign and print what came of it; exit 1 if anything failed."""
-    from benchmarks.synthetic import make_archive
-
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kill", description="Kill commands at random moments.")
-    parser.add_argument("--kills", type=int, default=300)
-    parser.add_argument("--events", type=int, default=1_000_000)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
+    for name, default in (("kills", 300), ("events", 1_000_000), ("seed", 0)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    given = parser.parse_args()
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tracecols-kill-") as scratch:
-        other = ROOT / "tests" / "data" / "late_sender"
-        made = cases(Path(scratch), make_archive(arguments.events), other)
-        seen, failures = campaign(made, arguments.kills, arguments.seed)
-    table = Table("command", "found after the signal", "times")
+        archive = write(make("irregular", 8, 1, given.events, depth=12), Path(scratch) / "archive")
+        made = cases(Path(scratch), archive, ROOT / "tests" / "data" / "late_sender")
+        seen, failures = campaign(made, given.kills, given.seed)
     for name, found in seen.items():
         for what, n in sorted(found.items()):
-            table.add_row(name, what, f"{n:,}")
-    console = Console(width=120)
-    console.print(table)
-    console.print(f"{arguments.kills} kills, {time.monotonic() - begin:.0f} s, {len(failures)} failures")
+            print(f"{name:20}{what:40}{n:6,} times")
+    print(f"{given.kills} kills, {time.monotonic() - begin:.0f} s, {len(failures)} failures")
     for failure in failures[:20]:
-        console.print(f"  {failure}")
-    if failures:
-        sys.exit(1)
+        print(f"  {failure}")
+    sys.exit(bool(failures))
 
 
 if __name__ == "__main__":

@@ -11,42 +11,33 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import os
 import re
 import shutil
 import subprocess
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from benchmarks.steps import STEPS, Items, Subject, Watch, step
-from benchmarks.workloads import is_otf2
-
-__all__ = ["STEPS"]
-"""All steps: those of `benchmarks.steps`, and these."""
+from benchmarks import steps
+from benchmarks.steps import P2P, Run, Step, Subject
 
 INCLUDES = ("/usr/include", "/usr/local/include", "/opt/otf2/include")
 PIPIT = "pip install git+https://github.com/hpcgroup/pipit"
 
 
+def config(*options: str) -> list[str]:
+    """Ask otf2-config for flags; there are none where it is not installed."""
+    command = shutil.which("otf2-config")
+    asked = [[command, option] for option in options if command]
+    return "".join(subprocess.run(c, capture_output=True, text=True, check=True).stdout for c in asked).split()
+
+
 def include_folder() -> Path | None:
     """Find the headers of the library."""
-    if config := shutil.which("otf2-config"):
-        flags = subprocess.run([config, "--cflags"], capture_output=True, text=True, check=True).stdout.split()
-        found = [flag[2:] for flag in flags if flag.startswith("-I")]
-    else:
-        found = list(INCLUDES)
-    return next((Path(f) for f in found if (Path(f) / "otf2" / "otf2.h").exists()), None)
-
-
-def link_flags() -> list[str]:
-    """Say how to link the library."""
-    if config := shutil.which("otf2-config"):
-        flags: list[str] = []
-        for option in ("--ldflags", "--libs"):
-            flags += subprocess.run([config, option], capture_output=True, text=True, check=True).stdout.split()
-        return flags
-    return ["-lopen-trace-format2"]
+    folders = [flag[2:] for flag in config("--cflags") if flag.startswith("-I")] or INCLUDES
+    return next((Path(f) for f in folders if (Path(f) / "otf2" / "otf2.h").exists()), None)
 
 
 def compiler() -> str | None:
@@ -56,7 +47,7 @@ def compiler() -> str | None:
 
 def extension_module() -> Path | None:
     """Find the extension module of the `otf2` package."""
-    package = importlib.util.find_spec("_otf2")
+    package = find_spec("_otf2")
     if package is None:
         return None
     folders = [Path(f) for f in package.submodule_search_locations or ()]
@@ -64,29 +55,21 @@ def extension_module() -> Path | None:
     return next((found for folder in folders for found in folder.glob("_otf2*.so")), None)
 
 
-def _not_otf2(archive: Path) -> str:
-    return "" if is_otf2(archive) else "not an OTF2 archive"
-
-
-def _no_library(archive: Path) -> str:
+def _no_library() -> str:
     if compiler() is None:
         return "no C compiler (cc, gcc, clang)"
     if include_folder() is None:
         return "no OTF2 headers: install libopen-trace-format2-dev or put otf2-config on the PATH"
-    return _not_otf2(archive)
+    return ""
 
 
-def _no_package(archive: Path) -> str:
-    return _not_otf2(archive) if importlib.util.find_spec("otf2") else "not installed: pip install otf2"
-
-
-def _no_pipit(archive: Path) -> str:
+def _no_pipit() -> str:
     # the placeholder on PyPI has no module
-    return _not_otf2(archive) if importlib.util.find_spec("pipit") else f"not installed: {PIPIT}"
+    return "" if find_spec("pipit") else f"not installed: {PIPIT}"
 
 
-def _read_with_library(subject: Subject, watch: Watch, name: str, before: list[str], flags: list[str]) -> Items:
-    """Compile `otf2_library.c`, load it behind some shared objects, and read all events; opening does not count."""
+def _read_with_library(subject: Subject, name: str, before: list[str], flags: list[str]) -> Run:
+    """Compile `otf2_library.c`, load it after some shared objects, open the archive, and read all events, which is measured."""
     include = include_folder()
     assert include is not None
     shared = subject.scratch / f"{name}.so"
@@ -100,87 +83,66 @@ def _read_with_library(subject: Subject, watch: Watch, name: str, before: list[s
         done = subprocess.run([*command, "-o", str(shared), *flags], capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"cannot compile: {done.stderr.strip().splitlines()[-1]}")
-    loaded = [ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL) for path in (*before, str(shared))]
-    read = loaded[-1].read_archive
-    read.restype = ctypes.c_int64
-    taken = ctypes.c_double()
-    with watch:
-        # what lies before the first event is measured by the function and taken off
-        n = read(os.fsencode(subject.archive), ctypes.byref(taken))
-    watch.seconds = taken.value
-    if n < 0:
+    library = [ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL) for path in (*before, str(shared))][-1]
+    library.read_events.restype = ctypes.c_int64
+    if library.open_archive(os.fsencode(str(subject.archive))):
         raise RuntimeError("the library cannot read the archive")
-    return "events", n
+    return library.read_events
 
 
-@step(
-    "library", "OTF2 library, installed: empty callbacks", "peers",
-    against="decode", in_series=True, missing=_no_library, counts_events=True,
-)  # fmt: skip
-def library(subject: Subject, watch: Watch) -> Items:
-    """Read all events with the installed library."""
-    return _read_with_library(subject, watch, "installed", [], link_flags())
+def _installed(subject: Subject) -> Run:
+    return _read_with_library(subject, "installed", [], config("--ldflags", "--libs") or ["-lopen-trace-format2"])
 
 
-def _no_library_in_package(archive: Path) -> str:
-    return _no_library(archive) if extension_module() else "not installed: pip install otf2"
+def _of_package(subject: Subject) -> Run:
+    """Read all events with the library that is part of the package: its functions come from the extension module."""
+    return _read_with_library(subject, "package", [str(extension_module())], [])
 
 
-@step(
-    "library_of_package", "OTF2 library, of the otf2 package: empty callbacks", "peers",
-    against="decode", missing=_no_library_in_package, counts_events=True,
-)  # fmt: skip
-def library_of_package(subject: Subject, watch: Watch) -> Items:
-    """Read all events with the library that is part of the package."""
-    # its functions come from the extension module, which is loaded first
-    return _read_with_library(subject, watch, "package", [str(extension_module())], [])
-
-
-@step(
-    "otf2_package", "otf2 package: an object per event", "peers",
-    against="load_events", missing=_no_package, counts_events=True, most_events=3_000_000,
-)  # fmt: skip
-def otf2_package(subject: Subject, watch: Watch) -> Items:
+def _objects(subject: Subject) -> Run:
     """Go through all events in Python."""
     import otf2
 
-    n = 0
-    with watch, otf2.reader.open(str(subject.archive)) as trace:
-        for _ in trace.events:
-            n += 1
-    return "events", n
+    def run() -> int:
+        with otf2.reader.open(str(subject.archive)) as trace:
+            return sum(1 for _ in trace.events)
+
+    return run
 
 
-def _pipit(subject: Subject) -> Any:
+def _pipit(subject: Subject, ask: Any) -> Run:
+    """Read all events, with one process per core, and ask for something."""
     import pipit
 
-    return pipit.Trace.from_otf2(str(subject.archive.parent))
+    return lambda: ask(pipit.Trace.from_otf2(str(Path(str(subject.archive)).parent)))
 
 
-@step("pipit_events", "pipit: all events", "peers", against="load_events", missing=_no_pipit, most_events=3_000_000)
-def pipit_events(subject: Subject, watch: Watch) -> Items:
-    """Read all events, with one process per core."""
-    with watch:
-        trace = _pipit(subject)
-    return "events", len(trace.events)
+def _pipit_profile(trace: Any) -> int:
+    trace.calc_exc_metrics(["Timestamp (ns)"])
+    return len(trace.flat_profile("time.exc", per_process=True))
 
 
-@step("pipit_profile", "pipit: profile", "peers", against="load_profile", missing=_no_pipit, most_events=3_000_000)
-def pipit_profile(subject: Subject, watch: Watch) -> Items:
-    """Read all events, and compute exclusive times by function and process."""
-    with watch:
-        trace = _pipit(subject)
-        trace.calc_exc_metrics(["Timestamp (ns)"])
-        frame = trace.flat_profile("time.exc", per_process=True)
-    return "rows", len(frame)
+def _peer(name: str, title: str, against: str, prepare: Any, **more: Any) -> Step:
+    return Step(name, "peers", title, prepare, needs="otf2", against=against, **more)
 
 
-@step(
-    "pipit_messages", "pipit: communication matrix", "peers",
-    against="load_messages", missing=_no_pipit, most_events=3_000_000, family="p2p",
+SMALL, COUNTS = {"most_events": 3_000_000}, {"counts_events": True}
+LIBRARY: dict[str, Any] = {"missing": _no_library, **COUNTS}
+PIPIT_STEP: dict[str, Any] = {"missing": _no_pipit, **SMALL}
+PEERS = (
+    _peer("library", "OTF2 library, installed: empty callbacks", "decode", _installed, in_series=True, **LIBRARY),
+    _peer(
+        "library_of_package", "OTF2 library, of the otf2 package: empty callbacks", "decode", _of_package,
+        package="_otf2", **LIBRARY,
+    ),
+    _peer("otf2_package", "otf2 package: an object per event", "load_events", _objects, package="otf2", **SMALL, **COUNTS),
+    _peer("pipit_events", "pipit: all events", "load_events", partial(_pipit, ask=lambda t: len(t.events)), **PIPIT_STEP),
+    _peer("pipit_profile", "pipit: profile", "load_profile", partial(_pipit, ask=_pipit_profile), **PIPIT_STEP),
+    _peer(
+        "pipit_messages", "pipit: communication matrix", "load_messages",
+        partial(_pipit, ask=lambda t: int((t.comm_matrix() > 0).sum())), **PIPIT_STEP, **P2P,
+    ),
 )  # fmt: skip
-def pipit_messages(subject: Subject, watch: Watch) -> Items:
-    """Read all events, and add up lengths of messages by sender and receiver."""
-    with watch:
-        matrix = _pipit(subject).comm_matrix()
-    return "pairs", int((matrix > 0).sum())
+
+STEPS = {**steps.STEPS, **{peer.name: peer for peer in PEERS}}
+"""All steps: those of `benchmarks.steps`, and these."""

@@ -1,104 +1,38 @@
-"""One task in a process of its own, so that the most memory it held is that of one step.
-
-Started as `python -m benchmarks.process` with a task as JSON on standard input; the last line it prints is the result, as JSON.
-"""
+"""A step in a process of its own, so that the most memory it held is that of one step; and what a process holds and takes."""
 
 from __future__ import annotations
 
-import json
 import os
 import resource
-import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing import get_context
+from numbers import Integral
 from pathlib import Path
-from threading import Event
-from typing import Any
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any
 
-from benchmarks.peers import STEPS
-from benchmarks.steps import YARDSTICKS, Subject, Watch
-from benchmarks.workloads import ROOT, bytes_of, workloads
+if TYPE_CHECKING:
+    from benchmarks.steps import Subject
 
-WARMED = 30_000_000
-"""Events up to which a round that does not count goes first; with more, what is done once hardly matters."""
-
-LIMIT = 60.0
-"""Seconds of measuring after which there are no more rounds of a step."""
-
-HOURS = 4
-"""What a task may take."""
-
-
-class TaskError(Exception):
-    """A task has failed."""
-
-
-def run_task(task: dict[str, Any]) -> dict[str, Any]:
-    """Run a task in a process of its own.
-
-    Raises
-    ------
-    TaskError
-        If it fails, with the last line it wrote to standard error.
-    """
-    command = [sys.executable, "-m", "benchmarks.process"]
-    # temporary files, too, are removed with the folder, even if the process is killed
-    paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    environment = {**os.environ, "PYTHONPATH": paths, "TMPDIR": str(task["folder"])}
-    try:
-        done = subprocess.run(
-            command, input=json.dumps(task), capture_output=True, text=True, cwd=ROOT, env=environment,
-            timeout=HOURS * 3600,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired as error:
-        raise TaskError(f"not done after {HOURS} hours") from error
-    if done.returncode:
-        lines = done.stderr.strip().splitlines()
-        reason = lines[-1] if lines else "no message"
-        if done.returncode < 0:
-            reason = f"ended by signal {-done.returncode}" + (f"; {reason}" if lines else ", out of memory perhaps")
-        # no paths of a machine in what is kept
-        raise TaskError(reason.replace(str(task["folder"]), "FOLDER").replace(str(ROOT), "."))
-    try:
-        result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    except (IndexError, ValueError) as error:
-        raise TaskError("ended without a result") from error
-    return result
-
-
-def scratch_bytes(folders: Sequence[Path], stop: Event, most: list[int]) -> None:
-    """Note the most bytes that stand in folders at a time, until told to stop; finished files of tables (`part-*.parquet`) do not count."""
-    while not stop.wait(0.2):
-        n = 0
-        for folder in folders:
-            for where, _, names in os.walk(folder):
-                for name in names:
-                    with suppress(OSError):
-                        is_made = name.startswith("part-") and name.endswith(".parquet")
-                        n += 0 if is_made else os.stat(os.path.join(where, name)).st_size
-        most[0] = max(most[0], n)
-
-
-# -- memory ------------------------------------------------------------------------------------------------------------
+# -- memory, processor time, temporary files ----------------------------------------------------------------------------
 
 
 def _status(field: str) -> int | None:
-    """Return a line of what Linux tells of this process, in bytes."""
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-    except OSError:
-        return None
+    """Return a line of what Linux says of this process, in bytes."""
+    lines = status.read_text().splitlines() if (status := Path("/proc/self/status")).exists() else ()
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith(f"{field}:")), None)
 
 
 def reset_peak() -> None:
     """Forget the most memory held so far, where that can be done (Linux)."""
-    try:
+    with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return
 
 
 def peak() -> int:
@@ -110,105 +44,113 @@ def peak() -> int:
 
 
 def held() -> int | None:
-    """Return the memory this process holds, in bytes; None where nothing tells."""
+    """Return the memory this process holds, in bytes; None where the system does not say."""
     return _status("VmRSS")
 
 
-# -- tasks -------------------------------------------------------------------------------------------------------------
+def processor_seconds() -> float:
+    """Return the processor time of this process and of those of its children that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(u.ru_utime + u.ru_stime for u in used)
 
 
-def prepare(workload: str, n_events: int, folder: Path, jobs: int) -> dict[str, Any]:
-    """Write a workload's archive and its store into a folder; returns what there is to know of them."""
-    from tracecols import convert
-    from tracecols.converters.registry import open_source
-    from tracecols.schema import SIDE_TABLES
-    from tracecols.store import Store
-
-    begin = time.perf_counter()
-    archive = workloads(n_events)[workload].make(folder)
-    made = time.perf_counter() - begin
-    source = open_source(archive)
-    store = Store(convert(archive, folder / "kept.trace", jobs=jobs))
-    n: int = store.manifest["n_events"]
-    return {
-        "archive": str(archive),
-        "store": str(store.path),
-        "facts": {
-            "format": source.format,
-            "n_events": n,
-            "n_records": source.properties.get("records", n),
-            "n_locations": store.manifest["n_locations"],
-            "n_rows": {name: store.n_rows(name) for name in SIDE_TABLES if store.n_rows(name)},
-            "archive_bytes": bytes_of(archive),
-            "store_bytes": sum(f.stat().st_size for f in store.path.rglob("*") if f.is_file()),
-            "making_seconds": made,
-        },
-    }
+def _bytes_in(folders: Sequence[Path]) -> int:
+    """Return the size of all files below folders, but for finished files of tables (`part-*.parquet`)."""
+    n = 0
+    for folder in folders:
+        for where, _, names in os.walk(folder):
+            for name in names:
+                with suppress(OSError):
+                    is_made = name.startswith("part-") and name.endswith(".parquet")
+                    n += 0 if is_made else os.stat(os.path.join(where, name)).st_size
+    return n
 
 
-def measure(step: str, subject: Subject, n_events: int, rounds: int) -> dict[str, Any]:
-    """Time a step some rounds, then the yardsticks in the same process.
+@contextmanager
+def watched(*folders: Path) -> Iterator[list[int]]:
+    """Note how many more bytes there are in folders at a time, at most."""
+    before, most, stop = _bytes_in(folders), [0], Event()
 
-    Returns
-    -------
-    dict
-        `seconds` of every round; `parts`, each with its seconds of every round; `items` and their number, if it makes any;
-        `peak_bytes` while it ran and `held_bytes` before; `yardsticks` with seconds of every round and their number of events.
-    """
-    declared = STEPS[step]
-    seconds: list[float] = []
-    parts: dict[str, list[float]] = {}
-    before: list[int | None] = []
-    peaks: list[int] = []
+    def watch() -> None:
+        while not stop.wait(0.2):
+            most[0] = max(most[0], _bytes_in(folders) - before)
 
-    def start() -> None:
-        before.append(held())
+    thread = Thread(target=watch)
+    thread.start()
+    try:
+        yield most
+    finally:
+        stop.set()
+        thread.join()
+
+
+# -- a step in a process of its own -------------------------------------------------------------------------------------
+
+
+@dataclass
+class Round:
+    """What one run of a step took."""
+
+    seconds: float
+    processor_seconds: float
+    held_bytes: int | None  # memory before it began
+    peak_bytes: int  # the most memory while it ran
+    scratch_bytes: int  # the most bytes of temporary files at a time; 0 if that was not watched
+    made: int | None  # how many events, cells or rows the step made
+    notes: dict[str, float]  # what the step says besides
+
+
+_subject: list[Subject] = []
+
+
+def _begin(subject: Subject) -> None:
+    # temporary files, too, are removed with the folder, even if the process is killed
+    os.environ["TMPDIR"] = tempfile.tempdir = str(subject.scratch)
+    _subject.append(subject)
+
+
+def _round(name: str, is_watched: bool) -> Round:
+    """Prepare a step, and run it."""
+    from benchmarks.peers import STEPS
+
+    (subject,) = _subject
+    subject.notes.clear()
+    run = STEPS[name].prepare(subject)
+    with watched(*((subject.scratch, subject.store / "enhanced") if is_watched else ())) as scratch:
+        before = held()
         reset_peak()
-
-    items = None
-    is_warm = n_events > WARMED
-    began = time.perf_counter()
-    while len(seconds) < rounds and (not seconds or time.perf_counter() - began < LIMIT):
-        watch = Watch(start)
-        items = declared.run(subject, watch)
-        peaks.append(peak())
-        if not is_warm:
-            is_warm = True
-            continue
-        seconds.append(watch.seconds)
-        for name, value in watch.parts.items():
-            parts.setdefault(name, []).append(value)
-    if declared.counts_events and items is not None and items[1] != n_events:
-        raise RuntimeError(f"{items[1]:,} events were read, there are {n_events:,}")
-    result: dict[str, Any] = {"seconds": seconds, "peak_bytes": max(peaks), "held_bytes": before[0]}
-    if parts:
-        result["parts"] = parts
-    if items is not None:
-        result["items"] = {"what": items[0], "n": items[1]}
-    result["yardsticks"] = {}
-    for name, yardstick in YARDSTICKS.items():
-        taken = []
-        for _ in range(1 + max(rounds, 3)):
-            watch = Watch()
-            yardstick(subject, watch)
-            taken.append(watch.seconds)
-        result["yardsticks"][name] = {"seconds": taken[1:], "n_events": subject.n_sampled}
-    return result
+        used, begin = processor_seconds(), time.perf_counter()
+        made = run()
+        seconds, used = time.perf_counter() - begin, processor_seconds() - used
+        most = peak()
+    number = int(made) if isinstance(made, Integral) else None
+    return Round(seconds, used, before, most, scratch[0], number, dict(subject.notes))
 
 
-def main() -> None:
-    """Do a task."""
-    task = json.load(sys.stdin)
-    folder = Path(task["folder"])
-    if "workload" in task:
-        result = prepare(task["workload"], task["n_events"], folder, task["jobs"])
-    else:
-        scratch = folder / "scratch"
-        scratch.mkdir(exist_ok=True)
-        subject = Subject(Path(task["archive"]), Path(task["store"]), scratch, task["jobs"])
-        result = measure(task["step"], subject, task["n_events"], task["rounds"])
-    print(json.dumps(result))
+class StepProcess(AbstractContextManager["StepProcess"]):
+    """A process that runs one step of a subject, as often as it is asked to, and keeps what each of these `rounds` took."""
 
+    def __init__(self, step: str, subject: Subject) -> None:
+        self.step, self.rounds = step, list[Round]()
+        self._pool = ProcessPoolExecutor(1, get_context("spawn"), initializer=_begin, initargs=(subject,))
 
-if __name__ == "__main__":
-    main()
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown()
+
+    def run(self, *, is_watched: bool = False) -> Round:
+        """Run the step once; temporary files are only watched if asked for, since that disturbs short steps."""
+        self.rounds.append(self._pool.submit(_round, self.step, is_watched).result())
+        return self.rounds[-1]
+
+    def figures(self) -> dict[str, Any]:
+        """Return what is known of the step besides seconds: medians, and the most of memory and of temporary files."""
+        first, last = self.rounds[0], self.rounds[-1]
+        times = sorted(r.processor_seconds for r in self.rounds[1:] or self.rounds)
+        return {
+            "processor_seconds": times[len(times) // 2],
+            "held_bytes": first.held_bytes,
+            "peak_bytes": max(r.peak_bytes for r in self.rounds),
+            "scratch_bytes": first.scratch_bytes,
+            "made": last.made,
+            "notes": last.notes,
+        }

@@ -1,32 +1,45 @@
-"""What is measured: every step of the way from an archive to severities and beyond, each a function and its declaration.
+"""What is measured: every step of the way from an archive to severities and beyond (`STEPS`, below).
 
-A step does what it needs beforehand, and then what is measured under its stopwatch:
-
-    @step("scan", "scan (stacks, call paths, profile), one thread", "analysis", in_series=True)
-    def scan(subject, watch):
-        with watch:
-            enhance(Store(subject.store), 1)
-
-The engine is called here and nowhere else in the benchmarks.
+A step is a function of a `Subject`, which does what is needed beforehand and returns the function that is measured. If that one returns
+a number, it is how many events, cells or rows it makes. The engine is called here and nowhere else in the benchmarks of steps.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import math
 import shutil
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property, wraps
+from dataclasses import dataclass, field, replace
+from functools import partial, wraps
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.process import held, peak, processor_seconds
 from benchmarks.workloads import ROOT, is_otf2
+from tracecols import convert
+from tracecols import open as open_trace
+from tracecols.converters.base import Report
+from tracecols.converters.registry import open_source
+from tracecols.enhance.model import enhance
+from tracecols.enhance.table_files import ENHANCED
+from tracecols.enhance.table_writer import write_tables
+from tracecols.export.archive import export_archive
+from tracecols.export.tables import export
+from tracecols.patterns.engine import analyze_model
+from tracecols.patterns.registry import FAMILIES
+from tracecols.replay.graph import build_graph
+from tracecols.schema import EVENTS
+from tracecols.severity import SeverityCube
+from tracecols.store import Store
+from tracecols.store.arrow import arrow_schema, event_writer
 
 BATCH = 1 << 20
 SAMPLE = 1 << 22
@@ -35,258 +48,179 @@ SAMPLE = 1 << 22
 LARGEST = 50_000_000
 """Events of a trace for which what holds all of it in memory is measured: 2 to 3 GB."""
 
-GROUPS = ("read", "analysis", "tables", "export", "queries", "peers")
+GROUPS = ("yardsticks", "read", "analysis", "tables", "export", "queries", "peers")
 
 
-class Watch:
-    """A stopwatch: what runs within `with watch:` counts; several blocks add up.
-
-    Parameters
-    ----------
-    on_start : callable, optional
-        Called before the first block.
-
-    Attributes
-    ----------
-    seconds : float
-    parts : dict of str to float
-        Seconds of what a step is made of, if it says so.
-    """
-
-    def __init__(self, on_start: Callable[[], None] | None = None) -> None:
-        self.seconds = 0.0
-        self.parts: Counter[str] = Counter()
-        self._on_start = on_start
-
-    def __enter__(self) -> None:
-        if self._on_start is not None:
-            self._on_start()
-            self._on_start = None
-        self._begin = time.perf_counter()
-
-    def __exit__(self, *_: object) -> None:
-        self.seconds += time.perf_counter() - self._begin
-
-    @contextmanager
-    def part(self, name: str) -> Iterator[None]:
-        """Time a part of a step."""
-        begin = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.parts[name] += time.perf_counter() - begin
-
-
+@dataclass
 class Subject:
-    """A trace to be measured, and room for what steps write.
+    """A trace to be measured, and a folder for what steps write."""
 
-    Parameters
-    ----------
-    archive : Path
-        The anchor file.
-    store : Path
-        What it was converted to.
-    scratch : Path
-        A folder.
-    jobs : int
-        Threads of the steps that use several.
-    """
-
-    def __init__(self, archive: Path, store: Path, scratch: Path, jobs: int) -> None:
-        self.archive, self.store, self.scratch, self.jobs = archive, store, scratch, jobs
-        self.conventions = "scalasca" if is_otf2(archive) else "expert"
+    name: str  # of the workload
+    archive: Path | None  # the anchor file; None of a store whose archive is not known
+    store: Path
+    scratch: Path
+    jobs: int  # threads of the steps that use several
+    conventions: str = "scalasca"
+    facts: dict[str, Any] = field(default_factory=dict)  # numbers of events, locations and rows, sizes
+    notes: dict[str, float] = field(default_factory=dict)  # what a step says besides how many things it makes
 
     def model(self, jobs: int = 1) -> Any:
         """Scan the store: return a model in which no compound table is made yet."""
-        from tracecols.enhance.model import enhance
-        from tracecols.store import Store
-
         return enhance(Store(self.store), jobs)
+
+    def trace(self, **more: Any) -> Any:
+        """Open the store."""
+        return open_trace(self.store, **more)
+
+    def scanned(self, **more: Any) -> Any:
+        """Open the store, and scan it."""
+        trace = self.trace(**more)
+        _ = trace.model
+        return trace
+
+    def empty(self, name: str) -> Path:
+        """Return an empty folder."""
+        shutil.rmtree(self.scratch / name, ignore_errors=True)
+        (self.scratch / name).mkdir()
+        return self.scratch / name
 
     def convert(self, jobs: int) -> Path:
         """Convert the archive; the same place each time."""
-        from tracecols import convert
-
+        assert self.archive is not None
         return convert(self.archive, self.scratch / "made.trace", jobs=jobs)
 
-    @cached_property
     def cube(self) -> Path:
-        """The severities, saved."""
-        from tracecols.patterns.engine import analyze_model
+        """Return the severities, saved when they are first asked for."""
+        path = self.scratch / "kept.severity"
+        if not path.exists():
+            self.trace(jobs=self.jobs).analyze(self.conventions).save(path)
+        return path
 
-        return analyze_model(self.model(self.jobs), self.conventions).save(self.scratch / "kept.severity")
+    def enhanced(self) -> Any:
+        """Return the trace with all enhanced tables as files."""
+        trace = self.trace(jobs=self.jobs)
+        trace.catalog.enhanced(ENHANCED)
+        return trace
 
-    @cached_property
-    def columns(self) -> list[dict[str, Any]]:
-        """Time, kind and region of events, the first `SAMPLE`, in batches like those that `decode` makes."""
-        from tracecols.store import Store
-
-        store = Store(self.store)
-        batches: list[dict[str, Any]] = []
-        left = SAMPLE
+    def columns(self) -> Iterator[dict[str, Any]]:
+        """Yield time, kind and region of events, the first `SAMPLE`, in batches like those that `decode` makes."""
+        store, left = Store(self.store), SAMPLE
         for location in range(store.manifest["n_locations"]):
             for at in range(0, store.n_rows("events", location), BATCH):
                 if left > 0:
-                    batches.append(store.read("events", location, None, at, at + min(BATCH, left)))
-                    left -= batches[-1]["time"].size
-        return batches
-
-    @property
-    def n_sampled(self) -> int:
-        """Events the yardsticks are measured on."""
-        return sum(b["time"].size for b in self.columns)
+                    batch = store.read("events", location, None, at, at + min(BATCH, left))
+                    left -= batch["time"].size
+                    yield batch
 
 
-# -- yardsticks --------------------------------------------------------------------------------------------------------
+# -- declarations -------------------------------------------------------------------------------------------------------
+
+Run = Callable[[], object]
 
 
-def copy_columns(subject: Subject, watch: Watch) -> None:
+@dataclass(frozen=True)
+class Step:
+    """A step: `prepare(subject)` returns what is measured."""
+
+    name: str
+    group: str
+    title: str
+    prepare: Callable[[Subject], Run]
+    in_series: bool = False  # whether it is measured on the workloads of series
+    family: str = ""  # of events without which there is nothing to measure
+    most_events: int | None = None  # traces with more are left out
+    needs: str = ""  # what the subject must have: `archive`, `otf2`, or nothing
+    package: str = ""  # that must be installed
+    missing: Callable[[], str] | None = None  # says what else is missing
+    against: str = ""  # of a peer: the step of tracecols that does the same
+    counts_events: bool = False  # whether it returns how many events there are, which must then be right
+
+    def why_not(self, subject: Subject) -> str:
+        """Say why it cannot be measured on a subject; empty if it can."""
+        facts, archive = subject.facts, subject.archive
+        reasons = {
+            "not in series": bool(facts.get("series")) and not self.in_series,
+            "the archive is not known": bool(self.needs) and archive is None,
+            "not an OTF2 archive": self.needs == "otf2" and archive is not None and not is_otf2(archive),
+            "no such events": bool(self.family) and not facts["n_rows"].get(self.family),
+            f"more than {self.most_events or 0:,} events": facts["n_events"] > (self.most_events or math.inf),
+            f"{self.package} is not installed": bool(self.package) and not find_spec(self.package),
+        }
+        return next((why for why, holds in reasons.items() if holds), self.missing() if self.missing else "")
+
+
+# -- yardsticks ---------------------------------------------------------------------------------------------------------
+
+
+def _copy_columns(subject: Subject) -> Run:
     """Copy the columns into buffers that are reused."""
-    buffers = {c: np.zeros(BATCH, v.dtype) for c, v in subject.columns[0].items()}
-    with watch:
-        for batch in subject.columns:
+    batches = list(subject.columns())
+    buffers = {c: np.zeros(BATCH, v.dtype) for c, v in batches[0].items()}
+
+    def run() -> int:
+        for batch in batches:
             for name, values in batch.items():
                 buffers[name][: values.size] = values
+        return sum(b["time"].size for b in batches)
+
+    return run
 
 
-def write_columns(subject: Subject, watch: Watch) -> None:
+def _write_columns(subject: Subject) -> Run:
     """Let pyarrow write the columns, with the store's settings and in one file."""
     import pyarrow as pa
 
-    from tracecols.schema import EVENTS
-    from tracecols.store.arrow import arrow_schema, event_writer
+    columns, schema = list(subject.columns()), arrow_schema(EVENTS)
 
-    columns, schema = subject.columns, arrow_schema(EVENTS)
-    with watch, event_writer(subject.scratch / "yardstick.parquet", EVENTS) as writer:
-        # locations may be short: what is written at a time has to be as long as a batch
-        tables, n = [], 0
-        for batch in columns:
-            tables.append(pa.table(batch, schema=schema))
-            n += batch["time"].size
-            if n >= BATCH or batch is columns[-1]:
-                writer.write_table(pa.concat_tables(tables), row_group_size=BATCH)
-                tables, n = [], 0
+    def run() -> int:
+        with event_writer(subject.scratch / "yardstick.parquet", EVENTS) as writer:
+            # locations may be short: what is written at a time has to be as long as a batch
+            tables, n = [], 0
+            for batch in columns:
+                tables.append(pa.table(batch, schema=schema))
+                n += batch["time"].size
+                if n >= BATCH or batch is columns[-1]:
+                    writer.write_table(pa.concat_tables(tables), row_group_size=BATCH)
+                    tables, n = [], 0
+        return sum(b["time"].size for b in columns)
 
-
-YARDSTICKS: dict[str, Callable[[Subject, Watch], None]] = {"copy": copy_columns, "pyarrow": write_columns}
-
-
-# -- steps -------------------------------------------------------------------------------------------------------------
-
-Items = tuple[str, int] | None
-"""What a step makes besides, and how many: messages, cells, rows."""
+    return run
 
 
-@dataclasses.dataclass(frozen=True)
-class Step:
-    """A step.
-
-    Attributes
-    ----------
-    name, title : str
-        For commands; for tables.
-    group : str
-        One of `GROUPS`.
-    run : callable
-        `run(subject, watch)`; may return what it made and how many.
-    in_series : bool
-        Whether it is measured on the workloads of series.
-    family : str
-        Family of events without which there is nothing to measure.
-    most_events : int, optional
-        Traces with more are left out.
-    against : str
-        Of a peer: the step of tracecols that does the same.
-    missing : callable, optional
-        Says why it cannot be measured on an archive; empty if it can.
-    counts_events : bool
-        Whether it says how many events there are, which must then be right.
-    """
-
-    name: str
-    title: str
-    group: str
-    run: Callable[[Subject, Watch], Items]
-    in_series: bool = False
-    family: str = ""
-    most_events: int | None = None
-    against: str = ""
-    missing: Callable[[Path], str] | None = None
-    counts_events: bool = False
+# -- from archives to severities ----------------------------------------------------------------------------------------
 
 
-STEPS: dict[str, Step] = {}
-
-
-def step(name: str, title: str, group: str, **more: Any) -> Callable[[Callable[..., Items]], Callable[..., Items]]:
-    """Declare a step; use as a decorator."""
-
-    def declare(run: Callable[..., Items]) -> Callable[..., Items]:
-        STEPS[name] = Step(name, title, group, run, **more)
-        return run
-
-    return declare
-
-
-@step("decode", "decode, one thread", "read", in_series=True)
-def decode(subject: Subject, watch: Watch) -> None:
+def _decode(subject: Subject) -> Run:
     """Decode all events into buffers that are reused.
 
     To open an OTF2 archive is to read its definitions, which does not count. To open a merged trace is to go through all
     records for those of each location, which is a part of decoding them and counts.
     """
-    from tracecols.converters.base import Report
-    from tracecols.converters.registry import open_source
+    archive = subject.archive
+    assert archive is not None
+    opened = open_source(archive) if is_otf2(archive) else None
 
-    if is_otf2(subject.archive):
-        source = open_source(subject.archive)
-    else:
-        with watch:
-            source = open_source(subject.archive)
-    with watch:
+    def run() -> None:
+        source = opened or open_source(archive)
         for location in range(len(source.definitions["locations"]["id"])):
             for _ in source.read(location, Report()):
                 pass
 
-
-@step("convert", "convert, one thread", "read", in_series=True)
-def convert(subject: Subject, watch: Watch) -> None:
-    """Convert the archive to a store."""
-    with watch:
-        subject.convert(1)
-
-
-@step("convert_threads", "convert, all threads", "read", in_series=True)
-def convert_threads(subject: Subject, watch: Watch) -> None:
-    """Convert the archive to a store with all threads."""
-    with watch:
-        subject.convert(subject.jobs)
-
-
-@step("scan", "scan (stacks, call paths, profile), one thread", "analysis", in_series=True)
-def scan(subject: Subject, watch: Watch) -> None:
-    """Scan the store."""
-    with watch:
-        subject.model()
-
-
-@step("scan_threads", "scan, all threads", "analysis")
-def scan_threads(subject: Subject, watch: Watch) -> None:
-    """Scan the store with all threads."""
-    with watch:
-        subject.model(subject.jobs)
+    return run
 
 
 @contextmanager
-def _clocked_families(watch: Watch) -> Iterator[None]:
+def _clocked_families(notes: dict[str, float]) -> Iterator[None]:
     """Time the declared functions of all properties by family, for as long as this lasts."""
-    from tracecols.patterns.registry import FAMILIES
 
     def clocked(function: Callable[..., Any], family: str) -> Callable[..., Any]:
         @wraps(function)
         def run(*given: Any, **more: Any) -> Any:
-            with watch.part(family):
+            begin = time.perf_counter()
+            try:
                 return function(*given, **more)
+            finally:
+                notes[family] = notes.get(family, 0.0) + time.perf_counter() - begin
 
         return run
 
@@ -294,9 +228,7 @@ def _clocked_families(watch: Watch) -> Iterator[None]:
     try:
         for family in FAMILIES:
             family.properties = [
-                dataclasses.replace(
-                    p, **{name: clocked(f, family.name) for name in ("match", "cells") if (f := getattr(p, name))}
-                )
+                replace(p, **{name: clocked(f, family.name) for name in ("match", "cells") if (f := getattr(p, name))})
                 for p in family.properties
             ]
         yield
@@ -305,294 +237,222 @@ def _clocked_families(watch: Watch) -> Iterator[None]:
             family.properties = declared[family.name]
 
 
-@step("patterns", "compound tables and patterns, one thread", "analysis", in_series=True)
-def patterns(subject: Subject, watch: Watch) -> None:
-    """Search for all properties in a model that was only scanned; parts: the declared functions of each family."""
-    from tracecols.patterns.engine import analyze_model
+def _n_cells(cube: Any) -> int:
+    return sum(len(c) for c in cube.cells.values())
 
+
+def _search(subject: Subject) -> Run:
+    """Search for all properties in a model that was only scanned; noted: the declared functions of each family."""
     model = subject.model()
-    with _clocked_families(watch), watch:
-        analyze_model(model, subject.conventions)
-    watch.parts["tables and sums"] = watch.seconds - sum(watch.parts.values())
+
+    def run() -> int:
+        begin = time.perf_counter()
+        with _clocked_families(subject.notes):
+            cube = analyze_model(model, subject.conventions)
+        subject.notes["tables and sums"] = time.perf_counter() - begin - sum(subject.notes.values())
+        return _n_cells(cube)
+
+    return run
 
 
-@step("analyze", "analyze a store, all threads", "analysis", in_series=True)
-def analyze(subject: Subject, watch: Watch) -> Items:
+def _analyze(subject: Subject, **more: Any) -> Run:
     """Go from a store to severities."""
-    from tracecols.patterns.engine import analyze_model
-
-    with watch:
-        cube = analyze_model(subject.model(subject.jobs), subject.conventions)
-    return "cells", sum(len(c) for c in cube.cells.values())
+    return lambda: _n_cells(subject.trace(jobs=subject.jobs).analyze(subject.conventions, **more))
 
 
-def _no_dask(archive: Path) -> str:
-    from importlib.util import find_spec
+def _analyze_archive(subject: Subject) -> Run:
+    """Go from an archive to severities."""
+    return lambda: _n_cells(open_trace(subject.convert(subject.jobs), jobs=subject.jobs).analyze(subject.conventions))
 
-    return "" if find_spec("distributed") else "dask is not installed"
 
+def _analyze_with_workers(subject: Subject) -> Run:
+    """Go from a store to severities with worker processes, which have been started and have imported the engine.
 
-@step("analyze_workers", "analyze a store, two worker processes", "analysis", missing=_no_dask)
-def analyze_workers(subject: Subject, watch: Watch) -> Items:
-    """Go from a store to severities with worker processes, which have been started and have imported the engine."""
-    from importlib import import_module
-
-    import tracecols
+    Noted: seconds without the start of the workers, the processor time of them and the client, and their memory.
+    """
     from tracecols.cluster import local_workers
 
-    with local_workers(2) as client:
-        client.run(import_module, "tracecols.patterns.engine")
-        with watch:
-            cube = tracecols.open(subject.store, jobs=1).analyze(
-                subject.conventions, cluster=client, scratch=subject.scratch
-            )
-    return "cells", sum(len(c) for c in cube.cells.values())
+    def run() -> int:
+        with local_workers(2) as client:
+            client.run(import_module, "tracecols.patterns.engine")
+            client.run(import_module, "benchmarks.process")
+            before = processor_seconds() + sum(client.run(processor_seconds).values())
+            begin = time.perf_counter()
+            cube = subject.trace(jobs=1).analyze(subject.conventions, cluster=client, scratch=subject.scratch)
+            subject.notes["seconds without start"] = time.perf_counter() - begin
+            used = processor_seconds() + sum(client.run(processor_seconds).values()) - before
+            subject.notes["processor seconds without start"] = used
+            subject.notes["MiB of a worker"] = max(client.run(peak).values()) / 2**20
+        return _n_cells(cube)
+
+    return run
 
 
-@step("analyze_archive", "archive to severities, all threads", "analysis", in_series=True)
-def analyze_archive(subject: Subject, watch: Watch) -> Items:
-    """Go from an archive to severities."""
-    from tracecols.enhance.model import enhance
-    from tracecols.patterns.engine import analyze_model
-    from tracecols.store import Store
-
-    with watch:
-        cube = analyze_model(enhance(Store(subject.convert(subject.jobs)), subject.jobs), subject.conventions)
-    return "cells", sum(len(c) for c in cube.cells.values())
-
-
-@step("command", "the command tracecols analyze ARCHIVE", "analysis")
-def command(subject: Subject, watch: Watch) -> None:
+def _command(subject: Subject) -> Run:
     """Go from an archive to severities as a user does: a process of its own, kernels compiled before."""
     words = [sys.executable, "-m", "tracecols", "analyze", str(subject.archive), "--conventions", subject.conventions]
-    with watch:
-        subprocess.run(
-            [*words, "-o", str(subject.scratch / "made.severity"), "--jobs", str(subject.jobs)],
-            check=True, capture_output=True, cwd=ROOT,
-        )  # fmt: skip
+    words += ["-o", str(subject.scratch / "made.severity"), "--jobs", str(subject.jobs)]
+    return lambda: subprocess.run(words, check=True, capture_output=True, cwd=ROOT)
 
 
-@step("table_calls", "region instances of all locations", "tables", in_series=True, most_events=LARGEST)
-def table_calls(subject: Subject, watch: Watch) -> Items:
-    """Put the region instances of all locations together, which other tables refer to."""
+# -- tables and exports -------------------------------------------------------------------------------------------------
+
+
+def _with_calls(subject: Subject) -> Any:
+    """Scan the store, and make region instances, which compound tables refer to."""
     model = subject.model()
-    with watch:
-        calls = model.call_instances
-    return "calls", calls.enter.size
+    _ = model.call_instances
+    return model
 
 
-TABLES = {
-    "messages": "p2p",
-    "collectives": "collectives",
-    "teams": "threads",
-    "constructs": "threads",
-    "lock_acquisitions": "locks",
-    "window_members": "rma",
-    "epochs": "rma",
-}
-"""Compound tables, and the events without which there are none. An analysis makes them in parts, here they are made at once."""
-
-
-def _make_table(name: str, family: str) -> None:
-    @step(f"table_{name}", f"table {name}", "tables", family=family, in_series=True, most_events=LARGEST)
-    def make(subject: Subject, watch: Watch) -> Items:
-        model = subject.model()
-        _ = model.call_instances
-        with watch:
-            table = getattr(model, name)
-        return name.replace("_", " "), len(table)
-
-
-for _name, _family in TABLES.items():
-    _make_table(_name, _family)
-
-
-@step(
-    "replay_graph", "replay: nodes and edges from the tables, one thread", "tables", in_series=True, most_events=LARGEST
-)
-def replay_graph(subject: Subject, watch: Watch) -> Items:
-    """Build the graph of a replay; its tables are there."""
-    from tracecols.replay.graph import build_graph
-
+def _with_tables(subject: Subject) -> Any:
+    """Scan the store, and make the tables of which the graph of a replay is built."""
     model = subject.model()
     for name in ("sent_messages", "collective_members", "construct_members", "lock_acquisitions", "window_members"):
         getattr(model, name)
-    with watch:
-        graph = build_graph(model)
-    return "nodes", len(graph.nodes)
+    return model
 
 
-@step("replay_sweep", "replay: one sweep", "tables", in_series=True, most_events=LARGEST)
-def replay_sweep(subject: Subject, watch: Watch) -> Items:
-    """Let all nodes happen once."""
-    from tracecols.replay.graph import build_graph
+def _enhance(subject: Subject) -> Run:
+    """Scan the store and write events with pointers, the call tree and all compound tables; returns their bytes."""
+    folder = subject.empty("enhanced")
 
-    graph = build_graph(subject.model())
-    with watch:
-        graph.sweep()
-    return "nodes", len(graph.nodes)
+    def run() -> int:
+        write_tables(subject.model(subject.jobs), ENHANCED, folder)
+        return sum(f.stat().st_size for f in folder.rglob("*.parquet"))
 
-
-def _export_cube(subject: Subject, watch: Watch, ending: str) -> Items:
-    from tracecols.export.tables import export
-    from tracecols.severity import SeverityCube
-
-    cube = subject.cube
-    with watch:
-        export(cube, subject.scratch / f"made{ending}")
-    return "cells", sum(len(c) for c in SeverityCube.load(cube).cells.values())
+    return run
 
 
-@step("export_parquet", "export a cube as Parquet", "export")
-def export_parquet(subject: Subject, watch: Watch) -> Items:
-    """Load a cube and export it."""
-    return _export_cube(subject, watch, ".parquet")
+# -- queries ------------------------------------------------------------------------------------------------------------
 
 
-@step("export_csv", "export a cube as CSV", "export")
-def export_csv(subject: Subject, watch: Watch) -> Items:
-    """Load a cube and export it."""
-    return _export_cube(subject, watch, ".csv")
-
-
-@step("export_otf2", "export a store as OTF2, all threads", "export", in_series=True)
-def export_otf2(subject: Subject, watch: Watch) -> None:
-    """Write all events as an OTF2 archive."""
-    from tracecols.export.archive import export_archive
-
-    folder = subject.scratch / "exported"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    with watch:
-        export_archive(subject.store, folder / "made.otf2", jobs=subject.jobs)
-    shutil.rmtree(folder)
-
-
-def _window(trace: Any) -> tuple[float, float]:
-    """Return the seconds between which the tenth in the middle of the first location's events lies."""
+def _read_window(subject: Subject, columns: list[str], **more: Any) -> Run:
+    """Read the tenth in the middle of the first location's events; the trace was scanned before."""
+    trace = subject.scanned()
     times = trace.store.read("events", 0, ["time"])["time"]
     start, stop = trace.seconds(times[[times.size * 45 // 100, times.size * 55 // 100]]).tolist()
-    return start, stop
+    return lambda: len(trace.read_events(0, start, stop, columns, **more))
 
 
-@step("read_window", "a tenth of a location's events, named", "queries")
-def read_window(subject: Subject, watch: Watch) -> Items:
-    """Read stored columns with names."""
-    import tracecols
-
-    trace = tracecols.open(subject.store)
-    start, stop = _window(trace)
-    with watch:
-        frame = trace.read_events(0, start, stop, ["time", "kind", "region"], names=True)
-    return "rows", len(frame)
+def _loaded(subject: Subject, ask: Callable[[Any], Any]) -> Run:
+    """Convert, and ask for something."""
+    return lambda: len(ask(open_trace(subject.convert(subject.jobs))))
 
 
-@step("read_pointers", "the same with enterptr, exitptr, call path", "queries")
-def read_pointers(subject: Subject, watch: Watch) -> Items:
-    """Read computed columns; the trace was scanned before."""
-    import tracecols
-
-    trace = tracecols.open(subject.store)
-    start, stop = _window(trace)
-    _ = trace.model
-    with watch:
-        frame = trace.read_events(0, start, stop, ["time", "kind", "region", "enterptr", "exitptr", "call_path"])
-    return "rows", len(frame)
+def _bytes_by_peers(trace: Any) -> Any:
+    return trace.messages.groupby(["send_location", "recv_location"])["length"].sum()
 
 
-@step("messages_frame", "messages as a data frame", "queries", family="p2p", most_events=200_000_000)
-def messages_frame(subject: Subject, watch: Watch) -> Items:
-    """Match messages and make a data frame; the trace was scanned before."""
-    import tracecols
+def _frame(subject: Subject, make: Callable[[Any], Any]) -> Run:
+    """Make a frame of all events of a trace that was scanned before; noted: its size, and how much memory making it takes."""
+    trace, before = subject.scanned(jobs=subject.jobs, frame_limit=None), held()
 
-    trace = tracecols.open(subject.store)
-    _ = trace.model
-    with watch:
-        frame = trace.messages
-    return "messages", len(frame)
+    def run() -> int:
+        frame = make(trace)
+        size = int(frame.memory_usage(index=False).sum())
+        subject.notes["GB of the frame"] = size / 1e9
+        if before is not None:
+            subject.notes["times that beyond the scan"] = (peak() - before) / size
+        return len(frame)
 
-
-@step("enhance", "all enhanced tables as Parquet, all threads", "tables", in_series=True)
-def enhance(subject: Subject, watch: Watch) -> Items:
-    """Scan the store and write events with pointers, the call tree and all compound tables."""
-    from tracecols.enhance.table_files import ENHANCED
-    from tracecols.enhance.table_writer import write_tables
-
-    folder = subject.scratch / "enhanced"
-    shutil.rmtree(folder, ignore_errors=True)
-    with watch:
-        write_tables(subject.model(subject.jobs), ENHANCED, folder)
-    n_bytes = sum(f.stat().st_size for f in folder.rglob("*.parquet"))
-    shutil.rmtree(folder)
-    return "bytes", n_bytes
+    return run
 
 
-@step("events_frame", "all events with pointers as a data frame, all threads", "queries", most_events=LARGEST)
-def events_frame(subject: Subject, watch: Watch) -> Items:
-    """Scan the store and make a data frame of all events with all pointer columns."""
-    import tracecols
+def _polars_over_events(subject: Subject) -> Run:
+    import polars as pl
 
-    trace = tracecols.open(subject.store, jobs=subject.jobs, frame_limit=1 << 40)
-    with watch:
-        frame = trace.events
-    return "events", len(frame)
+    of = pl.scan_parquet(subject.enhanced().scan("events").files).filter(pl.col("enterptr") >= 0)
+    of = of.select(pl.len(), pl.col("exitptr").max(), pl.col("pos").sum())
+    return lambda: int(of.collect(engine="streaming")[0, 0])
 
 
-def _no_duckdb(archive: Path) -> str:
-    from importlib.util import find_spec
-
-    return "" if find_spec("duckdb") else "duckdb is not installed"
+PAGE = ROOT / "tracecols" / "docs" / "tables.md"
 
 
-@step("sql", "SQL: events per region", "queries", missing=_no_duckdb)
-def sql(subject: Subject, watch: Watch) -> Items:
-    """Count events by region with DuckDB."""
-    import tracecols
-
-    trace = tracecols.open(subject.store)
-    with watch:
-        frame = trace.sql("select region, count(*) as n from events group by region")
-    return "rows", len(frame)
-
-
-@step("cube_frame", "a cube as a data frame", "queries")
-def cube_frame(subject: Subject, watch: Watch) -> Items:
-    """Make a long table of all severities."""
-    from tracecols.severity import SeverityCube
-
-    cube = SeverityCube.load(subject.cube)
-    with watch:
-        frame = cube.frame()
-    return "rows", len(frame)
+def _questions(subject: Subject, mark: str, **modules: str) -> Run:
+    """Ask the three questions of docs/tables.md with the code that is there after a mark; frames are made of a trace that was not scanned."""
+    code = PAGE.read_text(encoding="utf-8").split(mark)[1].split("```")[0]
+    trace = subject.trace(jobs=subject.jobs, frame_limit=None) if "np" in modules else subject.enhanced()
+    if not modules:
+        return lambda: [trace.sql(query) for query in code.split(";") if query.strip()]
+    names = {name: import_module(module) for name, module in modules.items()}
+    return partial(exec, compile(code, PAGE.name, "exec"), {**names, "trace": trace})
 
 
-@step("load_events", "archive to a data frame of all events", "queries", most_events=LARGEST)
-def load_events(subject: Subject, watch: Watch) -> Items:
-    """Convert, and read all stored columns of all events."""
-    import tracecols
-
-    with watch:
-        trace = tracecols.open(subject.convert(subject.jobs))
-        frame = trace.read_events(columns=["location", "time", "kind", "region"], names=True)
-    return "events", len(frame)
+OVER_EVENTS = "select count(*) as n, max(exitptr) as m, sum(pos) as p from events where enterptr >= 0"
 
 
-@step("load_profile", "archive to the profile", "queries")
-def load_profile(subject: Subject, watch: Watch) -> Items:
-    """Convert, scan, and return exclusive time per call path and location."""
-    import tracecols
-
-    with watch:
-        frame = tracecols.open(subject.convert(subject.jobs)).profile
-    return "rows", len(frame)
+def _ask(of: Callable[[Subject], Any], run: Callable[[Any], object]) -> Callable[[Subject], Run]:
+    """Return how to prepare a step that asks something of what was made beforehand."""
+    return lambda subject: partial(run, of(subject))
 
 
-@step("load_messages", "archive to bytes by sender and receiver", "queries", family="p2p", most_events=200_000_000)
-def load_messages(subject: Subject, watch: Watch) -> Items:
-    """Convert, match messages, and add up their lengths by sender and receiver."""
-    import tracecols
+# -- the list -----------------------------------------------------------------------------------------------------------
 
-    with watch:
-        messages = tracecols.open(subject.convert(subject.jobs)).messages
-        sums = messages.groupby(["send_location", "recv_location"])["length"].sum()
-    return "pairs", len(sums)
+SERIES, ARCHIVE = {"in_series": True}, {"needs": "archive"}
+WHOLE, WIDE = {"most_events": LARGEST}, {"most_events": 200_000_000, "family": "p2p"}
+P2P, THREADS, RMA = ({"family": name} for name in ("p2p", "threads", "rma"))
+STORED, NAMED = ["time", "kind", "region"], ["location", "time", "kind", "region"]
+
+# fmt: off
+_STEPS: tuple[tuple[str, str, str, Callable[[Subject], Run], dict[str, Any]], ...] = (
+    ("copy", "yardsticks", "copy of the columns", _copy_columns, {}),
+    ("pyarrow", "yardsticks", "pyarrow writes the columns", _write_columns, {}),
+    ("decode", "read", "decode, one thread", _decode, SERIES | ARCHIVE),
+    ("convert", "read", "convert, one thread", lambda s: partial(s.convert, 1), SERIES | ARCHIVE),
+    ("convert_threads", "read", "convert, all threads", lambda s: partial(s.convert, s.jobs), SERIES | ARCHIVE),
+    ("scan", "analysis", "scan (stacks, call paths, profile), one thread", lambda s: partial(s.model, 1), SERIES),
+    ("scan_threads", "analysis", "scan, all threads", lambda s: partial(s.model, s.jobs), {}),
+    ("patterns", "analysis", "compound tables and patterns, one thread", _search, SERIES),
+    ("analyze", "analysis", "analyze a store, all threads", _analyze, SERIES),
+    ("analyze_waits", "analysis", "the same without root causes", lambda s: _analyze(s, properties=["time"]), SERIES),
+    ("analyze_workers", "analysis", "analyze a store, two worker processes", _analyze_with_workers, {"package": "distributed"}),
+    ("analyze_archive", "analysis", "archive to severities, all threads", _analyze_archive, SERIES | ARCHIVE),
+    ("command", "analysis", "the command tracecols analyze ARCHIVE", _command, ARCHIVE),
+    ("table_calls", "tables", "region instances of all locations", _ask(Subject.model, lambda m: m.call_instances.enter.size), SERIES | WHOLE),
+    ("table_messages", "tables", "table messages", _ask(_with_calls, lambda m: len(m.messages)), SERIES | WHOLE | P2P),
+    ("table_collectives", "tables", "table collectives", _ask(_with_calls, lambda m: len(m.collectives)),
+     SERIES | WHOLE | {"family": "collectives"}),
+    ("table_teams", "tables", "table teams", _ask(_with_calls, lambda m: len(m.teams)), SERIES | WHOLE | THREADS),
+    ("table_constructs", "tables", "table constructs", _ask(_with_calls, lambda m: len(m.constructs)), SERIES | WHOLE | THREADS),
+    ("table_locks", "tables", "table lock acquisitions", _ask(_with_calls, lambda m: len(m.lock_acquisitions)),
+     SERIES | WHOLE | {"family": "locks"}),
+    ("table_windows", "tables", "table window members", _ask(_with_calls, lambda m: len(m.window_members)), SERIES | WHOLE | RMA),
+    ("table_epochs", "tables", "table epochs", _ask(_with_calls, lambda m: len(m.epochs)), SERIES | WHOLE | RMA),
+    ("replay_graph", "tables", "replay: nodes and edges from the tables, one thread",
+     _ask(_with_tables, lambda m: len(build_graph(m).nodes)), SERIES | WHOLE),
+    ("replay_sweep", "tables", "replay: one sweep", lambda s: build_graph(s.model()).sweep, SERIES | WHOLE),
+    ("enhance", "tables", "all enhanced tables as Parquet, all threads", _enhance, SERIES),
+    ("export_parquet", "export", "export a cube as Parquet", lambda s: partial(export, s.cube(), s.scratch / "made.parquet"), {}),
+    ("export_csv", "export", "export a cube as CSV", lambda s: partial(export, s.cube(), s.scratch / "made.csv"), {}),
+    ("export_otf2", "export", "export a store as OTF2, all threads",
+     lambda s: partial(export_archive, s.store, s.empty("exported") / "made.otf2", jobs=s.jobs), SERIES),
+    ("read_window", "queries", "a tenth of a location's events, named", lambda s: _read_window(s, STORED, names=True), {}),
+    ("read_pointers", "queries", "the same with enterptr, exitptr, call path",
+     lambda s: _read_window(s, [*STORED, "enterptr", "exitptr", "call_path"]), {}),
+    ("messages_frame", "queries", "messages as a data frame", _ask(Subject.scanned, lambda t: len(t.messages)), WIDE),
+    ("sql", "queries", "SQL: events per region",
+     _ask(Subject.trace, lambda t: len(t.sql("select region, count(*) as n from events group by region"))), {"package": "duckdb"}),
+    ("cube_frame", "queries", "a cube as a data frame", _ask(lambda s: SeverityCube.load(s.cube()), lambda cube: len(cube.frame())), {}),
+    ("load_events", "queries", "archive to a data frame of all events",
+     lambda s: _loaded(s, lambda trace: trace.read_events(columns=NAMED, names=True)), ARCHIVE | WHOLE),
+    ("load_profile", "queries", "archive to the profile", lambda s: _loaded(s, lambda trace: trace.profile), ARCHIVE),
+    ("load_messages", "queries", "archive to bytes by sender and receiver", lambda s: _loaded(s, _bytes_by_peers), ARCHIVE | WIDE),
+    ("events_frame", "queries", "all events with pointers as a data frame, all threads",
+     lambda s: _frame(s, lambda trace: trace.events), WHOLE),
+    ("events_raw", "queries", "the same, numbers only", lambda s: _frame(s, lambda trace: trace.frame("events", raw=True)), WHOLE),
+    ("events_sql", "queries", "SQL over all events with pointers",
+     _ask(Subject.enhanced, lambda t: int(t.sql(OVER_EVENTS).n[0])), {"package": "duckdb"}),
+    ("events_polars", "queries", "polars over all events with pointers", _polars_over_events, {"package": "polars"}),
+    ("questions_pandas", "queries", "three questions in pandas", lambda s: _questions(s, "# pandas\n", np="numpy"), WIDE),
+    ("questions_sql", "queries", "three questions in SQL", lambda s: _questions(s, "```sql\n"), P2P | {"package": "duckdb"}),
+    ("questions_polars", "queries", "three questions in polars", lambda s: _questions(s, "# polars\n", pl="polars"),
+     P2P | {"package": "polars"}),
+    ("questions_dask", "queries", "three questions in Dask DataFrame", lambda s: _questions(s, "# Dask DataFrame\n", dd="dask.dataframe"),
+     P2P | {"package": "distributed"}),
+)
+# fmt: on
+
+STEPS: dict[str, Step] = {row[0]: Step(*row[:4], **row[4]) for row in _STEPS}
+"""By name, in the order in which they are measured."""

@@ -1,4 +1,4 @@
-"""EARL under pytest-benchmark: opening, and queries at random positions; `--events 10e6` for a trace of that size, 1e6 by default."""
+"""EARL under pytest-benchmark: opening, and queries at random positions, of a trace of 10^7 events, or of so many as `--events` says."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import random
 
 import pytest
 
+import tracecols
 from benchmarks.generate import make, write
+from tracecols.earl import EventTrace
+from tracecols.earl.index import open_index
+from tracecols.patterns.constraints import find_violations
 
 QUERIES = 200
 """Queries in one round; the table shows the time of all of them."""
@@ -15,8 +19,6 @@ QUERIES = 200
 @pytest.fixture(scope="module")
 def trace(request, tmp_path_factory):
     """A generated hybrid trace, 16 processes of 2 threads, as columns."""
-    import tracecols
-
     folder = tmp_path_factory.mktemp("earl")
     n = int(request.config.getoption("events"))
     source = make("multizone", 16, 2, n, 0, depth=4)
@@ -26,8 +28,6 @@ def trace(request, tmp_path_factory):
 @pytest.fixture(scope="module")
 def earl(trace):
     """The same by event."""
-    from tracecols.earl import EventTrace
-
     return EventTrace(trace)
 
 
@@ -43,8 +43,6 @@ def positions(earl):
 
 
 def test_index(benchmark, trace, tmp_path):
-    from tracecols.earl.index import open_index
-
     trace.model  # noqa: B018  (scanned before)
     benchmark.extra_info["events"] = trace.manifest["n_events"]
     folders = (tmp_path / str(i) for i in range(9))
@@ -54,8 +52,6 @@ def test_index(benchmark, trace, tmp_path):
 
 
 def test_reopen(benchmark, earl):
-    from tracecols.earl import EventTrace
-
     benchmark.pedantic(lambda: EventTrace(earl.path).stack(1), rounds=5, warmup_rounds=1)
 
 
@@ -98,8 +94,6 @@ def test_columns(benchmark, earl, column):
 
 
 def test_check(benchmark, trace):
-    from tracecols.patterns.constraints import find_violations
-
     benchmark.extra_info["events"] = trace.manifest["n_events"]
     found = benchmark.pedantic(lambda: find_violations(trace.model), rounds=2, warmup_rounds=1)
     assert found == []

@@ -1,34 +1,60 @@
-"""The steps under pytest-benchmark: `pytest benchmarks -k scan --workloads bt-mz` while changing one of them."""
+"""The steps under pytest-benchmark: `pytest benchmarks/test_steps.py -k scan --workloads bt-mz` while changing one of them."""
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 import pytest
 
-from benchmarks.steps import STEPS, YARDSTICKS, Watch
+from benchmarks.peers import STEPS
+from benchmarks.process import StepProcess
+from benchmarks.steps import Subject
+from benchmarks.workloads import workloads
 
-WATCH = Watch()
+LIMIT = 60.0
+"""Seconds that the rounds of a step take together, about."""
 
 
-class TestSteps:
-    # what a step does beforehand does not count: time passes while its stopwatch runs
-    pytestmark = pytest.mark.benchmark(timer=lambda: WATCH.seconds)
+class Clock:
+    """Seconds that a step took in its own process, all rounds together."""
 
-    # not the peers: two versions of one C library do not get along in a process
-    @pytest.mark.parametrize("step", [name for name, s in STEPS.items() if s.group != "peers"])
-    def test_step(self, benchmark, subject, step):
-        declared = STEPS[step]
-        if declared.family and not subject.n_rows(declared.family):
-            pytest.skip("no such events")
-        if declared.most_events is not None and subject.n_events > declared.most_events:
-            pytest.skip(f"more than {declared.most_events:,} events")
-        if declared.missing is not None and (why := declared.missing(subject.archive)):
-            pytest.skip(why)
-        benchmark.group = subject.name
-        benchmark.extra_info["events"] = subject.n_events
-        benchmark.pedantic(declared.run, args=(subject, WATCH), rounds=3, warmup_rounds=1)
+    seconds = 0.0
 
-    @pytest.mark.parametrize("yardstick", YARDSTICKS)
-    def test_yardstick(self, benchmark, subject, yardstick):
-        benchmark.group = subject.name
-        benchmark.extra_info["events"] = subject.n_sampled
-        benchmark.pedantic(YARDSTICKS[yardstick], args=(subject, WATCH), rounds=3, warmup_rounds=1)
+
+@pytest.mark.benchmark(timer=lambda: Clock.seconds)
+@pytest.mark.parametrize("name", STEPS)
+def test_step(benchmark, subject, name, pytestconfig):
+    step = STEPS[name]
+    if why := step.why_not(subject):
+        pytest.skip(why)
+
+    def run():
+        Clock.seconds += process.run().seconds
+
+    with StepProcess(name, subject) as process:
+        # kernels are read, and files are where the system keeps what was read last
+        first = process.run(is_watched=True)
+        rounds = min(max(int(LIMIT / first.seconds), 1), pytestconfig.getoption("rounds"))
+        benchmark.pedantic(run, rounds=rounds)
+    if step.counts_events:
+        assert first.made == subject.facts["n_events"]
+    benchmark.group = subject.name
+    benchmark.extra_info |= {**subject.facts, **process.figures()}
+
+
+def peak_memory(n_events):
+    """Convert an irregular trace in a process of its own; the most memory it held, in bytes."""
+    with tempfile.TemporaryDirectory(prefix="tracecols-") as name:
+        folder = Path(name)
+        archive = workloads(n_events)["irregular"].make(folder)
+        with StepProcess("convert", Subject("irregular", archive, folder / "kept.trace", folder, 1)) as process:
+            return process.run().peak_bytes
+
+
+def test_memory__does_not_depend_on_length(benchmark):
+    short = peak_memory(10_000_000)
+    long = benchmark.pedantic(lambda: peak_memory(20_000_000), rounds=1)
+    benchmark.extra_info["MiB, 10 M and 20 M events"] = short >> 20, long >> 20
+    # 10 M more events are 130 MB of columns; both fill the buffers (2**20 events of a location), the rest varies by 5 %
+    assert long < 1.15 * short

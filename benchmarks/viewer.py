@@ -18,8 +18,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.table import Table
 
 from tracecols.severity import Cells, SeverityCube
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
@@ -85,10 +83,8 @@ def make_cube(n_properties: int, n_calls: int, n_locations: int, n_cells: int) -
         end[parent[i]] = max(end[parent[i]], end[i])
     region = rng.integers(0, max(1, n_calls // 8), n_calls)
     names = np.array([f"compute_{r}" for r in region], object)
-    same = [np.full(n_calls, word, object) for word in ("function", "compiler", "solver/step.f90", "")]
-    calls = CallAxis(
-        parent.astype(np.int32), depth, end, names, same[0], same[1], same[2], region.astype(np.int64), same[3]
-    )
+    role, paradigm, file, site = (np.full(n_calls, word, object) for word in ("function", "compiler", "solver.f90", ""))
+    calls = CallAxis(parent.astype(np.int32), depth, end, names, role, paradigm, file, region.astype(np.int64), site)
     rank = np.arange(n_locations, dtype=np.int32)
     kind, name, system_parent, location = ["machine"], ["cluster"], [-1], [-1]
     for r in range(n_locations):
@@ -148,16 +144,13 @@ def measure(browser: Any, path: Path, runs: int, n_properties: int, n_calls: int
     return rows
 
 
+OPTIONS = {"properties": 1000, "call-paths": 10_000, "locations": 1000, "cells": 1e7, "runs": 5}
+
+
 def main() -> None:
     """Write, open, click, report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (
-        ("properties", 1000),
-        ("call-paths", 10_000),
-        ("locations", 1000),
-        ("cells", 1e7),
-        ("runs", 5),
-    ):
+    for name, default in OPTIONS.items():
         parser.add_argument(f"--{name}", type=float, default=default)
     given = {k: int(v) for k, v in vars(parser.parse_args()).items()}
     cube = make_cube(given["properties"], given["call_paths"], given["locations"], given["cells"])
@@ -169,10 +162,9 @@ def main() -> None:
         size = path.stat().st_size
         rows.append(("the report", f"{size / 1e6:.0f} MB, {size / n:.1f} bytes per cell"))
         rows += measure(browser, path, given["runs"], given["properties"], given["call_paths"])
-    table = Table(title=cube.summary().split(",")[0] + f", {n:,} cells", show_header=False)
-    for row in rows:
-        table.add_row(*row)
-    Console().print(table)
+    print(f"{cube.summary().split(',')[0]}, {n:,} cells")
+    for what, value in rows:
+        print(f"{what:60}{value:>30}")
 
 
 if __name__ == "__main__":

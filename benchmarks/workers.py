@@ -2,79 +2,45 @@
 
 `python -m benchmarks.workers equal ARCHIVE ...` compares cubes and stores, bit for bit, with those of threads; of a STORE only the cubes.
 `python -m benchmarks.workers kill --kills 30` kills a worker in each of so many analyses and conversions, and compares what comes of it.
-`python -m benchmarks.workers cost STORE` prints processor time, memory and bytes of scratch beside those of threads.
+What they cost the step `analyze_workers` measures (`python -m benchmarks run -k analyze`).
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import os
 import random
-import resource
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from itertools import product
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
-import numpy as np
 from distributed import Status
 
+import tracecols
+from benchmarks.generate import make, write
 from benchmarks.kill import content
-from benchmarks.process import scratch_bytes
-
-
-def _same(one: Any, other: Any) -> bool:
-    a, b = np.asarray(one), np.asarray(other)
-    return a.dtype == b.dtype and a.tobytes() == b.tobytes()
-
-
-def _columns(one: Any, other: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the columns of two objects that are the same dataclass."""
-    for field in dataclasses.fields(one):
-        yield field.name, getattr(one, field.name), getattr(other, field.name)
+from tracecols.cluster import local_workers
+from tracecols.enhance import collectives, model, partitions
+from tracecols.errors import TracecolsError
 
 
 def differences(one: Any, other: Any) -> list[str]:
-    """Return in what two cubes differ: facts, axes, or cells, bit by bit."""
-    found = []
-    if one.facts != other.facts:
-        found.append(f"facts: {one.facts} and {other.facts}")
-    if one.properties.id != other.properties.id:
-        found.append("properties")
-    for name in one.properties.id:
-        a, b = one.cells[name], other.cells[name]
-        if not (
-            np.array_equal(a.key, b.key) and a.value.dtype == b.value.dtype and a.value.tobytes() == b.value.tobytes()
-        ):
-            found.append(f"cells of {name}")
-    if (one.periods is None) != (other.periods is None):
-        found.append("periods")
-    elif one.periods is not None:
-        found += [f"{name} of periods" for name, a, b in _columns(one.periods, other.periods) if not _same(a, b)]
-        found += [
-            f"{column} of cells of {name} by period"
-            for name in one.properties.id
-            for column, a, b in _columns(one.period_cells[name], other.period_cells[name])
-            if not _same(a, b)
-        ]
-    for axis in ("parent", "region", "call_site"):
-        a, b = (getattr(c.call_paths, axis, None) for c in (one, other))
-        if a is not None and not np.array_equal(a, b):
-            found.append(f"{axis} of call paths")
-    return found
+    """Return in which of their files two cubes differ: facts, axes, or cells, bit by bit."""
+    with tempfile.TemporaryDirectory(prefix="tracecols-cubes-") as name:
+        a, b = (content(cube.save(Path(name) / f"{i}.severity")) for i, cube in enumerate((one, other)))
+    return [file for file in sorted(a.keys() | b.keys()) if a.get(file) != b.get(file)]
 
 
 def finer() -> None:
     """Let small traces have several partitions, ranges of collective operations, and groups of a scan."""
-    from tracecols.enhance import collectives, model, partitions
-
     partitions.PARTITION_ROWS = 64
     collectives.BUCKET_ROWS = 50
     model.SMALLEST_SCAN = 1000
@@ -82,8 +48,6 @@ def finer() -> None:
 
 def outcome(work: Callable[..., Any], *given: Any, **more: Any) -> Any:
     """Do some work; returns what it makes, or the words of its error."""
-    from tracecols.errors import TracecolsError
-
     try:
         return work(*given, **more)
     except TracecolsError as error:
@@ -97,54 +61,40 @@ def different_outcomes(one: Any, other: Any) -> list[str]:
     return differences(one, other)
 
 
+def equal_stores(archive: Path, folder: Path, client: Any) -> tuple[Path | None, list[str]]:
+    """Convert an archive with threads and with workers; returns the store, None if it is refused, and what differs."""
+    if archive.suffix == ".trace":
+        return archive, []
+    expected, found = folder / "expected.trace", folder / "found.trace"
+    made = [
+        outcome(tracecols.convert, archive, path, **more)
+        for path, more in ((expected, {}), (found, {"cluster": client}))
+    ]
+    if str in map(type, made):
+        print(f"{archive}: refused: {str(made[0]).splitlines()[0]}", flush=True)
+        same = made[0] == str(made[1]).replace(str(found), str(expected))
+        return None, [] if same else [f"{made[0]} and {made[1]}"]
+    return expected, [] if content(expected) == content(found) else ["stores differ"]
+
+
 def equal(archives: list[Path], workers: list[int], conventions: list[str], ways: list[dict[str, Any]]) -> list[str]:
-    """Compare what workers make of archives, and of stores, with what threads do; returns what differs.
+    """Compare what workers make of archives, or of stores, with what threads do; returns what differs.
 
-    Parameters
-    ----------
-    archives : list of Path
-        Archives; or stores, which are analysed only.
-    workers : list of int
-        Numbers of worker processes.
-    conventions : list of str
-    ways : list of dict
-        What else an analysis is given: {}, {"bins": 5}, ...
+    Analyses are made with some numbers of workers, by some conventions, and in some ways: with {}, {"bins": 5}, ...
     """
-    import tracecols
-    from tracecols.cluster import local_workers
-
     wrong: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="tracecols-equal-") as name:
-        folder = Path(name)
-        for n in workers:
-            with local_workers(n) as client:
-                for k, archive in enumerate(archives):
-                    expected, found, n_analyses = folder / f"{k}.trace", folder / "found.trace", 0
-                    if archive.suffix == ".trace":
-                        expected = archive
-                    else:
-                        made = [
-                            outcome(tracecols.convert, archive, path, **more)
-                            for path, more in ((expected, {}), (found, {"cluster": client}))
-                        ]
-                        if str in map(type, made):
-                            same = made[0] == str(made[1]).replace(str(found), str(expected))
-                            wrong += [] if same else [f"{archive}, {n} workers: {made[0]} and {made[1]}"]
-                            print(f"{n} workers: {archive}: refused: {made[0].splitlines()[0]}", flush=True)
-                            continue
-                        if content(expected) != content(found):
-                            wrong.append(f"{archive}, {n} workers: stores differ")
-                    trace = tracecols.open(expected)
-                    for rules, way in product(conventions, ways):
-                        cubes = [
-                            outcome(trace.analyze, rules, **way, **more)
-                            for more in ({}, {"cluster": client, "scratch": folder})
-                        ]
-                        n_analyses += not isinstance(cubes[0], str)
-                        wrong += [f"{archive}, {n} workers, {rules}, {way}: {d}" for d in different_outcomes(*cubes)]
-                    left = list(folder.glob(".*"))
-                    wrong += [f"{archive}: left {left}"] if left else []
-                    print(f"{n} workers: {archive}: {n_analyses} analyses, {len(wrong)} differences so far", flush=True)
+    for n in workers:
+        with local_workers(n) as client:
+            for archive in archives:
+                with tempfile.TemporaryDirectory(prefix="tracecols-equal-") as name:
+                    store, different = equal_stores(archive, Path(name), client)
+                    for rules, way in product(conventions, ways) if store is not None else ():
+                        given: dict[str, Any] = {"cluster": client, "scratch": Path(name)}
+                        analyze = partial(outcome, tracecols.open(store).analyze, rules, **way)
+                        different += [f"{rules}, {way}: {d}" for d in different_outcomes(analyze(), analyze(**given))]
+                    different += [f"left {left}" for left in Path(name).glob(".*")]
+                wrong += [f"{archive}, {n} workers: {d}" for d in different]
+                print(f"{n} workers: {archive}: {len(wrong)} differences so far", flush=True)
     return wrong
 
 
@@ -181,8 +131,6 @@ def wait_for_nannies(client: Any, n: int) -> None:
 
 def campaign(archive: Path, folder: Path, client: Any, kills: int, seed: int) -> tuple[int, list[str]]:
     """Kill a worker in each of some analyses and conversions; returns how many met one at work, and what went wrong."""
-    import tracecols
-
     n_workers = len(client.nthreads())
     chance = random.Random(seed)
     store = tracecols.convert(archive, folder / "expected.trace")
@@ -193,11 +141,8 @@ def campaign(archive: Path, folder: Path, client: Any, kills: int, seed: int) ->
         return differences(cube, trace.analyze(cluster=client, scratch=folder))
 
     def convert() -> list[str]:
-        return (
-            []
-            if content(tracecols.convert(archive, folder / "found.trace", cluster=client)) == expected
-            else ["stores differ"]
-        )
+        found = tracecols.convert(archive, folder / "found.trace", cluster=client)
+        return [] if content(found) == expected else ["stores differ"]
 
     works = (analyze, convert)
     seconds, wrong, met = [], [], 0
@@ -220,57 +165,6 @@ def campaign(archive: Path, folder: Path, client: Any, kills: int, seed: int) ->
     return met, wrong
 
 
-def _usage() -> tuple[float, int]:
-    """Return the processor time of this process (s), and the most memory it held (bytes)."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime, used.ru_maxrss * 1024
-
-
-def cost_of_workers(store: Path, conventions: str, client: Any, folder: Path) -> dict[str, float]:
-    """Analyse on workers that are warm; returns elapsed and processor time (s), memory and scratch (bytes), and the sum of all cells."""
-    import tracecols
-
-    stop, most = Event(), [0]
-    watch = Thread(target=scratch_bytes, args=([folder], stop, most))
-    before = sum(t for t, _ in client.run(_usage).values()) + _usage()[0]
-    begin = time.monotonic()
-    watch.start()
-    try:
-        cube = tracecols.open(store, jobs=1).analyze(conventions, cluster=client, scratch=folder)
-    finally:
-        stop.set()
-        watch.join()
-    elapsed = time.monotonic() - begin
-    after = client.run(_usage)
-    return {
-        "elapsed_seconds": elapsed,
-        "processor_seconds": sum(t for t, _ in after.values()) + _usage()[0] - before,
-        "memory_of_a_worker": max(m for _, m in after.values()),
-        "memory_of_the_client": _usage()[1],
-        "scratch_bytes": most[0],
-        "sum": float(sum(c.value.sum() for c in cube.cells.values())),
-    }
-
-
-def cost(store: Path, conventions: str, n: int) -> None:
-    """Print what an analysis costs with threads and with workers."""
-    import tracecols
-    from tracecols.cluster import local_workers
-
-    def threads() -> dict[str, float]:
-        before, begin = _usage()[0], time.monotonic()
-        cube = tracecols.open(store, jobs=n).analyze(conventions)
-        return {
-            "elapsed_seconds": time.monotonic() - begin, "processor_seconds": _usage()[0] - before,
-            "memory": _usage()[1], "sum": float(sum(c.value.sum() for c in cube.cells.values())),
-        }  # fmt: skip
-
-    with tempfile.TemporaryDirectory(prefix="tracecols-cost-") as folder:
-        with local_workers(n) as client:
-            print("workers", cost_of_workers(store, conventions, client, Path(folder)), flush=True)
-        print("threads", threads(), flush=True)
-
-
 def main() -> None:
     """Do what is asked for; exit 1 if anything is wrong."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.workers", description=__doc__)
@@ -283,14 +177,8 @@ def main() -> None:
     add.add_argument("--phases", help="compare analyses by the instances of a region, too")
     add.add_argument("--large", action="store_true", help="leave partitions as large as they are")
     add = commands.add_parser("kill")
-    add.add_argument("--kills", type=int, default=30)
-    add.add_argument("--events", type=int, default=2_000_000)
-    add.add_argument("--workers", type=int, default=2)
-    add.add_argument("--seed", type=int, default=0)
-    add = commands.add_parser("cost")
-    add.add_argument("store", type=Path)
-    add.add_argument("--conventions", default="scalasca")
-    add.add_argument("--workers", type=int, default=2)
+    for name, default in (("kills", 30), ("events", 2_000_000), ("workers", 2), ("seed", 0)):
+        add.add_argument(f"--{name}", type=int, default=default)
     given = parser.parse_args()
     wrong: list[str] = []
     if given.command == "equal":
@@ -298,22 +186,15 @@ def main() -> None:
             finer()
         ways = [{}, *({name: v} for name in ("bins", "phases") if (v := getattr(given, name)) is not None)]
         wrong = equal(given.archives, given.workers, given.conventions, ways)
-    elif given.command == "kill":
-        from benchmarks.generate import make, write
-        from tracecols.cluster import local_workers
-
+    else:
         with tempfile.TemporaryDirectory(prefix="tracecols-kill-") as name:
             archive = write(make("multizone", 16, 4, given.events, 0, depth=4), Path(name) / "archive")
             (Path(name) / "work").mkdir()
             with local_workers(given.workers) as client:
                 met, wrong = campaign(archive, Path(name) / "work", client, given.kills, given.seed)
         print(f"{given.kills} kills, {met} of them while there was work; {len(wrong)} failures")
-    else:
-        cost(given.store, given.conventions, given.workers)
-    for line in wrong:
-        print(f"  {line}")
-    if wrong:
-        sys.exit(1)
+    print("".join(f"  {line}\n" for line in wrong), end="")
+    sys.exit(bool(wrong))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""The benchmarks measure what they say: every step runs, figures follow from seconds, changes are told from noise."""
+"""The benchmarks measure what they say: every step runs in a process of its own, figures follow from seconds, and tables from figures."""
 
 from __future__ import annotations
 
-import copy
 import json
+import os
+import subprocess
 import sys
 import types
 from importlib.machinery import ModuleSpec
@@ -16,22 +17,21 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import tracecols
-from benchmarks import results as kept
+from benchmarks import results
 from benchmarks.__main__ import main
-from benchmarks.peers import STEPS
-from benchmarks.process import TaskError, run_task
-from benchmarks.report import write_report
-from benchmarks.steps import Subject, Watch
-from benchmarks.workloads import SERIES, choose, workloads
+from benchmarks.peers import PEERS, STEPS
+from benchmarks.process import StepProcess
+from benchmarks.steps import STEPS as OWN
+from benchmarks.steps import Subject
+from benchmarks.workloads import ROOT, SERIES, bytes_of, choose, workloads
 from tracecols.patterns.registry import FAMILIES
-
-OWN = [name for name, s in STEPS.items() if s.group != "peers"]
 
 COUNTED = {
     "table_messages": lambda trace: trace.messages,
     "table_teams": lambda trace: trace.teams,
     "table_constructs": lambda trace: trace.constructs,
     "messages_frame": lambda trace: trace.messages,
+    "events_frame": lambda trace: trace.events,
     "load_events": lambda trace: trace.read_events(columns=["time"]),
     "load_profile": lambda trace: trace.profile,
 }
@@ -42,28 +42,58 @@ COUNTED = {
 def subject(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("subject")
     archive = data / "hybrid_2x3" / "traces.otf2"
-    return Subject(archive, tracecols.convert(archive, folder / "kept.trace"), folder, 2)
+    store = tracecols.convert(archive, folder / "kept.trace")
+    (folder / "scratch").mkdir()
+    facts = {"n_events": 6708, "n_rows": {"p2p": 30, "collectives": 24, "threads": 72, "locks": 36}}
+    return Subject("hybrid_2x3", archive, store, folder / "scratch", 2, facts=facts)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OWN)
 def test_step__runs_and_counts(subject, name):
-    watch = Watch()
-    made = STEPS[name].run(subject, watch)
-    assert watch.seconds > 0
+    step = OWN[name]
+    if step.why_not(subject) in ("no such events", f"{step.package} is not installed"):
+        pytest.skip(step.why_not(subject))
+    assert step.why_not(subject) == ""
+    made = step.prepare(subject)()
     if name in COUNTED:
-        assert made is not None
-        assert made[1] == len(COUNTED[name](tracecols.open(subject.store))) > 0
+        assert made == len(COUNTED[name](tracecols.open(subject.store))) > 0
+
+
+@pytest.mark.slow
+def test_events__are_the_same_in_sql_and_polars(subject):
+    over = [s.prepare(subject)() for s in (OWN["events_sql"], OWN["events_polars"]) if not s.why_not(subject)]
+    assert len(set(over)) <= 1
 
 
 @pytest.mark.slow
 def test_patterns__parts_are_families_and_add_up(subject):
-    watch, before = Watch(), [list(f.properties) for f in FAMILIES]
-    STEPS["patterns"].run(subject, watch)
+    before = [list(f.properties) for f in FAMILIES]
+    run = STEPS["patterns"].prepare(subject)
+    subject.notes.clear()
+    run()
     assert [f.properties for f in FAMILIES] == before
-    assert {"point-to-point", "collective", "threads", "profile", "tables and sums"} <= set(watch.parts)
-    assert min(watch.parts.values()) > 0
-    assert sum(watch.parts.values()) == pytest.approx(watch.seconds)
+    assert {"point-to-point", "collective", "threads", "profile", "tables and sums"} <= set(subject.notes)
+    assert min(subject.notes.values()) > 0
+
+
+def test_why_not__says_what_is_missing(subject):
+    large = Subject(
+        "x",
+        Path("epik.elg"),
+        subject.store,
+        subject.scratch,
+        1,
+        "exact",
+        {"n_events": 10**9, "n_rows": {}, "series": "events"},
+    )
+    store = Subject("x", None, subject.store, subject.scratch, 1, "exact", {"n_events": 1, "n_rows": {"p2p": 1}})
+    assert STEPS["command"].why_not(large) == "not in series"
+    assert STEPS["table_messages"].why_not(large) == "no such events"
+    assert STEPS["table_calls"].why_not(large) == "more than 50,000,000 events"
+    assert STEPS["library"].why_not(large) == "not an OTF2 archive"
+    assert STEPS["decode"].why_not(store) == "the archive is not known"
+    assert STEPS["scan"].why_not(large) == STEPS["scan"].why_not(store) == ""
 
 
 def test_peers__are_asked_for_the_same_work(subject, monkeypatch):
@@ -87,28 +117,17 @@ def test_peers__are_asked_for_the_same_work(subject, monkeypatch):
         def comm_matrix(self):
             return np.eye(2)
 
-    assert "pip install" in STEPS["pipit_events"].missing(subject.archive) or find_spec("pipit")
+    assert "pip install" in STEPS["pipit_events"].why_not(subject) or find_spec("pipit")
     module = types.ModuleType("pipit")
     module.Trace, module.__spec__ = Trace, ModuleSpec("pipit", None)
     monkeypatch.setitem(sys.modules, "pipit", module)
     made = {}
     for name in ("pipit_events", "pipit_profile", "pipit_messages"):
-        assert STEPS[name].missing(subject.archive) == ""
-        assert STEPS[name].missing(Path("epik.elg")) == "not an OTF2 archive"
-        made[name] = STEPS[name].run(subject, Watch())
-    assert made == {"pipit_events": ("events", 6708), "pipit_profile": ("rows", 195), "pipit_messages": ("pairs", 2)}
+        assert STEPS[name].why_not(subject) == ""
+        made[name] = STEPS[name].prepare(subject)()
+    assert made == {"pipit_events": 6708, "pipit_profile": 195, "pipit_messages": 2}
     assert calls == [str(subject.archive.parent)] * 3
-    assert all(STEPS[s.against].group != "peers" for s in STEPS.values() if s.group == "peers")
-
-
-def test_watch__counts_only_what_runs_within():
-    started = []
-    watch = Watch(lambda: started.append(watch.seconds))
-    for _ in range(3):
-        with watch:
-            pass
-    assert started == [0.0]
-    assert 0 < watch.seconds < 0.1
+    assert all(OWN[peer.against].needs == "archive" for peer in PEERS)
 
 
 def test_workloads__are_named_once_and_chosen_by_pattern():
@@ -120,182 +139,174 @@ def test_workloads__are_named_once_and_chosen_by_pattern():
         choose(["nothing"], large=False)
 
 
+def test_workloads__are_archives_and_stores_by_their_paths(subject):
+    (given,) = choose([str(subject.store)], large=False)
+    assert (given.name, given.make(subject.scratch)) == ("kept.trace", subject.store)
+
+
 @pytest.mark.slow
 def test_workloads__messages_become_more(tmp_path):
-    from benchmarks.synthetic import make_archive
-
     shares = []
-    for name, tree in (("few", 7.0), ("usual", 1.0), ("many", 0.015)):
-        path = make_archive(40_000, tree=tree, folder=tmp_path)
-        trace = tracecols.open(tracecols.convert(path, tmp_path / f"{name}.trace", jobs=1), jobs=1)
+    for name in ("messages-1-in-1000", "messages-1-in-140", "messages-1-in-40", "messages-1-in-10"):
+        archive = workloads()[name].make(tmp_path / name)
+        trace = tracecols.open(tracecols.convert(archive, tmp_path / f"{name}.trace"))
         n = trace.manifest["n_events"]
-        assert 30_000 < n < 50_000
+        assert 3_600_000 < n < 4_400_000
+        assert 11 < bytes_of(archive) / n < 14
         shares.append(trace.store.n_rows("p2p") / n)
-        # all messages are received, none before it is sent
-        assert trace.analyze("scalasca").facts["counts"] == {}
-    assert shares[0] < shares[1] / 4 < shares[2] / 20
+    assert shares[0] < shares[1] / 4 < shares[2] / 8 < shares[3] / 16
 
 
 # -- processes ---------------------------------------------------------------------------------------------------------
 
 
-def test_run_task__fails_with_a_reason_and_without_paths(tmp_path):
-    task = {"folder": str(tmp_path), "jobs": 1, "rounds": 1, "step": "decode", "n_events": 1}
-    with pytest.raises(TaskError, match="no such file") as caught:
-        run_task({**task, "archive": str(tmp_path / "traces.otf2"), "store": str(tmp_path / "kept.trace")})
-    assert str(tmp_path) not in str(caught.value)
+@pytest.mark.slow
+def test_step_process__measures_in_a_process_of_its_own(subject):
+    with StepProcess("enhance", subject) as process:
+        first, second = process.run(is_watched=True), process.run()
+        figures = process.figures()
+    assert first.made == second.made > 10_000
+    assert first.seconds > second.seconds > 0, "kernels are read in the first round"
+    assert figures["peak_bytes"] >= max(first.peak_bytes, second.peak_bytes) > figures["held_bytes"] > 10 << 20
+    assert figures["processor_seconds"] == second.processor_seconds > 0
+    assert not list(subject.store.parent.glob("made*"))
 
 
 @pytest.mark.slow
-def test_run__measures_and_reports(tmp_path, capsys, monkeypatch):
-    # without matplotlib
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    arguments = ["run", "--workloads", "hybrid_2x3", "--steps", "decode", "table_epochs", "--rounds", "2"]
-    assert main([*arguments, "--scratch", str(tmp_path), "-o", str(tmp_path / "out")]) == 0
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["out"]
-    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["report.html", "results.json"]
-    found = kept.read(tmp_path / "out" / "results.json")
-    steps = found["workloads"]["hybrid_2x3"]["steps"]
-    assert steps["table_epochs"] == {"left_out": "no such events"}
-    decode = steps["decode"]
-    assert len(decode["seconds"]["rounds"]) == 2
-    assert decode["ns_per_event"] == pytest.approx(decode["seconds"]["median"] / 6708 * 1e9)
-    assert decode["peak_bytes"] > 10 << 20
-    assert "6,708 events" in capsys.readouterr().out
-    text = (tmp_path / "out" / "results.json").read_text() + (tmp_path / "out" / "report.html").read_text()
-    assert str(tmp_path) not in text
-    assert main(["table", str(tmp_path / "out" / "results.json")]) == 0
-    assert "| decode, one thread | " in capsys.readouterr().out
+def test_step_process__says_what_failed(subject, tmp_path):
+    other = Subject("none", tmp_path / "none.otf2", tmp_path / "none.trace", subject.scratch, 1)
+    with StepProcess("decode", other) as process, pytest.raises(tracecols.errors.TracecolsError, match="no such file"):
+        process.run()
 
 
-def test_run__says_what_finds_no_room(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("benchmarks.__main__.BYTES_PER_EVENT", 10**12)
-    out = tmp_path / "out"
-    assert main(["run", "--workloads", "events-1M", "--scratch", str(tmp_path), "-o", str(out)]) == 1
-    assert "no room" in kept.read(out / "results.json")["workloads"]["events-1M"]["failed"]
-    assert "FAILED: no room" in capsys.readouterr().out
-    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+def run(*arguments, folder):
+    """Run the benchmarks, which pytest-benchmark does not measure within a worker of pytest-xdist."""
+    (folder / "scratch").mkdir()
+    command = [sys.executable, "-m", "benchmarks", "run", "-o", str(folder / "out.json"), *arguments]
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    command += ["-p", "no:cacheprovider", "--scratch", str(folder / "scratch")]
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+def test_run__measures_and_makes_tables(tmp_path, capsys):
+    pytest.importorskip("pytest_benchmark")
+    steps = "pyarrow or (decode and not load) or table_epochs"
+    done = run("--workloads", "hybrid_2x3", "-k", steps, "--rounds", "2", folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed, 1 skipped" in done.stdout
+    assert not list((tmp_path / "scratch").iterdir())
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert "node" not in found["machine_info"]
+    assert str(tmp_path) not in json.dumps(found["benchmarks"])
+    decode = next(b for b in found["benchmarks"] if b["params"]["name"] == "decode")
+    assert len(decode["stats"]["data"]) == 2
+    assert decode["extra_info"]["n_events"] == 6708
+    assert decode["extra_info"]["peak_bytes"] > 10 << 20
+    assert main(["table", str(tmp_path / "out.json")]) == 0
+    printed = capsys.readouterr().out
+    assert "\n| decode, one thread | " in printed
+    assert "hybrid_2x3: recorded, MPI and OpenMP, small; 6,708 events, 6 locations" in printed
+
+
+@pytest.mark.slow
+def test_run__says_what_is_wrong(tmp_path):
+    pytest.importorskip("pytest_benchmark")
+    done = run("--workloads", "nothing", folder=tmp_path)
+    assert done.returncode
+    assert "no workload matches 'nothing'" in done.stdout + done.stderr
 
 
 def test_main__says_what_is_wrong(tmp_path, capsys):
     (tmp_path / "other.json").write_text('{"format": "other"}')
     (tmp_path / "text.json").write_text("text")
-    assert main(["run", "--workloads", "nothing"]) == 2
-    assert main(["run", "--rounds", "0", "-o", str(tmp_path / "out")]) == 2
-    assert main(["run", "--steps", "nothing", "-o", str(tmp_path / "out")]) == 2
     for name in ("other.json", "text.json", "none.json"):
         assert main(["table", str(tmp_path / name)]) == 2
         assert name in capsys.readouterr().err
+    assert main(["table"]) == main([]) == main(["nothing"]) == 2
+    assert main(["list"]) == 0
+    assert "events-1G               multizone, 64 x 4 (with --large)" in capsys.readouterr().out
 
 
 # -- figures -----------------------------------------------------------------------------------------------------------
 
 
-def made_up(seconds: dict[str, list[float]], yardstick: float = 0.01) -> kept.Results:
-    """Make results of a workload of 10^6 events and of two of a series; a yardstick takes 10 ns per event."""
-    steps = {}
-    for name, rounds in seconds.items():
-        yardsticks = {y: {"seconds": [yardstick] * 3, "n_events": 1_000_000} for y in ("copy", "pyarrow")}
-        raw = {"seconds": rounds, "peak_bytes": 1 << 28, "held_bytes": 1 << 27, "yardsticks": yardsticks}
-        if name == "patterns":
-            raw["parts"] = {"collective": [r / 4 for r in rounds]}
-        steps[name] = kept.summarize(raw, 1_000_000)
+SECONDS = {"pyarrow": 0.01, "decode": 0.02, "convert": 0.04, "patterns": 0.1, "analyze": 0.2, "library": 0.06}
+
+
+@pytest.fixture
+def made_up(tmp_path):
+    """Results of a workload of 10^6 events and of two of each series; the yardstick takes 10 ns per event."""
+    benchmarks = []
     facts = {
-        "format": "OTF2", "n_events": 1_000_000, "n_records": 1_000_000, "n_locations": 8, "n_rows": {"p2p": 20_000},
-        "archive_bytes": 12_000_000, "store_bytes": 4_000_000, "making_seconds": 1.0,
-    }  # fmt: skip
-    one = {"about": "made up", "series": "", "load": 0.1, "facts": facts, "steps": steps}
-    workloads = {"one": one}
-    for i, series in enumerate(SERIES):
-        for k in (1, 2):
-            grown = {**facts, "n_locations": 8 * k, "n_rows": {"p2p": 10_000 * k}}
-            workloads[f"{series}-{k}"] = {**one, "series": series, "facts": grown, "load": float(i)}
-    return {
-        "format": kept.FORMAT, "version": kept.VERSION, "machine": kept.machine(), "versions": kept.versions(),
-        "options": {"rounds": 3, "jobs": 2}, "started": "2026-01-01T00:00:00+00:00", "seconds": 1.0, "workloads": workloads,
-    }  # fmt: skip
+        "about": "made up",
+        "jobs": 2,
+        "archive_bytes": 12_000_000,
+        "store_bytes": 4_000_000,
+        "n_events": 1_000_000,
+    }
+    measured = {
+        "peak_bytes": 1 << 28,
+        "held_bytes": 1 << 27,
+        "processor_seconds": 0.5,
+        "scratch_bytes": 0,
+        "made": None,
+        "notes": {},
+    }
+    places = {"one": ("", 8, 20_000)}
+    places |= {f"{series}-{k}": (series, 8 * k, 10_000 * k) for series in SERIES for k in (1, 2)}
+    for name, (series, n_locations, p2p) in places.items():
+        for step, seconds in SECONDS.items():
+            info = {
+                **facts,
+                **measured,
+                "workload": name,
+                "series": series,
+                "n_locations": n_locations,
+                "n_rows": {"p2p": p2p},
+            }
+            info |= {"made": 1_000_000} if step == "pyarrow" else {}
+            info |= {"notes": {"collective": 0.025}} if step == "patterns" else {}
+            stats = {"median": seconds, "min": seconds, "max": 2 * seconds, "rounds": 3}
+            benchmarks.append({"params": {"name": step}, "extra_info": info, "stats": stats})
+    machine = {
+        "cpu": {"count": 2, "brand_raw": "a processor"},
+        "memory_bytes": 1 << 34,
+        "system": "Linux",
+        "machine": "x86_64",
+    }
+    machine |= {"python_version": "3.11", "load": 0.5, "packages": {"numpy": "2.4"}}
+    path = tmp_path / "out.json"
+    path.write_text(json.dumps({"machine_info": machine, "benchmarks": benchmarks}))
+    return path
 
 
-SECONDS = {
-    "decode": [0.02, 0.021, 0.019],
-    "convert": [0.04] * 3,
-    "patterns": [0.1] * 3,
-    "analyze": [0.2] * 3,
-    "library": [0.06] * 3,
-}
-
-
-def test_summarize__ratios_are_to_the_yardstick_of_the_same_process():
-    decode = made_up(SECONDS)["workloads"]["one"]["steps"]["decode"]
-    assert decode["ns_per_event"] == pytest.approx(20)
-    assert decode["times_pyarrow"] == decode["times_copy"] == pytest.approx(2)
-    assert (decode["seconds"]["min"], decode["seconds"]["max"]) == (0.019, 0.021)
-
-
-def marks(old: kept.Results, new: kept.Results) -> dict[str, str]:
-    sheet, n_slower = kept.compare(old, new)
-    found = {row[1]: row[-1] for row in sheet.rows if row[0] == "one"}
-    assert n_slower == sum(row[-1] == "slower" for row in sheet.rows)
-    return {name: found[STEPS[name].title] for name in SECONDS if STEPS[name].title in found}
-
-
-def test_compare__tells_changes_from_noise():
-    old = made_up(SECONDS)
-    nothing = dict.fromkeys(SECONDS, "")
-    assert marks(old, copy.deepcopy(old)) == nothing
-    # half as fast, on a machine that is as fast
-    twice = {name: [2 * s for s in rounds] for name, rounds in SECONDS.items()}
-    assert marks(old, made_up({**SECONDS, "decode": twice["decode"]})) == {**nothing, "decode": "slower"}
-    assert marks(made_up({**SECONDS, "decode": twice["decode"]}), old) == {**nothing, "decode": "faster"}
-    # on a machine that is half as fast
-    assert marks(old, made_up(twice, 0.02)) == nothing
-    # ranges overlap; no more than 5 %
-    assert marks(old, made_up({**SECONDS, "decode": [0.03, 0.03, 0.0205]})) == nothing
-    assert marks(old, made_up({**SECONDS, "convert": [0.0415] * 3})) == nothing
-
-
-def test_compare__leaves_out_other_sizes():
-    old, new = made_up(SECONDS), made_up(SECONDS)
-    new["workloads"]["one"]["facts"] = {**new["workloads"]["one"]["facts"], "n_events": 2_000_000}
-    del old["workloads"]["events-1"]
-    sheet, _ = kept.compare(old, new)
-    assert {row[0] for row in sheet.rows} == set(old["workloads"]) - {"one"}
-    assert "one (another size)" in sheet.note
-    assert "events-1" in sheet.note
-
-
-def test_sheets__say_what_was_measured():
-    found = made_up(SECONDS)
-    one = found["workloads"]["one"]
-    one["steps"] = {**one["steps"], "scan": {"failed": "out of memory"}, "sql": {"left_out": "duckdb is not installed"}}
-    one["steps"]["table_epochs"] = {"left_out": "no such events"}
-    found["workloads"]["two"] = {"about": "", "series": "", "load": 0.1, "failed": "no room", "steps": {}}
-    sheets = {s.title: s for s in kept.sheets(found)}
-    assert ["decode, one thread", "50.0 (2.00)"] in next(iter(sheets.values())).rows
-    assert sheets["Patterns by family, ns/event"].rows == [["collective", "25.0"]]
-    messages = sheets["Growth with messages, ns/event"]
-    assert messages.headings == ["point-to-point events per event", "0.0100", "0.0200"]
-    assert messages.rows[0] == ["decode, one thread", "20.0", "20.0"]
+def test_tables__say_what_was_measured(made_up):
+    about, overview, families, *growth, others, figures = results.tables(results.read([made_up]))[:8]
+    assert about.startswith(
+        "2 cores of a processor, 16 GiB, Linux x86_64; python 3.11, numpy 2.4. Medians of up to 3 rounds"
+    )
+    # in units of the yardstick
+    assert "| decode, one thread | 50.0 (2.00) |" in overview
+    assert "| yardstick: pyarrow writes the columns | 100 |" in overview
+    assert "| convert, one thread: peak memory, MiB | 256 |" in overview
+    assert "| collective | 25.0 |" in families
+    assert [g.split(",")[0] for g in growth] == [f"**Growth with {series}" for series in SERIES]
+    assert "| point-to-point events per event | 0.0100 | 0.0200 |" in growth[2]
+    assert "| decode, one thread | 20.0, 256 MiB | 20.0, 256 MiB |" in growth[2]
     # the library takes three times as long
-    assert sheets["Others, the same archive and work"].rows[0][-1] == "3.00"
-    assert kept.exceptions(found).rows == [
-        ["one", "scan", "FAILED: out of memory"],
-        ["two", "all", "FAILED: no room"],
-        ["one", "sql", "duckdb is not installed"],
-    ]
-    json.dumps(found)
+    assert "16.7 | 50.0 | 3.00 |" in others
+    assert "| convert, one thread | 0.0400 | 0.0400 | 0.0800 | 40.0 | 0.500 | 256 | 128 | 0 |  |  |" in figures
 
 
-@pytest.mark.slow
-def test_report__has_all_plots(tmp_path):
-    pytest.importorskip("matplotlib")
-    written = write_report(made_up(SECONDS), tmp_path)
-    plots = ["steps", "families", *(f"growth-{series}" for series in SERIES), "peers"]
-    assert [p.name for p in written] == [*(f"{name}.png" for name in plots), "report.html"]
-    assert all(p.stat().st_size > 5_000 for p in written)
-    page = written[-1].read_text()
-    assert page.count("data:image/png;base64,") == len(plots)
-    assert 'src="http' not in page
+def test_read__takes_the_last_of_several_results(made_up, tmp_path):
+    again = json.loads(made_up.read_text())
+    again["benchmarks"] = again["benchmarks"][1:2]
+    again["benchmarks"][0]["stats"]["median"] = 0.04
+    (tmp_path / "again.json").write_text(json.dumps(again))
+    found = results.read([made_up, tmp_path / "again.json"]).set_index(["workload", "step"])["ns"]
+    assert found["one", "decode"] == pytest.approx(40)
+    assert found["one", "convert"] == pytest.approx(40)
 
 
 @pytest.mark.parametrize(
@@ -311,4 +322,4 @@ def test_report__has_all_plots(tmp_path):
     ],
 )
 def test_short__three_digits(value, text):
-    assert kept.short(value) == text
+    assert results.short(value) == text

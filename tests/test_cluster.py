@@ -80,7 +80,7 @@ def test_analyze__workers_find_what_threads_find_by_bins(trace, client, several)
     # what differs only by time is seen
     moved = cubes[1].period_cells["time"]
     moved.period[0] += 1
-    assert differences(*cubes) == ["period of cells of time by period"]
+    assert differences(*cubes) == ["period_cells.parquet"]
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ from conftest import slow
 import tracecols
 from tracecols.catalog import Catalog, side_name
 from tracecols.cli import group
+from tracecols.docs.site.declared import schema
 from tracecols.enhance import collectives, event_rows, model, partitions, table_writer
 from tracecols.enhance.kept import InMemory
 from tracecols.enhance.steps import ONCE
@@ -270,8 +271,7 @@ def test_names__are_the_same_in_python_sql_files_and_on_pages(own):
         )
         assert dict(zip(counts.name, counts.n, strict=True)) == rows
     pages = Path(tracecols.__file__).parent / "docs"
-    schema = (pages / "schema.md").read_text(encoding="utf-8")
-    declared = schema.split("\n## Enhanced events and call paths\n")[1].split("\n## Waits\n")[0]
+    declared = schema().split("\n## Enhanced events and call paths\n")[1].split("\n## Waits\n")[0]
     assert tuple(re.findall(r"^### (\w+)$", declared, re.M)) == ENHANCED
     page = (pages / "tables.md").read_text(encoding="utf-8")
     listed = page.split("`tracecols enhance` makes these: ")[1].split(".\n")[0]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from oracles.epilog import read_epilog
+from oracles.expert import Analysis, severities
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -22,6 +25,9 @@ from tracecols.store import Store
 from tracecols.store.outputs import folder_output
 
 DISPLACED = "call paths counted outside their parallel region, as the reference does"
+
+AT_COMPLETION = "the children of comms_send exceed it"
+"""Late Receivers are counted where a send completes, and sends where they start, as in the reference: both are seen where an MPI_Isend is late."""
 
 CASES = [
     ("sweep", 1, 1, 1_000, 0, {}),
@@ -43,6 +49,9 @@ CASES = [
     ("fft", 1, 1, 1_000, 0, {}),
     ("fft", 12, 1, 60_000, 1, {"depth": 2}),
     ("fft", 5, 2, 40_000, 2, {"counters": True}),
+    ("irregular", 1, 2, 3_000, 0, {}),
+    ("irregular", 5, 1, 60_000, 1, {"depth": 12, "nodes": 500, "functions": 100}),
+    ("irregular", 8, 3, 100_000, 2, {"depth": 3, "counters": True}),
 ]
 
 HAS = {
@@ -51,6 +60,7 @@ HAS = {
     "multizone": ("mpi_latebroadcast", "mpi_barrier_wait", "omp_ibarrier_wait", "omp_lock_contention_critical"),
     "master": ("mpi_latesender", "mpi_latesender_wo", "mpi_latereceiver", "mpi_barrier_wait", "mpi_latebroadcast"),
     "fft": ("mpi_wait_nxn", "mpi_barrier_wait", "mpi_nxn_completion"),
+    "irregular": ("mpi_latesender", "mpi_latesender_wo", "mpi_latereceiver", "mpi_wait_nxn", "mpi_latebroadcast"),
 }
 
 
@@ -98,7 +108,7 @@ def test_generated__waits_are_found(tmp_path, program, processes, threads, event
     for name, expected in {**truth.waits, **truth.counters}.items():
         assert by_location(cube, name) == expected.tolist(), name
     assert {note for note in cube.facts["counts"] if not note.startswith(DIFFERENCES)} <= {DISPLACED}
-    assert cube.violations() == []
+    assert {v for v in cube.violations() if program != "irregular" or not v.startswith(AT_COMPLETION)} == set()
     assert len(trace.messages) == truth.n_messages
     visits = {}
     cells = cube.cells["visits"]
@@ -185,6 +195,35 @@ def test_generated__what_cannot_be():
 )
 def test_grid__is_as_equal_as_possible(n, dimensions, sizes):
     assert grid(n, dimensions) == sizes
+
+
+# -- as EPILOG ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("program", "processes", "threads", "depth"),
+    [("irregular", 4, 2, 6), ("irregular", 3, 3, 0), ("multizone", 4, 3, 3), ("sweep", 6, 1, 4), ("halo", 8, 1, 0)],
+)
+def test_write_epilog__agrees_with_the_oracles(tmp_path, program, processes, threads, depth):
+    source = generate.make(program, processes, threads, 20_000, 1, depth=depth)
+    path = generate.write(source, tmp_path, is_epilog=True)
+    recording = read_epilog(path)
+    kinds = Counter(e.name for e in recording.events)
+    times = [e.time for e in recording.events]
+    assert recording.n_events == len(recording.events) > 10_000
+    assert times == sorted(times)
+    omp = {"OMP_FORK", "OMP_JOIN", "OMP_COLLEXIT", "OMP_ALOCK"} if threads > 1 else set()
+    assert {"ENTER", "EXIT", "MPI_SEND", "MPI_RECV", "MPI_COLLEXIT", *omp} <= set(kinds)
+    assert kinds["MPI_SEND"] == kinds["MPI_RECV"] == source.truth.n_messages
+    # raises if a message has no sender or a region is never left
+    assert not any(Analysis(recording).in_transit.values())
+    expected = severities(recording)
+    table = tracecols.open(tracecols.convert(path, tmp_path / "made.trace")).analyze("expert").frame()
+    found = table.groupby(["property", "call_path", "rank", "thread"])["value"].sum().to_dict()
+    assert expected.keys() == {k for k, v in found.items() if v}
+    # sums of up to 20,000 doubles of seconds; ours are of integers
+    assert all(abs(found[k] - v) < 1e-9 for k, v in expected.items())
 
 
 # -- programs that record themselves ---------------------------------------------------------------------------------------

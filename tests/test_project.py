@@ -1,4 +1,4 @@
-"""The project's own promises: generated pages, declarations, what the README says."""
+"""The project's own promises: declarations, what the README says."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from click.testing import CliRunner
 
 from tracecols.cli import group
 from tracecols.converters.otf2.records import EVENT_RECORDS
-from tracecols.docs.generate import HERE, pages
 from tracecols.enhance.tables import TABLES
 from tracecols.errors import AnalysisError
 from tracecols.patterns.base import Property
@@ -20,12 +19,6 @@ from tracecols.patterns.registry import CONVENTIONS, properties
 from tracecols.schema import DEFINITIONS, FAMILIES, KINDS, SIDE_TABLES
 
 ROOT = Path(__file__).parents[1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", pages())
-def test_pages__are_up_to_date(name):
-    assert (HERE / name).read_text(encoding="utf-8") == pages()[name], "run python -m tracecols.docs.generate"
 
 
 def test_kinds__every_record_has_a_kind_and_every_family_a_table():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import click
@@ -12,22 +13,39 @@ import pytest
 
 from tracecols.cli import group as command_line
 from tracecols.docs.site import contents
+from tracecols.docs.site.declared import LISTS
 from tracecols.docs.site.examples import EXAMPLES
-from tracecols.enhance.tables import TABLES
+from tracecols.enhance.tables import STEPS, TABLES
+from tracecols.patterns.constraints import CONSTRAINTS
 from tracecols.patterns.registry import CONVENTIONS, properties
 from tracecols.report.properties import how
+from tracecols.rules import RULES
+from tracecols.schema import SIDE_TABLES
 from tracecols.severity import SeverityCube
 from tracecols.trace import Trace
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "tracecols" / "docs"
+WRITTEN = sorted(path for path in DOCS.rglob("*.md") if path.parent != DOCS / "properties")
 GUIDES = ("index", "guide", "report", "coming-from", "formats", "api")
 
 # -- pages -----------------------------------------------------------------------------------------------------------------
 
 
-def test_contents__every_page_is_in_a_section():
-    lost = contents.without_section(DOCS)
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The pages as the site has them: those that are written, completed, and those of the properties."""
+    folder = tmp_path_factory.mktemp("repository") / "tracecols" / "docs"
+    shutil.copytree(DOCS, folder, ignore=shutil.ignore_patterns("site", "properties", "__pycache__"))
+    for path in folder.rglob("*.md"):
+        name = path.relative_to(folder).with_suffix("").as_posix()
+        path.write_text(contents.complete(name, path.read_text(encoding="utf-8")), encoding="utf-8")
+    contents.write_property_pages(folder)
+    return folder
+
+
+def test_contents__every_page_is_in_a_section(site):
+    lost = contents.without_section(site)
     assert not lost, f"add to a table of contents of tracecols/docs/index.md: {lost}"
 
 
@@ -40,10 +58,43 @@ def test_contents__pages_in_no_section_are_named(tmp_path):
     assert contents.without_section(tmp_path) == ["book", "two"]
 
 
-@pytest.mark.parametrize("name", ["README.md", *sorted(p.relative_to(ROOT).as_posix() for p in DOCS.rglob("*.md"))])
+@pytest.mark.parametrize("name", ["README.md", *(path.relative_to(ROOT).as_posix() for path in WRITTEN)])
 def test_links__lead_somewhere(name):
     path = ROOT / name
     assert contents.broken_links(path, path.read_text(encoding="utf-8")) == []
+
+
+def test_links__of_the_site_lead_somewhere(site):
+    broken = {
+        path.relative_to(site).as_posix(): found
+        for path in site.rglob("*.md")
+        if (found := contents.broken_links(path, path.read_text(encoding="utf-8")))
+    }
+    assert broken == {}
+
+
+def test_site__describes_everything_that_is_declared(site):
+    ids = {p.id for conventions in CONVENTIONS for p in properties(conventions)}
+    assert {path.stem for path in (site / "properties").iterdir()} == ids
+    page = (site / "properties" / "mpi_latesender.md").read_text(encoding="utf-8")
+    assert page.startswith("# Late Sender\n\n`mpi_latesender`\n\n## Scalasca and EXPERT conventions\n")
+    for words in ("Send earlier", "[mpi_point2point](mpi_point2point.md)", "[mpi_latesender_wo](mpi_latesender_wo.md)"):
+        assert words in page
+    listed = {name: (site / f"{name}.md").read_text(encoding="utf-8") for name in LISTS}
+    assert set(re.findall(r"\(properties/(\w+)\.md\)", listed["properties"])) == ids
+    assert set(re.findall(r"^### (\w+)$", listed["schema"], re.M)) >= {"events", *SIDE_TABLES, *TABLES}
+    assert all(f"\n## {rule.title} `{rule.id}`\n" in listed["rules"] for rule in RULES.values())
+    assert all(f"| {c.holds} | {c.name} |" in listed["constraints"] for c in CONSTRAINTS)
+    assert all(f"| `{step.name}` | {step.doc} |" in listed["steps"] for step in STEPS)
+
+
+def test_property_pages__of_properties_that_are_no_more_are_removed(site):
+    kept, old = site / "properties" / "time.md", site / "properties" / "of_yesterday.md"
+    old.write_text("# Of yesterday\n")
+    before = kept.stat().st_mtime_ns
+    contents.write_property_pages(site)
+    assert kept.stat().st_mtime_ns == before
+    assert not old.exists()
 
 
 def test_links__of_notebooks_lead_somewhere():

@@ -32,8 +32,8 @@ def write(n_processes: int, n_threads: int, size: int, periodic: bool) -> Script
             if me == pair[1]:
                 for tag in range(TAGS):
                     p.send(other, comm, tag, 256 * (tag + 1))
-            p.barrier(comm)
+            p.collective("barrier", comm)
     for p in s.processes:
-        p.allreduce(s.world, 8)
+        p.collective("allreduce", s.world, 8)
     s.end()
     return s

@@ -22,11 +22,11 @@ def write(n_processes: int, n_threads: int, size: int, periodic: bool) -> Script
             for axis, line, comm in (("x", 20, row), ("y", 40, column), ("z", 60, None)):
                 p.work(f"transform_{axis}", line, 30_000 + 3_000 * (p.number % 3))
                 if comm is not None:
-                    p.alltoall(comm, PENCIL // len(comm.members))
+                    p.collective("alltoall", comm, PENCIL // len(comm.members))
             for axis, line, comm in (("z", 60, column), ("y", 40, row)):
                 p.work(f"transform_{axis}", line, 30_000)
-                p.alltoall(comm, PENCIL // len(comm.members))
-            p.barrier(s.world)
-        p.allreduce(s.world, 16)
+                p.collective("alltoall", comm, PENCIL // len(comm.members))
+            p.collective("barrier", s.world)
+        p.collective("allreduce", s.world, 16)
     s.end()
     return s

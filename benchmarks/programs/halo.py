@@ -43,6 +43,6 @@ def write(n_processes: int, n_threads: int, size: int, periodic: bool) -> Script
             else:
                 p.waitall()
             p.step(k.EXIT, step)
-            p.allreduce(s.world, 8)
+            p.collective("allreduce", s.world, 8)
     s.end()
     return s

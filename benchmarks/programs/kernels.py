@@ -7,22 +7,26 @@ cannot know by itself, how long it had to wait, the first pass logs: one number 
 
 from __future__ import annotations
 
+from collections import namedtuple
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from tracecols.kernels.kernel import kernel, part
 
+# fmt: off
 # the columns of a script
 (
     CODE, REGION, CHANNEL, PEER, COMM, TAG, LENGTH, MODE, FIRST, COUNT, SCALE, OP, ROOT, RECEIVED, REQUEST, TARGET,
     COUNTED,
-) = range(17)  # fmt: skip
+) = range(17)
 N_COLUMNS = 17
 
 # its steps
 (
     PROGRAM_BEGIN, PROGRAM_END, ENTER, EXIT, COMPUTE, SEND, RECV, ISEND, IRECV, WAIT, COLLECTIVE, MANAGEMENT, PARALLEL,
     RECV_ANY, REPLY, RECV_TASK, JUMP,
-) = range(17)  # fmt: skip
+) = range(17)
 
 # modes: of messages, collective operations, management calls, locks
 EAGER, RENDEZVOUS = 0, 1
@@ -41,12 +45,12 @@ PROPERTIES = (
     "mpi_wait_nxn", "mpi_nxn_completion", "mpi_latebroadcast", "mpi_earlyreduce", "mpi_init_completion",
     "mpi_finalize_wait", "omp_ibarrier_wait", "omp_lock_contention_critical", "omp_lock_contention_api", "omp_fork",
     "omp_management", "bytes_sent", "bytes_rcvd", "bytes_cout", "bytes_cin",
-)  # fmt: skip
+)
 (
     LATE_SENDER, WRONG_ORDER, LATE_RECEIVER, BARRIER_WAIT, BARRIER_COMPLETION, NXN_WAIT, NXN_COMPLETION, LATE_BROADCAST,
     EARLY_REDUCE, INIT_COMPLETION, FINALIZE_WAIT, IMPLICIT_BARRIER, CONTENTION_CRITICAL, CONTENTION_API, FORK, MANAGEMENT_TIME,
     BYTES_SENT, BYTES_RECEIVED, BYTES_OUT, BYTES_IN,
-) = range(8, 28)  # fmt: skip
+) = range(8, 28)
 
 START = 1_000_000
 """Tick at which the recording begins."""
@@ -59,27 +63,10 @@ MIDDLE = 1 << 32
 # how the first pass ends
 DONE, DEADLOCK, RING_FULL, LOG_FULL, TOO_LONG, STACK_FULL = range(6)
 
-# the first pass works on
-#   top (5,)                    how it ended and the process at which it did, messages, end of the recording, processes that can go on
-#   state (n_processes, ...)    one row per process
-#   ready (n_processes,)        processes that can go on
-#   channels (n_channels, 6)    sending and receiving process; messages sent, posted, taken by the receiver, done with at the sender
-#   slots (n_channels * ring, 10)  messages under way
-#   stack (n_processes, any, 2) late senders that may still prove to be in wrong order: time of the send, waiting
-#   operations (n_comms * generations, 4)  operation, members that have begun, latest begin, operation the root has begun
-#   meetings (n_members * generations, 2)  begin and end of each member
-#   generation (n_members,)     operations each member has begun
-#   locks (n_processes, n_locks, 2)  release and number of the last acquisition
-#   scratch (n_threads, 2)
-# and finds out
-#   places (n_locations, ...)   one row per location: log, events, severities
-#   log (any,) int32            waiting of every location, where its place in `places` says
-#   team_log (any,)             per process, for every parallel region: fork, turn and step, ends of barriers, join
-#   visits (n_regions,), tree_uses (n_trees,)
 STATUS, WHO, N_MESSAGES, END, N_READY = range(5)
 (
     PC, TURN, STAGE, CLOCK, BLOCKED, ON, SOURCE, SP, CALL, IS_READY, IS_DONE, BEGINNING, TEAM_START, TEAM_AT, TEAM_END, RECORDS,
-) = range(16)  # fmt: skip
+) = range(16)
 N_RECORDS = 64
 """Recent WAITs of a process, of which a Late Receiver may still prove to be longer."""
 AS_SENDER, AS_RECEIVER, IN_OPERATION, FROM_ANY = 1, 2, 3, 4
@@ -88,6 +75,54 @@ S_ENTER, S_TIME, S_ARRIVAL, S_LENGTH, S_TAG, S_MODE, S_POST, S_DONE_ENTER, S_DON
 ALONE, NEVER = -1, -2
 LOG_START, LOG_AT, LOG_END, N_EVENTS, FIRST_STEP, SPAN, SPAN_16, N_SPANS, SEVERITIES = range(9)
 # spans lie between the first and the last ENTER or EXIT: of the program, or of a worker thread in each parallel region
+# fmt: on
+
+
+class Plan(NamedTuple):
+    """What is run, by both passes; `weight` events stand for every ENTER and EXIT: two if counters are recorded with them."""
+
+    seed: int
+    n_turns: int
+    n_threads: int
+    weight: int
+    ring: int  # messages on a channel that may be under way at the same time; a power of two
+    generations: int  # operations on a communicator, the same
+    script: Any  # (n_steps, N_COLUMNS)
+    spans: Any  # (n_processes, 5): steps of each: first, first of the body, after the body, after the last; number of its requests in a turn
+    requests: Any  # (n, 8)
+    comm_start: Any  # (n_comms + 1,)
+    comm_members: Any  # processes of every communicator
+    quantiles: Any  # (4096,) of the distribution of durations; their mean is 1024
+    tree_start: Any  # (n_trees + 1,)
+    tree: Any  # (3, any): events of call trees: time in 1/65536 of the whole, kind, region
+
+
+class Run(NamedTuple):
+    """What the first pass works on, and what it finds out; all of int64 unless another type is named."""
+
+    top: Any  # (5,): how it ended and the process at which it did, messages, end of the recording, processes that can go on
+    state: Any  # (n_processes, ...)
+    ready: Any  # (n_processes,) that can go on
+    channels: Any  # (n_channels, 6): sending and receiving process; messages sent, posted, taken by the receiver, done with at the sender
+    slots: Any  # (n_channels * ring, 10): messages under way
+    stack: (
+        Any  # (n_processes, any, 2): late senders that may still prove to be in wrong order: time of the send, waiting
+    )
+    operations: Any  # (n_comms * generations, 4): operation, members that have begun, latest begin, operation the root has begun
+    meetings: Any  # (n_members * generations, 2): begin and end of each member
+    generation_of: Any  # (n_members,): operations each member has begun
+    locks: Any  # (n_processes, n_locks, 2): release and number of the last acquisition
+    scratch: Any  # (n_threads, 2)
+    places: Any  # (n_locations, ...): log, events, severities
+    log: Any  # int32: waiting of every location, where its row of `places` says
+    team_log: Any  # per process, for every parallel region: fork, turn and step, ends of barriers, join
+    visits: Any  # (n_regions,)
+    tree_uses: Any  # (n_trees,)
+
+
+# what the second pass fills: columns of events, and per family of attributes a matrix, (n_columns, any): row, kind, values; `n` are the numbers
+# of events and of attributes, the first event's place in the location, and where the script and the logs go on
+Out = namedtuple("Out", "n time kind region p2p coll threads locks control metrics")
 
 
 # -- random numbers ------------------------------------------------------------------------------------------------
@@ -154,214 +189,201 @@ def lock_is_held(quantiles, z, scale):
 
 
 @part
-def make_ready(top, state, ready, p):
+def make_ready(run, p):
     """Let a process go on."""
-    state[p, BLOCKED] = 0
-    if state[p, IS_READY] == 0:
-        state[p, IS_READY] = 1
-        ready[top[N_READY]] = p
-        top[N_READY] += 1
+    run.state[p, BLOCKED] = 0
+    if run.state[p, IS_READY] == 0:
+        run.state[p, IS_READY] = 1
+        run.ready[run.top[N_READY]] = p
+        run.top[N_READY] += 1
 
 
 @part
-def wake(top, state, ready, channels, channel, side):
+def wake(run, channel, side):
     """Let the process at one side of a channel go on if it waits there."""
-    p = channels[channel, side - 1]
-    if state[p, BLOCKED] == side and state[p, ON] == channel:
-        make_ready(top, state, ready, p)
+    p = run.channels[channel, side - 1]
+    if run.state[p, BLOCKED] == side and run.state[p, ON] == channel:
+        make_ready(run, p)
 
 
 @part
-def block(state, p, why, on):
+def block(run, p, why, on):
     """Let a process wait."""
-    state[p, BLOCKED] = why
-    state[p, ON] = on
+    run.state[p, BLOCKED], run.state[p, ON] = why, on
 
 
 @part
-def note(top, places, log, location, value):
+def note(run, location, value):
     """Log a number of a location."""
-    at = places[location, LOG_AT]
-    if at >= places[location, LOG_END]:
-        top[STATUS] = LOG_FULL
+    at = run.places[location, LOG_AT]
+    if at >= run.places[location, LOG_END]:
+        run.top[STATUS] = LOG_FULL
         return
     if value > 0x7FFFFFF0 or value < -0x7FFFFFF0:
-        top[STATUS] = TOO_LONG
-    log[at] = value
-    places[location, LOG_AT] = at + 1
+        run.top[STATUS] = TOO_LONG
+    run.log[at] = value
+    run.places[location, LOG_AT] = at + 1
 
 
 @part
-def settle(state, places, n_threads, channels, channel, slots, s):
+def settle(plan, run, channel, s):
     """Charge a send that was there before its receive; both sides are known now."""
-    post, enter, record = slots[s, S_POST], slots[s, S_DONE_ENTER], slots[s, S_RECORD]
-    if slots[s, S_DONE_EXIT] > post and post > enter and record != NEVER:
-        wait, p = post - enter, channels[channel, C_SENDER]
+    post, enter, record = run.slots[s, S_POST], run.slots[s, S_DONE_ENTER], run.slots[s, S_RECORD]
+    if run.slots[s, S_DONE_EXIT] > post and post > enter and record != NEVER:
+        wait, p = post - enter, run.channels[channel, C_SENDER]
         if record == ALONE:
-            places[p * n_threads, LATE_RECEIVER] += wait
-        elif wait > state[p, record]:
-            places[p * n_threads, LATE_RECEIVER] += wait - state[p, record]
-            state[p, record] = wait
+            run.places[p * plan.n_threads, LATE_RECEIVER] += wait
+        elif wait > run.state[p, record]:
+            run.places[p * plan.n_threads, LATE_RECEIVER] += wait - run.state[p, record]
+            run.state[p, record] = wait
 
 
 @part
-def transferred(slots, s, since):
+def transferred(run, s, since):
     """Time at which a message that waits for its receive has arrived."""
-    return max(slots[s, S_TIME], since) + LATENCY + (slots[s, S_LENGTH] >> 2)
+    return max(run.slots[s, S_TIME], since) + LATENCY + (run.slots[s, S_LENGTH] >> 2)
 
 
 @part
-def start_send(top, state, ready, channels, slots, ring, channel, enter, length, tag, mode, x):
+def start_send(plan, run, channel, enter, length, tag, mode, x):
     """Send a message; returns its slot."""
-    k = channels[channel, SENT]
-    if k - min(channels[channel, TAKEN], channels[channel, DONE_WITH]) >= ring:
-        top[STATUS] = RING_FULL
-    s = channel * ring + (k & (ring - 1))
+    k = run.channels[channel, SENT]
+    if k - min(run.channels[channel, TAKEN], run.channels[channel, DONE_WITH]) >= plan.ring:
+        run.top[STATUS] = RING_FULL
+    s = channel * plan.ring + (k & (plan.ring - 1))
     time = enter + first_half(x)
-    slots[s, S_ENTER] = enter
-    slots[s, S_TIME] = time
-    slots[s, S_LENGTH] = length
-    slots[s, S_TAG] = tag
-    slots[s, S_MODE] = mode
-    slots[s, S_DONE_EXIT] = -1
+    run.slots[s, S_ENTER], run.slots[s, S_TIME], run.slots[s, S_DONE_EXIT] = enter, time, -1
+    run.slots[s, S_LENGTH], run.slots[s, S_TAG], run.slots[s, S_MODE] = length, tag, mode
     if mode == EAGER:
-        slots[s, S_ARRIVAL] = time + LATENCY + (length >> 2) + ((x >> 42) & 511)
-    elif channels[channel, POSTED] > k:
-        slots[s, S_ARRIVAL] = transferred(slots, s, slots[s, S_POST])
+        run.slots[s, S_ARRIVAL] = time + LATENCY + (length >> 2) + ((x >> 42) & 511)
+    elif run.channels[channel, POSTED] > k:
+        run.slots[s, S_ARRIVAL] = transferred(run, s, run.slots[s, S_POST])
     else:
-        slots[s, S_ARRIVAL] = -1
-    channels[channel, SENT] = k + 1
-    top[N_MESSAGES] += 1
-    wake(top, state, ready, channels, channel, AS_RECEIVER)
+        run.slots[s, S_ARRIVAL] = -1
+    run.channels[channel, SENT] = k + 1
+    run.top[N_MESSAGES] += 1
+    wake(run, channel, AS_RECEIVER)
     return s
 
 
 @part
-def finish_send(state, places, n_threads, channels, channel, slots, s, enter, leave, record):
+def finish_send(plan, run, channel, s, enter, leave, record):
     """Complete a send at the sender's side."""
-    slots[s, S_DONE_ENTER] = enter
-    slots[s, S_DONE_EXIT] = leave
-    slots[s, S_RECORD] = record
-    k = channels[channel, DONE_WITH]
-    channels[channel, DONE_WITH] = k + 1
-    if channels[channel, POSTED] > k:
-        settle(state, places, n_threads, channels, channel, slots, s)
+    run.slots[s, S_DONE_ENTER], run.slots[s, S_DONE_EXIT], run.slots[s, S_RECORD] = enter, leave, record
+    k = run.channels[channel, DONE_WITH]
+    run.channels[channel, DONE_WITH] = k + 1
+    if run.channels[channel, POSTED] > k:
+        settle(plan, run, channel, s)
 
 
 @part
-def post(top, state, ready, places, n_threads, channels, slots, ring, channel, enter):
+def post(plan, run, channel, enter):
     """Post a receive."""
-    k = channels[channel, POSTED]
-    s = channel * ring + (k & (ring - 1))
-    channels[channel, POSTED] = k + 1
-    slots[s, S_POST] = enter
-    if channels[channel, SENT] > k:
-        if slots[s, S_ARRIVAL] < 0:
-            slots[s, S_ARRIVAL] = transferred(slots, s, enter)
-            wake(top, state, ready, channels, channel, AS_SENDER)
-        settle(state, places, n_threads, channels, channel, slots, s)
+    k = run.channels[channel, POSTED]
+    s = channel * plan.ring + (k & (plan.ring - 1))
+    run.channels[channel, POSTED] = k + 1
+    run.slots[s, S_POST] = enter
+    if run.channels[channel, SENT] > k:
+        if run.slots[s, S_ARRIVAL] < 0:
+            run.slots[s, S_ARRIVAL] = transferred(run, s, enter)
+            wake(run, channel, AS_SENDER)
+        settle(plan, run, channel, s)
 
 
 @part
-def overtake(state, stack, places, p, time, location):
+def overtake(run, p, time, location):
     """Charge Late Senders that the message just received could have preceded: it was sent before."""
-    sp = state[p, SP]
-    while sp > 0 and stack[p, sp - 1, 0] > time:
-        places[location, WRONG_ORDER] += stack[p, sp - 1, 1]
+    sp = run.state[p, SP]
+    while sp > 0 and run.stack[p, sp - 1, 0] > time:
+        run.places[location, WRONG_ORDER] += run.stack[p, sp - 1, 1]
         sp -= 1
-    state[p, SP] = sp
+    run.state[p, SP] = sp
 
 
 @part
-def was_late(top, state, stack, places, p, time, wait, location):
+def was_late(run, p, time, wait, location):
     """Charge a Late Sender."""
-    places[location, LATE_SENDER] += wait
-    sp = state[p, SP]
-    if sp >= stack.shape[1]:
-        top[STATUS] = STACK_FULL
+    run.places[location, LATE_SENDER] += wait
+    sp = run.state[p, SP]
+    if sp >= run.stack.shape[1]:
+        run.top[STATUS] = STACK_FULL
         return
-    stack[p, sp, 0] = time
-    stack[p, sp, 1] = wait
-    state[p, SP] = sp + 1
+    run.stack[p, sp, 0], run.stack[p, sp, 1] = time, wait
+    run.state[p, SP] = sp + 1
 
 
 @part
-def wait_for_requests(
-    top, state, ready, places, n_threads, channels, slots, ring, stack, requests, log, p, first, n, x
-):
+def wait_for_requests(plan, run, p, first, n, x):
     """Complete requests if all can be, and return when; else let the process wait, and return -1."""
-    enter = state[p, CLOCK] + gap(x)
-    for i in range(first + state[p, STAGE], first + n):
-        channel = requests[i, R_CHANNEL]
-        if requests[i, R_IS_SEND]:
-            k = channels[channel, DONE_WITH] + requests[i, R_ORDINAL]
-            fits = slots[channel * ring + (k & (ring - 1)), S_ARRIVAL] >= 0
+    enter = run.state[p, CLOCK] + gap(x)
+    for i in range(first + run.state[p, STAGE], first + n):
+        channel = plan.requests[i, R_CHANNEL]
+        if plan.requests[i, R_IS_SEND]:
+            k = run.channels[channel, DONE_WITH] + plan.requests[i, R_ORDINAL]
+            fits = run.slots[channel * plan.ring + (k & (plan.ring - 1)), S_ARRIVAL] >= 0
         else:
-            fits = channels[channel, SENT] > channels[channel, TAKEN] + requests[i, R_ORDINAL]
+            fits = run.channels[channel, SENT] > run.channels[channel, TAKEN] + plan.requests[i, R_ORDINAL]
         if not fits:
-            state[p, STAGE] = i - first
-            block(state, p, AS_SENDER if requests[i, R_IS_SEND] else AS_RECEIVER, channel)
+            run.state[p, STAGE] = i - first
+            block(run, p, AS_SENDER if plan.requests[i, R_IS_SEND] else AS_RECEIVER, channel)
             return np.int64(-1)
-    location = p * n_threads
+    location = p * plan.n_threads
     done = enter + first_half(x)
     late, late_time = np.int64(0), np.int64(0)
     for i in range(first, first + n):
-        channel = requests[i, R_CHANNEL]
-        if requests[i, R_IS_SEND]:
-            k = channels[channel, DONE_WITH] + requests[i, R_ORDINAL]
-            s = channel * ring + (k & (ring - 1))
-            if slots[s, S_MODE] == RENDEZVOUS:
-                done = max(done, slots[s, S_ARRIVAL])
+        channel = plan.requests[i, R_CHANNEL]
+        if plan.requests[i, R_IS_SEND]:
+            k = run.channels[channel, DONE_WITH] + plan.requests[i, R_ORDINAL]
+            s = channel * plan.ring + (k & (plan.ring - 1))
+            if run.slots[s, S_MODE] == RENDEZVOUS:
+                done = max(done, run.slots[s, S_ARRIVAL])
         else:
-            k = channels[channel, TAKEN] + requests[i, R_ORDINAL]
-            s = channel * ring + (k & (ring - 1))
-            done = max(done, slots[s, S_ARRIVAL])
-            overtake(state, stack, places, p, slots[s, S_TIME], location)
-            places[location, BYTES_RECEIVED] += slots[s, S_LENGTH]
-            if slots[s, S_ENTER] - enter > late:
-                late, late_time = slots[s, S_ENTER] - enter, slots[s, S_TIME]
+            k = run.channels[channel, TAKEN] + plan.requests[i, R_ORDINAL]
+            s = channel * plan.ring + (k & (plan.ring - 1))
+            done = max(done, run.slots[s, S_ARRIVAL])
+            overtake(run, p, run.slots[s, S_TIME], location)
+            run.places[location, BYTES_RECEIVED] += run.slots[s, S_LENGTH]
+            if run.slots[s, S_ENTER] - enter > late:
+                late, late_time = run.slots[s, S_ENTER] - enter, run.slots[s, S_TIME]
     leave = done + n * STEP + second_half(x)
     # of several waits the longest counts, and Late Receivers only where no sender was late
     record = np.int64(NEVER)
     if late > 0:
-        was_late(top, state, stack, places, p, late_time, late, location)
+        was_late(run, p, late_time, late, location)
     else:
-        record = RECORDS + state[p, CALL] % N_RECORDS
-        state[p, CALL] += 1
-        state[p, record] = 0
+        record = RECORDS + run.state[p, CALL] % N_RECORDS
+        run.state[p, CALL] += 1
+        run.state[p, record] = 0
     for i in range(first, first + n):
-        channel = requests[i, R_CHANNEL]
-        if requests[i, R_IS_SEND]:
-            s = channel * ring + (channels[channel, DONE_WITH] & (ring - 1))
-            finish_send(state, places, n_threads, channels, channel, slots, s, enter, leave, record)
+        channel = plan.requests[i, R_CHANNEL]
+        if plan.requests[i, R_IS_SEND]:
+            s = channel * plan.ring + (run.channels[channel, DONE_WITH] & (plan.ring - 1))
+            finish_send(plan, run, channel, s, enter, leave, record)
         else:
-            channels[channel, TAKEN] += 1
-    note(top, places, log, location, done - enter)
+            run.channels[channel, TAKEN] += 1
+    note(run, location, done - enter)
     return leave
 
 
 @part
-def wake_members(top, state, ready, comm_start, comm_members, comm):
+def wake_members(plan, run, comm):
     """Let all that wait in an operation on a communicator go on."""
-    for i in range(comm_start[comm], comm_start[comm + 1]):
-        q = comm_members[i]
-        if state[q, BLOCKED] == IN_OPERATION and state[q, ON] == comm:
-            make_ready(top, state, ready, q)
+    for i in range(plan.comm_start[comm], plan.comm_start[comm + 1]):
+        q = plan.comm_members[i]
+        if run.state[q, BLOCKED] == IN_OPERATION and run.state[q, ON] == comm:
+            make_ready(run, q)
 
 
 @part
-def everybody_is_there(
-    places, n_threads, meetings, comm_start, comm_members, seed, comm, generation, base, latest, n_bytes, is_management,
-    mode,
-):  # fmt: skip
+def everybody_is_there(plan, run, comm, generation, base, latest, n_bytes, is_management, mode):
     """End an operation in which all have waited for the last."""
-    start = comm_start[comm]
-    size = comm_start[comm + 1] - start
+    start = plan.comm_start[comm]
+    size = plan.comm_start[comm + 1] - start
     earliest_end = np.int64(1) << 62
     for m in range(size):
-        x = draw(seed, (1 << 40) + comm, generation, m)
-        meetings[base + m, 1] = latest + COLLECTIVE_COST + (n_bytes >> 3) + (x & 255)
-        earliest_end = min(earliest_end, meetings[base + m, 1])
+        x = draw(plan.seed, (1 << 40) + comm, generation, m)
+        run.meetings[base + m, 1] = latest + COLLECTIVE_COST + (n_bytes >> 3) + (x & 255)
+        earliest_end = min(earliest_end, run.meetings[base + m, 1])
     waiting = completing = -1
     if is_management:
         if mode == INIT:
@@ -372,511 +394,408 @@ def everybody_is_there(
         waiting = BARRIER_WAIT if mode == BARRIER else NXN_WAIT
         completing = BARRIER_COMPLETION if mode == BARRIER else NXN_COMPLETION
     for m in range(size):
-        location = comm_members[start + m] * n_threads
+        location = plan.comm_members[start + m] * plan.n_threads
         if waiting >= 0:
-            places[location, waiting] += latest - meetings[base + m, 0]
+            run.places[location, waiting] += latest - run.meetings[base + m, 0]
         if completing >= 0:
-            places[location, completing] += meetings[base + m, 1] - max(earliest_end, latest)
+            run.places[location, completing] += run.meetings[base + m, 1] - max(earliest_end, latest)
 
 
 @part
-def operate(
-    top, state, ready, places, n_threads, operations, meetings, generation_of, comm_start, comm_members, generations, seed,
-    script, p, pc, x,
-):  # fmt: skip
+def operate(plan, run, p, pc, x):
     """Take part in a collective operation; returns when it ends, -1 if that is not known yet."""
+    script = plan.script
     comm, m, mode, root = script[pc, CHANNEL], script[pc, PEER], script[pc, MODE], script[pc, ROOT]
-    start = comm_start[comm]
-    size = comm_start[comm + 1] - start
-    enter = state[p, CLOCK] + gap(x)
+    start = plan.comm_start[comm]
+    size = plan.comm_start[comm + 1] - start
+    enter = run.state[p, CLOCK] + gap(x)
     is_management = script[pc, CODE] == MANAGEMENT
     together = is_management or mode == N_TO_N or mode == BARRIER
-    generation = generation_of[start + m] - (1 if state[p, STAGE] else 0)
-    at = comm * generations + (generation & (generations - 1))
-    base = start * generations + (generation & (generations - 1)) * size
-    if state[p, STAGE] == 0:
-        generation_of[start + m] = generation + 1
-        if operations[at, 0] != generation:
-            if operations[at, 0] >= 0 and operations[at, 1] < size:
-                top[STATUS] = RING_FULL
-            operations[at, 0] = generation
-            operations[at, 1] = 0
-            operations[at, 2] = -1
-        operations[at, 1] += 1
-        operations[at, 2] = max(operations[at, 2], enter)
-        meetings[base + m, 0] = enter
-        state[p, STAGE] = 1
-        is_last = operations[at, 1] == size
+    generation = run.generation_of[start + m] - (1 if run.state[p, STAGE] else 0)
+    at = comm * plan.generations + (generation & (plan.generations - 1))
+    base = start * plan.generations + (generation & (plan.generations - 1)) * size
+    if run.state[p, STAGE] == 0:
+        run.generation_of[start + m] = generation + 1
+        if run.operations[at, 0] != generation:
+            if run.operations[at, 0] >= 0 and run.operations[at, 1] < size:
+                run.top[STATUS] = RING_FULL
+            run.operations[at, 0], run.operations[at, 1], run.operations[at, 2] = generation, 0, -1
+        run.operations[at, 1] += 1
+        run.operations[at, 2] = max(run.operations[at, 2], enter)
+        run.meetings[base + m, 0] = enter
+        run.state[p, STAGE] = 1
+        is_last = run.operations[at, 1] == size
         if together and is_last:
             everybody_is_there(
-                places, n_threads, meetings, comm_start, comm_members, seed, comm, generation, base, operations[at, 2],
-                script[pc, LENGTH], is_management, mode,
-            )  # fmt: skip
+                plan, run, comm, generation, base, run.operations[at, 2], script[pc, LENGTH], is_management, mode
+            )
         if m == root:
-            operations[at, 3] = generation
+            run.operations[at, 3] = generation
         if (is_last and (together or mode == N_TO_ONE)) or (m == root and mode == ONE_TO_N):
-            wake_members(top, state, ready, comm_start, comm_members, comm)
+            wake_members(plan, run, comm)
     cost = COLLECTIVE_COST + (script[pc, LENGTH] >> 3) + ((x >> 42) & 255)
     if together:
-        if operations[at, 1] == size:
-            return meetings[base + m, 1]
+        if run.operations[at, 1] == size:
+            return run.meetings[base + m, 1]
     elif m == root:
         if mode == ONE_TO_N:
             return enter + cost
-        if operations[at, 1] == size:
+        if run.operations[at, 1] == size:
             if size > 1:
-                places[p * n_threads, EARLY_REDUCE] += operations[at, 2] - enter
-            return operations[at, 2] + cost
+                run.places[p * plan.n_threads, EARLY_REDUCE] += run.operations[at, 2] - enter
+            return run.operations[at, 2] + cost
     elif mode == N_TO_ONE:
         return enter + cost
-    elif operations[at, 3] == generation:
-        begun = meetings[base + root, 0]
-        places[p * n_threads, LATE_BROADCAST] += max(begun - enter, 0)
+    elif run.operations[at, 3] == generation:
+        begun = run.meetings[base + root, 0]
+        run.places[p * plan.n_threads, LATE_BROADCAST] += max(begun - enter, 0)
         return max(begun, enter) + cost
-    block(state, p, IN_OPERATION, comm)
+    block(run, p, IN_OPERATION, comm)
     return np.int64(-1)
 
 
 @part
-def add_span(places, location, end):
+def add_span(run, location, end):
     """Add the time since the first ENTER, as counters do."""
-    start = places[location, FIRST_STEP] - START
-    places[location, SPAN] += end - START - start
-    places[location, SPAN_16] += ((end - START) >> 4) - (start >> 4)
-    places[location, N_SPANS] += 1
+    start = run.places[location, FIRST_STEP] - START
+    run.places[location, SPAN] += end - START - start
+    run.places[location, SPAN_16] += ((end - START) >> 4) - (start >> 4)
+    run.places[location, N_SPANS] += 1
 
 
 @part
-def run_team(
-    top, state, places, log, team_log, locks, scratch, visits, tree_uses, script, tree_start, quantiles, seed, n_threads, w,
-    p, pc, turn, fork,
-):  # fmt: skip
+def run_team(plan, run, p, pc, turn, fork):
     """Run a parallel region; returns the time of the join."""
+    script = plan.script
     base, n_loops, scale, mode = script[pc, REGION], script[pc, COUNT], script[pc, SCALE], script[pc, MODE]
-    mine = p * n_threads
-    at = state[p, TEAM_AT]
-    if at + n_loops + 4 > state[p, TEAM_END]:
-        top[STATUS] = LOG_FULL
+    mine = p * plan.n_threads
+    at = run.state[p, TEAM_AT]
+    if at + n_loops + 4 > run.state[p, TEAM_END]:
+        run.top[STATUS] = LOG_FULL
         return fork
-    state[p, TEAM_AT] = at + n_loops + 4
-    team_log[at] = fork
-    team_log[at + 1] = (turn << 24) | pc
+    run.state[p, TEAM_AT] = at + n_loops + 4
+    run.team_log[at], run.team_log[at + 1] = fork, (turn << 24) | pc
     at += 2
-    for t in range(n_threads):
-        enter = team_begins(fork, t, draw(seed, mine + t, turn, pc)) + 20
-        scratch[t, 0] = enter
-        places[mine + t, FORK] += enter - fork
-        places[mine + t, MANAGEMENT_TIME] += enter - fork
+    for t in range(plan.n_threads):
+        enter = team_begins(fork, t, draw(plan.seed, mine + t, turn, pc)) + 20
+        run.scratch[t, 0] = enter
+        run.places[mine + t, FORK] += enter - fork
+        run.places[mine + t, MANAGEMENT_TIME] += enter - fork
         if t:
-            places[mine + t, FIRST_STEP] = enter
-        places[mine + t, N_EVENTS] += 2 + w * (4 + 6 * n_loops) + 2 * (t == 0)
-    visits[base] += n_threads
-    visits[base + PARALLEL_BARRIER] += n_threads
-    n_trees = tree_start.size - 1
+            run.places[mine + t, FIRST_STEP] = enter
+        run.places[mine + t, N_EVENTS] += 2 + plan.weight * (4 + 6 * n_loops) + 2 * (t == 0)
+    run.visits[base] += plan.n_threads
+    run.visits[base + PARALLEL_BARRIER] += plan.n_threads
+    n_trees = plan.tree_start.size - 1
     for i in range(n_loops):
         latest = np.int64(0)
-        for t in range(n_threads):
-            z = draw(seed, mine + t, turn, pc + (i + 1) * MIDDLE)
+        for t in range(plan.n_threads):
+            z = draw(plan.seed, mine + t, turn, pc + (i + 1) * MIDDLE)
             tree = tree_of(n_trees, z)
-            tree_uses[tree] += 1
-            places[mine + t, N_EVENTS] += w * (tree_start[tree + 1] - tree_start[tree])
-            arrives = scratch[t, 0] + gap(z) + 10 + duration(quantiles, z, scale) + 15
-            scratch[t, 0] = arrives
+            run.tree_uses[tree] += 1
+            run.places[mine + t, N_EVENTS] += plan.weight * (plan.tree_start[tree + 1] - plan.tree_start[tree])
+            arrives = run.scratch[t, 0] + gap(z) + 10 + duration(plan.quantiles, z, scale) + 15
+            run.scratch[t, 0] = arrives
             latest = max(latest, arrives)
         ends = latest + 25
-        team_log[at] = ends
+        run.team_log[at] = ends
         at += 1
-        for t in range(n_threads):
-            z = draw(seed, mine + t, turn, pc + (i + 1) * MIDDLE)
-            places[mine + t, IMPLICIT_BARRIER] += latest - scratch[t, 0]
-            scratch[t, 0] = ends + ((z >> 50) & 63) + 10
-    visits[base + FOR] += n_threads * n_loops
-    visits[base + FOR_BARRIER] += n_threads * n_loops
-    visits[script[pc, OP]] += n_threads * n_loops
+        for t in range(plan.n_threads):
+            z = draw(plan.seed, mine + t, turn, pc + (i + 1) * MIDDLE)
+            run.places[mine + t, IMPLICIT_BARRIER] += latest - run.scratch[t, 0]
+            run.scratch[t, 0] = ends + ((z >> 50) & 63) + 10
+    run.visits[base + FOR] += plan.n_threads * n_loops
+    run.visits[base + FOR_BARRIER] += plan.n_threads * n_loops
+    run.visits[script[pc, OP]] += plan.n_threads * n_loops
     if mode != NO_LOCK:
-        for t in range(n_threads):
-            scratch[t, 0] += gap(draw(seed, mine + t, turn, pc + 64 * MIDDLE))
+        for t in range(plan.n_threads):
+            run.scratch[t, 0] += gap(draw(plan.seed, mine + t, turn, pc + 64 * MIDDLE))
             # threads in the order in which they come
             k = t
-            while k > 0 and scratch[scratch[k - 1, 1], 0] > scratch[t, 0]:
-                scratch[k, 1] = scratch[k - 1, 1]
+            while k > 0 and run.scratch[run.scratch[k - 1, 1], 0] > run.scratch[t, 0]:
+                run.scratch[k, 1] = run.scratch[k - 1, 1]
                 k -= 1
-            scratch[k, 1] = t
+            run.scratch[k, 1] = t
         lock = script[pc, CHANNEL]
         contention = CONTENTION_CRITICAL if mode == CRITICAL else CONTENTION_API
-        released, number = locks[p, lock, 0], locks[p, lock, 1]
-        for k in range(n_threads):
-            t = scratch[k, 1]
-            arrives = scratch[t, 0]
+        released, number = run.locks[p, lock, 0], run.locks[p, lock, 1]
+        for k in range(plan.n_threads):
+            t = run.scratch[k, 1]
+            arrives = run.scratch[t, 0]
             acquired = max(arrives + 25, released + 35)
             number += 1
             if number > 1 and released > arrives:
-                places[mine + t, contention] += released - arrives
-            note(top, places, log, mine + t, acquired - arrives)
-            note(top, places, log, mine + t, number)
-            released = acquired + lock_is_held(quantiles, draw(seed, mine + t, turn, pc + 64 * MIDDLE), scale)
-            scratch[t, 0] = released + 12
-            places[mine + t, N_EVENTS] += 2 + 4 * w
-        locks[p, lock, 0] = released
-        locks[p, lock, 1] = number
-        visits[base + CRITICAL_REGION if mode == CRITICAL else script[pc, TAG]] += n_threads
-        visits[base + CRITICAL_BLOCK if mode == CRITICAL else script[pc, PEER]] += n_threads
+                run.places[mine + t, contention] += released - arrives
+            note(run, mine + t, acquired - arrives)
+            note(run, mine + t, number)
+            released = acquired + lock_is_held(plan.quantiles, draw(plan.seed, mine + t, turn, pc + 64 * MIDDLE), scale)
+            run.scratch[t, 0] = released + 12
+            run.places[mine + t, N_EVENTS] += 2 + 4 * plan.weight
+        run.locks[p, lock, 0], run.locks[p, lock, 1] = released, number
+        run.visits[base + CRITICAL_REGION if mode == CRITICAL else script[pc, TAG]] += plan.n_threads
+        run.visits[base + CRITICAL_BLOCK if mode == CRITICAL else script[pc, PEER]] += plan.n_threads
     latest = np.int64(0)
-    for t in range(n_threads):
-        scratch[t, 0] += 12
-        latest = max(latest, scratch[t, 0])
+    for t in range(plan.n_threads):
+        run.scratch[t, 0] += 12
+        latest = max(latest, run.scratch[t, 0])
     ends = latest + 25
-    team_log[at] = ends
+    run.team_log[at] = ends
     join = np.int64(0)
-    for t in range(n_threads):
-        places[mine + t, IMPLICIT_BARRIER] += latest - scratch[t, 0]
-        scratch[t, 0] = ends + ((draw(seed, mine + t, turn, pc) >> 50) & 63) + 10
-        join = max(join, scratch[t, 0] + 10 + 50)
+    for t in range(plan.n_threads):
+        run.places[mine + t, IMPLICIT_BARRIER] += latest - run.scratch[t, 0]
+        run.scratch[t, 0] = ends + ((draw(plan.seed, mine + t, turn, pc) >> 50) & 63) + 10
+        join = max(join, run.scratch[t, 0] + 10 + 50)
         if t:
-            add_span(places, mine + t, scratch[t, 0])
-    for t in range(n_threads):
-        places[mine + t, MANAGEMENT_TIME] += join - scratch[t, 0]
-    team_log[at + 1] = join
+            add_span(run, mine + t, run.scratch[t, 0])
+    for t in range(plan.n_threads):
+        run.places[mine + t, MANAGEMENT_TIME] += join - run.scratch[t, 0]
+    run.team_log[at + 1] = join
     return join
 
 
 @kernel
-def simulate(
-    seed, n_turns, n_threads, w, ring, generations, script, spans, requests, comm_start, comm_members, quantiles, tree_start,
-    top, state, ready, channels, slots, stack, operations, meetings, generation_of, locks, scratch, places, log, team_log,
-    visits, tree_uses,
-):  # fmt: skip
-    """Run all processes to their ends.
-
-    Parameters
-    ----------
-    seed, n_turns, n_threads, w : int
-        `w` events stand for every ENTER and EXIT: two if counters are recorded with them.
-    ring, generations : int
-        Messages on a channel, and operations on a communicator, that may be under way at the same time; powers of two.
-    script : (n_steps, N_COLUMNS) int64
-    spans : (n_processes, 5) int64
-        Steps of each process: first, first of the body, behind the body, behind the last; number of its requests in a turn.
-    requests : (n, 8) int64
-    comm_start, comm_members : (n_comms + 1,), (n,) int64
-        Processes of every communicator.
-    quantiles : (4096,) int64
-        Of the distribution of durations; their mean is 1024.
-    tree_start : (n_trees + 1,) int64
-    """
-    n = spans.shape[0]
-    n_trees = tree_start.size - 1
+def simulate(plan, run):
+    """Run all processes to their ends."""
+    script = plan.script
+    n = plan.spans.shape[0]
+    n_trees = plan.tree_start.size - 1
     for p in range(n - 1, -1, -1):
-        state[p, PC] = spans[p, 0]
-        state[p, BEGINNING] = START + (draw(seed, p * n_threads, -1, -1) & 0x3FFF)
-        state[p, CLOCK] = state[p, BEGINNING]
-        make_ready(top, state, ready, p)
+        run.state[p, PC] = plan.spans[p, 0]
+        run.state[p, BEGINNING] = START + (draw(plan.seed, p * plan.n_threads, -1, -1) & 0x3FFF)
+        run.state[p, CLOCK] = run.state[p, BEGINNING]
+        make_ready(run, p)
     p, runs = np.int64(0), False
-    while top[STATUS] == DONE:
+    while run.top[STATUS] == DONE:
         if not runs:
-            if top[N_READY] == 0:
+            if run.top[N_READY] == 0:
                 # what arrives first is known when all others wait
                 for q in range(n):
-                    if state[q, BLOCKED] == FROM_ANY:
-                        make_ready(top, state, ready, q)
+                    if run.state[q, BLOCKED] == FROM_ANY:
+                        make_ready(run, q)
                         break
                 else:
                     break
-            top[N_READY] -= 1
-            p, runs = ready[top[N_READY]], True
-            state[p, IS_READY] = 0
-            top[WHO] = p
-        pc, turn, clock = state[p, PC], state[p, TURN], state[p, CLOCK]
-        if pc == spans[p, 2] and state[p, STAGE] == 0 and turn + 1 < n_turns:
-            turn, pc = turn + 1, spans[p, 1]
-            state[p, TURN] = turn
-            state[p, PC] = pc
-        if pc == spans[p, 3]:
-            state[p, IS_DONE] = 1
-            top[END] = max(top[END], clock)
+            run.top[N_READY] -= 1
+            p, runs = run.ready[run.top[N_READY]], True
+            run.state[p, IS_READY] = 0
+            run.top[WHO] = p
+        pc, turn, clock = run.state[p, PC], run.state[p, TURN], run.state[p, CLOCK]
+        if pc == plan.spans[p, 2] and run.state[p, STAGE] == 0 and turn + 1 < plan.n_turns:
+            turn, pc = turn + 1, plan.spans[p, 1]
+            run.state[p, TURN], run.state[p, PC] = turn, pc
+        if pc == plan.spans[p, 3]:
+            run.state[p, IS_DONE] = 1
+            run.top[END] = max(run.top[END], clock)
             runs = False
             continue
         code = script[pc, CODE]
-        location = p * n_threads
-        x = draw(seed, location, turn, pc)
+        location = p * plan.n_threads
+        x = draw(plan.seed, location, turn, pc)
         enter = clock + gap(x)
         following = pc + 1
-        n_events = 1 + 2 * w
+        n_events = 1 + 2 * plan.weight
         leave = np.int64(-1)
         if code == COMPUTE:
             tree = tree_of(n_trees, x)
-            tree_uses[tree] += 1
-            n_events = w * (2 + tree_start[tree + 1] - tree_start[tree])
-            leave = enter + duration(quantiles, x, script[pc, SCALE])
+            run.tree_uses[tree] += 1
+            n_events = plan.weight * (2 + plan.tree_start[tree + 1] - plan.tree_start[tree])
+            leave = enter + duration(plan.quantiles, x, script[pc, SCALE])
         elif code == SEND or code == REPLY or code == ISEND:
             channel, mode, length = script[pc, CHANNEL], script[pc, MODE], script[pc, LENGTH]
             if code == REPLY:
-                channel = requests[script[pc, FIRST] + state[p, SOURCE], R_CHANNEL]
-            if state[p, STAGE] == 0:
-                s = start_send(
-                    top, state, ready, channels, slots, ring, channel, enter, length, script[pc, TAG], mode, x
-                )  # fmt: skip
-                places[location, BYTES_SENT] += length
+                channel = plan.requests[script[pc, FIRST] + run.state[p, SOURCE], R_CHANNEL]
+            if run.state[p, STAGE] == 0:
+                s = start_send(plan, run, channel, enter, length, script[pc, TAG], mode, x)
+                run.places[location, BYTES_SENT] += length
             else:
-                s = channel * ring + ((channels[channel, SENT] - 1) & (ring - 1))
+                s = channel * plan.ring + ((run.channels[channel, SENT] - 1) & (plan.ring - 1))
             if code == ISEND:
                 leave = enter + first_half(x) + second_half(x)
             elif mode == EAGER:
                 leave = enter + first_half(x) + second_half(x) + (length >> 3)
-            elif slots[s, S_ARRIVAL] >= 0:
-                leave = slots[s, S_ARRIVAL] + second_half(x)
-                note(top, places, log, location, leave - enter)
+            elif run.slots[s, S_ARRIVAL] >= 0:
+                leave = run.slots[s, S_ARRIVAL] + second_half(x)
+                note(run, location, leave - enter)
             else:
-                state[p, STAGE] = 1
-                block(state, p, AS_SENDER, channel)
+                run.state[p, STAGE] = 1
+                block(run, p, AS_SENDER, channel)
             if code != ISEND and leave >= 0:
-                finish_send(state, places, n_threads, channels, channel, slots, s, enter, leave, ALONE)
+                finish_send(plan, run, channel, s, enter, leave, ALONE)
         elif code == RECV or code == RECV_TASK or code == RECV_ANY or code == IRECV:
             channel = script[pc, CHANNEL]
             if code == RECV_ANY:
                 channel = np.int64(-1)
-                if state[p, STAGE]:
+                if run.state[p, STAGE]:
                     best = np.int64(1) << 62
                     for i in range(script[pc, COUNT]):
-                        c = requests[script[pc, FIRST] + i, R_CHANNEL]
-                        k = channels[c, TAKEN]
-                        if channels[c, SENT] > k and slots[c * ring + (k & (ring - 1)), S_ARRIVAL] < best:
-                            best = slots[c * ring + (k & (ring - 1)), S_ARRIVAL]
-                            channel = c
-                            state[p, SOURCE] = i
+                        c = plan.requests[script[pc, FIRST] + i, R_CHANNEL]
+                        k = run.channels[c, TAKEN]
+                        arrival = run.slots[c * plan.ring + (k & (plan.ring - 1)), S_ARRIVAL]
+                        if run.channels[c, SENT] > k and arrival < best:
+                            best, channel, run.state[p, SOURCE] = arrival, c, i
                     if channel < 0:
-                        top[STATUS] = DEADLOCK
+                        run.top[STATUS] = DEADLOCK
                         break
-            if channel >= 0 and (state[p, STAGE] == 0 or code == RECV_ANY):
-                post(top, state, ready, places, n_threads, channels, slots, ring, channel, enter)
+            if channel >= 0 and (run.state[p, STAGE] == 0 or code == RECV_ANY):
+                post(plan, run, channel, enter)
             if code == IRECV:
                 leave = enter + first_half(x) + second_half(x)
             elif channel < 0:
-                state[p, STAGE] = 1
-                block(state, p, FROM_ANY, 0)
-            elif channels[channel, SENT] <= channels[channel, TAKEN]:
-                state[p, STAGE] = 1
-                block(state, p, AS_RECEIVER, channel)
+                run.state[p, STAGE] = 1
+                block(run, p, FROM_ANY, 0)
+            elif run.channels[channel, SENT] <= run.channels[channel, TAKEN]:
+                run.state[p, STAGE] = 1
+                block(run, p, AS_RECEIVER, channel)
             else:
-                k = channels[channel, TAKEN]
-                s = channel * ring + (k & (ring - 1))
-                done = max(enter + first_half(x), slots[s, S_ARRIVAL])
-                overtake(state, stack, places, p, slots[s, S_TIME], location)
-                if slots[s, S_ENTER] > enter:
-                    was_late(
-                        top, state, stack, places, p, slots[s, S_TIME], slots[s, S_ENTER] - enter, location
-                    )  # fmt: skip
-                places[location, BYTES_RECEIVED] += slots[s, S_LENGTH]
-                channels[channel, TAKEN] = k + 1
+                k = run.channels[channel, TAKEN]
+                s = channel * plan.ring + (k & (plan.ring - 1))
+                done = max(enter + first_half(x), run.slots[s, S_ARRIVAL])
+                overtake(run, p, run.slots[s, S_TIME], location)
+                if run.slots[s, S_ENTER] > enter:
+                    was_late(run, p, run.slots[s, S_TIME], run.slots[s, S_ENTER] - enter, location)
+                run.places[location, BYTES_RECEIVED] += run.slots[s, S_LENGTH]
+                run.channels[channel, TAKEN] = k + 1
                 value = done - enter
-                if code == RECV_TASK and slots[s, S_TAG] != script[pc, TAG]:
+                if code == RECV_TASK and run.slots[s, S_TAG] != script[pc, TAG]:
                     following = script[pc, TARGET]
                     value = ~value
-                note(top, places, log, location, value)
+                note(run, location, value)
                 if code == RECV_ANY:
-                    note(top, places, log, location, state[p, SOURCE])
+                    note(run, location, run.state[p, SOURCE])
                 leave = done + second_half(x)
         elif code == WAIT:
-            n_events = script[pc, COUNT] + 2 * w
-            leave = wait_for_requests(
-                top, state, ready, places, n_threads, channels, slots, ring, stack, requests, log, p, script[pc, FIRST],
-                script[pc, COUNT], x,
-            )  # fmt: skip
+            n_events = script[pc, COUNT] + 2 * plan.weight
+            leave = wait_for_requests(plan, run, p, script[pc, FIRST], script[pc, COUNT], x)
         elif code == COLLECTIVE or code == MANAGEMENT:
-            end = operate(
-                top, state, ready, places, n_threads, operations, meetings, generation_of, comm_start, comm_members,
-                generations, seed, script, p, pc, x,
-            )  # fmt: skip
+            end = operate(plan, run, p, pc, x)
             if end >= 0:
-                note(top, places, log, location, end - enter)
-                leave, n_events = end, 2 * w
+                note(run, location, end - enter)
+                leave, n_events = end, 2 * plan.weight
                 if code == COLLECTIVE:
-                    leave, n_events = end + second_half(x), 2 + 2 * w
-                    places[location, BYTES_OUT] += script[pc, LENGTH]
-                    places[location, BYTES_IN] += script[pc, RECEIVED]
+                    leave, n_events = end + second_half(x), 2 + 2 * plan.weight
+                    run.places[location, BYTES_OUT] += script[pc, LENGTH]
+                    run.places[location, BYTES_IN] += script[pc, RECEIVED]
                 if script[pc, TARGET]:
                     # all messages sent from now on are later than those received so far
-                    state[p, SP] = 0
+                    run.state[p, SP] = 0
         elif code == PARALLEL:
             n_events = 0
-            leave = run_team(
-                top, state, places, log, team_log, locks, scratch, visits, tree_uses, script, tree_start, quantiles, seed,
-                n_threads, w, p, pc, turn, enter,
-            )  # fmt: skip
+            leave = run_team(plan, run, p, pc, turn, enter)
         elif code == JUMP:
             following = script[pc, TARGET]
             leave, n_events = clock, 0
         else:
             leave, n_events = enter, 1
             if code == ENTER or code == EXIT:
-                n_events = w
-                if places[location, FIRST_STEP] < 0:
-                    places[location, FIRST_STEP] = enter
-                if pc >= spans[p, 2] and code == EXIT:
-                    add_span(places, location, enter)
+                n_events = plan.weight
+                if run.places[location, FIRST_STEP] < 0:
+                    run.places[location, FIRST_STEP] = enter
+                if pc >= plan.spans[p, 2] and code == EXIT:
+                    add_span(run, location, enter)
         if leave < 0:
             runs = False
             continue
         if script[pc, COUNTED]:
-            visits[script[pc, REGION]] += 1
-        places[location, N_EVENTS] += n_events
-        state[p, CLOCK] = leave
-        state[p, PC] = following
-        state[p, STAGE] = 0
-    if top[STATUS] == DONE:
+            run.visits[script[pc, REGION]] += 1
+        run.places[location, N_EVENTS] += n_events
+        run.state[p, CLOCK], run.state[p, PC], run.state[p, STAGE] = leave, following, 0
+    if run.top[STATUS] == DONE:
         for p in range(n):
-            if state[p, IS_DONE] == 0:
-                top[STATUS] = DEADLOCK
-                top[WHO] = p
+            if run.state[p, IS_DONE] == 0:
+                run.top[STATUS] = DEADLOCK
+                run.top[WHO] = p
 
 
 # -- the second pass -----------------------------------------------------------------------------------------------
 
+# fmt: off
 (
     K_ENTER, K_EXIT, K_SEND, K_ISEND, K_ISEND_COMPLETE, K_IRECV_REQUEST, K_RECV, K_IRECV, K_BEGIN, K_END, K_METRIC, K_FORK,
     K_JOIN, K_TEAM_BEGIN, K_TEAM_END, K_ACQUIRE, K_RELEASE, K_PROGRAM_BEGIN, K_PROGRAM_END,
-) = (12, 13, 14, 15, 16, 17, 18, 19, 22, 23, 31, 53, 54, 55, 56, 57, 58, 83, 84)  # fmt: skip
+) = (12, 13, 14, 15, 16, 17, 18, 19, 22, 23, 31, 53, 54, 55, 56, 57, 58, 83, 84)
+# fmt: on
 OPENMP = 3
 
-# what it fills: time, kind, region of events; per family of attributes a matrix, (n_columns, any): row, kind, values;
-# `n` are the numbers of events and of attributes, the place in the location, and where the script and the logs go on
 EVENTS, P2P, COLL, THREADS, LOCKS, CONTROL, METRICS = range(7)
 (E_TURN, E_PC, E_CLOCK, E_LOG, E_TEAM, E_SOURCE, E_BASE, E_DONE) = range(7, 15)
 N_OUT = 15
 
 
 @part
-def put(n, time, kind, region, t, k, r):
+def put(out, t, k, r):
     """Append an event; returns its place in the location."""
-    i = n[EVENTS]
-    time[i] = t
-    kind[i] = k
-    region[i] = r
-    n[EVENTS] = i + 1
-    return n[E_BASE] + i
+    i = out.n[EVENTS]
+    out.time[i], out.kind[i], out.region[i] = t, k, r
+    out.n[EVENTS] = i + 1
+    return out.n[E_BASE] + i
 
 
 @part
-def put_step(n, time, kind, region, metrics, w, t, k, r):
+def put_step(plan, out, t, k, r):
     """Append an ENTER or EXIT, counters before it."""
-    i = n[EVENTS]
-    if w == 2:
-        m = n[METRICS]
-        row = n[E_BASE] + i
-        time[i] = t
-        kind[i] = K_METRIC
-        region[i] = -1
-        metrics[0, m] = row
-        metrics[1, m] = 3 * (t - START) + row
-        metrics[2, m] = (t - START) >> 4
-        n[METRICS] = m + 1
-        i += 1
-    time[i] = t
-    kind[i] = k
-    region[i] = r
-    n[EVENTS] = i + 1
+    if plan.weight == 2:
+        m = out.n[METRICS]
+        row = put(out, t, K_METRIC, -1)
+        out.metrics[0, m], out.metrics[1, m], out.metrics[2, m] = row, 3 * (t - START) + row, (t - START) >> 4
+        out.n[METRICS] = m + 1
+    put(out, t, k, r)
 
 
 @part
-def put_message(n, time, kind, region, p2p, t, k, peer, communicator, tag, length, request):
-    """Append an event of a message or request."""
-    i = n[P2P]
-    p2p[0, i] = put(n, time, kind, region, t, k, -1)
-    p2p[1, i] = k
-    p2p[2, i] = peer
-    p2p[3, i] = communicator
-    p2p[4, i] = tag
-    p2p[5, i] = length
-    p2p[6, i] = request
-    n[P2P] = i + 1
+def put_with(out, columns, family, t, k, values):
+    """Append an event with attributes: of a message, a collective operation, a team or a lock."""
+    i = out.n[family]
+    columns[0, i], columns[1, i] = put(out, t, k, -1), k
+    for j in range(len(values)):
+        columns[2 + j, i] = values[j]
+    out.n[family] = i + 1
 
 
 @part
-def put_operation(n, time, kind, region, coll, t, k, op, communicator, root, sent, received):
-    """Append an event of a collective operation."""
-    i = n[COLL]
-    coll[0, i] = put(n, time, kind, region, t, k, -1)
-    coll[1, i] = k
-    coll[2, i] = op
-    coll[3, i] = communicator
-    coll[4, i] = root
-    coll[5, i] = sent
-    coll[6, i] = received
-    n[COLL] = i + 1
-
-
-@part
-def put_thread(n, time, kind, region, threads, t, k, team, model, requested):
-    """Append an event of a team."""
-    i = n[THREADS]
-    threads[0, i] = put(n, time, kind, region, t, k, -1)
-    threads[1, i] = k
-    threads[2, i] = team
-    threads[3, i] = model
-    threads[4, i] = requested
-    n[THREADS] = i + 1
-
-
-@part
-def put_lock(n, time, kind, region, locks, t, k, lock, acquisition):
-    """Append an event of a lock."""
-    i = n[LOCKS]
-    locks[0, i] = put(n, time, kind, region, t, k, -1)
-    locks[1, i] = k
-    locks[2, i] = lock
-    locks[3, i] = acquisition
-    n[LOCKS] = i + 1
-
-
-@part
-def put_tree(n, time, kind, region, metrics, w, tree_start, tree, number, start, length):
+def put_tree(plan, out, number, start, length):
     """Append a call tree."""
-    for j in range(tree_start[number], tree_start[number + 1]):
-        t = start + ((length * tree[0, j]) >> 16)
-        put_step(n, time, kind, region, metrics, w, t, tree[1, j], tree[2, j])
+    for j in range(plan.tree_start[number], plan.tree_start[number + 1]):
+        t = start + ((length * plan.tree[0, j]) >> 16)
+        put_step(plan, out, t, plan.tree[1, j], plan.tree[2, j])
 
 
 @part
-def put_team(
-    n, time, kind, region, threads, locks, metrics, seed, n_threads, w, script, quantiles, tree_start, tree, log, team_log,
-    location, t, at,
-):  # fmt: skip
+def put_team(plan, run, out, location, t, at):
     """Append what a thread does in a parallel region; returns the time of the join."""
-    fork, turn, pc = team_log[at], team_log[at + 1] >> 24, team_log[at + 1] & 0xFFFFFF
+    script = plan.script
+    fork, turn, pc = run.team_log[at], run.team_log[at + 1] >> 24, run.team_log[at + 1] & 0xFFFFFF
     base, n_loops, scale = script[pc, REGION], script[pc, COUNT], script[pc, SCALE]
     at += 2
-    y = draw(seed, location, turn, pc)
+    y = draw(plan.seed, location, turn, pc)
     if t == 0:
-        put_thread(n, time, kind, region, threads, fork, K_FORK, -1, OPENMP, n_threads)
+        put_with(out, out.threads, THREADS, fork, K_FORK, (-1, OPENMP, plan.n_threads))
     now = team_begins(fork, t, y)
-    put_thread(n, time, kind, region, threads, now, K_TEAM_BEGIN, script[pc, COMM], -1, -1)
+    put_with(out, out.threads, THREADS, now, K_TEAM_BEGIN, (script[pc, COMM], -1, -1))
     now += 20
-    put_step(n, time, kind, region, metrics, w, now, K_ENTER, base)
+    put_step(plan, out, now, K_ENTER, base)
     for i in range(n_loops):
-        z = draw(seed, location, turn, pc + (i + 1) * MIDDLE)
+        z = draw(plan.seed, location, turn, pc + (i + 1) * MIDDLE)
         now += gap(z)
-        put_step(n, time, kind, region, metrics, w, now, K_ENTER, base + FOR)
+        put_step(plan, out, now, K_ENTER, base + FOR)
         now += 10
-        put_step(n, time, kind, region, metrics, w, now, K_ENTER, script[pc, OP])
-        length = duration(quantiles, z, scale)
-        put_tree(
-            n, time, kind, region, metrics, w, tree_start, tree, tree_of(tree_start.size - 1, z), now, length
-        )  # fmt: skip
+        put_step(plan, out, now, K_ENTER, script[pc, OP])
+        length = duration(plan.quantiles, z, scale)
+        put_tree(plan, out, tree_of(plan.tree_start.size - 1, z), now, length)
         now += length
-        put_step(n, time, kind, region, metrics, w, now, K_EXIT, script[pc, OP])
-        put_step(n, time, kind, region, metrics, w, now + 15, K_ENTER, base + FOR_BARRIER)
-        now = team_log[at] + ((z >> 50) & 63)
+        put_step(plan, out, now, K_EXIT, script[pc, OP])
+        put_step(plan, out, now + 15, K_ENTER, base + FOR_BARRIER)
+        now = run.team_log[at] + ((z >> 50) & 63)
         at += 1
-        put_step(n, time, kind, region, metrics, w, now, K_EXIT, base + FOR_BARRIER)
+        put_step(plan, out, now, K_EXIT, base + FOR_BARRIER)
         now += 10
-        put_step(n, time, kind, region, metrics, w, now, K_EXIT, base + FOR)
+        put_step(plan, out, now, K_EXIT, base + FOR)
     if script[pc, MODE] != NO_LOCK:
-        z = draw(seed, location, turn, pc + 64 * MIDDLE)
+        z = draw(plan.seed, location, turn, pc + 64 * MIDDLE)
         now += gap(z)
-        k = n[E_LOG]
-        acquired, number = now + log[k], np.int64(log[k + 1])
-        n[E_LOG] = k + 2
-        released = acquired + lock_is_held(quantiles, z, scale)
+        k = out.n[E_LOG]
+        acquired, number = now + run.log[k], np.int64(run.log[k + 1])
+        out.n[E_LOG] = k + 2
+        released = acquired + lock_is_held(plan.quantiles, z, scale)
         # a region around the lock and a block in it; or a call that takes it and one that gives it back
         first, second = script[pc, TAG], script[pc, PEER]
         inner_first, inner_second = K_EXIT, K_ENTER
@@ -886,157 +805,133 @@ def put_team(
             inner_first, inner_second = K_ENTER, K_EXIT
             inner = other = base + CRITICAL_BLOCK
             outer = first
-        put_step(n, time, kind, region, metrics, w, now, K_ENTER, first)
-        put_lock(n, time, kind, region, locks, acquired, K_ACQUIRE, script[pc, CHANNEL], number)
-        put_step(n, time, kind, region, metrics, w, acquired + 9, inner_first, inner)
-        put_step(n, time, kind, region, metrics, w, released - 8, inner_second, other)
-        put_lock(n, time, kind, region, locks, released, K_RELEASE, script[pc, CHANNEL], number)
+        put_step(plan, out, now, K_ENTER, first)
+        put_with(out, out.locks, LOCKS, acquired, K_ACQUIRE, (script[pc, CHANNEL], number))
+        put_step(plan, out, acquired + 9, inner_first, inner)
+        put_step(plan, out, released - 8, inner_second, other)
+        put_with(out, out.locks, LOCKS, released, K_RELEASE, (script[pc, CHANNEL], number))
         now = released + 12
-        put_step(n, time, kind, region, metrics, w, now, K_EXIT, outer)
-    put_step(n, time, kind, region, metrics, w, now + 12, K_ENTER, base + PARALLEL_BARRIER)
-    now = team_log[at] + ((y >> 50) & 63)
-    put_step(n, time, kind, region, metrics, w, now, K_EXIT, base + PARALLEL_BARRIER)
+        put_step(plan, out, now, K_EXIT, outer)
+    put_step(plan, out, now + 12, K_ENTER, base + PARALLEL_BARRIER)
+    now = run.team_log[at] + ((y >> 50) & 63)
+    put_step(plan, out, now, K_EXIT, base + PARALLEL_BARRIER)
     now += 10
-    put_step(n, time, kind, region, metrics, w, now, K_EXIT, base)
-    put_thread(n, time, kind, region, threads, now + 10, K_TEAM_END, script[pc, COMM], -1, -1)
-    join = team_log[at + 1]
+    put_step(plan, out, now, K_EXIT, base)
+    put_with(out, out.threads, THREADS, now + 10, K_TEAM_END, (script[pc, COMM], -1, -1))
+    join = run.team_log[at + 1]
     if t == 0:
-        put_thread(n, time, kind, region, threads, join, K_JOIN, -1, OPENMP, -1)
-    n[E_TEAM] = at + 2
+        put_with(out, out.threads, THREADS, join, K_JOIN, (-1, OPENMP, -1))
+    out.n[E_TEAM] = at + 2
     return join
 
 
 @kernel
-def record(
-    seed, n_turns, n_threads, w, script, spans, requests, quantiles, tree_start, tree, log, team_log, team_end, location, room,
-    n, time, kind, region, p2p, coll, threads, locks, control, metrics,
-):  # fmt: skip
+def record(plan, run, out, team_end, location, room):
     """Fill the columns with what a location does next, as far as there is room; see `simulate`.
 
-    Parameters
-    ----------
-    tree : (3, any) int64
-        Events of call trees: time in 1/65536 of the whole, kind, region.
-    team_end : int
-        Where the process's part of `team_log` ends.
-    room : int
-        Events that one step makes at most.
+    The process's part of `team_log` ends at `team_end`; one step makes `room` events at most.
     """
-    p, number = location // n_threads, location % n_threads
-    size = time.size - room
+    script = plan.script
+    p, number = location // plan.n_threads, location % plan.n_threads
+    size = out.time.size - room
     if number:
-        while n[EVENTS] <= size and n[E_TEAM] < team_end:
-            put_team(
-                n, time, kind, region, threads, locks, metrics, seed, n_threads, w, script, quantiles, tree_start, tree, log,
-                team_log, location, number, n[E_TEAM],
-            )  # fmt: skip
-        n[E_DONE] = n[E_TEAM] >= team_end
+        while out.n[EVENTS] <= size and out.n[E_TEAM] < team_end:
+            put_team(plan, run, out, location, number, out.n[E_TEAM])
+        out.n[E_DONE] = out.n[E_TEAM] >= team_end
         return
-    turn, pc, clock = n[E_TURN], n[E_PC], n[E_CLOCK]
-    while n[EVENTS] <= size:
-        if pc == spans[p, 2] and turn + 1 < n_turns:
-            turn, pc = turn + 1, spans[p, 1]
-        if pc == spans[p, 3]:
-            n[E_DONE] = 1
+    turn, pc, clock = out.n[E_TURN], out.n[E_PC], out.n[E_CLOCK]
+    while out.n[EVENTS] <= size:
+        if pc == plan.spans[p, 2] and turn + 1 < plan.n_turns:
+            turn, pc = turn + 1, plan.spans[p, 1]
+        if pc == plan.spans[p, 3]:
+            out.n[E_DONE] = 1
             break
         code, r = script[pc, CODE], script[pc, REGION]
-        x = draw(seed, location, turn, pc)
+        x = draw(plan.seed, location, turn, pc)
         enter = clock + gap(x)
         following = pc + 1
-        at = n[E_LOG]
+        at = out.n[E_LOG]
         if code == JUMP:
             pc = script[pc, TARGET]
             continue
         if code == PARALLEL:
-            clock = put_team(
-                n, time, kind, region, threads, locks, metrics, seed, n_threads, w, script, quantiles, tree_start, tree, log,
-                team_log, location, number, n[E_TEAM],
-            )  # fmt: skip
+            clock = put_team(plan, run, out, location, number, out.n[E_TEAM])
             pc = following
             continue
         if code == PROGRAM_BEGIN or code == PROGRAM_END:
             k = K_PROGRAM_BEGIN if code == PROGRAM_BEGIN else K_PROGRAM_END
-            i = n[CONTROL]
-            control[0, i] = put(n, time, kind, region, enter, k, r)
-            control[1, i] = k
-            n[CONTROL] = i + 1
+            i = out.n[CONTROL]
+            out.control[0, i] = put(out, enter, k, r)
+            out.control[1, i] = k
+            out.n[CONTROL] = i + 1
             clock, pc = enter, following
             continue
         if code != EXIT:
-            put_step(n, time, kind, region, metrics, w, enter, K_ENTER, r)
+            put_step(plan, out, enter, K_ENTER, r)
             if code == ENTER:
                 clock, pc = enter, following
                 continue
         clock = enter
-        message, when, peer, tag, length = (
-            -1,
-            enter + first_half(x),
-            script[pc, PEER],
-            script[pc, TAG],
-            script[pc, LENGTH],
-        )
-        request = np.int64(-1)
-        communicator = script[pc, COMM]
+        message, when, communicator = -1, enter + first_half(x), script[pc, COMM]
+        peer, tag, length, request = script[pc, PEER], script[pc, TAG], script[pc, LENGTH], np.int64(-1)
         if code == COMPUTE:
-            clock = enter + duration(quantiles, x, script[pc, SCALE])
-            put_tree(
-                n, time, kind, region, metrics, w, tree_start, tree, tree_of(tree_start.size - 1, x), enter, clock - enter
-            )  # fmt: skip
+            clock = enter + duration(plan.quantiles, x, script[pc, SCALE])
+            put_tree(plan, out, tree_of(plan.tree_start.size - 1, x), enter, clock - enter)
         elif code == SEND or code == REPLY:
             message = K_SEND
             if code == REPLY:
-                peer = requests[script[pc, FIRST] + n[E_SOURCE], R_PEER]
+                peer = plan.requests[script[pc, FIRST] + out.n[E_SOURCE], R_PEER]
             if script[pc, MODE] == EAGER:
                 clock = when + second_half(x) + (length >> 3)
             else:
-                clock = enter + log[at]
-                n[E_LOG] = at + 1
+                clock = enter + run.log[at]
+                out.n[E_LOG] = at + 1
         elif code == RECV or code == RECV_TASK or code == RECV_ANY:
             message = K_RECV
-            waited = np.int64(log[at])
-            n[E_LOG] = at + 1
+            waited = np.int64(run.log[at])
+            out.n[E_LOG] = at + 1
             if code == RECV_ANY:
-                n[E_SOURCE] = log[at + 1]
-                n[E_LOG] = at + 2
-                peer = requests[script[pc, FIRST] + n[E_SOURCE], R_PEER]
+                out.n[E_SOURCE] = run.log[at + 1]
+                out.n[E_LOG] = at + 2
+                peer = plan.requests[script[pc, FIRST] + out.n[E_SOURCE], R_PEER]
             elif waited < 0:
                 waited, tag, length, following = ~waited, tag + 1, script[pc, RECEIVED], script[pc, TARGET]
             when = enter + waited
             clock = when + second_half(x)
         elif code == ISEND or code == IRECV:
             message = K_ISEND
-            request = turn * spans[p, 4] + script[pc, REQUEST]
+            request = turn * plan.spans[p, 4] + script[pc, REQUEST]
             clock = when + second_half(x)
             if code == IRECV:
                 message, peer, communicator, tag, length = K_IRECV_REQUEST, -1, -1, -1, -1
         elif code == WAIT:
-            clock = enter + log[at]
-            n[E_LOG] = at + 1
+            clock = enter + run.log[at]
+            out.n[E_LOG] = at + 1
             for i in range(script[pc, FIRST], script[pc, FIRST] + script[pc, COUNT]):
                 k, peer, communicator, tag, length = K_ISEND_COMPLETE, -1, -1, -1, -1
-                if requests[i, R_IS_SEND] == 0:
-                    k, peer, communicator = K_IRECV, requests[i, R_PEER], requests[i, R_COMM]
-                    tag, length = requests[i, R_TAG], requests[i, R_LENGTH]
-                put_message(
-                    n, time, kind, region, p2p, clock, k, peer, communicator, tag, length,
-                    turn * spans[p, 4] + requests[i, R_REQUEST],
-                )  # fmt: skip
+                if plan.requests[i, R_IS_SEND] == 0:
+                    k, peer, communicator = K_IRECV, plan.requests[i, R_PEER], plan.requests[i, R_COMM]
+                    tag, length = plan.requests[i, R_TAG], plan.requests[i, R_LENGTH]
+                request = turn * plan.spans[p, 4] + plan.requests[i, R_REQUEST]
+                put_with(out, out.p2p, P2P, clock, k, (peer, communicator, tag, length, request))
                 clock += STEP
             clock += second_half(x)
         elif code == COLLECTIVE or code == MANAGEMENT:
-            clock = enter + log[at]
-            n[E_LOG] = at + 1
+            clock = enter + run.log[at]
+            out.n[E_LOG] = at + 1
             if code == COLLECTIVE:
-                put_operation(n, time, kind, region, coll, enter, K_BEGIN, -1, -1, -1, -1, -1)
-                put_operation(
-                    n, time, kind, region, coll, clock, K_END, script[pc, OP], communicator, script[pc, ROOT], length,
-                    script[pc, RECEIVED],
-                )  # fmt: skip
+                put_with(out, out.coll, COLL, enter, K_BEGIN, (-1, -1, -1, -1, -1))
+                put_with(
+                    out,
+                    out.coll,
+                    COLL,
+                    clock,
+                    K_END,
+                    (script[pc, OP], communicator, script[pc, ROOT], length, script[pc, RECEIVED]),
+                )
                 clock += second_half(x)
         if message >= 0:
-            put_message(n, time, kind, region, p2p, when, message, peer, communicator, tag, length, request)
-        put_step(n, time, kind, region, metrics, w, clock, K_EXIT, r)
+            put_with(out, out.p2p, P2P, when, message, (peer, communicator, tag, length, request))
+        put_step(plan, out, clock, K_EXIT, r)
         pc = following
-    n[E_TURN] = turn
-    n[E_PC] = pc
-    n[E_CLOCK] = clock
+    out.n[E_TURN], out.n[E_PC], out.n[E_CLOCK] = turn, pc, clock

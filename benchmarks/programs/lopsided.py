@@ -14,12 +14,12 @@ def write(n_processes: int, n_threads: int, size: int, periodic: bool) -> Script
     s.begin()
     small = s.function("small", 30)
     for p in s.processes:
-        p.bcast(s.world, 0, 1_024)
+        p.collective("bcast", s.world, 1_024, 0)
         if not p.number:
             for _ in range(size * n_processes):
                 p.compute(small, 400)
         else:
             p.work("large", 60, 40_000 * size)
-        p.allreduce(s.world, 8)
+        p.collective("allreduce", s.world, 8)
     s.end()
     return s

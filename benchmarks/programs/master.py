@@ -21,7 +21,7 @@ def write(n_processes: int, n_threads: int, size: int, periodic: bool) -> Script
     s.begin()
     farm, evaluate = s.function("farm", 10), s.function("evaluate", 20)
     for p in s.processes:
-        p.bcast(world, 0, 1_024)
+        p.collective("bcast", world, 1_024, 0)
         if p.number:
             loop = len(p.steps)
             p.weight = 1.5 * size + 4
@@ -39,7 +39,8 @@ def write(n_processes: int, n_threads: int, size: int, periodic: bool) -> Script
             p.send(0, world, SUMMARY, SUMMARY_BYTES, k.RENDEZVOUS, "MPI_Ssend")
         else:
             p.step(k.ENTER, farm)
-            sources, targets = p.sources(workers, world, RESULT), p.targets(workers, world, TASK)
+            sources = p.peers(workers, world, RESULT, are_sources=True)
+            targets = p.peers(workers, world, TASK, are_sources=False)
             for to in workers:
                 p.send(to, world, TASK, TASK_BYTES)
             for number in range(n_tasks):
@@ -61,6 +62,6 @@ def write(n_processes: int, n_threads: int, size: int, periodic: bool) -> Script
             p.step(k.EXIT, farm)
             for source in workers:
                 p.recv(source, world, SUMMARY, SUMMARY_BYTES)
-        p.barrier(world)
+        p.collective("barrier", world)
     s.end()
     return s

@@ -48,8 +48,8 @@ def write(n_processes: int, n_threads: int, size: int, periodic: bool) -> Script
                     p.send(right, comm, 3, BOUNDARY, k.RENDEZVOUS)
                     p.recv(left, comm, 3, BOUNDARY)
             p.step(k.EXIT, exchange)
-            p.reduce(s.world, 0, 40)
-            p.bcast(s.world, 0, 8, separates=True)
-        p.barrier(comm)
+            p.collective("reduce", s.world, 40, 0)
+            p.collective("bcast", s.world, 8, 0, separates=True)
+        p.collective("barrier", comm)
     s.end()
     return s

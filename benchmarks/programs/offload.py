@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from benchmarks.programs.recorded import Archive, Location, Recording
+from benchmarks.programs.recorded import Archive, Recording
 
 LATENCY, COPY_LATENCY, RETURN = 5_000, 3_000, 2_000
 """Ticks from a call to what it asks for, and from the end of what was waited for to the end of the call."""
@@ -33,9 +34,7 @@ class Work:
 class Host:
     """A process and its device."""
 
-    def __init__(
-        self, out: Recording, rank: int, n_streams: int, random: np.random.Generator, names: dict[str, int]
-    ) -> None:
+    def __init__(self, out: Recording, rank: int, n_streams: int, random: Any, names: dict[str, int]) -> None:
         self.out, self.random, self.names = out, random, names
         archive = out.archive
         process = archive.process(f"MPI Rank {rank}")
@@ -63,6 +62,12 @@ class Host:
         self.now = until
         return begin, until
 
+    def _on(self, stream: int) -> tuple[tuple[int, str, int], ...]:
+        return ((self.names["stream"], "location", self.streams[stream].id),)
+
+    def _of(self, event: int) -> tuple[tuple[int, str, int], ...]:
+        return ((self.names["event"], "uint32", event),)
+
     def compute(self) -> None:
         """Compute on the host."""
         duration = int(self.random.lognormal(9.5, 1.2))
@@ -87,10 +92,7 @@ class Host:
         """Launch a kernel."""
         stream = int(self.random.integers(len(self.streams)))
         free = self.free[stream]
-        begin, end = self.call(
-            "cuLaunchKernel", self.now + int(self.random.integers(2_000, 8_000)),
-            ((self.names["stream"], "location", self.streams[stream].id),),
-        )  # fmt: skip
+        begin, end = self.call("cuLaunchKernel", self.now + int(self.random.integers(2_000, 8_000)), self._on(stream))
         work = self._begins(stream, begin, begin + LATENCY, int(self.random.lognormal(10, 1)))
         location = self.number + 1 + stream
         self.out.add("device_late_launch", self.number, min(end, work.begin) - max(begin, free))
@@ -109,8 +111,7 @@ class Host:
         name = f"cuMemcpy{'DtoH' if to_host else 'HtoD'}{'' if blocking else 'Async'}_v2"
         begin = self.now
         work = self._begins(stream, begin, begin + COPY_LATENCY, n // BYTES_PER_TICK + 1)
-        reference = () if blocking else ((self.names["stream"], "location", self.streams[stream].id),)
-        self.call(name, work.end + RETURN if blocking else begin + 1_500, reference)
+        self.call(name, work.end + RETURN if blocking else begin + 1_500, () if blocking else self._on(stream))
         location, own = self.number + 1 + stream, work.end - work.begin
         if blocking:
             self.out.add("device_blocking_copy", self.number, own)
@@ -138,10 +139,7 @@ class Host:
     def record_event(self) -> None:
         """Record an event in a stream."""
         event, stream = int(self.random.integers(4)), int(self.random.integers(len(self.streams)))
-        begin, _ = self.call(
-            "cuEventRecord", self.now + 900,
-            ((self.names["stream"], "location", self.streams[stream].id), (self.names["event"], "uint32", event)),
-        )  # fmt: skip
+        begin, _ = self.call("cuEventRecord", self.now + 900, (*self._on(stream), *self._of(event)))
         self.last_event[event] = (stream, begin)
 
     def synchronize(self) -> None:
@@ -153,11 +151,11 @@ class Host:
         attributes: tuple[tuple[int, str, int], ...] = ()
         if name == "cuStreamSynchronize":
             stream = int(self.random.integers(len(self.streams)))
-            attributes = ((self.names["stream"], "location", self.streams[stream].id),)
+            attributes = self._on(stream)
         elif name == "cuEventSynchronize":
             event = int(self.random.choice(sorted(self.last_event)))
             stream, before = self.last_event[event]
-            attributes = ((self.names["event"], "uint32", event),)
+            attributes = self._of(event)
         last = self._pending(stream, before)
         begin, end = self.call(name, (self.now if last is None else last.end) + RETURN, attributes)
         if last is None:
@@ -174,28 +172,12 @@ class Host:
             for name in ("device_idle", "device_idle_before_launch"):
                 self.out.add(name, at, self.now - self.free[i])
             self.out.add("device_time", at, self.now - self.start)
-            self._write(stream, recorded)
-
-    @staticmethod
-    def _write(stream: Location, recorded: list[tuple[int, str, dict[str, object]]]) -> None:
-        for time, what, fields in recorded:
-            stream.record(time, what, **fields)
+            for time, what, fields in recorded:
+                stream.record(time, what, **fields)
 
 
 def make_offload(path: Path, n_processes: int, n_streams: int, n_events: int, seed: int) -> Recording:
-    """Go through the program.
-
-    Parameters
-    ----------
-    path : Path
-        The anchor file that is to be written.
-    n_processes, n_streams : int
-        Streams of every process.
-    n_events : int
-        Of all locations, about.
-    seed : int
-        Of all random numbers.
-    """
+    """Go through the program, and write the anchor file; every process has some streams, all of them have about so many events."""
     archive = Archive(path)
     random = np.random.default_rng(seed)
     names = {

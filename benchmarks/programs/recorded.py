@@ -20,19 +20,12 @@ from otf2_writer import Archive, Location
 
 @dataclass
 class Recording:
-    """An archive and the truth about it.
-
-    Attributes
-    ----------
-    archive : Archive
-    locations : list of Location
-        In the order of the store: process by process, masters first.
-    lost : dict of (str, int) to int
-        Ticks, occurrences or bytes by property and location.
-    """
+    """An archive and the truth about it."""
 
     archive: Archive
+    # in the order of the store: process by process, masters first
     locations: list[Location] = field(default_factory=list)
+    # ticks, occurrences or bytes by property and location
     lost: dict[tuple[str, int], int] = field(default_factory=lambda: defaultdict(int))
 
     def add(self, name: str, location: int, value: int) -> None:

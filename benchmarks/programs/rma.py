@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.programs.recorded import Recording
+from benchmarks.programs.recorded import Archive, Recording
 
 LATENCY, CALL = 2_000, 1_000
 """Ticks from what a call waits for to its end, and of a call that waits for nothing."""
@@ -50,9 +50,8 @@ class Program:
         for p, rank in enumerate(self.ranks):
             rank.enter(enter[p], name).record(enter[p], "RmaCollectiveBegin")
             end = last + LATENCY
-            rank.record(
-                end, "RmaCollectiveEnd", op=op, level=CLOSES, window=self.window, root=None, sent=0, received=0
-            ).leave(end, name)
+            given = {"op": op, "level": CLOSES, "window": self.window, "root": None, "sent": 0, "received": 0}
+            rank.record(end, "RmaCollectiveEnd", **given).leave(end, name)
             self.now[p] = end
             self.out.add(property_id, p, last - enter[p])
 
@@ -132,9 +131,8 @@ class Program:
             self.access(p, 0, False)
             begin = self.now[p]
             free = begin + CALL
-            rank.enter(begin, "MPI_Win_unlock").record(free, "RmaReleaseLock", **given).leave(
-                free + 1, "MPI_Win_unlock"
-            )
+            rank.enter(begin, "MPI_Win_unlock").record(free, "RmaReleaseLock", **given)
+            rank.leave(free + 1, "MPI_Win_unlock")
             self.now[p] = free + 1
 
     def finish(self) -> None:
@@ -144,22 +142,7 @@ class Program:
 
 
 def make_rma(path: Path, n_processes: int, n_threads: int, n_events: int, seed: int) -> Recording:
-    """Go through the program.
-
-    Parameters
-    ----------
-    path : Path
-        The anchor file that is to be written.
-    n_processes : int
-    n_threads : int
-        Not used: one thread of each process communicates.
-    n_events : int
-        Of all locations, about.
-    seed : int
-        Of all random numbers.
-    """
-    from benchmarks.programs.recorded import Archive
-
+    """Go through the program, and write the anchor file, with about so many events; one thread of each process communicates."""
     out = Recording(Archive(path))
     program = Program(out, n_processes, np.random.default_rng(seed))
     program.compute()

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+import numpy as np
 
 from benchmarks.programs import kernels as k
 from tracecols.schema.enums import COLLECTIVE_OPS
 
 ROLES = {
-    "barrier": ("MPI_Barrier",),
-    "coll_one2all": ("MPI_Bcast",),
-    "coll_all2one": ("MPI_Reduce",),
-    "coll_all2all": ("MPI_Allreduce", "MPI_Alltoall"),
-    "point2point": ("MPI_Send", "MPI_Ssend", "MPI_Recv", "MPI_Isend", "MPI_Irecv"),
-}
-_ROLE = {name: role for role, names in ROLES.items() for name in names}
-
-_MODES = {"bcast": k.ONE_TO_N, "reduce": k.N_TO_ONE, "allreduce": k.N_TO_N, "alltoall": k.N_TO_N, "barrier": k.BARRIER}
+    **dict.fromkeys(("MPI_Send", "MPI_Ssend", "MPI_Recv", "MPI_Isend", "MPI_Irecv"), "point2point"),
+    "MPI_Barrier": "barrier", "MPI_Bcast": "coll_one2all", "MPI_Reduce": "coll_all2one", "MPI_Allreduce": "coll_all2all",
+    "MPI_Alltoall": "coll_all2all",
+}  # fmt: skip
+MODES = {"bcast": k.ONE_TO_N, "reduce": k.N_TO_ONE, "allreduce": k.N_TO_N, "alltoall": k.N_TO_N, "barrier": k.BARRIER}
 
 
 @dataclass
@@ -38,7 +36,6 @@ class Communicator:
     name: str
     members: list[int]
     parent: int = -1
-    rank: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.rank = {p: i for i, p in enumerate(self.members)}
@@ -56,21 +53,7 @@ class Topology:
 
 
 class Script:
-    """A program.
-
-    Parameters
-    ----------
-    name : str
-        Name of the program.
-    n_processes, n_threads : int
-
-    Attributes
-    ----------
-    world : Communicator
-        MPI_COMM_WORLD.
-    processes : list of Process
-        What each does.
-    """
+    """A program: what each of its `processes` does; `world` is MPI_COMM_WORLD."""
 
     def __init__(self, name: str, n_processes: int, n_threads: int) -> None:
         self.name, self.n_processes, self.n_threads = name, n_processes, n_threads
@@ -100,7 +83,7 @@ class Script:
 
     def mpi(self, name: str) -> int:
         """Define a call of MPI."""
-        return self.region(name, _ROLE.get(name, "function"), "mpi", "MPI")
+        return self.region(name, ROLES.get(name, "function"), "mpi", "MPI")
 
     def parallel(self, line: int) -> int:
         """Define the regions of a parallel region; those within follow the first in a fixed order."""
@@ -259,65 +242,28 @@ class Process:
         self.pending = []
 
     def collective(
-        self, op: str, comm: Communicator, sent: int = 0, received: int = 0, root: int = -1, *, separates: bool = False
+        self, op: str, comm: Communicator, n_bytes: int = 0, root: int = -1, separates: bool = False
     ) -> None:
-        """Take part in a collective operation.
+        """Take part in a collective operation, with so many bytes from or to each process.
 
-        Parameters
-        ----------
-        op : str
-        comm : Communicator
-        sent, received : int
-            Bytes of this process.
-        root : int
-            Rank in the communicator.
-        separates : bool
-            Whether all messages received so far were sent before any that is sent later.
+        It `separates` if all messages received so far were sent before any that is sent later, as those without a root do in which all take part.
         """
+        rank, mode, of_all = comm.rank[self.number], MODES[op], n_bytes * len(comm.members)
+        separates |= root < 0 and len(comm.members) == self.script.n_processes
+        sent = of_all * (rank == root) if mode == k.ONE_TO_N else n_bytes if mode == k.N_TO_ONE else of_all
+        received = of_all * (rank == root) if mode == k.N_TO_ONE else n_bytes if mode == k.ONE_TO_N else of_all
         self.step(
-            k.COLLECTIVE, self.script.mpi(f"MPI_{op.capitalize()}"), mode=_MODES[op], op=COLLECTIVE_OPS.index(op),
-            channel=comm.number, comm=comm.number, peer=comm.rank[self.number], length=sent, received=received,
-            root=root, target=int(separates),
+            k.COLLECTIVE, self.script.mpi(f"MPI_{op.capitalize()}"), mode=mode, op=COLLECTIVE_OPS.index(op),
+            channel=comm.number, comm=comm.number, peer=rank, length=sent, received=received, root=root,
+            target=int(separates),
         )  # fmt: skip
 
-    def bcast(self, comm: Communicator, root: int, n_bytes: int, *, separates: bool = False) -> None:
-        """Broadcast."""
-        is_root = comm.rank[self.number] == root
-        self.collective("bcast", comm, n_bytes * len(comm.members) * is_root, n_bytes, root, separates=separates)
-
-    def reduce(self, comm: Communicator, root: int, n_bytes: int) -> None:
-        """Reduce."""
-        is_root = comm.rank[self.number] == root
-        self.collective("reduce", comm, n_bytes, n_bytes * len(comm.members) * is_root, root)
-
-    def allreduce(self, comm: Communicator, n_bytes: int) -> None:
-        """Reduce, to all."""
-        n = n_bytes * len(comm.members)
-        self.collective("allreduce", comm, n, n, separates=len(comm.members) == self.script.n_processes)
-
-    def alltoall(self, comm: Communicator, n_bytes: int) -> None:
-        """Exchange with all."""
-        n = n_bytes * len(comm.members)
-        self.collective("alltoall", comm, n, n, separates=len(comm.members) == self.script.n_processes)
-
-    def barrier(self, comm: Communicator) -> None:
-        """Wait for all."""
-        self.collective("barrier", comm, separates=len(comm.members) == self.script.n_processes)
-
-    def sources(self, members: list[int], comm: Communicator, tag: int) -> int:
-        """List the processes of which messages are received as they come; returns the first of the list."""
+    def peers(self, members: list[int], comm: Communicator, tag: int, *, are_sources: bool) -> int:
+        """List processes of which messages are received as they come, or that are answered; returns the first of the list."""
         first = len(self.script.requests)
-        for source in members:
-            channel = self.script.channel(source, self.number, comm, tag)
-            self.script.requests.append([channel, 0, 0, comm.rank[source], comm.number, tag, 0, 0])
-        return first
-
-    def targets(self, members: list[int], comm: Communicator, tag: int) -> int:
-        """List the processes that are answered, in the order of `sources`; returns the first of the list."""
-        first = len(self.script.requests)
-        for to in members:
-            channel = self.script.channel(self.number, to, comm, tag)
-            self.script.requests.append([channel, 1, 0, comm.rank[to], comm.number, tag, 0, 0])
+        for other in members:
+            channel = self._message(other, comm, tag, 0, not are_sources)["channel"]
+            self.script.requests.append([channel, int(not are_sources), 0, comm.rank[other], comm.number, tag, 0, 0])
         return first
 
 
@@ -332,18 +278,10 @@ def grid(n: int, dimensions: int) -> list[int]:
 
 def coordinates_of(rank: int, sizes: list[int]) -> list[int]:
     """Return the place of a rank in a grid, the last coordinate running fastest."""
-    place = []
-    for size in reversed(sizes):
-        place.append(rank % size)
-        rank //= size
-    return place[::-1]
+    return [int(x) for x in np.unravel_index(rank, sizes)]
 
 
 def rank_at(place: list[int], sizes: list[int], periodic: bool) -> int:
     """Return the rank at a place, -1 if there is none."""
-    rank = 0
-    for x, size in zip(place, sizes, strict=True):
-        if not 0 <= x < size and not periodic:
-            return -1
-        rank = rank * size + x % size
-    return rank
+    inside = periodic or all(0 <= x < size for x, size in zip(place, sizes, strict=True))
+    return int(np.ravel_multi_index(place, sizes, "wrap")) if inside else -1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.programs import channels, fft, halo, kernels, lopsided, master, multizone, sweep
+from benchmarks.programs import channels, fft, halo, irregular, kernels, lopsided, master, multizone, sweep
 from benchmarks.programs.script import Script
 from tracecols.converters.base import Batch, Clock, Report
+from tracecols.converters.otf2.clock import LocalClock
 from tracecols.schema import DEFINITIONS, SIDE_TABLES
 
 PROGRAMS: dict[str, ModuleType] = {
     "sweep": sweep, "halo": halo, "multizone": multizone, "master": master, "fft": fft, "channels": channels,
-    "lopsided": lopsided,
+    "lopsided": lopsided, "irregular": irregular,
 }  # fmt: skip
 
 RESOLUTION = 1_000_000_000
@@ -32,6 +33,9 @@ TOLERANCE = 0.1
 FEW = 100_000
 """Programs of half as many steps, or as many events, are run by the plain functions in a second: compiling the kernels takes half a minute."""
 COUNTERS = (("PAPI_TOT_INS", "instructions completed"), ("PAPI_L2_TCM", "level 2 cache misses"))
+
+DEFAULTS = {"flags": 0, "parent": -1, "creator": -1, "first_row": 0, "exponent": 0}
+"""Of columns of definitions; texts are empty."""
 
 _FILLED = {
     "p2p": ("peer", "communicator", "tag", "length", "request"),
@@ -55,25 +59,12 @@ Offsets = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 @dataclass
 class Truth:
-    """What a program has done, from its own schedule.
+    """What a program has done, from its own schedule, all call paths together."""
 
-    Attributes
-    ----------
-    waits : dict of str to (n_locations,) int64
-        Ticks, or bytes, by property under the conventions of Scalasca; all call paths together.
-    counters : dict of str to (n_locations,) int64
-        By counter.
-    visits : dict of str to int
-        By region name.
-    n_messages : int
-        Point-to-point.
-    n_events : int
-    """
-
-    waits: dict[str, NDArray[np.int64]]
-    counters: dict[str, NDArray[np.int64]]
-    visits: dict[str, int]
-    n_messages: int
+    waits: dict[str, NDArray[np.int64]]  # ticks, or bytes, by property under the conventions of Scalasca and location
+    counters: dict[str, NDArray[np.int64]]  # by counter and location
+    visits: dict[str, int]  # by region name
+    n_messages: int  # point-to-point
     n_events: int
 
 
@@ -87,17 +78,7 @@ def quantiles() -> NDArray[np.int64]:
 
 @lru_cache(1)
 def call_trees(depth: int, nodes: int, functions: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Make random call trees.
-
-    Parameters
-    ----------
-    depth : int
-        Of the trees; 0 makes a single one without calls.
-    nodes : int
-        Calls of all trees together; 0 makes small trees, of 8 to 24 calls.
-    functions : int
-        Number of functions that are called.
-    seed : int
+    """Make random call trees, with so many calls of some functions in all of them together (0: small trees, of 8 to 24 calls).
 
     Returns
     -------
@@ -147,19 +128,8 @@ def clock_offsets(n_locations: int, skew: float, span: tuple[int, int], seed: in
 
     Clocks are ahead of the common one and run fast: a slow one does not tell all ticks of the common clock apart.
 
-    Parameters
-    ----------
-    n_locations : int
-    skew : float
-        Largest offset at the begin in seconds; a clock drifts by up to a tenth of that, or of the recording.
-    span : tuple of int
-        First and last tick of the recording.
-    seed : int
-
-    Returns
-    -------
-    list of ((n_readings,) int64, (n_readings,) int64)
-        By location: ticks of the common clock, what is to be added to the local one there.
+    The largest offset at the begin is `skew` in seconds; a clock drifts by up to a tenth of that, or of the recording, whose
+    first and last tick are `span`.
     """
     random = np.random.default_rng([seed, 7])
     largest = max(int(skew * RESOLUTION), 1)
@@ -174,26 +144,47 @@ def clock_offsets(n_locations: int, skew: float, span: tuple[int, int], seed: in
     return result
 
 
+FUNCTION_KINDS = (
+    ("function", "compiler"), ("function", "compiler"), ("loop", "user"), ("code", "user"), ("wrapper", "compiler"),
+)  # fmt: skip
+
+
 def _functions(script: Script, n: int) -> list[int]:
     """Define the functions of call trees: of the program, of libraries, loops and phases marked by hand."""
-    kinds = (
-        ("function", "compiler"),
-        ("function", "compiler"),
-        ("loop", "user"),
-        ("code", "user"),
-        ("wrapper", "compiler"),
-    )
-    return [
-        script.region(f"function_{i:02}", *kinds[i % len(kinds)], f"library_{i % 7}.c", 10 + 3 * i) for i in range(n)
-    ]
+    kinds = [FUNCTION_KINDS[i % len(FUNCTION_KINDS)] for i in range(n)]
+    return [script.region(f"function_{i:02}", *of, f"library_{i % 7}.c", 10 + 3 * i) for i, of in enumerate(kinds)]
 
 
 def _power_of_two(n: int) -> int:
     return 1 << max(n - 1, 1).bit_length()
 
 
+def _plan(script: Script, n_turns: int, seed: int, weight: int, tree_start: Any, tree: Any) -> kernels.Plan:
+    """Turn a script into tables for the kernels."""
+    s, sizes = script, [len(p.steps) for p in script.processes]
+    start = np.concatenate([[0], np.cumsum(sizes)])
+    table = np.array([row for p in s.processes for row in p.steps], np.int64)
+    jumps = np.isin(table[:, kernels.CODE], (kernels.JUMP, kernels.RECV_TASK))
+    table[jumps, kernels.TARGET] += np.repeat(start[:-1], sizes)[jumps]
+    table[table[:, kernels.CODE] == kernels.PARALLEL, kernels.COMM] += len(s.comms)
+    spans = [
+        (f, f + p.body, f + p.tail, f + len(p.steps), p.n_requests)
+        for f, p in zip(start[:-1].tolist(), s.processes, strict=True)
+    ]
+    sends = np.isin(table[:, kernels.CODE], (kernels.SEND, kernels.ISEND))
+    ring = max(int(np.bincount(table[sends, kernels.CHANNEL], minlength=1).max()), 4)
+    operations = np.isin(table[:, kernels.CODE], (kernels.COLLECTIVE, kernels.MANAGEMENT))
+    process = np.repeat(np.arange(s.n_processes), sizes)[operations]
+    of_member = np.bincount(table[operations, kernels.CHANNEL] * s.n_processes + process)
+    return kernels.Plan(
+        seed, n_turns, s.n_threads, weight, _power_of_two(ring), _power_of_two(int(of_member.max())), table, np.array(spans),
+        np.array([*s.requests, [0] * 8], np.int64), np.cumsum([0, *(len(c.members) for c in s.comms)]),
+        np.concatenate([np.array(c.members, np.int64) for c in s.comms]), quantiles(), tree_start, tree,
+    )  # fmt: skip
+
+
 class Generated:
-    """A generated trace (see `tracecols.converters.base.Source`).
+    """A generated trace (see `tracecols.converters.base.Source`), and the `truth` about it.
 
     Parameters
     ----------
@@ -206,74 +197,37 @@ class Generated:
     counters : bool
         Record counters with every ENTER and EXIT.
     skew : float
-        Largest offset of a location's clock in seconds; 0 for one clock of all.
-
-    Attributes
-    ----------
-    truth : Truth
-    clock_offsets : list of ((n_readings,) int64, (n_readings,) int64), or None
-        Readings of local clocks (`clock_offsets`).
+        Largest offset of a location's clock in seconds (`clock_offsets`); 0 for one clock of all.
     """
 
     def __init__(
         self, script: Script, n_turns: int, seed: int, *, depth: int = 0, nodes: int = 0, functions: int = N_FUNCTIONS,
         counters: bool = False, skew: float = 0,
     ) -> None:  # fmt: skip
-        self.path = Path(script.name)
-        self.format = "generated"
-        self._script = script
+        self.path, self.format, self._script = Path(script.name), "generated", script
         regions = np.array(_functions(script, functions) if depth else [0])
-        self._n_turns, self._seed, self._weight = n_turns, seed, 1 + counters
-        self._tree_start, self._tree = call_trees(depth, nodes, functions, seed)
-        self._tree = np.stack([*self._tree[:2], regions[self._tree[2]]])
-        self._make_plan()
-        sizes = np.diff(self._spans[:, :4], axis=1)
+        tree_start, tree = call_trees(depth, nodes, functions, seed)
+        tree = np.stack([*tree[:2], regions[tree[2]]])
+        self._plan = _plan(script, n_turns, seed, 1 + counters, tree_start, tree)
+        sizes = np.diff(self._plan.spans[:, :4], axis=1)
         self._n_steps = int(sizes.sum() + (n_turns - 1) * sizes[:, 1].sum())
         self._simulate()
         self._room = self._largest_step()
         self.truth = self._find_truth()
-        length = int(self._top[kernels.END]) - kernels.START
+        length = int(self._result.top[kernels.END]) - kernels.START
         self.clock = Clock(RESOLUTION, kernels.START, length, 1_700_000_000_000_000_000)
         self.clock_offsets: list[Offsets] | None = None
         if skew:
             span = kernels.START, kernels.START + length
             self.clock_offsets = clock_offsets(script.n_processes * script.n_threads, skew, span, seed)
         self.capabilities: frozenset[str] = frozenset()
-        self.properties: dict[str, Any] = {
-            "creator": "benchmarks.generate", "machine": "", "description": f"{script.name}, seed {seed}",
-        }  # fmt: skip
+        about = f"{script.name}, seed {seed}"
+        self.properties: dict[str, Any] = {"creator": "benchmarks.generate", "machine": "", "description": about}
         self.metric_types = [["uint64", "uint64"]] if counters else []
         self.definitions = self._define()
         self._local = threading.local()
 
     # -- the first pass --------------------------------------------------------------------------------------------
-
-    def _make_plan(self) -> None:
-        """Turn the script into tables for the kernels."""
-        s = self._script
-        sizes = [len(p.steps) for p in s.processes]
-        start = np.concatenate([[0], np.cumsum(sizes)])
-        script = np.array([row for p in s.processes for row in p.steps], np.int64)
-        jumps = np.isin(script[:, kernels.CODE], (kernels.JUMP, kernels.RECV_TASK))
-        script[jumps, kernels.TARGET] += np.repeat(start[:-1], sizes)[jumps]
-        script[script[:, kernels.CODE] == kernels.PARALLEL, kernels.COMM] += len(s.comms)
-        self._spans = np.array(
-            [
-                (f, f + p.body, f + p.tail, f + len(p.steps), p.n_requests)
-                for f, p in zip(start[:-1].tolist(), s.processes, strict=True)
-            ]
-        )
-        sends = np.isin(script[:, kernels.CODE], (kernels.SEND, kernels.ISEND))
-        self._ring = _power_of_two(max(int(np.bincount(script[sends, kernels.CHANNEL], minlength=1).max()), 4))
-        operations = np.isin(script[:, kernels.CODE], (kernels.COLLECTIVE, kernels.MANAGEMENT))
-        process = np.repeat(np.arange(s.n_processes), sizes)[operations]
-        of_member = np.bincount(script[operations, kernels.CHANNEL] * s.n_processes + process)
-        self._generations = _power_of_two(int(of_member.max()))
-        self._table = script
-        self._requests = np.array([*s.requests, [0] * 8], np.int64)
-        self._comm_start = np.cumsum([0, *(len(c.members) for c in s.comms)])
-        self._comm_members = np.concatenate([np.array(c.members, np.int64) for c in s.comms])
-        self._quantiles = quantiles()
 
     def _log_sizes(self, slack: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return how many numbers each location and each process will log, at most; loops are guessed."""
@@ -282,10 +236,10 @@ class Generated:
         single[[kernels.RECV, kernels.RECV_TASK, kernels.WAIT, kernels.COLLECTIVE, kernels.MANAGEMENT]] = 1
         single[kernels.RECV_ANY] = 2
         for p, process in enumerate(self._script.processes):
-            rows = self._table[self._spans[p, 0] : self._spans[p, 3]]
+            rows = self._plan.script[self._plan.spans[p, 0] : self._plan.spans[p, 3]]
             often = np.ones(len(rows))
             weights = np.array(process.weights)
-            often[process.body : process.tail] = self._n_turns
+            often[process.body : process.tail] = self._plan.n_turns
             often *= np.where(weights > 1, weights * slack, 1)
             code = rows[:, kernels.CODE]
             waits = single[code] + ((code == kernels.SEND) & (rows[:, kernels.MODE] == kernels.RENDEZVOUS))
@@ -298,51 +252,42 @@ class Generated:
 
     def _simulate(self) -> None:
         """Find out when everything happens."""
-        slack = 1.0
-        while True:
-            status, p = self._try(slack)
-            if status == kernels.DONE:
-                return
-            if status != kernels.LOG_FULL:
-                raise RuntimeError(f"process {p} of {self._script.name}: {_MISTAKES[status]}")
+        slack, status = 0.5, kernels.LOG_FULL
+        while status == kernels.LOG_FULL:
             slack *= 2
+            status, p = self._try(slack)
+        if status != kernels.DONE:
+            raise RuntimeError(f"process {p} of {self._script.name}: {_MISTAKES[status]}")
 
     def _try(self, slack: float) -> tuple[int, int]:
         """Run the first pass with logs of some size."""
-        s, table = self._script, self._table
-        n, n_locations, n_members = s.n_processes, s.n_processes * s.n_threads, self._comm_members.size
+        s, plan = self._script, self._plan
+        n, n_members = s.n_processes, plan.comm_members.size
         log_start, team_start = self._log_sizes(slack)
-        receives = np.isin(table[:, kernels.CODE], (kernels.RECV, kernels.RECV_ANY, kernels.WAIT))
-        stack = max(int(receives[a:b].sum()) for a, b in self._spans[:, [0, 3]].tolist())
+        receives = np.isin(plan.script[:, kernels.CODE], (kernels.RECV, kernels.RECV_ANY, kernels.WAIT))
+        stack = max(int(receives[a:b].sum()) for a, b in plan.spans[:, [0, 3]].tolist())
         stack += 4 * max(int(w) for p in s.processes for w in p.weights) + 8
 
         def zeros(*shape: int) -> NDArray[np.int64]:
             return np.zeros(shape, np.int64)
 
-        top = zeros(5)
         state = zeros(n, kernels.RECORDS + kernels.N_RECORDS)
         state[:, kernels.TEAM_START] = state[:, kernels.TEAM_AT] = team_start[:-1]
         state[:, kernels.TEAM_END] = team_start[1:]
         channels = zeros(max(len(s.channels), 1), 6)
         for key, i in s.channels.items():
             channels[i, :2] = key[:2]
-        places = zeros(n_locations, kernels.SEVERITIES + len(kernels.PROPERTIES))
+        places = zeros(n * s.n_threads, kernels.SEVERITIES + len(kernels.PROPERTIES))
         places[:, kernels.LOG_START] = places[:, kernels.LOG_AT] = log_start[:-1]
-        places[:, kernels.LOG_END] = log_start[1:]
-        places[:, kernels.FIRST_STEP] = -1
-        log, team_log = np.empty(int(log_start[-1]), np.int32), np.empty(int(team_start[-1]), np.int64)
-        visits, tree_uses = zeros(len(s.regions)), zeros(self._tree_start.size - 1)
-        self._run(
-            kernels.simulate, 2 * self._n_steps,
-            self._seed, self._n_turns, s.n_threads, self._weight, self._ring, self._generations, table, self._spans,
-            self._requests, self._comm_start, self._comm_members, self._quantiles, self._tree_start,
-            top, state, zeros(n), channels, zeros(len(channels) * self._ring, 10), zeros(n, stack, 2),
-            np.full((len(s.comms) * self._generations, 4), -1, np.int64), zeros(n_members * self._generations, 2),
-            zeros(n_members), zeros(n, s.n_locks, 2), zeros(s.n_threads, 2), places, log, team_log, visits, tree_uses,
+        places[:, kernels.LOG_END], places[:, kernels.FIRST_STEP] = log_start[1:], -1
+        self._result = kernels.Run(
+            zeros(5), state, zeros(n), channels, zeros(len(channels) * plan.ring, 10), zeros(n, stack, 2),
+            np.full((len(s.comms) * plan.generations, 4), -1, np.int64), zeros(n_members * plan.generations, 2),
+            zeros(n_members), zeros(n, s.n_locks, 2), zeros(s.n_threads, 2), places, np.empty(int(log_start[-1]), np.int32),
+            np.empty(int(team_start[-1]), np.int64), zeros(len(s.regions)), zeros(plan.tree_start.size - 1),
         )  # fmt: skip
-        self._top, self._state, self._places, self._log, self._team_log = top, state, places, log, team_log
-        self._visits, self._tree_uses = visits, tree_uses
-        return int(top[kernels.STATUS]), int(top[kernels.WHO])
+        self._run(kernels.simulate, 2 * self._n_steps, plan, self._result)
+        return int(self._result.top[kernels.STATUS]), int(self._result.top[kernels.WHO])
 
     def _run(self, kernel: Any, work: int, *arguments: Any) -> None:
         """Run a kernel, as a plain function if that is faster than to compile it; the result is the same."""
@@ -354,20 +299,19 @@ class Generated:
 
     def _largest_step(self) -> int:
         """Return how many events one step can make, at most."""
-        tree = int(np.diff(self._tree_start).max())
-        code, count = self._table[:, kernels.CODE], self._table[:, kernels.COUNT]
+        tree = int(np.diff(self._plan.tree_start).max())
+        code, count = self._plan.script[:, kernels.CODE], self._plan.script[:, kernels.COUNT]
         n_loops = int(count[code == kernels.PARALLEL].max(initial=1))
         n_requests = int(count[code == kernels.WAIT].max(initial=1))
-        return 64 + n_requests + self._weight * n_loops * (tree + 8)
+        return 64 + n_requests + self._plan.weight * n_loops * (tree + 8)
 
     def _find_truth(self) -> Truth:
-        places = self._places
-        n_events = places[:, kernels.N_EVENTS]
-        visits = self._visits.copy()
-        enters = self._tree[1] == kernels.K_ENTER
-        np.add.at(visits, self._tree[2, enters], np.repeat(self._tree_uses, np.diff(self._tree_start))[enters])
+        places, plan, visits = self._result.places, self._plan, self._result.visits.copy()
+        n_events, enters = places[:, kernels.N_EVENTS], plan.tree[1] == kernels.K_ENTER
+        uses = np.repeat(self._result.tree_uses, np.diff(plan.tree_start))
+        np.add.at(visits, plan.tree[2, enters], uses[enters])
         counters = {}
-        if self._weight == 2:
+        if self._plan.weight == 2:
             # from the second event of a span to the third last; what a worker counts between its teams has no call path
             rows = n_events - 4 * places[:, kernels.N_SPANS]
             counters[COUNTERS[0][0]] = 3 * places[:, kernels.SPAN] + rows
@@ -376,7 +320,7 @@ class Generated:
             {name: places[:, kernels.SEVERITIES + i].copy() for i, name in enumerate(kernels.PROPERTIES)},
             counters,
             {r.name: n for r, n in zip(self._script.regions, visits.tolist(), strict=True) if n},
-            int(self._top[kernels.N_MESSAGES]),
+            int(self._result.top[kernels.N_MESSAGES]),
             int(n_events.sum()),
         )
 
@@ -389,63 +333,47 @@ class Generated:
 
         def add(table: str, **columns: Any) -> None:
             rows = tables[table]
-            if "id" in rows:
-                columns["id"] = len(rows["id"])
             for name, values in rows.items():
-                values.append(columns[name])
+                values.append(len(values) if name == "id" else columns.get(name, DEFAULTS.get(name, "")))
 
-        masters = [p * n_threads for p in range(n)]
+        def add_members(members: list[int], paradigm: str, **columns: Any) -> None:
+            add("groups", type="comm_group", paradigm=paradigm, members=members)
+            add("communicators", kind="group", paradigm=paradigm, members=members, remote_members=[], **columns)
+
+        everything, masters = list(range(n * n_threads)), list(range(0, n * n_threads, n_threads))
         add("strings", string=s.name)
         for r in s.regions:
-            add(
-                "regions", name=r.name, canonical_name=r.name, description="", role=r.role, paradigm=r.paradigm, flags=0,
-                file=r.file, begin_line=r.line, end_line=r.line,
-            )  # fmt: skip
-        add("system_tree_nodes", name="generated", class_name="machine", parent=-1)
-        n_nodes = -(-n // 16)
-        for i in range(n_nodes):
+            about = {"role": r.role, "paradigm": r.paradigm, "file": r.file, "begin_line": r.line, "end_line": r.line}
+            add("regions", name=r.name, canonical_name=r.name, **about)
+        add("system_tree_nodes", name="generated", class_name="machine")
+        for i in range(-(-n // 16)):
             add("system_tree_nodes", name=f"node {i}", class_name="node", parent=0)
+        n_events = self._result.places[:, kernels.N_EVENTS].tolist()
         for p in range(n):
-            add("processes", name=f"MPI Rank {p}", type="process", node=1 + p // 16, creator=-1, rank=p)
+            add("processes", name=f"MPI Rank {p}", type="process", node=1 + p // 16, rank=p)
             for t in range(n_threads):
-                location = p * n_threads + t
+                name = f"OMP thread {t}" if t else "Master thread"
                 add(
-                    "locations", name=f"OMP thread {t}" if t else "Master thread", type="cpu_thread", process=p, thread=t,
-                    first_row=0, n_events=int(self._places[location, kernels.N_EVENTS]),
-                )  # fmt: skip
-        add("groups", name="", type="comm_locations", paradigm="mpi", flags=0, members=masters)
-        teams = bool((self._table[:, kernels.CODE] == kernels.PARALLEL).any())
+                    "locations", name=name, type="cpu_thread", process=p, thread=t, n_events=n_events[p * n_threads + t]
+                )
+        add("groups", type="comm_locations", paradigm="mpi", members=masters)
+        teams = bool((self._plan.script[:, kernels.CODE] == kernels.PARALLEL).any())
         if teams:
-            everything = list(range(n * n_threads))
-            add("groups", name="OpenMP", type="comm_locations", paradigm="openmp", flags=0, members=everything)
+            add("groups", name="OpenMP", type="comm_locations", paradigm="openmp", members=everything)
         for c in s.comms:
-            members = [p * n_threads for p in c.members]
-            add("groups", name="", type="comm_group", paradigm="mpi", flags=0, members=members)
-            add(
-                "communicators", name=c.name, kind="group", paradigm="mpi", parent=c.parent, flags=0, members=members,
-                remote_members=[],
-            )  # fmt: skip
-        for p in range(n if teams else 0):
-            members = list(range(p * n_threads, (p + 1) * n_threads))
-            add("groups", name="", type="comm_group", paradigm="openmp", flags=0, members=members)
-            add(
-                "communicators", name="", kind="group", paradigm="openmp", parent=-1, flags=0, members=members,
-                remote_members=[],
-            )  # fmt: skip
+            add_members([masters[p] for p in c.members], "mpi", name=c.name, parent=c.parent)
+        for at in masters if teams else ():
+            add_members(everything[at : at + n_threads], "openmp")
         for i, of in enumerate(s.topologies):
             names = [f"dimension {d}" for d in range(len(of.sizes))]
-            add(
-                "topologies", name=of.name, communicator=of.communicator, dimensions=names, sizes=of.sizes,
-                periodic=of.periodic,
-            )  # fmt: skip
+            about = {"communicator": of.communicator, "sizes": of.sizes, "periodic": of.periodic}
+            add("topologies", name=of.name, dimensions=names, **about)
             for rank, place in enumerate(of.coordinates):
                 add("topology_coordinates", topology=i, rank=rank, location=masters[rank], coordinates=place)
-        if self._weight == 2:
+        if self._plan.weight == 2:
             for name, description in COUNTERS:
-                add(
-                    "metric_members", name=name, description=description, type="papi", mode="accumulated_start",
-                    value_type="uint64", base=1, exponent=0, unit="#",
-                )  # fmt: skip
+                about = {"type": "papi", "mode": "accumulated_start", "value_type": "uint64", "base": 1, "unit": "#"}
+                add("metric_members", name=name, description=description, **about)
             add("metric_classes", members=[0, 1], occurrence="synchronous_strict", recorder_kind="cpu")
             add("metric_sources", metric_class=0, recorder=-1, scope="location", scope_id=-1)
         return tables
@@ -455,7 +383,7 @@ class Generated:
     def _columns(self) -> tuple[tuple[NDArray[Any], ...], tuple[NDArray[np.int64], ...]]:
         """Return the columns to fill, those of this thread: of events, and of attributes as numbers."""
         if not hasattr(self._local, "events"):
-            n = min(ROWS, int(self._places[:, kernels.N_EVENTS].max())) + self._room
+            n = min(ROWS, int(self._result.places[:, kernels.N_EVENTS].max())) + self._room
             self._local.events = np.empty(n, np.int64), np.empty(n, np.uint8), np.empty(n, np.int32)
             # pages that are never touched cost nothing
             self._local.sides = tuple(np.empty((rows, n), np.int64) for rows in (7, 7, 5, 4, 2, 3))
@@ -490,20 +418,19 @@ class Generated:
 
     def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
         """Yield the events of one location in order; the arrays are reused by the next batch."""
-        places, state, n_threads = self._places, self._state, self._script.n_threads
+        places, state, n_threads = self._result.places, self._result.state, self._script.n_threads
         if not places[location, kernels.N_EVENTS]:
             return
         events, sides = self._columns()
         p = location // n_threads
         n = np.zeros(kernels.N_OUT, np.int64)
-        n[kernels.E_PC], n[kernels.E_CLOCK] = self._spans[p, 0], state[p, kernels.BEGINNING]
+        n[kernels.E_PC], n[kernels.E_CLOCK] = self._plan.spans[p, 0], state[p, kernels.BEGINNING]
         n[kernels.E_LOG], n[kernels.E_TEAM] = places[location, kernels.LOG_START], state[p, kernels.TEAM_START]
         while not n[kernels.E_DONE]:
+            team_end = state[p, kernels.TEAM_AT]
             self._run(
-                kernels.record, self.truth.n_events,
-                self._seed, self._n_turns, n_threads, self._weight, self._table, self._spans, self._requests,
-                self._quantiles, self._tree_start, self._tree, self._log, self._team_log, state[p, kernels.TEAM_AT],
-                location, self._room, n, *events, *sides,
+                kernels.record, self.truth.n_events, self._plan, self._result, kernels.Out(n, *events, *sides), team_end, location,
+                self._room,
             )  # fmt: skip
             if n[kernels.EVENTS]:
                 yield self._batch(n)
@@ -511,30 +438,36 @@ class Generated:
             n[: kernels.METRICS + 1] = 0
 
 
+class SkewedSource:
+    """A trace generated with a skew, with local times in place of the true ones; threads have the clock of their process's first location."""
+
+    def __init__(self, source: Generated) -> None:
+        if source.clock_offsets is None:
+            raise ValueError("without a skew all clocks are the same")
+        self._source = source
+        process = source.definitions["locations"]["process"]
+        first = {p: i for i, p in reversed(list(enumerate(process)))}
+        self._clocks = [LocalClock(source.clock_offsets[first[p]]) for p in process]
+        ahead = -min(int(offset.min()) for _, offset in source.clock_offsets)
+        self.clock = replace(source.clock, length=source.clock.length + ahead)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+    def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
+        """Yield the events of one location in order."""
+        for batch in self._source.read(location, report, salvage=salvage):
+            batch.events["time"] = self._clocks[location].local(batch.events["time"])
+            yield batch
+
+
 def make(
     program: str, processes: int, threads: int, events: int, seed: int = 0, *, periodic: bool = False, **options: Any
 ) -> Generated:
     """Make a trace of a program.
 
-    Parameters
-    ----------
-    program : str
-        One of `PROGRAMS`.
-    processes, threads : int
-        Processes, and threads of each.
-    events : int
-        Events of all locations together; within a tenth.
-    seed : int
-        Of all random numbers; the same trace wherever it is made.
-    periodic : bool, optional
-        Whether the grid of `halo` is.
-    **options
-        What computations call, counters and clocks (`Generated`).
-
-    Returns
-    -------
-    Generated
-        A source; what is true about it stands in its attribute `truth`.
+    It has so many events of all locations together, within a tenth, and is the same wherever it is made. Options say what computations
+    call, whether there are counters, and how clocks differ (`Generated`), and whether the grid of `halo` is periodic.
     """
     if program not in PROGRAMS:
         raise ValueError(f"no program {program!r}; there are {', '.join(PROGRAMS)}")

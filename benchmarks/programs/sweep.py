@@ -39,6 +39,6 @@ def write(n_processes: int, n_threads: int, size: int, periodic: bool) -> Script
                     if downstream >= 0:
                         p.send(downstream, comm, 100 + octant, n_bytes, mode)
             p.step(k.EXIT, sweep)
-        p.allreduce(s.world, 8)
+        p.collective("allreduce", s.world, 8)
     s.end()
     return s

@@ -7,9 +7,49 @@ import re
 from fnmatch import fnmatch
 from pathlib import Path
 
+from tracecols.docs.site.declared import LISTS, property_pages
+
 START = "index"
 GENERATED = {"properties": ["properties/*"]}
-"""Pages that a table of contents is added to when the site is built (`extension.prepare_source`)."""
+"""Pages that a table of contents is added to when the site is built (`complete`)."""
+
+
+def complete(name: str, text: str) -> str:
+    """Return a page with what the site adds to it: lists that follow from declarations, and a table of contents.
+
+    Parameters
+    ----------
+    name : str
+        The page.
+    text : str
+        Its text.
+    """
+    if name in LISTS:
+        text += f"\n{LISTS[name]()}"
+    if name in GENERATED:
+        text += "\n```{{toctree}}\n:hidden:\n:glob:\n{}\n```\n".format("\n".join(GENERATED[name]))
+    return text
+
+
+def write_property_pages(folder: Path) -> None:
+    """Write the pages of all properties, and remove those of properties that are declared no more.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the pages, tracecols/docs.
+    """
+    place = folder / "properties"
+    place.mkdir(exist_ok=True)
+    made = property_pages()
+    for path in place.glob("*.md"):
+        if path.stem not in made:
+            path.unlink()
+    for name, text in made.items():
+        path = place / f"{name}.md"
+        # pages that are not written again are not read again
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
 
 
 def pages(folder: Path) -> dict[str, str]:

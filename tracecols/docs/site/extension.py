@@ -18,7 +18,7 @@ from sphinx.util.docutils import SphinxDirective
 
 import tracecols
 from tracecols.cli import group as command_line
-from tracecols.docs.site.contents import without_section
+from tracecols.docs.site.contents import complete, without_section, write_property_pages
 from tracecols.docs.site.examples import EXAMPLES
 from tracecols.docs.site.timelines import draw
 from tracecols.scratch import temporary_folder
@@ -65,10 +65,9 @@ def inline_attachments(text: str) -> str:
 
 def prepare_source(app: Sphinx, name: str, source: list[str]) -> None:
     """Add to a page what is made for the site only."""
+    source[0] = complete(name, source[0])
     if name.removeprefix(PROPERTIES) in EXAMPLES and name.startswith(PROPERTIES):
         source[0] = add_timeline(source[0], name.removeprefix(PROPERTIES))
-    elif name == "properties":
-        source[0] += f"\n```{{toctree}}\n:hidden:\n:glob:\n{PROPERTIES}*\n```\n"
     elif app.env.doc2path(name).suffix == ".ipynb":
         source[0] = inline_attachments(source[0])
     # drawn where Markdown is shown with Mermaid; its script would come from the network, and a table below says the same
@@ -145,6 +144,7 @@ def keep_sidebar(
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register what this module adds."""
     app.add_directive("commands", Commands)
+    app.connect("builder-inited", lambda app: write_property_pages(Path(app.srcdir)))
     app.connect("source-read", prepare_source)
     app.connect("env-check-consistency", check_contents)
     # before the theme asks for it

@@ -1,0 +1,120 @@
+"""Write a generated trace as a merged EPILOG trace, as EPIK would have recorded it.
+
+Threads begin and end with their parallel region, requests are not recorded, and the end of a collective operation is the end of its call.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.programs import kernels as k
+from benchmarks.programs.source import Generated
+from tracecols.converters.base import Report
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+
+from epilog_writer import EpilogWriter
+
+CLOCK_RATE = 2.4e9
+"""Ticks of a second: as in recorded traces no decimal number represents a tick."""
+ROWS = 1 << 20
+"""Records that are encoded at a time."""
+ENTER, EXIT, SEND, RECEIVE, COLLECTIVE_EXIT, FORK, JOIN, ACQUIRE, RELEASE, OMP_COLLECTIVE_EXIT = range(101, 111)
+TYPES = {"parallel": 11, "loop": 12, "critical": 18, "implicit_barrier": 21, "critical_sblock": 23}
+"""Types of OpenMP regions by role."""
+TOGETHER = ("parallel", "loop", "implicit_barrier")
+"""Regions that all threads of a team leave."""
+
+RECORDS: dict[int, tuple[int, str, tuple[str, ...]]] = {
+    k.K_SEND: (SEND, "p2p", ("peer", "communicator", "tag", "length")),
+    k.K_ISEND: (SEND, "p2p", ("peer", "communicator", "tag", "length")),
+    k.K_RECV: (RECEIVE, "p2p", ("peer", "communicator", "tag")),
+    k.K_IRECV: (RECEIVE, "p2p", ("peer", "communicator", "tag")),
+    k.K_END: (COLLECTIVE_EXIT, "collectives", ("root", "communicator", "sent", "received")),
+    k.K_FORK: (FORK, "threads", ()),
+    k.K_JOIN: (JOIN, "threads", ()),
+    k.K_ACQUIRE: (ACQUIRE, "locks", ("lock",)),
+    k.K_RELEASE: (RELEASE, "locks", ("lock",)),
+}
+"""By kind of event: type of the record, and where its fields are."""
+SIZE_OF_HEAD, NOTHING = 14, 0xFFFFFFFF
+RECORD = np.dtype([("size", "u1"), ("code", "u1"), ("location", "<u4"), ("time", "<f8"), ("fields", "<u4", 4)])
+N_FIELDS = np.zeros(256, np.int64)
+N_FIELDS[ENTER] = 1
+for _code, _, _names in RECORDS.values():
+    N_FIELDS[_code] = len(_names)
+
+
+def _define(source: Generated, n_events: int) -> bytes:
+    """Return everything up to the events."""
+    d, writer = source.definitions, EpilogWriter(n_events=n_events)
+    for p in range(len(d["processes"]["id"])):
+        writer.process(d["locations"]["process"].count(p))
+    regions = d["regions"]
+    for name, role, paradigm, file, line in zip(
+        regions["name"], regions["role"], regions["paradigm"], regions["file"], regions["begin_line"], strict=True
+    ):
+        writer.region(name, file or None, line, line, type=TYPES.get(role, 1) if paradigm == "openmp" else 1)
+    process = d["locations"]["process"]
+    for members, paradigm in zip(d["communicators"]["members"], d["communicators"]["paradigm"], strict=True):
+        if paradigm == "mpi":
+            writer.comm(process[m] for m in members)
+    return writer.build()
+
+
+def _records(source: Generated, location: int, together: NDArray[np.bool_], masters: NDArray[np.int64]) -> NDArray[Any]:
+    """Return the records of a location, in order.
+
+    `together` says of which regions all threads of a team leave, `masters` are locations by communicator and rank.
+    """
+    parts, base = [np.zeros(0, RECORD)], 0
+    for batch in source.read(location, Report()):
+        kind, region = batch.events["kind"], batch.events["region"]
+        out = np.zeros(kind.size, RECORD)
+        out["time"], out["location"] = batch.events["time"] / CLOCK_RATE, location
+        enters, exits = kind == k.K_ENTER, kind == k.K_EXIT
+        out["code"][enters], out["fields"][enters, 0] = ENTER, region[enters]
+        out["code"][exits] = np.where(together[region[exits]], OMP_COLLECTIVE_EXIT, EXIT)
+        for number, (code, family, names) in RECORDS.items():
+            side = batch.sides.get(family, {"kind": np.zeros(0, np.uint8), "row": np.zeros(0, np.int64)})
+            mine = side["kind"] == number
+            rows = side["row"][mine] - base
+            out["code"][rows] = code
+            for i, name in enumerate(names if rows.size else ()):
+                values = side[name][mine].astype(np.int64)
+                if name in ("peer", "root"):
+                    values = np.where(values < 0, NOTHING, masters[side["communicator"][mine], values])
+                out["fields"][rows, i] = values
+        # the call of a collective operation ends with the operation
+        out["code"][np.flatnonzero(kind == k.K_END) + 1] = 0
+        parts.append(out[out["code"] > 0])
+        base += kind.size
+    return np.concatenate(parts)
+
+
+def write_epilog(source: Generated, path: Path) -> Path:
+    """Write a generated trace without counters as a merged trace; returns the file."""
+    if source.metric_types:
+        raise ValueError("counters are not written as EPILOG")
+    d = source.definitions
+    regions = zip(d["regions"]["paradigm"], d["regions"]["role"], strict=True)
+    together = np.array([paradigm == "openmp" and role in TOGETHER for paradigm, role in regions])
+    members = d["communicators"]["members"]
+    masters = np.zeros((len(members), max(map(len, members))), np.int64)
+    for i, of in enumerate(members):
+        masters[i, : len(of)] = of
+    found = np.concatenate([_records(source, i, together, masters) for i in range(len(d["locations"]["id"]))])
+    found = found[np.argsort(found["time"], kind="stable")]
+    size = SIZE_OF_HEAD + 4 * N_FIELDS[found["code"]]
+    found["size"] = size - 2
+    with path.open("wb") as file:
+        file.write(_define(source, found.size))
+        for at in range(0, found.size, ROWS):
+            block = np.ascontiguousarray(found[at : at + ROWS]).view(np.uint8).reshape(-1, RECORD.itemsize)
+            file.write(block[np.arange(RECORD.itemsize) < size[at : at + ROWS, None]].data)
+    return path
