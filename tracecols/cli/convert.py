@@ -68,8 +68,10 @@ def convert(
     asked.check()
     anchor = find_anchor(source)
     path = store_name(source) if output is None else output
-    corrected = {CORRECTED: ""} if correct_clocks else {}
-    store_output(path, {**open_source(anchor).properties, **corrected}, force=force).check()
+    if correct_clocks or any(value is not None for value in cluster.values()):
+        # before a temporary store is made, or workers are started; else the conversion begins with it
+        corrected = {CORRECTED: ""} if correct_clocks else {}
+        store_output(path, {**open_source(anchor).properties, **corrected}, force=force).check()
     with ExitStack() as stack:
         stack.enter_context(compiling_ahead(n_jobs(jobs)))
         recorded = stack.enter_context(temporary_folder()) / "recorded.trace" if correct_clocks else path
