@@ -334,14 +334,16 @@ class OperationCounter:
     ) -> None:
         self._store, self._process, self._bounds = store, locations.process.astype(np.int64), bounds
         self._chosen = set(chosen)
-        # requests belong to a process: all of them are repeated at one location, where they keep their order
+        self._first_rows = to_numpy(store.definitions["locations"].column("first_row"))
+        # requests belong to a process: all of them are repeated at one location, where they keep their order;
+        # at one that has begun if possible, since none shall begin earlier than recorded
         filled = np.array([i for i in reversed(chosen) if bounds.low[i] < bounds.high[i]], np.int64)
+        filled = filled[np.argsort(bounds.low[filled] > self._first_rows[filled], kind="stable")]
         self._first_location = np.full(int(self._process.max(initial=-1)) + 1, -1, np.int64)
         self._first_location[self._process[filled]] = filled
         self._regions = Regions(store)
         self._communicators = Communicators(store, locations.process)
         self._groups = GroupMembers(store, locations.process)
-        self._first_rows = to_numpy(store.definitions["locations"].column("first_row"))
         self._order = EventOrder(store, self._first_rows)
         self._numbering = Numbering.of(store)
         names = self._regions.paradigm

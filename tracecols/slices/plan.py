@@ -476,12 +476,11 @@ class SlicePlanner:
         self.numbering = Numbering(counter.rows)
         for location, repeated in counter.repeated.items():
             before = self.slices[location].before
-            # calls stand in front of the call that is open, events in it
-            at = next(
-                (i for i, x in enumerate(before) if x.kind == EventKind.ENTER and self._communicates[x.region]), None
-            )
-            calls = [event for x in repeated if x.enter >= 0 for event in _repeated(x)]
-            before[slice(at, at) if at is not None else slice(len(before), None)] = calls
+            # calls stand in front of the call that is open and outside of explicit tasks, whose first region says where
+            # they count; events stand in the call that is open
+            ends = (i for i, x in enumerate(before) if x.kind in SWITCHES or self._communicates[x.region])
+            at = next(ends, len(before))
+            before[at:at] = [event for x in repeated if x.enter >= 0 for event in _repeated(x)]
             before += [event for x in repeated if x.enter < 0 for event in _repeated(x)]
         for location, rows in counter.left_out.items():
             self.slices[location].dropped = rows
