@@ -295,6 +295,15 @@ def test_focus__of_a_program_with_tasks_keeps_what_its_root_takes_off(archive, t
     check_findings(cube)
 
 
+def test_efficiencies__of_a_program_with_tasks_count_them_once(archive, tmp_path):
+    """From the return of MPI_Init to the call of MPI_Finalize the run takes 51, of which each thread executes 30 in a task."""
+    found = analyzed(with_tasks(archive, with_mpi=True), tmp_path).efficiencies()
+    values = found[found.model == "run"].set_index("metric").value
+    assert values["runtime"] == pytest.approx(51e-9)
+    # the master computes 6 + 5 besides
+    assert values["useful_max"] == pytest.approx(41e-9) and values["useful_mean"] == pytest.approx((41 + 30) / 2 * 1e-9)
+
+
 def test_focus__of_periods_with_tasks_adds_up(archive, tmp_path):
     inside = analyzed(with_tasks(archive, with_mpi=True), tmp_path, bins=3).focused()
     for name in ("time", "execution", "comp", "omp_idle_threads"):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tracecols.arguments import did_you_mean, show
 from tracecols.errors import SeverityError
 from tracecols.severity.cells import Cells
-from tracecols.severity.focus import END, below, calls_of, mpi_call_paths, start_and_end
+from tracecols.severity.focus import END, below, calls_of, mpi_call_paths, start_and_end, without
 from tracecols.severity.queries import Severities
 
 if TYPE_CHECKING:
@@ -387,14 +387,15 @@ def times_of(
         If the cube has no times or computation, or nothing is called so.
     """
     _check(cube)
+    apart = start_and_end(cube) if within is None and not is_window else np.zeros(len(cube.call_paths), bool)
+    if apart.any():
+        cube = without(cube, apart)
     s, paths = cube.system, cube.call_paths
     is_thread = np.array([t not in ("metric", "gpu") for t in s.location_type], bool)
     is_mpi = mpi_call_paths(cube)
     chosen = np.ones(len(paths), bool)
     if within is not None:
         chosen = below(cube, cube.find_call_paths(within))
-    elif not is_window:
-        chosen = ~start_and_end(cube)
     parallel = parallel_call_paths(cube)
 
     def seconds(name: str, mask: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -417,9 +418,7 @@ def times_of(
     counted = _is_computed(cube, chosen)
     if not window:
         window = f"within {within}" if within is not None else "whole run"
-        window += " without MPI_Init and MPI_Finalize" * bool(
-            within is None and start_and_end(cube).any() and not is_window
-        )
+        window += " without MPI_Init and MPI_Finalize" * bool(apart.any())
     return RunTimes(
         runtime=_runtime(total, master) if runtime is None else runtime,
         useful=useful, outside=outside, process=rank, openmp=in_regions[master], serial=serial[master],

@@ -102,15 +102,15 @@ def set_apart(cube: Severities) -> NDArray[np.bool_]:
     return apart if len(cube.cells["time"].on(~apart)) else nothing
 
 
-def focused(cube: Cube) -> Cube:
-    """Return a cube without what is set apart (`set_apart`), which says so; the same cube if that is nothing.
+def without(cube: Cube, apart: NDArray[np.bool_]) -> Cube:
+    """Return a cube without the cells of some call paths; what the program's root takes off for tasks that stay, stays.
 
-    Its call paths, locations and properties are those of the whole.
+    Parameters
+    ----------
+    cube : Severities
+    apart : (n_call_paths,) bool
+        The call paths that are left out.
     """
-    apart = set_apart(cube)
-    whole = cube.total("time") if apart.any() else 0.0
-    if not whole:
-        return cube
     cells = {name: found.on(~apart) for name, found in cube.cells.items()}
     by_period = {name: found.where(~apart[found.call_path]) for name, found in cube.period_cells.items()}
     roots = roots_of_tasks(cube)
@@ -127,7 +127,19 @@ def focused(cube: Cube) -> Cube:
                     np.append(kept.call_path, roots[tasks.call_path]), np.append(kept.location, tasks.location),
                     np.append(kept.period, tasks.period), np.append(kept.value, -tasks.value),
                 )  # fmt: skip
-    result = cube.replaced(cells=cells, period_cells=by_period, facts=dict(cube.facts))
+    return cube.replaced(cells=cells, period_cells=by_period, facts=dict(cube.facts))
+
+
+def focused(cube: Cube) -> Cube:
+    """Return a cube without what is set apart (`set_apart`), which says so; the same cube if that is nothing.
+
+    Its call paths, locations and properties are those of the whole.
+    """
+    apart = set_apart(cube)
+    whole = cube.total("time") if apart.any() else 0.0
+    if not whole:
+        return cube
+    result = without(cube, apart)
     result.facts["focus"] = {"share": result.total("time") / whole, "seconds": whole - result.total("time")}
     return result
 
