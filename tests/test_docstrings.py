@@ -20,7 +20,7 @@ MODULES = (
 )  # fmt: skip
 """Of these all that is public: functions, constructors and methods."""
 
-FUNCTIONS_OF = ("enhance", "enhance.causes", "slices")
+FUNCTIONS_OF = ()
 """Packages of whose modules the functions are public."""
 
 SECTIONS = ("Parameters", "Attributes", "Other Parameters")

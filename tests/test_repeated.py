@@ -192,10 +192,10 @@ def test_threads__make_what_partitions_keep_once(part, store, monkeypatch):
     made = []
     step = STEP_OF["outgoing_messages"]
 
-    def outgoing_messages(facts, division, spill, p2p, calls):
+    def outgoing_messages(facts, division, *given):
         made.append(len(division))
         time.sleep(0.005)
-        return step.function(facts, division, spill, p2p, calls)
+        return step.function(facts, division, *given)
 
     steps = {**STEP_OF, "outgoing_messages": replace(step, function=outgoing_messages)}
     monkeypatch.setattr("tracecols.enhance.model.STEP_OF", steps)

@@ -21,6 +21,7 @@ from tracecols.enhance.grouping import Segments, combine, number, pair_nested
 from tracecols.enhance.locks import lock_order
 from tracecols.enhance.regions import CONSTRUCTS
 from tracecols.enhance.spill import Spill, keep
+from tracecols.enhance.steps import BUCKET, CLOCKS, GLOBAL, RECEIVE, WITHIN, step
 from tracecols.enhance.teams import LATE, Teams, events_in_teams
 from tracecols.enhance.waits import BARRIER, EARLY, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN
 from tracecols.schema import EventKind
@@ -124,18 +125,9 @@ def add_pairs(parts: Sequence[dict[str, Rows]]) -> Columns:
     return Columns(first.size, {**columns, "slack": segments.min(c["slack"])[order]})
 
 
+@step(RECEIVE, "message_conditions", keeps=("message_conditions",))
 def message_conditions(facts: Facts, messages: CompoundTable, spill: Spill | None) -> ClockConditions:
-    """Find the clock conditions of messages: a SEND precedes its RECV.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    messages : CompoundTable
-        That the partition receives.
-    spill : Spill, optional
-        Where the edges are kept; in memory if nowhere.
-    """
+    """Find the clock conditions of messages: a SEND precedes its RECV."""
     m = messages
     found = ClockConditions(facts, spill)
     found.add(MESSAGE, m.send, m.recv)
@@ -210,25 +202,14 @@ def _latest_before(group: Rows, rank: Rows, begin: Rows, sends: NDArray[np.bool_
     return result
 
 
+@step(BUCKET, "collective_conditions", keeps=("collective_conditions",))
 def collective_conditions(
-    facts: Facts, collectives: CompoundTable, members: CompoundTable, spill: Spill | None
+    facts: Facts, collectives: CompoundTable, collective_members: CompoundTable, spill: Spill | None
 ) -> ClockConditions:
-    """Find the clock conditions of collective operations: who depends on others does not end before they begin.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    collectives : CompoundTable
-        Of the bucket.
-    members : CompoundTable
-        `collective_members`.
-    spill : Spill, optional
-        Where the edges are kept; in memory if nowhere.
-    """
-    m = members
+    """Find the clock conditions of collective operations: who depends on others does not end before they begin."""
+    m = collective_members
     found = ClockConditions(facts, spill)
-    on = Dependence.of(facts, collectives, members)
+    on = Dependence.of(facts, collectives, collective_members)
     at = np.flatnonzero((on.gives | on.takes) & ~on.is_prefix)
     found.collector.all_to_all(
         m.collective[at], m.begin[at], m.end[at], on.gives[at], on.takes[at], length=COLLECTIVE
@@ -246,15 +227,9 @@ def collective_conditions(
     return found.kept()
 
 
+@step(GLOBAL, "startup_conditions", keeps=("startup_conditions",))
 def startup_conditions(facts: Facts, startups: CompoundTable) -> ClockConditions:
-    """Find the clock conditions of the start and end of MPI: nobody leaves before all have entered, if all are there.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    startups : CompoundTable
-    """
+    """Find the clock conditions of the start and end of MPI: nobody leaves before all have entered, if all are there."""
     m = startups
     found = ClockConditions(facts, None)
     calls = []
@@ -277,34 +252,28 @@ def startup_conditions(facts: Facts, startups: CompoundTable) -> ClockConditions
     return found.kept()
 
 
+@step(WITHIN, "thread_conditions", keeps=("thread_conditions",))
 def thread_conditions(
     facts: Facts, members: NDArray[np.int64], team_instances: Teams, teams: CompoundTable, constructs: CompoundTable,
-    construct_members: CompoundTable, locks: CompoundTable, created_threads: CompoundTable, spill: Spill | None,
+    construct_members: CompoundTable, lock_acquisitions: CompoundTable, created_threads: CompoundTable, spill: Spill | None,
 ) -> ClockConditions:  # fmt: skip
-    """Find the clock conditions within processes: forks and joins of teams, barriers of threads, locks, threads that are created.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    members : (n_members,) int64
-        Rows of the locations of the partition, ascending.
-    team_instances : Teams
-        Team instances of the partition.
-    teams, constructs, construct_members, locks, created_threads : CompoundTable
-        Of the partition.
-    spill : Spill, optional
-        Where the edges are kept; in memory if nowhere.
-    """
+    """Find the clock conditions within processes: forks and joins of teams, barriers of threads, locks, threads that are created."""
     found = ClockConditions(facts, spill)
     for location in members.tolist():
         mine = team_instances.begins_of(location)
         if mine.start < mine.stop:
             _team_conditions(facts, team_instances, teams, location, mine, found)
     _barrier_conditions(constructs, construct_members, teams, found)
-    release, release_time = lock_order(locks)
+    release, release_time = lock_order(lock_acquisitions)
     owner = np.where(release >= 0, np.searchsorted(facts.first_rows, release, "right") - 1, -1)
-    found.between(LOCK, release, locks.acquire, owner, locks.location, locks.acquire_time - release_time)
+    found.between(
+        LOCK,
+        release,
+        lock_acquisitions.acquire,
+        owner,
+        lock_acquisitions.location,
+        lock_acquisitions.acquire_time - release_time,
+    )
     c = created_threads
     found.between(
         CREATED, c.create_enter, c.begin, c.create_location, c.location, c.begin_time - c.create_enter_time
@@ -364,22 +333,21 @@ def _barrier_conditions(
     found.count(THREAD_BARRIER, latest, m.location[at], m.exit_time[at] - m.latest_enter_time[at])
 
 
+@step(CLOCKS, "clock_violations")
 def find_clock_violations(
-    messages: Sequence[ClockConditions], collectives: Sequence[ClockConditions], startup: ClockConditions,
-    threads: Sequence[ClockConditions],
+    every_message_conditions: Sequence[ClockConditions], every_collective_conditions: Sequence[ClockConditions], startup_conditions: ClockConditions,
+    every_thread_conditions: Sequence[ClockConditions],
 ) -> CompoundTable:  # fmt: skip
-    """Build the table of clock conditions that are violated, by pair of locations, and of the offsets that would mend them.
-
-    Parameters
-    ----------
-    messages, threads : sequence of ClockConditions
-        By partition.
-    collectives : sequence of ClockConditions
-        By bucket.
-    startup : ClockConditions
-        Of start and end of MPI.
-    """
-    parts = [found.pairs for found in (*messages, *collectives, startup, *threads)]
+    """Build the table of clock conditions that are violated, by pair of locations, and of the offsets that would mend them."""
+    parts = [
+        found.pairs
+        for found in (
+            *every_message_conditions,
+            *every_collective_conditions,
+            startup_conditions,
+            *every_thread_conditions,
+        )
+    ]
     p = add_pairs([{name: part[name] for name in PAIR} for part in parts])
     # of all kinds together, in this direction and in the other one
     n = int(max(p.earlier_location.max(initial=0), p.later_location.max(initial=0))) + 1

@@ -23,6 +23,7 @@ from tracecols.enhance.outgoing import OutgoingRows
 from tracecols.enhance.partitions import BUCKET_ROWS, EVERYTHING, Bucket, Division
 from tracecols.enhance.scan import LocationScan
 from tracecols.enhance.spill import Spill
+from tracecols.enhance.steps import BUCKET, GLOBAL, WITHIN, step
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import COLLECTIVE_MEMBERS, COLLECTIVES, STARTUPS
 
@@ -126,28 +127,13 @@ class OutgoingMembers:
         self.communicator, self.size, self.first, self.stop = channel[first], of.count(), of.min(k), of.max(k) + 1
 
 
+@step(WITHIN, "outgoing_members", keeps=("outgoing_members",))
 def outgoing_members(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances, division: Division,
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances, division: Division,
     spill: Spill | None,
 ) -> OutgoingMembers:  # fmt: skip
-    """Find the participants of collective operations in a partition, and put them in the order of the operations.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    scans : sequence of LocationScan
-        Results of the scan, by location.
-    members : (n_members,) int64
-        Rows of the locations of the partition, ascending.
-    calls : CallInstances
-        Call instances of the partition.
-    division : Division
-        The partitions of the trace.
-    spill : Spill or None
-        Where columns go that are kept for other partitions; None keeps them in memory.
-    """
-    return OutgoingMembers(facts, scans, members, calls, division, spill)
+    """Find the participants of collective operations in a partition, and put them in the order of the operations."""
+    return OutgoingMembers(facts, scans, members, call_instances, division, spill)
 
 
 def plan_buckets(outgoing: Sequence[OutgoingMembers]) -> list[Bucket]:
@@ -183,25 +169,19 @@ def plan_buckets(outgoing: Sequence[OutgoingMembers]) -> list[Bucket]:
     return [Bucket(number, low, high) for number, (low, high) in enumerate(edges)]
 
 
+@step(BUCKET, "collectives", "collective_members")
 def match_collectives(
-    facts: Facts, bucket: Bucket, outgoing: Sequence[OutgoingMembers]
+    facts: Facts, bucket: Bucket, every_outgoing_members: Sequence[OutgoingMembers]
 ) -> tuple[CompoundTable, CompoundTable]:
-    """Build the tables of the collective operations in a range of keys, and of their participants.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    bucket : Bucket
-        A range of keys of operations.
-    outgoing : sequence of OutgoingMembers
-        Participants, by partition.
-    """
-    several = len(outgoing) > 1
-    spans = [o.members.between("key", bucket.low, bucket.high) if several else (0, o.members.n) for o in outgoing]
+    """Build the tables of the collective operations in a range of keys, and of their participants."""
+    several = len(every_outgoing_members) > 1
+    spans = [
+        o.members.between("key", bucket.low, bucket.high) if several else (0, o.members.n)
+        for o in every_outgoing_members
+    ]
 
     def member(name: str) -> NDArray[Any]:
-        return joined([o.members.rows(name, *span) for o, span in zip(outgoing, spans, strict=True)])
+        return joined([o.members.rows(name, *span) for o, span in zip(every_outgoing_members, spans, strict=True)])
 
     # operations are numbered by the time of their first end
     end_time, communicator, op, root = member("end_time"), member("communicator"), member("op"), member("root")
@@ -268,20 +248,15 @@ def latest_member(segments: Segments, begin_time: NDArray[np.int64], rank: NDArr
     return found
 
 
-def find_startups(facts: Facts, calls: CallInstances) -> CompoundTable:
-    """Build the table of processes in MPI_Init and MPI_Finalize.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    calls : CallInstances
-        Call instances of the partition.
-    """
-    region = facts.call_paths.region[calls.call_path] if calls.call_path.size else np.zeros(0, np.int32)
+@step(GLOBAL, "startups")
+def find_startups(facts: Facts, call_instances: CallInstances) -> CompoundTable:
+    """Build the table of processes in MPI_Init and MPI_Finalize."""
+    region = (
+        facts.call_paths.region[call_instances.call_path] if call_instances.call_path.size else np.zeros(0, np.int32)
+    )
     is_init, is_finalize = facts.regions.is_init[region], facts.regions.is_finalize[region]
     rows = np.flatnonzero(is_init | is_finalize)
-    enter, leave, init = calls.enter_time[rows], calls.exit_time[rows], is_init[rows]
+    enter, leave, init = call_instances.enter_time[rows], call_instances.exit_time[rows], is_init[rows]
     latest, earliest = np.zeros(rows.size, np.int64), np.zeros(rows.size, np.int64)
     for which in (init, ~init):
         if which.any():
@@ -291,13 +266,13 @@ def find_startups(facts: Facts, calls: CallInstances) -> CompoundTable:
         rows.size,
         {
             "is_init": init,
-            "location": calls.location[rows],
-            "enter": calls.enter[rows],
-            "exit": calls.exit[rows],
+            "location": call_instances.location[rows],
+            "enter": call_instances.enter[rows],
+            "exit": call_instances.exit[rows],
             "enter_time": enter,
             "exit_time": leave,
             "latest_enter_time": latest,
             "earliest_exit_time": earliest,
-            "call_path": calls.call_path[rows],
+            "call_path": call_instances.call_path[rows],
         },
     )

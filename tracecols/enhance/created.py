@@ -12,6 +12,7 @@ from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import combine, join_occurrences
 from tracecols.enhance.instances import CallInstances
+from tracecols.enhance.steps import WITHIN, step
 from tracecols.kernels.actions import PUSH, action_table
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import CREATED_THREADS
@@ -28,18 +29,9 @@ ACTION = action_table(PUSH)
 KINDS = (K.THREAD_CREATE, K.THREAD_BEGIN, K.THREAD_WAIT, K.THREAD_END)
 
 
-def match_created_threads(facts: Facts, members: NDArray[np.int64], calls: CallInstances) -> CompoundTable:
-    """Build the table of created threads.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    members : (n_members,) int64
-        Rows of the locations of the partition, ascending.
-    calls : CallInstances
-        Call instances of the partition.
-    """
+@step(WITHIN, "created_threads")
+def match_created_threads(facts: Facts, members: NDArray[np.int64], call_instances: CallInstances) -> CompoundTable:
+    """Build the table of created threads."""
     store = facts.store
     found: dict[str, list[NDArray[np.int64]]] = {
         name: [np.zeros(0, np.int64)]
@@ -61,7 +53,7 @@ def match_created_threads(facts: Facts, members: NDArray[np.int64], calls: CallI
         time = times_of(store, i, number)
         found["time"].append(time)
         found["enter_time"].append(_enter_times(store, i, number, side["kind"][mine], time))
-        found["call"].append(enclosing_calls(calls, i, row))
+        found["call"].append(enclosing_calls(call_instances, i, row))
     row, kind, team, sequence, location, time, enter_time, call = (np.concatenate(values) for values in found.values())
     process = facts.process[location].astype(np.int64) if location.size else location
     # a contingent that is not defined is nobody's: its threads cannot be told from others
@@ -88,10 +80,10 @@ def match_created_threads(facts: Facts, members: NDArray[np.int64], calls: CallI
             "end_time": pick(time, ended),
             "create": pick(row, created),
             "create_location": pick(location, created).astype(np.int32),
-            **calls.columns_of("create", create_call),
+            **call_instances.columns_of("create", create_call),
             "join": pick(row, waited),
             "join_location": pick(location, waited).astype(np.int32),
-            **calls.columns_of("join", join_call),
+            **call_instances.columns_of("join", join_call),
         },
         {
             "created threads that never begin": int(create.size - (created >= 0).sum()),

@@ -36,6 +36,7 @@ from tracecols.enhance.instances import CallInstances, attributed_events, outerm
 from tracecols.enhance.locations import CALLSITE, PIECE, PIECE_PENDING
 from tracecols.enhance.regions import COPY, LAUNCH, WAIT, Regions
 from tracecols.enhance.scan import LocationScan
+from tracecols.enhance.steps import WITHIN, step
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import COPIES, DEVICE_INTERVALS, DEVICE_SYNCS, KERNELS
 from tracecols.schema.enums import VALUE_TYPES
@@ -99,26 +100,15 @@ class Calls:
         return Calls(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
 
+@step(WITHIN, "kernels", "copies", "device_syncs", "device_intervals")
 def match_devices(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
 ) -> tuple[CompoundTable, CompoundTable, CompoundTable, CompoundTable]:
-    """Build the tables of kernels, copies, calls that wait for devices, and of what every stream does when.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    scans : sequence of LocationScan
-        Results of the scan, by location.
-    members : (n_members,) int64
-        Rows of the locations of the partition, ascending.
-    calls : CallInstances
-        Call instances of the partition.
-    """
+    """Build the tables of kernels, copies, calls that wait for devices, and of what every stream does when."""
     if not facts.locations.is_device[members].any():
         empty = CompoundTable.empty
         return empty(KERNELS), empty(COPIES), empty(DEVICE_SYNCS), empty(DEVICE_INTERVALS)
-    return _Devices(facts, scans, members, calls).tables()
+    return _Devices(facts, scans, members, call_instances).tables()
 
 
 def transfers_of(regions: Regions) -> NDArray[np.bool_]:

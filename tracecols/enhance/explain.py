@@ -14,7 +14,7 @@ from tracecols.enhance.locks import ACQUIRE
 from tracecols.enhance.messages import KEY, RECEIVES, RECV_HALF, SEND_HALF, SENDS
 from tracecols.enhance.partitions import BUCKET_ROWS, divide
 from tracecols.enhance.scan import ATTRIBUTED
-from tracecols.enhance.steps import BUCKET, ONCE, Every, Step
+from tracecols.enhance.steps import BUCKET, ONCE, Step
 from tracecols.enhance.tables import STEP_OF, STEPS
 from tracecols.schema import EventKind, compound
 from tracecols.schema.causes import DELAYS
@@ -78,7 +78,7 @@ def needed_steps(values: Iterable[str]) -> list[Step]:
         name = waiting.pop()
         if name in STEP_OF and name not in found:
             found |= set(STEP_OF[name].makes)
-            waiting += [what.name if isinstance(what, Every) else what for what in STEP_OF[name].reads]
+            waiting += [what.name for what in STEP_OF[name].reads]
     return [step for step in STEPS if found & set(step.makes)]
 
 
@@ -173,7 +173,7 @@ def explain(store: Store, values: Iterable[str], is_divided: bool = False) -> li
         ),
     ]  # fmt: skip
     for step in needed_steps(values):
-        reads = tuple(f"every {what.name}" if isinstance(what, Every) else what for what in step.reads)
+        reads = tuple(map(str, step.reads))
         n_bytes = sum(kept[name] for name in step.keeps)
         plan.append(
             PlannedStep(

@@ -18,6 +18,7 @@ from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import Segments, combine, mask_of, number, occurrence, pair_with_previous
 from tracecols.enhance.instances import CallInstances
 from tracecols.enhance.numbering import Numbered
+from tracecols.enhance.steps import GLOBAL, step
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import FILE_MEMBERS, FILE_OPERATIONS
 from tracecols.store.arrow import to_numpy
@@ -36,27 +37,20 @@ UNKNOWN = "collective calls for files whose handle is not recorded: waiting in t
 """What is counted of calls that cannot be joined."""
 
 
+@step(GLOBAL, "file_operations", "file_members")
 def match_file_operations(
-    facts: Facts, members: NDArray[np.int64], calls: CallInstances
+    facts: Facts, members: NDArray[np.int64], call_instances: CallInstances
 ) -> tuple[CompoundTable, CompoundTable]:
-    """Build the tables of operations on files of MPI, and of the participants of collective calls for them.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    members : (n_members,) int64
-        Rows of the locations of the slice, ascending.
-    calls : CallInstances
-        Call instances of the slice.
-    """
-    found = _events(facts, members, calls)
+    """Build the tables of operations on files of MPI, and of the participants of collective calls for them."""
+    found = _events(facts, members, call_instances)
     row, kind, handle, flags, location, call = (
         found[n] for n in ("row", "kind", "handle", "operation_flags", "location", "call")
     )
     first = np.flatnonzero(are_collective(kind, flags) & (call >= 0))
     first = first[np.unique(call[first], return_index=True)[1]]
-    return _operations(facts, calls, found), _members(facts, calls, *(x[first] for x in (row, handle, location, call)))
+    return _operations(facts, call_instances, found), _members(
+        facts, call_instances, *(x[first] for x in (row, handle, location, call))
+    )
 
 
 def are_collective(kind: NDArray[np.int64], flags: NDArray[np.int64]) -> NDArray[np.bool_]:

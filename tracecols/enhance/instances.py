@@ -26,6 +26,7 @@ from tracecols.enhance.scan import (
     runs_of,
     scan_batch,
 )
+from tracecols.enhance.steps import ANY, WITHIN, step
 from tracecols.enhance.teams import Teams
 from tracecols.kernels import arrays, stacks
 from tracecols.kernels.actions import FLUSH, PUSH
@@ -121,25 +122,18 @@ class CallInstances:
         }
 
 
-def call_instances(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], only_global: bool, teams: Teams
-) -> CallInstances:
-    """Put the call instances of some locations together.
+@step(ANY, "team_instances")
+def find_teams(facts: Facts, members: NDArray[np.int64], only_global: bool) -> Teams:
+    """Find the team instances of some locations; none where only calls count that concern the whole trace."""
+    return Teams(facts.store, facts.locations, np.zeros(0, np.int64) if only_global else members)
 
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    scans : sequence of LocationScan
-        Results of the scan, by location.
-    members : (n_members,) int64
-        Rows of the locations of the partition, ascending.
-    only_global : bool
-        Whether only call instances count that concern the whole trace: one-sided communication, files, start and end of MPI.
-    teams : Teams
-        Team instances of the partition.
-    """
-    return CallInstances(facts, scans, members, only_global, teams)
+
+@step(ANY, "call_instances")
+def call_instances(
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], only_global: bool, team_instances: Teams
+) -> CallInstances:
+    """Put the call instances of some locations together."""
+    return CallInstances(facts, scans, members, only_global, team_instances)
 
 
 def attributed_events(
@@ -212,16 +206,9 @@ def _first_that_differs(
     raise AssertionError("no location differs")
 
 
+@step(ANY, "profile")
 def profile(facts: Facts, scans: Sequence[LocationScan]) -> CompoundTable:
-    """Add up exclusive time and visits per call path and location.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    scans : sequence of LocationScan
-        Results of the scan, by location.
-    """
+    """Add up exclusive time and visits per call path and location."""
     numbers = facts.call_paths.numbers
     location = np.repeat(np.arange(facts.n_locations), [n.size for n in numbers])
     call_path = np.concatenate([*numbers, np.zeros(0, np.int64)])
@@ -491,25 +478,14 @@ def scan_stacks(facts: Facts, scans: Sequence[LocationScan], teams: Teams, locat
     return {**{name: getattr(found, name) for name in names}, "call_path": found.call_path()}
 
 
+@step(WITHIN, "region_instances")
 def region_instances(
-    facts: Facts, scans: Sequence[LocationScan], members: Iterable[int], teams: Teams
+    facts: Facts, scans: Sequence[LocationScan], members: Iterable[int], team_instances: Teams
 ) -> CompoundTable:
-    """Build the table of the executions of regions on some locations; 48 B per instance.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    scans : sequence of LocationScan
-        Results of the scan, by location.
-    members : iterable of int
-        Rows of locations.
-    teams : Teams
-        Team instances of the trace.
-    """
+    """Build the table of the executions of regions on some locations; 48 B per instance."""
     found: dict[str, list[NDArray[Any]]] = {c.name: [np.zeros(0, c.dtype)] for c in REGION_INSTANCES.columns}
     for location in np.asarray(members).tolist():
-        at_events = scan_location(facts, scans, teams, location)
+        at_events = scan_location(facts, scans, team_instances, location)
         first = scans[location].first_row
         at = np.flatnonzero(at_events.is_enter())
         leave = at_events.exitptr[at]

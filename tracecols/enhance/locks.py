@@ -19,29 +19,19 @@ from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import Segments, combine, mask_of
 from tracecols.enhance.instances import CallInstances, attributed_events
 from tracecols.enhance.scan import LocationScan
+from tracecols.enhance.steps import WITHIN, step
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import LOCK_ACQUISITIONS
 
 ACQUIRE = mask_of((K.THREAD_ACQUIRE_LOCK, K.OMP_ACQUIRE_LOCK))
 
 
+@step(WITHIN, "lock_acquisitions", "lockptr")
 def match_locks(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
 ) -> tuple[CompoundTable, tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Build the table of lock acquisitions, and lockptr of all lock events: their rows and what they point to.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    scans : sequence of LocationScan
-        Results of the scan, by location.
-    members : (n_members,) int64
-        Rows of the locations of the partition, ascending.
-    calls : CallInstances
-        Call instances of the partition.
-    """
-    e = attributed_events(facts, scans, members, calls, "locks", ["lock", "acquisition"])
+    """Build the table of lock acquisitions, and lockptr of all lock events: their rows and what they point to."""
+    e = attributed_events(facts, scans, members, call_instances, "locks", ["lock", "acquisition"])
     process = facts.process[e.location] if e.location.size else np.zeros(0, np.int32)
     key = combine(process, e.lock)
     order = facts.order.argsort(e.row, e.time, key)
@@ -75,12 +65,12 @@ def match_locks(
             "previous_release_time": pick(e.time, previous_release),
             "previous_release": pick(e.row, previous_release),
             "previous_owner": pick(e.location, previous_release),
-            "previous_call_path": lambda: pick(calls.call_path, pick(e.call, previous_release)),
+            "previous_call_path": lambda: pick(call_instances.call_path, pick(e.call, previous_release)),
             "lockptr": lockptr[acquire],
             "lockptr_time": lockptr_time[acquire],
-            "enter": lambda: pick(calls.enter, e.call[acquire]),
-            "enter_time": lambda: pick(calls.enter_time, e.call[acquire]),
-            "call_path": lambda: pick(calls.call_path, e.call[acquire]),
+            "enter": lambda: pick(call_instances.enter, e.call[acquire]),
+            "enter_time": lambda: pick(call_instances.enter_time, e.call[acquire]),
+            "call_path": lambda: pick(call_instances.call_path, e.call[acquire]),
             "has_previous": previous_release >= 0,
         },
         {"locks that were never released": _held_at_the_end(key[order], e.location[order], is_acquire[order])},

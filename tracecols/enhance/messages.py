@@ -32,6 +32,7 @@ from tracecols.enhance.outgoing import OutgoingRows
 from tracecols.enhance.partitions import Division
 from tracecols.enhance.scan import LocationScan
 from tracecols.enhance.spill import Spill
+from tracecols.enhance.steps import RECEIVE, SEND, WITHIN, step
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import MESSAGES, SENT_MESSAGES
 from tracecols.schema.compound import RECEIVES as RECEIVES_TABLE
@@ -117,24 +118,13 @@ class PointToPoint:
     probe: NDArray[np.int64] | None
 
 
+@step(WITHIN, "point_to_point")
 def pair_requests(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
 ) -> PointToPoint:
-    """Find the point-to-point events of some processes, and which belong to one request.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    scans : sequence of LocationScan
-        Results of the scan, by location.
-    members : (n_members,) int64
-        Rows of the locations of the partition, ascending.
-    calls : CallInstances
-        Call instances of the partition.
-    """
+    """Find the point-to-point events of some processes, and which belong to one request."""
     columns = ["peer", "communicator", "tag", "length", "request", "message"]
-    e = attributed_events(facts, scans, members, calls, "p2p", columns)
+    e = attributed_events(facts, scans, members, call_instances, "p2p", columns)
     of_process = facts.process[e.location] if e.location.size else np.zeros(0, np.int32)
     # events of a process in order of time; threads of one process may share channels and requests
     changes = np.flatnonzero(e.location[1:] != e.location[:-1])
@@ -208,17 +198,10 @@ def posted_receives(p2p: PointToPoint) -> PostedReceives:
     return PostedReceives(receives[order], post[order], envelope[order], matching[order])
 
 
-def list_sends(p2p: PointToPoint, calls: CallInstances) -> CompoundTable:
-    """Build the table of all sends, cancelled or not.
-
-    Parameters
-    ----------
-    p2p : PointToPoint
-        Point-to-point events of the partition.
-    calls : CallInstances
-        Call instances of the partition.
-    """
-    e = p2p.events
+@step(WITHIN, "sends")
+def list_sends(point_to_point: PointToPoint, call_instances: CallInstances) -> CompoundTable:
+    """Build the table of all sends, cancelled or not."""
+    e = point_to_point.events
     every = np.flatnonzero(SENDS[e.kind])
     every = every[np.argsort(e.row[every], kind="stable")]
     return CompoundTable(
@@ -232,8 +215,8 @@ def list_sends(p2p: PointToPoint, calls: CallInstances) -> CompoundTable:
             "tag": partial(np.take, e.tag, every),
             "length": partial(np.take, e.length, every),
             "send_time": partial(np.take, e.time, every),
-            "is_cancelled": partial(np.take, p2p.cancelled, every),
-            "call_path": partial(pick, calls.call_path, e.call[every]),
+            "is_cancelled": partial(np.take, point_to_point.cancelled, every),
+            "call_path": partial(pick, call_instances.call_path, e.call[every]),
         },
     )
 
@@ -259,27 +242,19 @@ class OutgoingMessages:
     n_cancelled: int
 
 
+@step(WITHIN, "outgoing_messages", keeps=("outgoing_messages",))
 def outgoing_messages(
-    facts: Facts, division: Division, spill: Spill | None, p2p: PointToPoint, calls: CallInstances
+    facts: Facts, division: Division, spill: Spill | None, point_to_point: PointToPoint, call_instances: CallInstances
 ) -> OutgoingMessages:
-    """Put the sends of a partition in the order of the partitions that receive them, and its receives in that of their posts.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    division : Division
-        The partitions of the trace.
-    spill : Spill or None
-        Where columns go that are kept for other partitions; None keeps them in memory.
-    p2p : PointToPoint
-        Point-to-point events of the partition.
-    calls : CallInstances
-        Call instances of the partition.
-    """
-    e, of_process, partner, cancelled = p2p.events, p2p.process, p2p.partner, p2p.cancelled
+    """Put the sends of a partition in the order of the partitions that receive them, and its receives in that of their posts."""
+    e, of_process, partner, cancelled = (
+        point_to_point.events,
+        point_to_point.process,
+        point_to_point.partner,
+        point_to_point.cancelled,
+    )
     kind = e.kind
-    receives, post, envelope, _ = posted_receives(p2p)
+    receives, post, envelope, _ = posted_receives(point_to_point)
     c = facts.communicators
     sends = np.flatnonzero(SENDS[kind] & ~cancelled)
     destination = c.process_of(e.communicator[sends], e.peer[sends], of_process[sends])
@@ -305,8 +280,8 @@ def outgoing_messages(
             "tag": partial(np.take, e.tag, sends),
             "length": partial(np.take, e.length, sends),
             "send_time": partial(np.take, e.time, sends),
-            **call_columns(calls, "send", e.call[sends]),
-            **call_columns(calls, "send_done", pick(e.call, done)),
+            **call_columns(call_instances, "send", e.call[sends]),
+            **call_columns(call_instances, "send_done", pick(e.call, done)),
         },
     )
     outgoing = OutgoingRows(columns, SEND_HALF, spill, RELATIVE)
@@ -322,8 +297,8 @@ def outgoing_messages(
             "destination_process": partial(np.take, of_process, receives),
             "communicator": partial(np.take, e.communicator, envelope),
             "tag": partial(np.take, e.tag, envelope),
-            **call_columns(calls, "recv_post", e.call[post]),
-            **call_columns(calls, "recv", e.call[receives]),
+            **call_columns(call_instances, "recv_post", e.call[post]),
+            **call_columns(call_instances, "recv", e.call[receives]),
         },
     )
     received = OutgoingRows(columns, [*KEY, *RECV_HALF], spill, RELATIVE)
@@ -389,14 +364,9 @@ class LateCalls:
         return np.where(self.enter[at] == enter, self.wait[at], 0)
 
 
+@step(RECEIVE, "late_calls", keeps=("late_calls",))
 def find_late_calls(messages: CompoundTable) -> LateCalls:
-    """Find the calls of a partition that wait for late senders.
-
-    Parameters
-    ----------
-    messages : CompoundTable
-        Messages that the partition receives.
-    """
+    """Find the calls of a partition that wait for late senders."""
     return LateCalls(messages)
 
 
@@ -413,28 +383,17 @@ def _one_before_is_lacking(
     return (at >= 0) & facts.order.precedes(row[at], time[at], row, time)
 
 
+@step(RECEIVE, "messages", "receives", "match_result", keeps=("match_result",))
 def match_messages(
-    facts: Facts, partition: int, outgoing: Sequence[OutgoingMessages], spill: Spill | None
+    facts: Facts, partition: int, every_outgoing_messages: Sequence[OutgoingMessages], spill: Spill | None
 ) -> tuple[CompoundTable, CompoundTable, MatchResult]:
-    """Build the tables of the messages a partition receives and of all its receives, and find what every send matched.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    partition : int
-        Number of the partition that receives.
-    outgoing : sequence of OutgoingMessages
-        Sends and receives, by partition.
-    spill : Spill or None
-        Where columns go that are kept for other partitions; None keeps them in memory.
-    """
-    own = outgoing[partition]
+    """Build the tables of the messages a partition receives and of all its receives, and find what every send matched."""
+    own = every_outgoing_messages[partition]
     receives = own.receives
-    spans = [(int(o.start[partition]), int(o.start[partition + 1])) for o in outgoing]
+    spans = [(int(o.start[partition]), int(o.start[partition + 1])) for o in every_outgoing_messages]
 
     def sent(name: str) -> NDArray[Any]:
-        return joined([o.sends.rows(name, *span) for o, span in zip(outgoing, spans, strict=True)])
+        return joined([o.sends.rows(name, *span) for o, span in zip(every_outgoing_messages, spans, strict=True)])
 
     n = sum(stop - start for start, stop in spans)
     columns = [np.concatenate([sent(name), receives.rows(name)]) for name in KEY]
@@ -544,29 +503,20 @@ def all_receives(
     )
 
 
+@step(SEND, "sent_messages")
 def gather_sent(
-    facts: Facts, partition: int, outgoing: OutgoingMessages, results: Sequence[MatchResult], late: LateCalls
+    facts: Facts,
+    partition: int,
+    outgoing_messages: OutgoingMessages,
+    every_match_result: Sequence[MatchResult],
+    late_calls: LateCalls,
 ) -> CompoundTable:
-    """Build the table of the messages a partition sends, from its sends and what they matched elsewhere.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    partition : int
-        Number of the partition that sends.
-    outgoing : OutgoingMessages
-        Its sends.
-    results : sequence of MatchResult
-        What they matched, by partition that receives.
-    late : LateCalls
-        Calls of the partition that wait for late senders.
-    """
-    sends = outgoing.sends
-    n_nowhere = sends.n - int(outgoing.start[-1])
+    """Build the table of the messages a partition sends, from its sends and what they matched elsewhere."""
+    sends = outgoing_messages.sends
+    n_nowhere = sends.n - int(outgoing_messages.start[-1])
 
     def matched(name: str) -> NDArray[Any]:
-        return joined([result.column(name, partition) for result in results])
+        return joined([result.column(name, partition) for result in every_match_result])
 
     recv = matched("recv")
     send = sends.rows("send", 0, recv.size)
@@ -590,5 +540,7 @@ def gather_sent(
         **{name: partial(received, name) for name in RECV_HALF},
         "unreceived_before": unreceived_before,
     }
-    table = CompoundTable(SENT_MESSAGES, s.size, {**columns, "send_done_late": lambda: late.at(table.send_done_enter)})
+    table = CompoundTable(
+        SENT_MESSAGES, s.size, {**columns, "send_done_late": lambda: late_calls.at(table.send_done_enter)}
+    )
     return table

@@ -28,7 +28,7 @@ from tracecols.enhance.partitions import EVERYTHING, Bucket, divide, undivided
 from tracecols.enhance.periods import NO_PERIODS, Divider, Periods
 from tracecols.enhance.scan import WAVE, LocationScan, plan_processes, scan_locations
 from tracecols.enhance.spill import ColumnSpill, SharedSpill, Spill
-from tracecols.enhance.steps import BUCKET, GIVEN, GLOBAL, ONCE, STAGES, Every
+from tracecols.enhance.steps import BUCKET, GIVEN, GLOBAL, ONCE, STAGES, Input
 from tracecols.enhance.tables import STEP_OF, STEPS
 from tracecols.enhance.topologies import Topology
 from tracecols.executors import Executor, Pool, Threads
@@ -120,16 +120,16 @@ class Model:
                 self._values.update(zip(step.makes, made if len(step.makes) > 1 else (made,), strict=True))
             return self._values[name]
 
-    def _read(self, what: str | Every) -> Any:
-        if not isinstance(what, Every):
-            return self.get(what)
+    def _read(self, what: Input) -> Any:
+        if not what.of_all:
+            return self.get(what.name)
         return [self.get(what.name)] if self._run is None else self._run.every(what.name)
 
     def every(self, name: str) -> list[Any]:
         """Return a value of all partitions, or buckets; one of what is made once, and of a trace in one partition."""
         if STEP_OF[name].stage in ONCE:
             return [self.get(name)]
-        found: list[Any] = self._read(Every(name))
+        found: list[Any] = self._read(Input(name, of_all=True))
         return found
 
     def __getattr__(self, name: str) -> Any:
@@ -399,7 +399,7 @@ def made_from(name: str) -> set[str]:
     """
     found = {name}
     for step in STEPS:
-        if any((what.name if isinstance(what, Every) else what) in found for what in step.reads):
+        if any(what.name in found for what in step.reads):
             found.update(step.makes)
     return found - {name}
 
@@ -419,8 +419,7 @@ def kept_for(later: Iterable[str], stage: str) -> list[str]:
     seen: set[str] = set()
     while waiting:
         step = waiting.pop()
-        for what in step.reads:
-            name = what.name if isinstance(what, Every) else what
+        for name, _ in step.reads:
             if name in STEP_OF and name not in seen:
                 seen.add(name)
                 source = STEP_OF[name]
@@ -443,8 +442,7 @@ def no_longer_read(done: Collection[str], later: Collection[str]) -> set[str]:
     waiting = [step for step in STEPS if step.stage in later]
     seen: set[str] = set()
     while waiting:
-        for what in waiting.pop().reads:
-            name = what.name if isinstance(what, Every) else what
+        for name, _ in waiting.pop().reads:
             if name in STEP_OF and name not in seen:
                 seen.add(name)
                 # what is kept is not made again

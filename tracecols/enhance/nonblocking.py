@@ -17,33 +17,23 @@ from tracecols.enhance.grouping import Segments, combine, mask_of, number, occur
 from tracecols.enhance.instances import CallInstances, attributed_events
 from tracecols.enhance.numbering import Numbered
 from tracecols.enhance.scan import LocationScan
+from tracecols.enhance.steps import GLOBAL, step
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import NONBLOCKING_MEMBERS
 
 KINDS = (K.NON_BLOCKING_COLLECTIVE_REQUEST, K.NON_BLOCKING_COLLECTIVE_COMPLETE)
 
 
+@step(GLOBAL, "nonblocking_members")
 def match_nonblocking(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
 ) -> CompoundTable:
-    """Build the table of participants of non-blocking collective operations.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    scans : sequence of LocationScan
-        Results of the scan, by location.
-    members : (n_members,) int64
-        Rows of the locations of the slice, ascending.
-    calls : CallInstances
-        Call instances of the slice.
-    """
+    """Build the table of participants of non-blocking collective operations."""
     by_kind = facts.store.manifest["events_by_kind"]
     if not any(by_kind.get(str(int(k)), 0) for k in KINDS):
         return CompoundTable.empty(NONBLOCKING_MEMBERS)
     columns = ["op", "communicator", "root", "sent", "received", "request"]
-    e = attributed_events(facts, scans, members, calls, "collectives", columns)
+    e = attributed_events(facts, scans, members, call_instances, "collectives", columns)
     e = e.take(np.flatnonzero(mask_of(KINDS)[e.kind]))
     process = facts.process[e.location] if e.location.size else np.zeros(0, np.int32)
     order = facts.order.argsort(e.row, e.time, process)
@@ -57,7 +47,7 @@ def match_nonblocking(
     operation, head = number(combine(channel, k)) if start.size else (start, start)
     of = Segments(operation, head.size)
     # an operation that is started outside of any call, or before a trace slice, begins at its event
-    begin = np.where(e.call[start] >= 0, pick(calls.enter_time, e.call[start]), e.time[start])
+    begin = np.where(e.call[start] >= 0, pick(call_instances.enter_time, e.call[start]), e.time[start])
     rank = facts.communicators.rank_of(communicator, process)
     is_root = (e.root[done] >= 0) & (rank == e.root[done])
     complete = of.count() == facts.communicators.size_of(communicator[head])
@@ -85,10 +75,10 @@ def match_nonblocking(
             "latest_begin_time": np.maximum(latest, -1)[operation],
             "root_begin_time": np.maximum(root, -1)[operation],
             "latest_sender_begin_time": np.maximum(senders, -1)[operation],
-            "done_enter": calls.enter[call],
-            "done_enter_time": calls.enter_time[call],
-            "done_exit_time": calls.exit_time[call],
-            "done_call_path": pick(calls.call_path, call),
+            "done_enter": call_instances.enter[call],
+            "done_enter_time": call_instances.enter_time[call],
+            "done_exit_time": call_instances.exit_time[call],
+            "done_call_path": pick(call_instances.call_path, call),
         },
         {
             "non-blocking collective operations that are never completed": n_started - start.size,

@@ -221,9 +221,7 @@ def made_of(view: Model, spec: TableSpec) -> Iterator[CompoundTable]:
         return
     step = STEP_OF[spec.name]
     for location in np.sort(view.members):
-        yield step.function(
-            *(np.array([location]) if name == "members" else view.get(str(name)) for name in step.reads)
-        )
+        yield step.function(*(np.array([location]) if name == "members" else view.get(name) for name, _ in step.reads))
 
 
 def in_order(spec: TableSpec, table: CompoundTable) -> NDArray[np.int64] | None:

@@ -29,6 +29,7 @@ from tracecols.enhance.instances import CallInstances, attributed_events
 from tracecols.enhance.numbering import Numbered
 from tracecols.enhance.regions import Regions
 from tracecols.enhance.scan import LocationScan
+from tracecols.enhance.steps import GLOBAL, step
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import EPOCHS, LOCK_EPOCHS, RMA_OPERATIONS, WINDOW_MEMBERS
 from tracecols.schema.enums import GROUPS_OF_LOCATIONS
@@ -52,29 +53,16 @@ LOCKS = mask_of((K.RMA_REQUEST_LOCK, K.RMA_ACQUIRE_LOCK, K.RMA_RELEASE_LOCK))
 NOTHING, BY_START, BY_ACCESS, BY_COMPLETE = range(4)
 
 
+@step(GLOBAL, "window_members")
 def match_window_collectives(
     facts: Facts,
     scans: Sequence[LocationScan],
     members: NDArray[np.int64],
-    calls: CallInstances,
-    operations: CompoundTable,
+    call_instances: CallInstances,
+    rma_operations: CompoundTable,
 ) -> CompoundTable:
-    """Build the table of processes that create, free or fence a window together.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    scans : sequence of LocationScan
-        Results of the scan, by location.
-    members : (n_members,) int64
-        Rows of the locations of the partition, ascending.
-    calls : CallInstances
-        Call instances of the partition.
-    operations : CompoundTable
-        `rma_operations`.
-    """
-    e = attributed_events(facts, scans, members, calls, "rma", ["window", "op", "root", "sent", "received"])
+    """Build the table of processes that create, free or fence a window together."""
+    e = attributed_events(facts, scans, members, call_instances, "rma", ["window", "op", "root", "sent", "received"])
     # nothing is joined on a window that is not defined
     undefined = mask_of((K.RMA_COLLECTIVE_END, K.RMA_GROUP_SYNC))[e.kind] & (e.window < 0)
     end = np.flatnonzero((e.kind == K.RMA_COLLECTIVE_END) & (e.window >= 0))
@@ -90,8 +78,8 @@ def match_window_collectives(
     instance, head = number(combine(window, channel, k) if end.size else k)
     n = head.size
     segments = Segments(instance, n)
-    enter = pick(calls.enter_time, call)
-    call_path = pick(calls.call_path, call)
+    enter = pick(call_instances.enter_time, call)
+    call_path = pick(call_instances.call_path, call)
     rank = facts.order.rank(e.row[end], e.time[end])
     first = np.empty(n, np.int64)
     order = np.argsort(rank)[::-1]
@@ -102,7 +90,7 @@ def match_window_collectives(
     root = e.root[end].astype(np.int64)
     is_root = (root >= 0) & (rank_of == root)
     never = np.iinfo(np.int64).min
-    last_access = _last_accesses(facts, operations, process, window, k, e.row[end])
+    last_access = _last_accesses(facts, rma_operations, process, window, k, e.row[end])
     return CompoundTable(
         WINDOW_MEMBERS,
         end.size,
@@ -114,7 +102,7 @@ def match_window_collectives(
             "location": location,
             "end": e.row[end],
             "enter_time": enter,
-            "exit_time": pick(calls.exit_time, call),
+            "exit_time": pick(call_instances.exit_time, call),
             "latest_enter_time": np.where(complete, segments.max(enter), -1)[instance],
             "root_enter_time": np.maximum(segments.max(np.where(is_root & complete[instance], enter, never)), -1)[
                 instance
@@ -163,23 +151,12 @@ def _last_accesses(
     return result
 
 
+@step(GLOBAL, "rma_operations")
 def list_rma_operations(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
 ) -> CompoundTable:
-    """Build the table of accesses to windows between hosts; what devices copy stands in `copies`.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    scans : sequence of LocationScan
-        Results of the scan, by location.
-    members : (n_members,) int64
-        Rows of the locations of the slice, ascending.
-    calls : CallInstances
-        Call instances of the slice.
-    """
-    e = attributed_events(facts, scans, members, calls, "rma", ["window", "remote", "sent", "received"])
+    """Build the table of accesses to windows between hosts; what devices copy stands in `copies`."""
+    e = attributed_events(facts, scans, members, call_instances, "rma", ["window", "remote", "sent", "received"])
     of_hosts = np.append(host_windows(facts), True)
     at = np.flatnonzero(mask_of((K.RMA_PUT, K.RMA_GET, K.RMA_ATOMIC))[e.kind] & of_hosts[e.window])
     at = at[~facts.locations.is_device[e.location[at]]]
@@ -205,9 +182,9 @@ def list_rma_operations(
             "target": target.astype(np.int32),
             "sent": np.maximum(e.sent[at], 0),
             "received": np.maximum(e.received[at], 0),
-            "enter_time": pick(calls.enter_time, e.call[at]),
-            "exit_time": pick(calls.exit_time, e.call[at]),
-            "call_path": pick(calls.call_path, e.call[at]).astype(np.int32),
+            "enter_time": pick(call_instances.enter_time, e.call[at]),
+            "exit_time": pick(call_instances.exit_time, e.call[at]),
+            "call_path": pick(call_instances.call_path, e.call[at]).astype(np.int32),
             "is_fenced": is_fenced,
         },
     )
@@ -229,25 +206,14 @@ def host_windows(facts: Facts) -> NDArray[np.bool_]:
     return np.array([not (0 <= c < len(members) and has_streams[c]) for c in of], bool)
 
 
+@step(GLOBAL, "lock_epochs")
 def match_lock_epochs(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
 ) -> CompoundTable:
-    """Build the table of passive access epochs: the k-th request and the k-th release of an origin at a target.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    scans : sequence of LocationScan
-        Results of the scan, by location.
-    members : (n_members,) int64
-        Rows of the locations of the slice, ascending.
-    calls : CallInstances
-        Call instances of the slice.
-    """
-    e = attributed_events(facts, scans, members, calls, "rma", ["window", "remote", "lock", "lock_type"])
+    """Build the table of passive access epochs: the k-th request and the k-th release of an origin at a target."""
+    e = attributed_events(facts, scans, members, call_instances, "rma", ["window", "remote", "lock", "lock_type"])
     held = np.flatnonzero((e.window >= 0) & (e.call >= 0) & LOCKS[e.kind])
-    region = facts.call_paths.region[calls.call_path[e.call[held]]]
+    region = facts.call_paths.region[call_instances.call_path[e.call[held]]]
     lock, unlock, is_shared = pair_locks(facts.regions, e.take(held), region)
     remote = np.where(is_shared, -1, e.remote[held].astype(np.int64))
     which = np.where(is_shared, e.lock[held], 0)
@@ -278,8 +244,8 @@ def match_lock_epochs(
                 f"{role}_{column}": values[e.call[at]]
                 for role, at in (("lock", lock), ("unlock", unlock))
                 for column, values in (
-                    ("enter", calls.enter), ("enter_time", calls.enter_time), ("exit_time", calls.exit_time),
-                    ("call_path", calls.call_path),
+                    ("enter", call_instances.enter), ("enter_time", call_instances.enter_time), ("exit_time", call_instances.exit_time),
+                    ("call_path", call_instances.call_path),
                 )
             },
             "release_time": release,
@@ -325,26 +291,15 @@ def pair_locks(
     return mine[lock], mine[partner[lock]], is_shared
 
 
+@step(GLOBAL, "epochs")
 def match_epochs(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
 ) -> CompoundTable:
-    """Build the table of access epochs, one row per exposure epoch that they access.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    scans : sequence of LocationScan
-        Results of the scan, by location.
-    members : (n_members,) int64
-        Rows of the locations of the partition, ascending.
-    calls : CallInstances
-        Call instances of the partition.
-    """
-    e = attributed_events(facts, scans, members, calls, "rma", ["window", "group", "level"])
+    """Build the table of access epochs, one row per exposure epoch that they access."""
+    e = attributed_events(facts, scans, members, call_instances, "rma", ["window", "group", "level"])
     sync = np.flatnonzero((e.kind == K.RMA_GROUP_SYNC) & (e.call >= 0) & (e.window >= 0))
     call = e.call[sync]
-    region = facts.call_paths.region[calls.call_path[call]] if sync.size else np.zeros(0, np.int32)
+    region = facts.call_paths.region[call_instances.call_path[call]] if sync.size else np.zeros(0, np.int32)
     (start, complete), (post, wait) = pair_epochs(
         facts.regions, region, e.level[sync], combine(e.location[sync], e.window[sync])
     )
@@ -365,17 +320,17 @@ def match_epochs(
     times: dict[str, NDArray[Any]] = {
         name: values[e.call[at]]
         for name, at, values in (
-            ("start_enter", start, calls.enter_time), ("start_exit", start, calls.exit_time), ("start_path", start, calls.call_path),
-            ("complete_enter", complete, calls.enter_time), ("complete_exit", complete, calls.exit_time),
-            ("complete_path", complete, calls.call_path), ("post_enter", post, calls.enter_time),
-            ("wait_enter", wait, calls.enter_time), ("wait_exit", wait, calls.exit_time), ("wait_path", wait, calls.call_path),
+            ("start_enter", start, call_instances.enter_time), ("start_exit", start, call_instances.exit_time), ("start_path", start, call_instances.call_path),
+            ("complete_enter", complete, call_instances.enter_time), ("complete_exit", complete, call_instances.exit_time),
+            ("complete_path", complete, call_instances.call_path), ("post_enter", post, call_instances.enter_time),
+            ("wait_enter", wait, call_instances.enter_time), ("wait_exit", wait, call_instances.exit_time), ("wait_path", wait, call_instances.call_path),
         )
     }  # fmt: skip
     epoch, access_call = _accesses(e, start, complete)
     posted = times["post_enter"][exposure]
-    held_by, held_enter, held_path = _held(calls, times, access, posted, epoch, access_call)
+    held_by, held_enter, held_path = _held(call_instances, times, access, posted, epoch, access_call)
     last_access = np.full(start.size, -1, np.int64)
-    np.maximum.at(last_access, epoch, calls.exit_time[access_call])
+    np.maximum.at(last_access, epoch, call_instances.exit_time[access_call])
     return CompoundTable(
         EPOCHS,
         access.size,

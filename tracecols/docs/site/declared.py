@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from tracecols.enhance.steps import STAGES, Every
+from tracecols.enhance.steps import STAGES
 from tracecols.enhance.tables import STEPS, TABLES
 from tracecols.patterns.base import Property
 from tracecols.patterns.constraints import CONSTRAINTS
@@ -100,13 +100,12 @@ def steps() -> str:
     maker = {name: step.name for step in STEPS for name in step.makes}
     for step in STEPS:
         for what in step.reads:
-            name, arrow = (what.name, "==>") if isinstance(what, Every) else (what, "-->")
-            if name in maker:
-                lines.append(f"  {maker[name]} {arrow}|{name}| {step.name}")
+            if what.name in maker:
+                lines.append(f"  {maker[what.name]} {'==>' if what.of_all else '-->'}|{what.name}| {step.name}")
     lines += ["  facts --> any", "```\n", "Thick arrows: the values of all partitions.\n"]
     lines += ["| stage | step | what it does | reads | makes |", "|---|---|---|---|---|"]
     for step in STEPS:
-        reads = ", ".join(f"every `{w.name}`" if isinstance(w, Every) else f"`{w}`" for w in step.reads)
+        reads = ", ".join(f"every `{name}`" if of_all else f"`{name}`" for name, of_all in step.reads)
         makes = ", ".join(f"`{name}`" + (" (kept)" if name in step.keeps else "") for name in step.makes)
         lines.append(
             f"| {step.stage or 'any'}: {STAGE_DOCS[step.stage]} | `{step.name}` | {step.doc} | {reads} | {makes} |"

@@ -19,6 +19,7 @@ from tracecols.enhance.causes.sweep import Factors, Path
 from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import combine, number, ranges
+from tracecols.enhance.steps import CHARGES, RUN, step
 from tracecols.kernels import arrays
 from tracecols.kernels import causes as kernels
 from tracecols.quantities import counted
@@ -46,36 +47,12 @@ Rows = tuple[int | NDArray[np.int16], NDArray[np.int32], NDArray[np.int32], Time
 """Numbers of properties, or one for all, call paths, locations and times."""
 
 
+@step(CHARGES, "charged_causes", "cause_weights")
 def charge_delays(
-    facts: Facts, quirks: Quirks, members: NDArray[np.int64], points: CompoundTable, pairs: CompoundTable, index: PointIndex,
-    spent: Segments, delays: Delays, factors: Factors, path: Path, arising: Arising | None,
+    facts: Facts, quirks: Quirks, members: NDArray[np.int64], sync_points: CompoundTable, delay_pairs: CompoundTable, point_index: PointIndex,
+    segments: Segments, delays: Delays, factors: Factors, path: Path, arising: Arising | None,
 ) -> tuple[CompoundTable, list[Weights] | None]:  # fmt: skip
     """Charge some locations with what their delays cost and with their part of the critical path.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    quirks : Quirks
-        Peculiarities of the reference.
-    members : (n_members,) int64
-        Rows of the locations of the partition, ascending.
-    points : CompoundTable
-        `sync_points`: all of the trace.
-    pairs : CompoundTable
-        `delay_pairs`: all of the trace.
-    index : PointIndex
-        Of points and pairs.
-    spent : Segments
-        Time of the partition by call path, from point to point.
-    delays : Delays
-        What the causing sides in the partition spent more time on.
-    factors : Factors
-        What the delays cost.
-    path : Path
-        The critical path.
-    arising : Arising, optional
-        In which periods that is, where phases or bins of time divide the trace.
 
     Returns
     -------
@@ -85,8 +62,8 @@ def charge_delays(
         What that is divided in proportion to.
     """
     weights: list[Weights] = []
-    rows = _delay_costs(facts, quirks, points, pairs, delays, factors, arising, weights)
-    rows += _critical_path(facts, quirks, members, points, index, spent, path, arising, weights)
+    rows = _delay_costs(facts, quirks, sync_points, delay_pairs, delays, factors, arising, weights)
+    rows += _critical_path(facts, quirks, members, sync_points, point_index, segments, path, arising, weights)
     return _table(quirks, ROOT_CAUSES, rows), None if arising is None else weights
 
 
@@ -271,58 +248,43 @@ def _table(
     return CompoundTable(table, first.size, columns, dict(counts or {}))
 
 
+@step(RUN, "charged_run")
 def charge_run(
-    facts: Facts, quirks: Quirks, points: CompoundTable, pairs: CompoundTable, index: PointIndex, factors: Factors, charged: Sequence[CompoundTable],
-    own: Sequence[OwnTimes],
+    facts: Facts, quirks: Quirks, sync_points: CompoundTable, delay_pairs: CompoundTable, point_index: PointIndex, factors: Factors, every_root_causes: Sequence[CompoundTable],
+    every_own_times: Sequence[OwnTimes],
 ) -> CompoundTable:  # fmt: skip
-    """Charge all locations with what their waits propagate and with what the critical path means for them.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    quirks : Quirks
-        Peculiarities of the reference.
-    points : CompoundTable
-        `sync_points`: all of the trace.
-    pairs : CompoundTable
-        `delay_pairs`: all of the trace.
-    index : PointIndex
-        Of points and pairs.
-    factors : Factors
-        What the delays cost.
-    charged : sequence of CompoundTable
-        `root_causes`, by partition.
-    own : sequence of OwnTimes
-        Times without waits, by partition.
-    """
+    """Charge all locations with what their waits propagate and with what the critical path means for them."""
     rows: list[Rows] = []
     for k, (name, suffix, kind) in enumerate(
         (("latesender", "ls", "late sender"), ("latereceiver", "lr", "late receiver"))
     ):
-        mine, indirect = factors.indirect.positive_of(pairs.kind, k)
-        e = pairs.waiting[mine]
+        mine, indirect = factors.indirect.positive_of(delay_pairs.kind, k)
+        e = delay_pairs.waiting[mine]
         rows.append(
             (
                 CHARGED.index(f"mpi_wait_indirect_{name}"),
-                points.call_path[e],
-                points.location[e],
+                sync_points.call_path[e],
+                sync_points.location[e],
                 indirect,
             )
         )
-        waits = index.waits
-        kept = np.flatnonzero((points.kind[waits] == POINTS.index(kind)) & (factors.propagated > 0))
+        waits = point_index.waits
+        kept = np.flatnonzero((sync_points.kind[waits] == POINTS.index(kind)) & (factors.propagated > 0))
         v = waits[kept]
         rows.append(
             (
                 CHARGED.index(f"mpi_wait_propagating_{suffix}"),
-                points.call_path[v],
-                points.location[v],
+                sync_points.call_path[v],
+                sync_points.location[v],
                 factors.propagated[kept],
             )
         )
-    impacts, n_everywhere = _impacts(facts, quirks, charged, own)
-    counts = {} if quirks.rounds_seconds else _differences(facts, pairs, factors, own, impacts, n_everywhere)
+    impacts, n_everywhere = _impacts(facts, quirks, every_root_causes, every_own_times)
+    counts = (
+        {}
+        if quirks.rounds_seconds
+        else _differences(facts, delay_pairs, factors, every_own_times, impacts, n_everywhere)
+    )
     return _table(quirks, RUN_CAUSES, rows + impacts, counts)
 
 

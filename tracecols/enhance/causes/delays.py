@@ -18,6 +18,7 @@ from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import lookup, ranges
 from tracecols.enhance.partitions import Division
 from tracecols.enhance.spill import Spill, keep
+from tracecols.enhance.steps import DELAYS, SPENT, step
 from tracecols.kernels import causes as kernels
 from tracecols.kernels.segments import Inside, Maps
 
@@ -137,40 +138,19 @@ class WaitingTimes:
     entries: ColumnSource
 
 
+@step(SPENT, "waiting_times", keeps=("waiting_times",))
 def waiting_times(
-    facts: Facts, quirks: Quirks, members: NDArray[np.int64], division: Division, points: CompoundTable, pairs: CompoundTable, index: PointIndex,
-    spent: Segments,
+    facts: Facts, quirks: Quirks, members: NDArray[np.int64], division: Division, sync_points: CompoundTable, delay_pairs: CompoundTable, point_index: PointIndex,
+    segments: Segments,
     spill: Spill | None,
 ) -> WaitingTimes:  # fmt: skip
-    """Find what the waiting sides of pairs did since they synchronised last with those who let them wait.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    quirks : Quirks
-        Peculiarities of the reference.
-    members : (n_members,) int64
-        Rows of the locations of the partition, ascending.
-    division : Division
-        All partitions of the trace.
-    points : CompoundTable
-        `sync_points`: all of the trace.
-    pairs : CompoundTable
-        `delay_pairs`: all of the trace.
-    index : PointIndex
-        Of points and pairs.
-    spent : Segments
-        Time of the partition by call path, from point to point.
-    spill : Spill, optional
-        Where the columns are kept; in memory if nowhere.
-    """
-    chosen = index.waiting(members)
-    to = division.of_process[facts.process[points.location[pairs.cause[chosen]]]] if chosen.size else chosen
+    """Find what the waiting sides of pairs did since they synchronised last with those who let them wait."""
+    chosen = point_index.waiting(members)
+    to = division.of_process[facts.process[sync_points.location[delay_pairs.cause[chosen]]]] if chosen.size else chosen
     order = np.argsort(to, kind="stable")
     chosen, to = chosen[order], to[order]
-    since, until = numbers_of(pairs, chosen, "waiting_since", "waiting")
-    maps = Intervals(facts, quirks, points, index, spent).pruned(since, until)
+    since, until = numbers_of(delay_pairs, chosen, "waiting_since", "waiting")
+    maps = Intervals(facts, quirks, sync_points, point_index, segments).pruned(since, until)
     start = np.searchsorted(to, np.arange(len(division) + 1))
     return WaitingTimes(
         start, np.append(0, maps.end)[start],
@@ -210,39 +190,16 @@ class Delays:
         return self.pairs.column("total")
 
 
+@step(DELAYS, "delays", keeps=("delays",))
 def find_delays(
-    facts: Facts, quirks: Quirks, members: NDArray[np.int64], partition: int, points: CompoundTable, pairs: CompoundTable, index: PointIndex,
-    spent: Segments,
-    waiting: Sequence[WaitingTimes], spill: Spill | None,
+    facts: Facts, quirks: Quirks, members: NDArray[np.int64], partition: int, sync_points: CompoundTable, delay_pairs: CompoundTable, point_index: PointIndex,
+    segments: Segments,
+    every_waiting_times: Sequence[WaitingTimes], spill: Spill | None,
 ) -> Delays:  # fmt: skip
-    """Find what the causing sides of pairs spent more time on than the waiting sides, by call path.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    quirks : Quirks
-        Peculiarities of the reference.
-    members : (n_members,) int64
-        Rows of the locations of the partition, ascending.
-    partition : int
-        Number of the partition.
-    points : CompoundTable
-        `sync_points`: all of the trace.
-    pairs : CompoundTable
-        `delay_pairs`: all of the trace.
-    index : PointIndex
-        Of points and pairs.
-    spent : Segments
-        Time of the partition by call path, from point to point.
-    waiting : sequence of WaitingTimes
-        What the waiting sides did, by their partition.
-    spill : Spill, optional
-        Where the columns are kept; in memory if nowhere.
-    """
-    pair = index.causing(members)
-    cause, own, since = numbers_of(pairs, pair, "cause", "own_since", "cause_since")
-    is_idle = pairs.kind[pair] == IDLE
+    """Find what the causing sides of pairs spent more time on than the waiting sides, by call path."""
+    pair = point_index.causing(members)
+    cause, own, since = numbers_of(delay_pairs, pair, "cause", "own_since", "cause_since")
+    is_idle = delay_pairs.kind[pair] == IDLE
     # one map for every cause and beginning, and for those with other beginnings the call paths of the whole interval
     begins = np.where(own >= 0, own, since)
     key = np.lexsort((begins, cause))
@@ -254,7 +211,7 @@ def find_delays(
     maps_of = np.empty(key.size, np.int64)
     maps_of[key] = np.cumsum(new) - 1
     head = key[new]
-    intervals = Intervals(facts, quirks, points, index, spent)
+    intervals = Intervals(facts, quirks, sync_points, point_index, segments)
     first = np.where(
         is_idle[head], intervals.behind_joins(begins[head], cause[head]), intervals.first(begins[head], cause[head])
     ).astype(np.int64)
@@ -275,9 +232,9 @@ def find_delays(
             np.concatenate([times.call_path, limits.call_path]), np.concatenate([times.time, limits.time]),
         )  # fmt: skip
     dtype = time_type(quirks)
-    others = _received(dtype, waiting, partition)
+    others = _received(dtype, every_waiting_times, partition)
     at = lookup(others[0], pair)
-    call_path = pick(points.call_path, since)
+    call_path = pick(sync_points.call_path, since)
     keeps = pick(facts.call_paths.whole.met, call_path)
     dense, total = np.zeros(len(facts.call_paths.whole), dtype), np.zeros(pair.size, dtype)
     causing, other = (Maps(m.end, m.call_path, m.time) for m in (times, others[1]))
@@ -345,29 +302,19 @@ class OwnTimes:
     time: Times
 
 
+@step(SPENT, "own_times", keeps=("own_times",))
 def own_times(
-    facts: Facts, quirks: Quirks, members: NDArray[np.int64], points: CompoundTable, index: PointIndex, spent: Segments
+    facts: Facts,
+    quirks: Quirks,
+    members: NDArray[np.int64],
+    sync_points: CompoundTable,
+    point_index: PointIndex,
+    segments: Segments,
 ) -> OwnTimes:
-    """Add up the time of some locations by call path without the waits at their synchronisation points.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    quirks : Quirks
-        Peculiarities of the reference.
-    members : (n_members,) int64
-        Rows of the locations of the partition, ascending.
-    points : CompoundTable
-        `sync_points`: all of the trace.
-    index : PointIndex
-        Of points and pairs.
-    spent : Segments
-        Time of the partition by call path, from point to point.
-    """
-    last = index.start[1:][members] - 1
-    end = last[last >= index.start[:-1][members]]
-    end = end[points.kind[end] == END]
-    maps = Intervals(facts, quirks, points, index, spent).pruned(np.full(end.size, -1, np.int64), end)
-    location = np.repeat(points.location[end], maps.end - maps.start)
+    """Add up the time of some locations by call path without the waits at their synchronisation points."""
+    last = point_index.start[1:][members] - 1
+    end = last[last >= point_index.start[:-1][members]]
+    end = end[sync_points.kind[end] == END]
+    maps = Intervals(facts, quirks, sync_points, point_index, segments).pruned(np.full(end.size, -1, np.int64), end)
+    location = np.repeat(sync_points.location[end], maps.end - maps.start)
     return OwnTimes(location, facts.call_paths.whole.creation[maps.call_path].astype(np.int32), maps.time)

@@ -13,6 +13,7 @@ from tracecols.enhance.causes.points import Times, number_type
 from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import ranges
+from tracecols.enhance.steps import CAUSES, step
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,34 +72,25 @@ def _slices(start: NDArray[np.int64], members: NDArray[np.int64]) -> NDArray[np.
     return ranges(first, start[1:][members] - first)
 
 
-def index_points(facts: Facts, points: CompoundTable, pairs: CompoundTable) -> PointIndex:
-    """Find where the points and the pairs of each location stand, and which points wait.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    points : CompoundTable
-        `sync_points`: all of the trace.
-    pairs : CompoundTable
-        `delay_pairs`: all of the trace.
-    """
-    is_wait = points.wait > 0
-    number = number_type(len(points))
+@step(CAUSES, "point_index", keeps=("point_index",))
+def index_points(facts: Facts, sync_points: CompoundTable, delay_pairs: CompoundTable) -> PointIndex:
+    """Find where the points and the pairs of each location stand, and which points wait."""
+    is_wait = sync_points.wait > 0
+    number = number_type(len(sync_points))
     waits = np.flatnonzero(is_wait).astype(number)
-    waits_before: NDArray[np.signedinteger[Any]] = np.zeros(len(points) + 1, number)
+    waits_before: NDArray[np.signedinteger[Any]] = np.zeros(len(sync_points) + 1, number)
     np.cumsum(is_wait, dtype=number, out=waits_before[1:])
-    by_waiting = np.flatnonzero(pairs.waiting >= 0).astype(number_type(len(pairs)))
-    location = points.location[pairs.waiting[by_waiting]]
+    by_waiting = np.flatnonzero(delay_pairs.waiting >= 0).astype(number_type(len(delay_pairs)))
+    location = sync_points.location[delay_pairs.waiting[by_waiting]]
     order = np.argsort(location, kind="stable")
-    start = location_starts(facts, points.location)
+    start = location_starts(facts, sync_points.location)
     return PointIndex(
         start=start,
         waits_before=waits_before,
         waits=waits,
-        wait_path=pick(facts.call_paths.whole.met, points.call_path[waits]),
-        wait=points.wait[waits],
-        cause_start=np.searchsorted(pairs.cause, start.astype(pairs.cause.dtype)),
+        wait_path=pick(facts.call_paths.whole.met, sync_points.call_path[waits]),
+        wait=sync_points.wait[waits],
+        cause_start=np.searchsorted(delay_pairs.cause, start.astype(delay_pairs.cause.dtype)),
         by_waiting=by_waiting[order],
         waiting_start=location_starts(facts, location[order]),
     )

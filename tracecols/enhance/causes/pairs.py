@@ -26,6 +26,7 @@ from tracecols.enhance.columns import Columns, CompoundTable, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import lookup, number
 from tracecols.enhance.scan import LocationScan
+from tracecols.enhance.steps import CAUSES, step
 from tracecols.kernels import causes as kernels
 from tracecols.schema.causes import DELAY_PAIRS, DELAYS, POINTS, SYNC_POINTS
 
@@ -88,32 +89,28 @@ def _enters(facts: Facts, paradigm: str) -> bool:
     return bool((facts.regions.paradigm[facts.call_paths.whole.region] == paradigm).any())
 
 
+@step(
+    CAUSES,
+    "sync_points",
+    "delay_pairs",
+    keeps=(
+        "sync_points",
+        "delay_pairs",
+    ),
+)
 def match_causes(
-    facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], senders: Sequence[Synchronisation], receivers: Sequence[Synchronisation],
-    collective: Sequence[Synchronisation], startup: Synchronisation, threads: Sequence[ThreadPoints], locks: Sequence[Synchronisation],
+    facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], every_late_senders: Sequence[Synchronisation], every_late_receivers: Sequence[Synchronisation],
+    every_collective_points: Sequence[Synchronisation], startup_points: Synchronisation, every_thread_points: Sequence[ThreadPoints], every_lock_points: Sequence[Synchronisation],
 ) -> tuple[CompoundTable, CompoundTable]:  # fmt: skip
-    """Build the tables of all synchronisation points and of the pairs of who causes a wait and who waits.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    quirks : Quirks
-        Peculiarities of the reference.
-    scans : sequence of LocationScan
-        Results of the scan, by location.
-    senders, receivers : sequence of Synchronisation
-        Of messages that are sent late, and received late, by partition.
-    collective : sequence of Synchronisation
-        Of collective operations, by bucket.
-    startup : Synchronisation
-        Of start and end of MPI.
-    threads : sequence of ThreadPoints
-        By partition.
-    locks : sequence of Synchronisation
-        Of locks and created threads, by partition.
-    """
-    found = [*senders, *receivers, *collective, startup, *threads, *locks]
+    """Build the tables of all synchronisation points and of the pairs of who causes a wait and who waits."""
+    found = [
+        *every_late_senders,
+        *every_late_receivers,
+        *every_collective_points,
+        startup_points,
+        *every_thread_points,
+        *every_lock_points,
+    ]
     points = _points(facts, scans, found)
     kind = points.kind
     pairs = _pairs(points, found)
@@ -121,7 +118,7 @@ def match_causes(
     if not quirks.leaves_out_others:
         pairs = _with_causes(points, pairs)
         if has_openmp(facts):
-            idle, idle_since = _idle_threads(facts, points, threads)
+            idle, idle_since = _idle_threads(facts, points, every_thread_points)
             pairs = _with_idle(pairs, idle)
     elif has_openmp(facts):
         # threads idle while their master is outside parallel regions

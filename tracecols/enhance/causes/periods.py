@@ -25,6 +25,7 @@ from tracecols.enhance.causes.sweep import Factors, Path
 from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import combine, lookup, number, ranges
+from tracecols.enhance.steps import CHARGES, RUN, SPENT, step
 from tracecols.kernels import arrays
 from tracecols.kernels import edges as kernels
 from tracecols.kernels import segments as collecting
@@ -353,115 +354,84 @@ class Arising:
         return times.parts(labels, stretch, path, labels.label(path, self.ends[stretch]))
 
 
+@step(CHARGES, "arising")
 def find_arising(
-    facts: Facts, quirks: Quirks, members: NDArray[np.int64], points: CompoundTable, pairs: CompoundTable, index: PointIndex,
-    spent: Segments, delays: Delays, path: Path,
+    facts: Facts, quirks: Quirks, members: NDArray[np.int64], sync_points: CompoundTable, delay_pairs: CompoundTable, point_index: PointIndex,
+    segments: Segments, delays: Delays, path: Path,
 ) -> Arising | None:  # fmt: skip
-    """Find in which phases or bins some locations spent the time that they are charged for; nothing without these.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    quirks : Quirks
-        Peculiarities of the reference.
-    members : (n_members,) int64
-        Rows of the locations of the partition, ascending.
-    points : CompoundTable
-        `sync_points`: all of the trace.
-    pairs : CompoundTable
-        `delay_pairs`: all of the trace.
-    index : PointIndex
-        Of points and pairs.
-    spent : Segments
-        Time of the partition by call path, from point to point.
-    delays : Delays
-        What the causing sides in the partition spent more time on.
-    path : Path
-        The critical path.
-    """
-    edges = spent.edges
+    """Find in which phases or bins some locations spent the time that they are charged for; nothing without these."""
+    edges = segments.edges
     if edges is None:
         return None
-    labels, intervals = labels_of(facts), Intervals(facts, quirks, points, index, spent)
+    labels, intervals = labels_of(facts), Intervals(facts, quirks, sync_points, point_index, segments)
     met = facts.call_paths.whole.met
 
     def period_of(at: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the periods in which the calls of points begin; where a location ends it is in its last one."""
-        period = pick(labels.period, labels.at(points.label[at], points.begin_time[at]))
-        last = np.searchsorted(edges.segment, spent.stop[points.location[at]]) - 1
-        is_end = (points.label[at] < 0) & (last >= 0)
+        period = pick(labels.period, labels.at(sync_points.label[at], sync_points.begin_time[at]))
+        last = np.searchsorted(edges.segment, segments.stop[sync_points.location[at]]) - 1
+        is_end = (sync_points.label[at] < 0) & (last >= 0)
         period[is_end] = pick(edges.period, last)[is_end]
         return period
 
     # one interval for every cause and beginning
-    cause, own, since = numbers_of(pairs, delays.pair, "cause", "own_since", "cause_since")
+    cause, own, since = numbers_of(delay_pairs, delays.pair, "cause", "own_since", "cause_since")
     begins = np.where(own >= 0, own, since)
     interval, head = number(combine(cause, begins + 1))
-    until, since, is_idle = cause[head], begins[head], (pairs.kind[delays.pair] == IDLE)[head]
+    until, since, is_idle = cause[head], begins[head], (delay_pairs.kind[delays.pair] == IDLE)[head]
     # an idle interval is one of its own, since a point has no other pair of the same beginning that is none
     first = np.where(is_idle, intervals.behind_joins(since, until), intervals.first(since, until)).astype(np.int64)
-    after = np.where(since >= 0, since + 1, index.start[points.location[until]])
+    after = np.where(since >= 0, since + 1, point_index.start[sync_points.location[until]])
     known = (since >= 0) & ~is_idle
     of_delays = period_times(
-        facts, quirks, points, index, spent, points.location[until], first, intervals.stop(until),
-        (index.n_waits_before(after), index.n_waits_before(until)), *_before_interval(facts, quirks, points, since, known),
+        facts, quirks, sync_points, point_index, segments, sync_points.location[until], first, intervals.stop(until),
+        (point_index.n_waits_before(after), point_index.n_waits_before(until)), *_before_interval(facts, quirks, sync_points, since, known),
     )  # fmt: skip
 
     mine = np.zeros(facts.n_locations, bool)
     mine[members] = True
-    here = np.flatnonzero(mine[points.location[path.until]]) if path.until.size else np.zeros(0, np.int64)
+    here = np.flatnonzero(mine[sync_points.location[path.until]]) if path.until.size else np.zeros(0, np.int64)
     since, until = path.since[here], path.until[here]
-    location = points.location[until]
+    location = sync_points.location[until]
     begin_path, end_path = (
-        np.where(at >= 0, pick(met, points.call_path[at]), -1).astype(np.int32) for at in (since, until)
+        np.where(at >= 0, pick(met, sync_points.call_path[at]), -1).astype(np.int32) for at in (since, until)
     )
     if quirks.splits_path:
         # without what the location waited in the call at which it begins to be on the path
-        begin = clock(facts, quirks)(points.begin_time[since])
-        less, more = kernels.Part(begin_path, begin, begin + points.wait[since]), None
+        begin = clock(facts, quirks)(sync_points.begin_time[since])
+        less, more = kernels.Part(begin_path, begin, begin + sync_points.wait[since]), None
     else:
         # the ends lie inside of the calls of points, behind the cuts
-        reached, left = spent.resumed_at(since, location)[1], spent.left_at(until, location)[1]
-        begin_path[pick(points.kind, since) == CREATED] = -1
+        reached, left = segments.resumed_at(since, location)[1], segments.left_at(until, location)[1]
+        begin_path[pick(sync_points.kind, since) == CREATED] = -1
         less = kernels.Part(begin_path, reached, path.begin_time[here])
         more = kernels.Part(end_path, left, path.end_time[here])
     stretches = period_times(
-        facts, quirks, points, index, spent, location, intervals.resumed(since, until).astype(np.int64), intervals.stop(until), None, less, more,
+        facts, quirks, sync_points, point_index, segments, location, intervals.resumed(since, until).astype(np.int64), intervals.stop(until), None, less, more,
     )  # fmt: skip
     return Arising(facts, quirks, period_of(cause), interval, of_delays, period_of(until), stretches)
 
 
+@step(SPENT, "period_times", keeps=("period_times",))
 def divide_own_times(
-    facts: Facts, quirks: Quirks, members: NDArray[np.int64], points: CompoundTable, index: PointIndex, spent: Segments
+    facts: Facts,
+    quirks: Quirks,
+    members: NDArray[np.int64],
+    sync_points: CompoundTable,
+    point_index: PointIndex,
+    segments: Segments,
 ) -> Weights | None:
-    """Add up the time of some locations by call path and period without the waits at their synchronisation points; nothing without periods.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    quirks : Quirks
-        Peculiarities of the reference.
-    members : (n_members,) int64
-        Rows of the locations of the partition, ascending.
-    points : CompoundTable
-        `sync_points`: all of the trace.
-    index : PointIndex
-        Of points and pairs.
-    spent : Segments
-        Time of the partition by call path, from point to point.
-    """
-    if spent.edges is None:
+    """Add up the time of some locations by call path and period without the waits at their synchronisation points; nothing without periods."""
+    if segments.edges is None:
         return None
     labels, n_paths = labels_of(facts), len(facts.call_paths.whole)
-    last = index.start[1:][members] - 1
-    end = last[last >= index.start[:-1][members]]
-    end = end[points.kind[end] == END]
-    location = points.location[end]
+    last = point_index.start[1:][members] - 1
+    end = last[last >= point_index.start[:-1][members]]
+    end = end[sync_points.kind[end] == END]
+    location = sync_points.location[end]
     found = period_times(
-        facts, quirks, points, index, spent, location, spent.first[location], spent.stop[location],
-        (index.n_waits_before(index.start[location]), index.n_waits_before(end)),
+        facts, quirks, sync_points, point_index, segments, location, segments.first[location], segments.stop[location],
+        (point_index.n_waits_before(point_index.start[location]), point_index.n_waits_before(end)),
     )  # fmt: skip
     # a location that is in one period needs no times: all of it counts there
     label = labels.label(found.key % n_paths, found.of_period)
@@ -469,42 +439,34 @@ def divide_own_times(
     return Weights(np.full(label.size, -1, np.int16), label, location[found.key // n_paths], weight)
 
 
+@step(CHARGES, "root_causes", keeps=("root_causes",))
 def divide_causes(
-    facts: Facts, quirks: Quirks, charged: CompoundTable, weights: Sequence[Weights] | None
+    facts: Facts, quirks: Quirks, charged_causes: CompoundTable, cause_weights: Sequence[Weights] | None
 ) -> CompoundTable:
     """Divide what some locations are charged with among phases or bins of time, by when it arises; without these it stays as it is.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    quirks : Quirks
-        Peculiarities of the reference.
-    charged : CompoundTable
-        What call paths of the whole time are charged with.
-    weights : sequence of Weights, optional
-        What that is divided in proportion to.
 
     Returns
     -------
     CompoundTable
         The same by call path in a period.
     """
-    if weights is None:
-        return charged
-    labels, of = labels_of(facts), Weights.joined(weights, quirks)
+    if cause_weights is None:
+        return charged_causes
+    labels, of = labels_of(facts), Weights.joined(cause_weights, quirks)
     n_paths, n_locations = len(labels.whole), facts.n_locations
 
     def key(what: NDArray[Any], path: NDArray[Any], location: NDArray[Any]) -> NDArray[np.int64]:
         return (what.astype(np.int64) * n_paths + path) * n_locations + location
 
-    mine = key(charged.property, charged.call_path, charged.location)
+    mine = key(charged_causes.property, charged_causes.call_path, charged_causes.location)
     cell = lookup(mine, key(of.property, labels.path_of(of.label), of.location))
-    cell, label, part = divide_cells(labels, charged.charged, charged.call_path, cell, of.label, of.weight)
+    cell, label, part = divide_cells(
+        labels, charged_causes.charged, charged_causes.call_path, cell, of.label, of.weight
+    )
     columns = {
-        "property": charged.property[cell], "call_path": label.astype(np.int32), "location": charged.location[cell], "charged": part,
+        "property": charged_causes.property[cell], "call_path": label.astype(np.int32), "location": charged_causes.location[cell], "charged": part,
     }  # fmt: skip
-    return CompoundTable(charged.table, cell.size, columns, dict(charged.counts))
+    return CompoundTable(charged_causes.table, cell.size, columns, dict(charged_causes.counts))
 
 
 def divide_cells(
@@ -559,61 +521,40 @@ def divide_cells(
     return cell[kept], label[kept], part[kept]
 
 
+@step(RUN, "run_causes")
 def divide_run(
-    facts: Facts, quirks: Quirks, points: CompoundTable, pairs: CompoundTable, index: PointIndex, factors: Factors,
-    divided: Sequence[CompoundTable], own: Sequence[Weights | None], charged: CompoundTable,
+    facts: Facts, quirks: Quirks, sync_points: CompoundTable, delay_pairs: CompoundTable, point_index: PointIndex, factors: Factors,
+    every_root_causes: Sequence[CompoundTable], every_period_times: Sequence[Weights | None], charged_run: CompoundTable,
 ) -> CompoundTable:  # fmt: skip
-    """Divide what all locations are charged with for the whole run among phases or bins of time; without these it stays as it is.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    quirks : Quirks
-        Peculiarities of the reference.
-    points : CompoundTable
-        `sync_points`: all of the trace.
-    pairs : CompoundTable
-        `delay_pairs`: all of the trace.
-    index : PointIndex
-        Of points and pairs.
-    factors : Factors
-        What the delays cost.
-    divided : sequence of CompoundTable
-        `root_causes`, by partition.
-    own : sequence of Weights, optional
-        `period_times`, by partition.
-    charged : CompoundTable
-        What call paths of the whole time are charged with.
-    """
+    """Divide what all locations are charged with for the whole run among phases or bins of time; without these it stays as it is."""
     if facts.call_paths.divider is None:
-        return charged
-    waits = index.waits
+        return charged_run
+    waits = point_index.waits
     rows: list[Weights] = []
     for k, (name, suffix, kind) in enumerate(
         (("latesender", "ls", "late sender"), ("latereceiver", "lr", "late receiver"))
     ):
-        mine, indirect = factors.indirect.positive_of(pairs.kind, k)
-        kept = np.flatnonzero((points.kind[waits] == POINTS.index(kind)) & (factors.propagated > 0))
+        mine, indirect = factors.indirect.positive_of(delay_pairs.kind, k)
+        kept = np.flatnonzero((sync_points.kind[waits] == POINTS.index(kind)) & (factors.propagated > 0))
         for code, at, amount in (
-            (f"mpi_wait_indirect_{name}", numbers_of(pairs, mine, "waiting")[0], indirect),
+            (f"mpi_wait_indirect_{name}", numbers_of(delay_pairs, mine, "waiting")[0], indirect),
             (f"mpi_wait_propagating_{suffix}", waits[kept].astype(np.int64), factors.propagated[kept]),
         ):
-            rows.append(_in_waits(facts, quirks, points, CHARGED.index(code), at, amount))
+            rows.append(_in_waits(facts, quirks, sync_points, CHARGED.index(code), at, amount))
     for name in ("critical_path_activities", "non_critical_path_activities"):
         rows += [
             Weights(np.full(o.label.size, CHARGED.index(name), np.int16), o.label, o.location, o.weight)
-            for o in own
+            for o in every_period_times
             if o is not None
         ]
     impact, absent = (CHARGED.index(name) for name in ("critical_imbalance_impact", "inter_partition_imbalance"))
-    rows += [_as(of, CHARGED.index("critical_path"), impact) for of in divided]
+    rows += [_as(of, CHARGED.index("critical_path"), impact) for of in every_root_causes]
     # the loss to absent locations is a part of the loss, in every period
-    is_absent = charged.property == absent
-    found = divide_causes(facts, quirks, _where(charged, ~is_absent), rows)
-    part = divide_causes(facts, quirks, _where(charged, is_absent), [_as(found, impact, absent)])
+    is_absent = charged_run.property == absent
+    found = divide_causes(facts, quirks, _where(charged_run, ~is_absent), rows)
+    part = divide_causes(facts, quirks, _where(charged_run, is_absent), [_as(found, impact, absent)])
     columns = {c: np.concatenate([found[c], part[c]]) for c in found.names}
-    return CompoundTable(charged.table, len(found) + len(part), columns, dict(charged.counts))
+    return CompoundTable(charged_run.table, len(found) + len(part), columns, dict(charged_run.counts))
 
 
 def _where(table: CompoundTable, mask: NDArray[np.bool_]) -> CompoundTable:

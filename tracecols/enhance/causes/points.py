@@ -20,6 +20,7 @@ from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import Segments, number
 from tracecols.enhance.regions import CONSTRUCTS as ROLES
 from tracecols.enhance.spill import Spill, keep
+from tracecols.enhance.steps import BUCKET, GLOBAL, RECEIVE, SEND, WITHIN, step
 from tracecols.enhance.waits import (
     BARRIER,
     N_TO_N,
@@ -191,20 +192,9 @@ def _positive(values: Times) -> Times:
     return np.maximum(values, 0)
 
 
+@step(RECEIVE, "late_senders", keeps=("late_senders",))
 def late_senders(facts: Facts, quirks: Quirks, messages: CompoundTable, spill: Spill | None) -> Synchronisation:
-    """Find the points of messages that are sent late: where they are received, and where they are sent.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    quirks : Quirks
-        Peculiarities of the reference.
-    messages : CompoundTable
-        That the partition receives.
-    spill : Spill, optional
-        Where the columns are kept; in memory if nowhere.
-    """
+    """Find the points of messages that are sent late: where they are received, and where they are sent."""
     m, times = messages, clock(facts, quirks)
     _, waits = wait_for_senders(facts, m)
     of = np.flatnonzero(waits)
@@ -228,20 +218,9 @@ def late_senders(facts: Facts, quirks: Quirks, messages: CompoundTable, spill: S
     return Synchronisation(quirks, [waiting, causing], [pairs], spill)
 
 
+@step(SEND, "late_receivers", keeps=("late_receivers",))
 def late_receivers(facts: Facts, quirks: Quirks, sent_messages: CompoundTable, spill: Spill | None) -> Synchronisation:
-    """Find the points of messages that are received late: where their sends complete, and where their receives are posted.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    quirks : Quirks
-        Peculiarities of the reference.
-    sent_messages : CompoundTable
-        That the partition sends.
-    spill : Spill, optional
-        Where the columns are kept; in memory if nowhere.
-    """
+    """Find the points of messages that are received late: where their sends complete, and where their receives are posted."""
     m, times = sent_messages, clock(facts, quirks)
     _, waits = wait_for_receivers(facts, m)
     of = np.flatnonzero(waits)
@@ -271,25 +250,12 @@ def late_receivers(facts: Facts, quirks: Quirks, sent_messages: CompoundTable, s
     return Synchronisation(quirks, [waiting, causing], [pairs], spill)
 
 
+@step(BUCKET, "collective_points", keeps=("collective_points",))
 def collective_points(
-    facts: Facts, quirks: Quirks, collectives: CompoundTable, members: CompoundTable, spill: Spill | None
+    facts: Facts, quirks: Quirks, collectives: CompoundTable, collective_members: CompoundTable, spill: Spill | None
 ) -> Synchronisation:
-    """Find the points of collective operations, and who lets whom wait in them.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    quirks : Quirks
-        Peculiarities of the reference.
-    collectives : CompoundTable
-        Of the bucket.
-    members : CompoundTable
-        `collective_members`.
-    spill : Spill, optional
-        Where the columns are kept; in memory if nowhere.
-    """
-    m, times = members, clock(facts, quirks)
+    """Find the points of collective operations, and who lets whom wait in them."""
+    m, times = collective_members, clock(facts, quirks)
     points, pairs = [], []
     for kind, ops in (
         ("barrier", BARRIER), ("n_to_n", N_TO_N), ("one_to_n", ONE_TO_N), ("n_to_one", N_TO_ONE), ("scan", SCAN),
@@ -374,17 +340,9 @@ def collective_points(
     return Synchronisation(quirks, points, pairs, spill)
 
 
+@step(GLOBAL, "startup_points", keeps=("startup_points",))
 def startup_points(facts: Facts, quirks: Quirks, startups: CompoundTable) -> Synchronisation:
-    """Find the points of MPI_Init and MPI_Finalize, and who lets whom wait there, which the reference does not tell.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    quirks : Quirks
-        Peculiarities of the reference.
-    startups : CompoundTable
-    """
+    """Find the points of MPI_Init and MPI_Finalize, and who lets whom wait there, which the reference does not tell."""
     m, times = startups, clock(facts, quirks)
     points: list[dict[str, Any]] = []
     pairs: list[dict[str, Any]] = []
@@ -441,27 +399,12 @@ class ThreadPoints(Synchronisation):
         self.regions, self.with_tasks = keep(regions, spill), keep(with_tasks, spill)
 
 
+@step(WITHIN, "thread_points", keeps=("thread_points",))
 def thread_points(
-    facts: Facts, quirks: Quirks, constructs: CompoundTable, members: CompoundTable, teams: CompoundTable, spill: Spill | None
+    facts: Facts, quirks: Quirks, constructs: CompoundTable, construct_members: CompoundTable, teams: CompoundTable, spill: Spill | None
 ) -> ThreadPoints:  # fmt: skip
-    """Find the points where threads begin in teams and meet at barriers, and who lets whom wait there.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    quirks : Quirks
-        Peculiarities of the reference.
-    constructs : CompoundTable
-        Of the partition.
-    members : CompoundTable
-        `construct_members`.
-    teams : CompoundTable
-        Of the partition.
-    spill : Spill, optional
-        Where the columns are kept; in memory if nowhere.
-    """
-    m, times = members, clock(facts, quirks)
+    """Find the points where threads begin in teams and meet at barriers, and who lets whom wait there."""
+    m, times = construct_members, clock(facts, quirks)
     team = constructs.team[m.construct] if len(constructs) else m.construct
     master = teams.master[team] if len(teams) else np.full(len(m), -1, np.int32)
     # parallel regions
@@ -529,29 +472,17 @@ def _masters(construct: NDArray[np.int64], row: NDArray[np.int64], is_master: ND
     return found
 
 
+@step(WITHIN, "lock_points", keeps=("lock_points",))
 def lock_points(
-    facts: Facts, quirks: Quirks, locks: CompoundTable, created: CompoundTable, spill: Spill | None
+    facts: Facts, quirks: Quirks, lock_acquisitions: CompoundTable, created_threads: CompoundTable, spill: Spill | None
 ) -> Synchronisation:
     """Find the points where threads wait for locks and for threads that they have created, and who lets them wait.
 
     The reference knows of neither.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    quirks : Quirks
-        Peculiarities of the reference.
-    locks : CompoundTable
-        `lock_acquisitions` of the partition.
-    created : CompoundTable
-        `created_threads` of the partition.
-    spill : Spill, optional
-        Where the columns are kept; in memory if nowhere.
     """
     if quirks.leaves_out_others:
         return Synchronisation(quirks, [], [], spill)
-    m, times = locks, clock(facts, quirks)
+    m, times = lock_acquisitions, clock(facts, quirks)
     _, waits = wait_for_locks(facts, m)
     of = np.flatnonzero(
         waits & (m.previous_owner >= 0) & (m.previous_owner != m.location) & (m.previous_call_path >= 0)
@@ -570,7 +501,7 @@ def lock_points(
     of_locks = {
         "kind": DELAYS.index("lock"), "cause": m.previous_release[of], "waiting": m.acquire[of], "wait": wait, "communicator": NOBODY,
     }  # fmt: skip
-    c = created
+    c = created_threads
     # where a thread begins its creator goes on beside it: the path goes back to the creator; the launch completes the creation
     born = np.flatnonzero(c.create_exit >= 0)
     launch = _positive(times(c.enter_time[born]) - times(c.create_enter_time[born]))

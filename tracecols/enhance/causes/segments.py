@@ -20,6 +20,7 @@ from tracecols.enhance.grouping import lookup
 from tracecols.enhance.instances import WalkedEvents, walk_stacks
 from tracecols.enhance.scan import LocationScan, flush_stops_of
 from tracecols.enhance.spill import Spill, keep
+from tracecols.enhance.steps import SPENT, step
 from tracecols.enhance.teams import IS_JOIN, Teams
 from tracecols.kernels import segments as kernels
 from tracecols.kernels.actions import FLUSH, JOIN, NOTHING, ON_OFF, POP, PUSH, TASK_COMPLETE, TASK_SWITCH, action_table
@@ -219,33 +220,12 @@ class _Collector:
         state[kernels.N_SEGMENTS] += 1
 
 
+@step(SPENT, "segments", keeps=("segments",))
 def segments(
-    facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], members: NDArray[np.int64], teams: Teams, points: CompoundTable,
-    index: PointIndex, threads: ThreadPoints, spill: Spill | None,
+    facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], members: NDArray[np.int64], team_instances: Teams, sync_points: CompoundTable,
+    point_index: PointIndex, thread_points: ThreadPoints, spill: Spill | None,
 ) -> Segments:  # fmt: skip
-    """Add up the time of some locations by call path between the cuts at their synchronisation points.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    quirks : Quirks
-        Peculiarities of the reference.
-    scans : sequence of LocationScan
-        Results of the scan, by location.
-    members : (n_members,) int64
-        Rows of the locations of the partition, ascending.
-    teams : Teams
-        Team instances of the partition.
-    points : CompoundTable
-        `sync_points`: all of the trace.
-    index : PointIndex
-        Of points and pairs.
-    threads : ThreadPoints
-        Points of the partition's threads, and their parallel regions.
-    spill : Spill, optional
-        Where the columns are kept; in memory if nowhere.
-    """
+    """Add up the time of some locations by call path between the cuts at their synchronisation points."""
     tree = facts.call_paths.whole
     n_locations = facts.n_locations
     tree_of = _CallTree.of(facts, quirks)
@@ -254,13 +234,15 @@ def segments(
     mine = np.sort(members[facts.locations.is_cpu[members]])
     is_worker = facts.locations.master[mine] != mine
     last_times = times(np.array([scans[i].last_time for i in mine.tolist()], np.int64))
-    n_joins = sum(int(IS_JOIN[teams.events[i].kind].sum()) for i in mine.tolist())
+    n_joins = sum(int(IS_JOIN[team_instances.events[i].kind].sum()) for i in mine.tolist())
     limit = LIMIT if quirks.limits_maps else max(len(tree), 1)
     collector = _Collector(dtype, len(tree), limit, n_joins)
-    marks, of_point = _marks(facts, quirks, scans, mine, is_worker, points, index, threads)
+    marks, of_point = _marks(facts, quirks, scans, mine, is_worker, sync_points, point_index, thread_points)
     mark_start = np.searchsorted(marks.row, facts.first_rows[mine])
-    nested, nested_point, is_resume = _nested(facts, quirks, mine, points, index, threads)
-    nested_at = np.stack([np.searchsorted(points.location[nested_point], mine, side) for side in ("left", "right")], 1)
+    nested, nested_point, is_resume = _nested(facts, quirks, mine, sync_points, point_index, thread_points)
+    nested_at = np.stack(
+        [np.searchsorted(sync_points.location[nested_point], mine, side) for side in ("left", "right")], 1
+    )
     # a thread that a process forks or creates is not there from the start of the run on
     late = is_worker & (not quirks.counts_unexecuted)
     first_times = times(np.array([scans[i].first_time for i in mine.tolist()], np.int64))
@@ -269,7 +251,7 @@ def segments(
     first, begin, stop = (np.full(n_locations, -1, np.int64) for _ in range(3))
     last = np.zeros(mine.size, dtype)
     edges: list[PeriodEdges] = []
-    for events in walk_stacks(facts, scans, teams, mine, flush_stops):
+    for events in walk_stacks(facts, scans, team_instances, mine, flush_stops):
         time = times(events.time)
         for at, k in enumerate(np.searchsorted(mine, events.locations).tolist()):
             i = mine[k]
@@ -292,10 +274,10 @@ def segments(
     later = np.flatnonzero((pick(marks.cut, second) >= 0) & ~is_worker & fills)
     begin[mine[later]] = marks.cut[second[later]]
     # points in the order of the locations
-    size = index.start[mine + 1] - index.start[mine]
+    size = point_index.start[mine + 1] - point_index.start[mine]
     before = np.cumsum(size) - size
     shift = np.zeros(n_locations, np.int64)
-    shift[mine] = index.start[mine] - before
+    shift[mine] = point_index.start[mine] - before
     location = np.repeat(np.arange(mine.size), size)
     cut, cut_time = pick(marks.cut, of_point), pick(marks.time, of_point)
     is_end = of_point < 0

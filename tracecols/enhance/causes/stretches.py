@@ -13,27 +13,18 @@ from tracecols.enhance.causes.sweep import Path
 from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.scan import LocationScan
+from tracecols.enhance.steps import SWEEP, step
 from tracecols.schema.causes import CRITICAL_PATH
 
 
+@step(SWEEP, "critical_path_stretches")
 def list_stretches(
-    facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], points: CompoundTable, path: Path
+    facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], sync_points: CompoundTable, path: Path
 ) -> CompoundTable:
     """Build the table of the stretches of the critical path.
 
     A stretch begins where its location has waited long enough, in the call of the point that the walk stopped at, and ends with the
     begin of the call in which another location was waiting for this one.
-
-    Parameters
-    ----------
-    facts : Facts
-    quirks : Quirks
-        Peculiarities of the reference.
-    scans : sequence of LocationScan
-        Of all locations.
-    points : CompoundTable
-        `sync_points`.
-    path : Path
 
     Returns
     -------
@@ -41,12 +32,12 @@ def list_stretches(
         `critical_path_stretches`; empty for programs without MPI and OpenMP.
     """
     since, until = path.since, path.until
-    location = points.location[until]
+    location = sync_points.location[until]
     first_time = np.array([scan.first_time for scan in scans], np.int64)[location]
     if quirks.splits_path:
-        waited, total = (in_ticks(facts, quirks, points[c]) for c in ("wait", "total"))
+        waited, total = (in_ticks(facts, quirks, sync_points[c]) for c in ("wait", "total"))
         # a thread is in a parallel region from the FORK on
-        time = points.begin_time - np.where(points.kind == FORK, total, 0)
+        time = sync_points.begin_time - np.where(sync_points.kind == FORK, total, 0)
         begin = np.where(since >= 0, pick(time + waited, since, 0), first_time)
         end = time[until]
     else:
@@ -57,9 +48,9 @@ def list_stretches(
         "location": location,
         "begin_time": begin,
         "end_time": end,
-        "reason": pick(points.kind, since),
-        "begin_call_path": pick(points.call_path, since),
-        "end_call_path": points.call_path[until],
+        "reason": pick(sync_points.kind, since),
+        "begin_call_path": pick(sync_points.call_path, since),
+        "end_call_path": sync_points.call_path[until],
         "since": since,
         "until": until,
     }

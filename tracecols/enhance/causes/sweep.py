@@ -27,6 +27,7 @@ from tracecols.enhance.causes.quirks import Quirks
 from tracecols.enhance.columns import CompoundTable, pick
 from tracecols.enhance.facts import Facts
 from tracecols.enhance.grouping import ranges
+from tracecols.enhance.steps import SWEEP, step
 from tracecols.kernels import causes as kernels
 from tracecols.schema.causes import DELAYS, N_MPI, POINTS
 
@@ -162,45 +163,32 @@ def _sides(
     return _Sides(total, waited, others, lost[lost > 0])
 
 
+@step(SWEEP, "factors", keeps=("factors",))
 def sweep_costs(
     facts: Facts,
     quirks: Quirks,
-    points: CompoundTable,
-    pairs: CompoundTable,
-    index: PointIndex,
-    delays: Sequence[Delays],
+    sync_points: CompoundTable,
+    delay_pairs: CompoundTable,
+    point_index: PointIndex,
+    every_delays: Sequence[Delays],
 ) -> Factors:
-    """Carry the costs of waits back through time to those that they go back to.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    quirks : Quirks
-        Peculiarities of the reference.
-    points : CompoundTable
-        `sync_points`: all of the trace.
-    pairs : CompoundTable
-        `delay_pairs`: all of the trace.
-    index : PointIndex
-        Of points and pairs.
-    delays : sequence of Delays
-        By partition.
-    """
+    """Carry the costs of waits back through time to those that they go back to."""
     dtype = time_type(quirks)
-    kind = pairs.kind
-    beginning = (index.start - 1).astype(pairs.cause.dtype)[points.location[pairs.cause]]
-    since = np.where(pairs.cause_since >= 0, pairs.cause_since, beginning)
+    kind = delay_pairs.kind
+    beginning = (point_index.start - 1).astype(delay_pairs.cause.dtype)[sync_points.location[delay_pairs.cause]]
+    since = np.where(delay_pairs.cause_since >= 0, delay_pairs.cause_since, beginning)
     del beginning
-    sides = _sides(facts, points, pairs, index, delays, since)
+    sides = _sides(facts, sync_points, delay_pairs, point_index, every_delays, since)
     ordered, n_forced = np.zeros(0, np.int64), 0
     if has_mpi(facts) or not (quirks.rounds_seconds and quirks.leaves_out_others):
-        ordered, n_forced = _ordered(facts, points, pairs)
+        ordered, n_forced = _ordered(facts, sync_points, delay_pairs)
     # of many pairs there are few kinds
     kinds = np.unique(kind)
     n_p2p = int((kinds < N_P2P_KINDS).sum())
-    carrying = _carrying(points, pairs, index, np.searchsorted(kinds, kind).astype(np.int8), since, ordered)
-    listed, order, wait = carrying.listed, carrying.order, index.wait[carrying.is_met]
+    carrying = _carrying(
+        sync_points, delay_pairs, point_index, np.searchsorted(kinds, kind).astype(np.int8), since, ordered
+    )
+    listed, order, wait = carrying.listed, carrying.order, point_index.wait[carrying.is_met]
     del since, ordered
     is_idle, is_p2p = kind == IDLE, kind < N_P2P_KINDS
     # some kinds at a time: all at once take 500 MB of 10^8 events, most of it zeros
@@ -210,7 +198,7 @@ def sweep_costs(
     )
     shares: list[Amounts] = []
     if not quirks.rounds_seconds:
-        amount = np.where(is_idle, sides.others * (sides.total + sides.waited), pairs.wait)
+        amount = np.where(is_idle, sides.others * (sides.total + sides.waited), delay_pairs.wait)
         # as many as wait between the causing point and the beginning of the interval
         most = int((listed.stop - listed.counts_from).max(initial=0)) + 1
         lost, amounts = sides.total[order], amount[order]
@@ -221,12 +209,12 @@ def sweep_costs(
         # where nothing carries costs on, the wait is charged to the causing side
         charged = np.maximum(amount, 0)
         charged[carrying.rows] = own
-        indirect = Amounts.of(np.where(is_p2p, pairs.wait - charged, 0))
+        indirect = Amounts.of(np.where(is_p2p, delay_pairs.wait - charged, 0))
         return Factors(charged, kinds, shares, indirect, carrying.of_all(costs.propagated), sides.lost, n_forced)
 
     whole = sides.total + sides.waited
     with np.errstate(divide="ignore", invalid="ignore"):
-        scale = pairs.wait / whole
+        scale = delay_pairs.wait / whole
     if quirks.limits_scales:
         scale = np.where(is_p2p, np.minimum(scale, 1.0), scale)
     scale = np.where(whole > 0, np.where(is_idle, sides.others, scale), 0.0)
@@ -374,24 +362,13 @@ class Path:
     end_time: Times
 
 
-def find_critical_path(facts: Facts, quirks: Quirks, points: CompoundTable, pairs: CompoundTable) -> Path:
-    """Walk back from what ended last to what it waited for, until the start of MPI or the beginning of the trace.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    quirks : Quirks
-        Peculiarities of the reference.
-    points : CompoundTable
-        `sync_points`: all of the trace.
-    pairs : CompoundTable
-        `delay_pairs`: all of the trace.
-    """
-    n = len(points)
-    kind, location, wait = points.kind, points.location, points.wait
+@step(SWEEP, "path", keeps=("path",))
+def find_critical_path(facts: Facts, quirks: Quirks, sync_points: CompoundTable, delay_pairs: CompoundTable) -> Path:
+    """Walk back from what ended last to what it waited for, until the start of MPI or the beginning of the trace."""
+    n = len(sync_points)
+    kind, location, wait = sync_points.kind, sync_points.location, sync_points.wait
     is_init, is_finalize = kind == POINTS.index("MPI_Init"), kind == POINTS.index("MPI_Finalize")
-    cause_of = _causes_of(n, pairs)
+    cause_of = _causes_of(n, delay_pairs)
     is_team = (kind == FORK) | (kind == THREAD_BARRIER)
     waits_for_others = (wait > 0) & (cause_of >= 0)
     if quirks.splits_path:
@@ -402,17 +379,17 @@ def find_critical_path(facts: Facts, quirks: Quirks, points: CompoundTable, pair
     goes_on = cause_of.astype(np.int64)
     barriers = np.flatnonzero((kind == THREAD_BARRIER) & quirks.splits_path)
     # the set of a barrier is numbered by one of its rows
-    team = find_points(points, points.set[barriers])
+    team = find_points(sync_points, sync_points.set[barriers])
     team = np.where(team >= 0, team, barriers)
     goes_on[barriers] = -2 - team
     by_team = np.argsort(team, kind="stable")
     forks = np.flatnonzero((kind == FORK) | (kind == CREATED))
-    goes_on[forks] = find_points(points, points.set[forks])
+    goes_on[forks] = find_points(sync_points, sync_points.set[forks])
     if not quirks.splits_path:
         stops[forks] = (goes_on[forks] >= 0) & (goes_on[forks] != forks)
     # a thread is in a parallel region from the FORK on; the launch of one that is created is the matter of who creates it
-    time = clock(facts, quirks)(points.begin_time) - np.where(kind == FORK, points.total, 0)
-    resumes = time + np.where(waits_for_others, points.total, 0)
+    time = clock(facts, quirks)(sync_points.begin_time) - np.where(kind == FORK, sync_points.total, 0)
+    resumes = time + np.where(waits_for_others, sync_points.total, 0)
     resumes = np.where(goes_on >= 0, np.minimum(resumes, pick(time, np.maximum(goes_on, -1))), resumes)
     resumes[forks] = np.where(kind[forks] == CREATED, time[forks], pick(time, goes_on[forks]))
     team_start = np.concatenate([[0], np.cumsum(np.bincount(team, minlength=n))]).astype(np.int64)
@@ -420,7 +397,7 @@ def find_critical_path(facts: Facts, quirks: Quirks, points: CompoundTable, pair
     before = np.append(-1, at[:-1])
     start_of = location_starts(facts, location)
     before = np.where(before >= start_of[location], before, -1) if n else before[:0]
-    begin = _start(facts, quirks, points, is_finalize)
+    begin = _start(facts, quirks, sync_points, is_finalize)
     dtype = time_type(quirks)
     nothing, no_times = np.zeros(0, np.int64), np.zeros(0, dtype)
     if begin < 0:
