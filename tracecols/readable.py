@@ -13,8 +13,7 @@ Columns keep their meaning: what is in seconds has another name than what is in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,33 +23,9 @@ from numpy.typing import NDArray
 from tracecols.enhance.facts import Facts
 from tracecols.errors import AnalysisError
 from tracecols.once import once
-from tracecols.schema import NAMES, SIDE_TABLES, Column, Table
-from tracecols.schema.causes import CHARGED, DELAYS, POINTS
-from tracecols.schema.enums import COLLECTIVE_OPS
+from tracecols.schema import Column, Table
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
-
-_KINDS = tuple(NAMES.get(i, "") for i in range(max(NAMES) + 1))
-_DIRECTIONS = ("not known", "host to device", "device to host", "within devices")
-
-ENUMERATIONS: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType(
-    {
-        ("events", "kind"): _KINDS,
-        ("collectives", "op"): COLLECTIVE_OPS,
-        ("nonblocking_members", "op"): COLLECTIVE_OPS,
-        ("sync_points", "kind"): POINTS,
-        ("delay_pairs", "kind"): DELAYS,
-        ("critical_path_stretches", "reason"): POINTS,
-        ("root_causes", "property"): CHARGED,
-        ("run_causes", "property"): CHARGED,
-        ("copies", "direction"): _DIRECTIONS,
-        ("device_intervals", "direction"): _DIRECTIONS,
-        ("device_intervals", "state"): ("idle", "kernel", "copy"),
-        ("epochs", "held_by"): ("nothing", "start", "access", "complete"),
-        **{(table.name, "kind"): _KINDS for table in SIDE_TABLES.values() if "kind" in table.names},
-    }
-)
-"""Names of numbers, by table and column."""
 
 NAMED = ("regions", "communicators", "windows")
 """Definition tables whose rows are shown by their names."""
@@ -93,22 +68,11 @@ def readable_names(table: Table, column: Column) -> tuple[str, ...]:
         return () if rank in others else (rank,)
     if target == "call_paths" and name != "parent":
         return (f"{shortened(name, 'call_path')}path",)
-    if target in NAMED or (table.name, name) in ENUMERATIONS:
+    if target in NAMED or column.enum:
         return (f"{name}_name",)
     if column.unit == "ticks":
         return (f"{shortened(name, 'time')}seconds" if name.endswith("time") else f"{name}_seconds",)
     return ()
-
-
-def may_be_null(column: Column) -> bool:
-    """Say whether -1 means null in a column of whole numbers.
-
-    Parameters
-    ----------
-    column : Column
-        Its declaration.
-    """
-    return column.dtype.startswith("int") and not column.is_duration and bool(column.target or "null" in column.doc)
 
 
 def n_readable(table: Table) -> int:
@@ -280,8 +244,8 @@ class Readable:
             found = (self.paths(values, or_numbers=True),)
         elif c.target in NAMED:
             found = (self.named(values, c.target),)
-        elif (table.name, c.name) in ENUMERATIONS:
-            known = ENUMERATIONS[table.name, c.name]
+        elif c.enum:
+            known = c.enum
             if values.size and not (values.min() >= -1 and values.max() < len(known)):
                 values = np.where((values >= 0) & (values < len(known)), values.astype(np.int64), -1)
             found = (named_rows(np.array(known, object), values),)
@@ -292,7 +256,7 @@ class Readable:
     def _of_location(self, c: Column, of: NDArray[np.int32], location: NDArray[Any]) -> Any:
         """Return ranks or threads of locations: of devices there are locations without rank."""
         found = np.append(of, np.int32(-1))[location]
-        if "null" in c.doc or (self.rank < 0).any():
+        if c.nullable or (self.rank < 0).any():
             return nullable(found, (location < 0) | (found < 0))
         return found
 
@@ -319,7 +283,7 @@ class Readable:
             if c.dtype == "string":
                 found[c.name] = pd.Categorical(values)
             else:
-                found[c.name] = nullable(values, values == -1) if may_be_null(c) else values
+                found[c.name] = nullable(values, values == -1) if c.has_null else values
         if with_raw:
             found |= {c.name: column(c.name) for c in table.columns}
             if table.columns and not column(table.names[0]).size:

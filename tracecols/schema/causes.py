@@ -41,6 +41,13 @@ SPREAD = "imbalance"
 HELD = tuple(root for root in ROOTS if root != SPREAD)
 """Those that follow from points and pairs of the whole trace, which are held in memory."""
 
+CHARGED = (
+    *DELAY_IDS.values(), *(f"{name}_longterm" for name in DELAY_IDS.values()), "critical_path", "critical_path_activities",
+    "non_critical_path_activities", "critical_imbalance_impact", "inter_partition_imbalance", "mpi_wait_indirect_latesender",
+    "mpi_wait_indirect_latereceiver", "mpi_wait_propagating_ls", "mpi_wait_propagating_lr",
+)  # fmt: skip
+"""The properties that are charged, by number."""
+
 ESTIMATED = ("imbalance", "critical_imbalance_impact")
 """Properties whose parts may exceed them in a cell. Those of imbalance refer to different means, of processes or of locations; those of the
 impact have scales of their own, which can be negative (docs/root-causes.md, Q11)."""
@@ -51,7 +58,7 @@ SYNC_POINTS = Table(
     (
         Column("location", "int32", "location", "", "locations"),
         Column("event", "int64", "the event; beyond all events for the end of the trace", "", "events"),
-        Column("kind", "int8", "what happens, `POINTS`"),
+        Column("kind", "int8", "what happens, `POINTS`", enum=POINTS),
         Column("begin_time", "int64", "when its call, or the operation, begins", "ticks"),
         Column("wait", "float64", "how long it waits", "sec"),
         Column("total", "float64", "how long its call takes", "sec"),
@@ -64,7 +71,7 @@ DELAY_PAIRS = Table(
     "delay_pairs",
     "one wait and who caused it, in the order of the causing points",
     (
-        Column("kind", "int8", "what is waited in, `DELAYS`"),
+        Column("kind", "int8", "what is waited in, `DELAYS`", enum=DELAYS),
         Column("cause", "int64", "the point that lets others wait", "", "sync_points"),
         Column("waiting", "int64", "the point that waits; null for threads that idle", "", "sync_points"),
         Column("wait", "float64", "how long", "sec"),
@@ -108,6 +115,7 @@ CRITICAL_PATH = Table(
             "reason",
             "int8",
             "the point at which it comes to this location, `POINTS`: what was waited for ends there; null where the recording begins",
+            nullable=True,
         ),
         Column(
             "begin_call_path", "int32", "call path of this point; null where the recording begins", "", "call_paths"
@@ -122,7 +130,7 @@ ROOT_CAUSES = Table(
     "root_causes",
     "what one call path on one location is charged with",
     (
-        Column("property", "int16", "number of the property, `CHARGED`"),
+        Column("property", "int16", "number of the property, `CHARGED`", enum=CHARGED),
         Column("call_path", "int32", "call path", "", "call_paths"),
         Column("location", "int32", "location", "", "locations"),
         Column("charged", "float64", "seconds, which are charged, not spent", "sec"),
@@ -130,13 +138,6 @@ ROOT_CAUSES = Table(
 )
 
 RUN_CAUSES = Table("run_causes", ROOT_CAUSES.row, ROOT_CAUSES.columns)
-
-CHARGED = (
-    *DELAY_IDS.values(), *(f"{name}_longterm" for name in DELAY_IDS.values()), "critical_path", "critical_path_activities",
-    "non_critical_path_activities", "critical_imbalance_impact", "inter_partition_imbalance", "mpi_wait_indirect_latesender",
-    "mpi_wait_indirect_latereceiver", "mpi_wait_propagating_ls", "mpi_wait_propagating_lr",
-)  # fmt: skip
-"""The properties that are charged, by number."""
 
 IN_SECONDS = {
     table.name: frozenset(c.name for c in table.columns if c.unit == "sec")

@@ -37,6 +37,7 @@ CLOCK_VIOLATIONS = Table(
             "int64",
             "what may be added to it so that all conditions in the other direction hold, of any kind; null if there are none",
             "ticks",
+            nullable=True,
         ),
         Column(
             "offset",

@@ -31,6 +31,10 @@ class Column:
         What a file that lacks the column reads as; by default null: -1, an empty text or an empty list.
     is_duration : bool
         Of a column in ticks: whether it holds differences of clock readings, which have no null, rather than readings.
+    nullable : bool
+        Of a column of whole numbers that is no reference: whether -1 means null. References that are not `required` always have null.
+    enum : tuple of str
+        Of a column that holds numbers of an enumeration: the names of the numbers; empty for all others.
     low, high : int, optional
         The least and the greatest number of a column that is no reference, where its type allows others.
 
@@ -59,6 +63,11 @@ class Column:
                 raise ValueError(
                     f"column {self.name!r}: a reference that is never null is part of a format from its beginning"
                 )
+
+    @property
+    def has_null(self) -> bool:
+        """Whether -1 means null in a column of whole numbers."""
+        return self.dtype.startswith("int") and not self.is_duration and bool(self.target or self.nullable)
 
     @property
     def absent(self) -> Any:

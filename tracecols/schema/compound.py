@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from tracecols.schema.columns import Column, Table
+from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.schema.tables import EVENTS
+
+DIRECTIONS = ("not known", "host to device", "device to host", "within devices")
+"""Which way a copy goes, by number."""
 
 
 def _call(role: str, what: str, *, exit_row: bool = True) -> tuple[Column, ...]:
@@ -99,6 +103,7 @@ RECEIVES = Table(
             "int64",
             "length as the sender states it; without a send as recorded here, null if it is not",
             "bytes",
+            nullable=True,
         ),
         Column("recv_time", "int64", "time of the RECV", "ticks"),
         Column("is_matched", "bool", "whether it found its send"),
@@ -112,7 +117,7 @@ COLLECTIVES = Table(
     "one instance of an MPI collective operation",
     (
         Column("communicator", "int32", "communicator", "", "communicators"),
-        Column("op", "int16", "operation, `CollectiveOp`"),
+        Column("op", "int16", "operation, `CollectiveOp`", enum=COLLECTIVE_OPS),
         Column("n_members", "int32", "participants found", "occ"),
         Column("size", "int32", "size of the communicator", "occ"),
         Column("root", "int32", "root, a rank in the communicator", "rank"),
@@ -187,7 +192,7 @@ TEAMS = Table(
     "one team instance: a fork, the threads that ran, a join",
     (
         Column("communicator", "int32", "the team's definition", "", "communicators"),
-        Column("master", "int32", "location that forked; null if none did", "", "locations"),
+        Column("master", "int32", "location that forked; null if none did", "", "locations", nullable=True),
         Column("fork", "int64", "its FORK", "", "events"),
         Column("join", "int64", "its JOIN (forkptr of it points to the FORK)", "", "events"),
         Column("fork_time", "int64", "time of FORK", "ticks"),
@@ -221,9 +226,10 @@ LOCK_ACQUISITIONS = Table(
             "int64",
             "outermost release by the owner before; null if none, and where the owner acquires its lock once more",
             "ticks",
+            nullable=True,
         ),
         Column("previous_release", "int64", "that event; null if none", "", "events"),
-        Column("previous_owner", "int32", "location that released it; null if none", "", "locations"),
+        Column("previous_owner", "int32", "location that released it; null if none", "", "locations", nullable=True),
         Column("previous_call_path", "int32", "call path of the call that released it; null if none", "", "call_paths"),
         Column("lockptr", "int64", "last event of the same lock before (thesis 3.16)", "", "events"),
         Column("lockptr_time", "int64", "its time", "ticks"),
@@ -256,21 +262,32 @@ WINDOW_MEMBERS = Table(
     (
         Column("operation", "int64", "number of the operation"),
         Column("window", "int32", "window", "", "windows"),
-        Column("op", "int16", "operation, `CollectiveOp`; null where it is not recorded"),
+        Column("op", "int16", "operation, `CollectiveOp`; null where it is not recorded", nullable=True),
         Column("is_root", "bool", "whether it is the root"),
         Column("location", "int32", "location", "", "locations"),
         Column("end", "int64", "the event that ends the operation", "", "events"),
         Column("enter_time", "int64", "time of the call's ENTER", "ticks"),
         Column("exit_time", "int64", "time of the call's EXIT", "ticks"),
-        Column("latest_enter_time", "int64", "when the last process entered; null if some are missing", "ticks"),
         Column(
-            "root_enter_time", "int64", "when the root entered; null if there is none, or some are missing", "ticks"
+            "latest_enter_time",
+            "int64",
+            "when the last process entered; null if some are missing",
+            "ticks",
+            nullable=True,
+        ),
+        Column(
+            "root_enter_time",
+            "int64",
+            "when the root entered; null if there is none, or some are missing",
+            "ticks",
+            nullable=True,
         ),
         Column(
             "last_access_time",
             "int64",
             "when the last call ended in which another process accessed this one between the operation before, a fence, and this one; null if none did",
             "ticks",
+            nullable=True,
         ),
         Column("call_path", "int32", "call path of the call", "", "call_paths"),
         Column("first_call_path", "int32", "call path of the process that ended first", "", "call_paths"),
@@ -295,9 +312,14 @@ EPOCHS = Table(
         Column("start_enter_time", "int64", "enter of MPI_Win_start", "ticks"),
         Column("complete_enter_time", "int64", "enter of MPI_Win_complete", "ticks"),
         Column("complete_call_path", "int32", "its call path", "", "call_paths"),
-        Column("last_access_time", "int64", "end of the last call that accessed; null if none did", "ticks"),
         Column(
-            "held_by", "int8", "what the origin was in when the target posted: 1 start, 2 an access, 3 complete, else 0"
+            "last_access_time", "int64", "end of the last call that accessed; null if none did", "ticks", nullable=True
+        ),
+        Column(
+            "held_by",
+            "int8",
+            "what the origin was in when the target posted",
+            enum=("nothing", "start", "access", "complete"),
         ),
         Column("held_time", "int64", "how long it was in there before the post", "ticks", is_duration=True),
         Column("held_call_path", "int32", "call path of that call", "", "call_paths"),
@@ -344,8 +366,20 @@ KERNELS = Table(
         Column("enter_time", "int64", "when it began", "ticks"),
         Column("exit_time", "int64", "when it ended", "ticks"),
         Column("idle_since_time", "int64", "when the last kernel or copy before it on the stream ended", "ticks"),
-        Column("callsite", "int64", "call site that kernel and launch have in common; null if none is recorded"),
-        Column("launch_location", "int32", "location of the launch; null if it is not known", "", "locations"),
+        Column(
+            "callsite",
+            "int64",
+            "call site that kernel and launch have in common; null if none is recorded",
+            nullable=True,
+        ),
+        Column(
+            "launch_location",
+            "int32",
+            "location of the launch; null if it is not known",
+            "",
+            "locations",
+            nullable=True,
+        ),
         *_call("launch", "the call that launches it; null if it is not known"),
     ),
     "k-th launch and k-th kernel of a stream, or of a call site and stream; OTF2 attributes and parameters of the launching call",
@@ -359,8 +393,8 @@ COPIES = Table(
         Column("event", "int64", "the event that begins it", "", "events"),
         Column("begin_time", "int64", "when it began", "ticks"),
         Column("end_time", "int64", "when it ended", "ticks"),
-        Column("direction", "int8", "0 not known, 1 host to device, 2 device to host, 3 within devices"),
-        Column("bytes", "int64", "bytes transferred; null if they are not recorded", "bytes"),
+        Column("direction", "int8", "which way it goes", enum=DIRECTIONS),
+        Column("bytes", "int64", "bytes transferred; null if they are not recorded", "bytes", nullable=True),
         Column("hidden_time", "int64", "how long kernels run on the same device meanwhile", "ticks", is_duration=True),
         Column(
             "call_path",
@@ -370,7 +404,12 @@ COPIES = Table(
             "call_paths",
         ),
         Column(
-            "copy_location", "int32", "location of the call that asks for it; null if it is not known", "", "locations"
+            "copy_location",
+            "int32",
+            "location of the call that asks for it; null if it is not known",
+            "",
+            "locations",
+            nullable=True,
         ),
         *_call("copy", "the call that asks for it; null if it is not known"),
     ),
@@ -384,7 +423,14 @@ DEVICE_SYNCS = Table(
         Column("location", "int32", "location of the call", "", "locations"),
         *(Column(c.name.removeprefix("call_"), c.dtype, c.doc, c.unit, c.target) for c in _call("call", "the call")),
         Column("is_copy", "bool", "whether it is a copy"),
-        Column("stream", "int32", "stream it refers to; null for all streams of the process", "", "locations"),
+        Column(
+            "stream",
+            "int32",
+            "stream it refers to; null for all streams of the process",
+            "",
+            "locations",
+            nullable=True,
+        ),
         Column("own_time", "int64", "time in the call itself, without calls inside", "ticks", is_duration=True),
         Column(
             "cause",
@@ -409,8 +455,8 @@ DEVICE_INTERVALS = Table(
         Column("location", "int32", "the stream", "", "locations"),
         Column("begin_time", "int64", "when it began", "ticks"),
         Column("end_time", "int64", "when it ended", "ticks"),
-        Column("state", "int8", "0 idle, 1 a kernel runs, 2 a copy runs and no kernel"),
-        Column("direction", "int8", "of a copy; see `copies`"),
+        Column("state", "int8", "what the stream does; a copy: and no kernel runs", enum=("idle", "kernel", "copy")),
+        Column("direction", "int8", "of a copy; see `copies`", enum=DIRECTIONS),
         Column(
             "hidden_time",
             "int64",
@@ -426,7 +472,9 @@ DEVICE_INTERVALS = Table(
             "",
             "call_paths",
         ),
-        Column("request_time", "int64", "of idle time: ENTER of that call; null if it is not known", "ticks"),
+        Column(
+            "request_time", "int64", "of idle time: ENTER of that call; null if it is not known", "ticks", nullable=True
+        ),
     ),
 )
 
@@ -443,10 +491,19 @@ CREATED_THREADS = Table(
         Column("end", "int64", "THREAD_END; null if it never ended", "", "events"),
         Column("end_time", "int64", "its time", "ticks"),
         Column("create", "int64", "THREAD_CREATE; null if there is none", "", "events"),
-        Column("create_location", "int32", "location that created it; null if none did", "", "locations"),
+        Column(
+            "create_location", "int32", "location that created it; null if none did", "", "locations", nullable=True
+        ),
         *_call("create", "the call that creates it; null if there is none"),
         Column("join", "int64", "THREAD_WAIT; null if there is none", "", "events"),
-        Column("join_location", "int32", "location that waited for its end; null if none did", "", "locations"),
+        Column(
+            "join_location",
+            "int32",
+            "location that waited for its end; null if none did",
+            "",
+            "locations",
+            nullable=True,
+        ),
         *_call("join", "the call that waits for its end; null if there is none"),
     ),
     "OTF2 ThreadCreate, ThreadBegin, ThreadWait, ThreadEnd",
@@ -527,6 +584,7 @@ LOCK_EPOCHS = Table(
             "int64",
             "when the last lock before was released that excludes this one; null if none was",
             "ticks",
+            nullable=True,
         ),
     ),
     "OTF2 RmaRequestLock, RmaAcquireLock, RmaReleaseLock",
@@ -538,20 +596,27 @@ NONBLOCKING_MEMBERS = Table(
     (
         Column("operation", "int64", "number of the operation"),
         Column("communicator", "int32", "communicator", "", "communicators"),
-        Column("op", "int16", "operation, `CollectiveOp`"),
+        Column("op", "int16", "operation, `CollectiveOp`", enum=COLLECTIVE_OPS),
         Column("location", "int32", "location", "", "locations"),
         Column("is_root", "bool", "whether it is the root"),
         Column("sent", "int64", "bytes sent", "bytes"),
         Column("received", "int64", "bytes received", "bytes"),
         Column("begin", "int64", "the event that starts it", "", "events"),
         Column("begin_time", "int64", "enter of the call that starts it", "ticks"),
-        Column("latest_begin_time", "int64", "when the last participant started; null if some are missing", "ticks"),
-        Column("root_begin_time", "int64", "when the root started; null if there is none", "ticks"),
+        Column(
+            "latest_begin_time",
+            "int64",
+            "when the last participant started; null if some are missing",
+            "ticks",
+            nullable=True,
+        ),
+        Column("root_begin_time", "int64", "when the root started; null if there is none", "ticks", nullable=True),
         Column(
             "latest_sender_begin_time",
             "int64",
             "when the last that sends, but the root, started; null if none does",
             "ticks",
+            nullable=True,
         ),
         *_call("done", "the call that completes it", exit_row=False),
     ),
@@ -568,7 +633,7 @@ FILE_OPERATIONS = Table(
         Column("mode", "int16", "0 read, 1 write, 2 flush"),
         Column("is_collective", "bool", "whether the processes of the file operate together"),
         Column("end", "int64", "the event that completes it; null if none does", "", "events"),
-        Column("bytes", "int64", "bytes that were transferred; null if it is not completed", "bytes"),
+        Column("bytes", "int64", "bytes that were transferred; null if it is not completed", "bytes", nullable=True),
         Column("enter_time", "int64", "enter of the call that begins it", "ticks"),
         Column("exit_time", "int64", "exit of that call", "ticks"),
         Column("call_path", "int32", "its call path", "", "call_paths"),
@@ -587,8 +652,20 @@ FILE_MEMBERS = Table(
         Column("event", "int64", "the event that names the handle", "", "events"),
         Column("enter_time", "int64", "time of the call's ENTER", "ticks"),
         Column("exit_time", "int64", "time of the call's EXIT", "ticks"),
-        Column("latest_enter_time", "int64", "when the last process entered; null if some are missing", "ticks"),
-        Column("earliest_exit_time", "int64", "when the first process left; null if some are missing", "ticks"),
+        Column(
+            "latest_enter_time",
+            "int64",
+            "when the last process entered; null if some are missing",
+            "ticks",
+            nullable=True,
+        ),
+        Column(
+            "earliest_exit_time",
+            "int64",
+            "when the first process left; null if some are missing",
+            "ticks",
+            nullable=True,
+        ),
         Column("call_path", "int32", "call path of the call", "", "call_paths"),
     ),
     "k-th call of each process for a handle; OTF2 IoCreateHandle, IoDestroyHandle, IoOperationBegin with flag collective",

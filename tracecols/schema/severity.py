@@ -78,6 +78,7 @@ SEVERITY_TABLES: dict[str, Table] = {
                     "int8",
                     "1 if it is time in which a location waits for another; null not known",
                     since=(5, 2),
+                    nullable=True,
                 ),
             ),
         ),

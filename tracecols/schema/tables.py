@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from tracecols.schema.columns import Column, Table
-from tracecols.schema.kinds import KINDS
+from tracecols.schema.enums import COLLECTIVE_OPS
+from tracecols.schema.kinds import KINDS, NAMES
 from tracecols.schema.versions import Version
+
+KIND_NAMES = tuple(NAMES.get(i, "") for i in range(max(NAMES) + 1))
+"""Names of kinds of events, by number."""
 
 FORMAT_VERSION = Version(3, 0)
 
@@ -19,7 +23,7 @@ EVENTS = Table(
     "one event; rows ordered by location and as recorded; locations with few events share row groups",
     (
         Column("time", "int64", "clock reading, corrected by the location's clock offsets", "ticks"),
-        Column("kind", "uint8", "event kind, `EventKind`"),
+        Column("kind", "uint8", "event kind, `EventKind`", enum=KIND_NAMES),
         Column("region", "int32", "region entered or left; null for other kinds", "", "regions"),
     ),
 )
@@ -29,7 +33,7 @@ def _side(name: str, row: str, *columns: Column) -> Table:
     kinds = ", ".join(k.name for k in KINDS if k.family == name)
     head = (
         Column("row", "int64", "the event these attributes belong to", "", "events"),
-        Column("kind", "uint8", "its kind, `EventKind`"),
+        Column("kind", "uint8", "its kind, `EventKind`", enum=KIND_NAMES),
     )
     return Table(name, row, head + columns, kinds)
 
@@ -50,9 +54,15 @@ SIDE_TABLES: dict[str, Table] = {
         _side(
             "collectives",
             "the attributes of one event of a collective operation or a communicator",
-            Column("op", "int16", "operation, `CollectiveOp`"),
+            Column("op", "int16", "operation, `CollectiveOp`", enum=COLLECTIVE_OPS),
             Column("communicator", "int32", "communicator", "", "communicators"),
-            Column("root", "int32", "root of the operation, a rank in the communicator; null if it has none", "rank"),
+            Column(
+                "root",
+                "int32",
+                "root of the operation, a rank in the communicator; null if it has none",
+                "rank",
+                nullable=True,
+            ),
             Column("sent", "int64", "bytes this participant sends", "bytes"),
             Column("received", "int64", "bytes this participant receives", "bytes"),
             Column("request", "int64", "request of a non-blocking operation"),
@@ -251,7 +261,13 @@ DEFINITIONS: dict[str, Table] = {
             Column("type", "string", "`LocationGroupType`"),
             Column("node", "int32", "where it runs", "", "system_tree_nodes"),
             Column("creator", "int32", "process that created it", "", "processes"),
-            Column("rank", "int32", "rank in MPI_COMM_WORLD, else its number; null for an accelerator", "rank"),
+            Column(
+                "rank",
+                "int32",
+                "rank in MPI_COMM_WORLD, else its number; null for an accelerator",
+                "rank",
+                nullable=True,
+            ),
         ),
         _definition(
             "locations",
@@ -314,7 +330,7 @@ DEFINITIONS: dict[str, Table] = {
             "metric_sources",
             "one metric class or instance as METRIC events name it",
             Column("metric_class", "int32", "class", "", "metric_classes"),
-            Column("recorder", "int32", "location that records it; null for a class", "", "locations"),
+            Column("recorder", "int32", "location that records it; null for a class", "", "locations", nullable=True),
             Column("scope", "string", "what the values are about, `MetricScope`"),
             Column("scope_id", "int64", "identifier of what they are about"),
         ),

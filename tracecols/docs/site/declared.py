@@ -24,8 +24,17 @@ SPOKEN = {"scalasca": "Scalasca", "expert": "EXPERT", "exact": "Exact"}
 def _table(table: Table) -> str:
     lines = [f"### {table.name}\n", f"A row is {table.row}.", f"Source: {table.source}.\n" if table.source else ""]
     lines += ["| column | dtype | unit | points to | what |", "|---|---|---|---|---|"]
-    lines += [f"| `{c.name}` | {c.dtype} | {c.unit} | {c.target} | {c.doc}{_since(c)} |" for c in table.columns]
+    lines += [
+        f"| `{c.name}` | {c.dtype} | {c.unit} | {c.target} | {c.doc}{_numbers(c)}{_since(c)} |" for c in table.columns
+    ]
     return "\n".join(lines) + "\n"
+
+
+def _numbers(column: Column) -> str:
+    """List the numbers of a short enumeration."""
+    if not 0 < len(column.enum) < 8:
+        return ""
+    return ": " + ", ".join(f"{number} {name}" for number, name in enumerate(column.enum))
 
 
 def _since(column: Column) -> str:
