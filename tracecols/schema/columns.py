@@ -53,6 +53,8 @@ class Column:
     since: tuple[int, int] = (0, 0)
     default: Any = None
     is_duration: bool = False
+    nullable: bool = False
+    enum: tuple[str, ...] = ()
     low: int | None = None
     high: int | None = None
 
